@@ -1,0 +1,69 @@
+"""The command line: parse, call one function a command, turn errors into messages and exit codes.
+
+Commands live in one module each and are imported only when they are called, so that ``raybench --help`` costs neither
+Ray nor torch nor Ansible. The table below is the list of commands.
+"""
+
+import importlib
+import sys
+
+import click
+
+from raybench import __version__
+
+# name -> (module, the line shown by `raybench --help`); the module holds a click command called `command`
+COMMANDS: dict[str, tuple[str, str]] = {
+    "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
+    "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Names of the commands, in the order shown."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of that name; None when there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 clean, 1 a problem was found, 2 wrong use or unreadable input, 3 the run is incomplete.",
+)
+@click.version_option(__version__, "-V", "--version", prog_name="raybench")
+def group() -> None:
+    """Is this GPU cluster healthy, does training get the network that was paid for, and if not, what to do?"""
+
+
+def main() -> None:
+    """Entry point of the console script. Never shows a traceback for an error of ours."""
+    from raybench.errors import RaybenchError  # noqa: PLC0415
+
+    try:
+        group.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except click.exceptions.Abort:
+        click.echo("raybench: stopped", err=True)
+        sys.exit(3)
+    except RaybenchError as error:
+        click.echo(f"raybench: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

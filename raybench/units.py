@@ -1,0 +1,47 @@
+"""Byte counts, durations and bandwidths: text to numbers and back.
+
+Sizes on the command line use the suffixes of nccl-tests, which are binary (``K`` = 1024). Bandwidths are decimal
+(GB/s = 10^9 bytes per second), as nccl-tests and every link's data sheet count them.
+"""
+
+import re
+
+from raybench.errors import UsageError
+
+_BINARY_SUFFIX = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<suffix>[KMGT]?)(?:i?B)?", re.IGNORECASE)
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes in a size such as ``8``, ``4M``, ``1.5G`` or ``64KiB``. Suffixes are binary, as in nccl-tests.
+
+    Raises UsageError when the text is not a size, is zero, or is not a whole number of bytes.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"'{text}' is not a size in bytes; write a number with an optional K, M, G or T, such as 64M")
+    byte_count = float(match["number"]) * _BINARY_SUFFIX[match["suffix"].upper()]
+    if byte_count < 1 or byte_count != int(byte_count):
+        raise UsageError(f"'{text}' is {byte_count:g} bytes; a size is a whole number of at least 1 byte")
+    return int(byte_count)
+
+
+def format_bytes(byte_count: int) -> str:
+    """The shortest exact text of a size: ``8``, ``64K``, ``1M``; inexact sizes get one decimal, ``1.5M``."""
+    for suffix in ("T", "G", "M", "K"):
+        unit = _BINARY_SUFFIX[suffix]
+        if byte_count >= unit:
+            return f"{byte_count // unit}{suffix}" if byte_count % unit == 0 else f"{byte_count / unit:.1f}{suffix}"
+    return str(byte_count)
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration in the unit a person would choose: ``12.3 us``, ``4.56 ms``, ``7.8 s``, ``2 min 5 s``."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.1f} us"
+    if seconds < 1:
+        return f"{seconds * 1e3:.2f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"

@@ -74,6 +74,22 @@ class ProgressDisplay:
         self.close()
 
 
+class Painter(Protocol):
+    """How progress is shown. Texts are inert."""
+
+    def begin(self, total_steps: int, title: str) -> None:
+        """Say that measuring begins."""
+
+    def paint(self, done: int, benchmark: str, text: str, left_seconds: float | None) -> None:
+        """Say that ``done`` steps have ended and which one runs."""
+
+    def note(self, text: str) -> None:
+        """Say something that stays."""
+
+    def end(self) -> None:
+        """Leave the stream on a fresh line."""
+
+
 def _live_painter(stream: IO[str]) -> Painter:
     from raybench.reports.live import LivePainter  # noqa: PLC0415 - rich's live display, which a pipe does without
 
@@ -97,15 +113,6 @@ def estimate_left_seconds(began: Sequence[tuple[str, float]], total_steps: int, 
     return max(0.0, mean * (total_steps - ended) - elapsed_in_step)
 
 
-class Painter(Protocol):
-    """How progress is shown. Texts are inert; ``done`` steps have ended, ``text`` says which one runs."""
-
-    def begin(self, total_steps: int, title: str) -> None: ...  # noqa: D102
-    def paint(self, done: int, benchmark: str, text: str, left_seconds: float | None) -> None: ...  # noqa: D102
-    def note(self, text: str) -> None: ...  # noqa: D102
-    def end(self) -> None: ...  # noqa: D102
-
-
 class PlainPainter:
     """One line when a benchmark begins, then at most one each ``LINE_SECONDS``."""
 
@@ -117,11 +124,13 @@ class PlainPainter:
         self._started = clock()
 
     def begin(self, total_steps: int, title: str) -> None:
+        """Write the title."""
         self._total = total_steps
         self._started = self._clock()
         self._write(title)
 
     def paint(self, done: int, benchmark: str, text: str, left_seconds: float | None) -> None:
+        """Write a line, unless the last one is too recent."""
         now = self._clock()
         if self._last is not None and self._last[0] == benchmark and now - self._last[1] < LINE_SECONDS:
             return
@@ -131,9 +140,11 @@ class PlainPainter:
         self._write(f"[{done + 1:>{width}}/{self._total}] {text}, {format_seconds(now - self._started)}{left}")
 
     def note(self, text: str) -> None:
+        """Write the text."""
         self._write(text)
 
     def end(self) -> None:
+        """Push out what is buffered."""
         self._stream.flush()
 
     def _write(self, text: str) -> None:

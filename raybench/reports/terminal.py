@@ -1,7 +1,7 @@
 """The result of a run on a terminal or in a pipe, in the shape that users of nccl-tests know.
 
 Lines that are not figures start with ``#``. On a terminal the table is cut to its width, the least needed columns
-first; in a pipe it has all of them. Nothing here is parsed as markup, and nothing a node said can send a control character.
+first; in a pipe it has all of them. Nothing is parsed as markup, and nothing a node said can send a control character.
 """
 
 import os

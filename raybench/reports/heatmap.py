@@ -23,7 +23,7 @@ def pair_heatmap(matrix: PairMatrix, *, name: str, emulated: bool) -> Plot:
         image = _draw_cells(axes, matrix)
         _frame_nodes(axes, matrix)
         _mark_slow(axes, matrix)
-        _colour_bar(figure, axes, image, matrix)
+        _colour_bar(figure, axes, image)
         stamp = "  EMULATED: no network" if emulated else ""
         axes.set_title(f"GB/s, {format_bytes(matrix.message_bytes)} messages{stamp}", fontsize=11, loc="left", pad=22)
         return render(
@@ -110,7 +110,7 @@ def _mark_slow(axes: Any, matrix: PairMatrix) -> None:
             )
 
 
-def _colour_bar(figure: Any, axes: Any, image: Any, matrix: PairMatrix) -> None:
+def _colour_bar(figure: Any, axes: Any, image: Any) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415
 
     bar = figure.colorbar(image, ax=axes, shrink=0.8, label="GB/s")

@@ -56,6 +56,7 @@ def render_html(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -
 def _template() -> Any:
     try:
         import jinja2  # noqa: PLC0415 - an optional library
+        import markupsafe  # noqa: PLC0415 - jinja2's own
     except ImportError as error:
         raise MissingLibraryError(f"the HTML report needs jinja2, which is not installed: {INSTALL}") from error
     environment = jinja2.Environment(

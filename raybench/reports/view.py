@@ -33,7 +33,8 @@ class Grid:
 
 
 SUMMARY_HEADINGS = (
-    "benchmark", "sizes", "peak busbw (GB/s)", "at", "±95 %", "time at smallest", "±95 %", "unstable", "#wrong", "status",
+    "benchmark", "sizes", "peak busbw (GB/s)", "at", "±95 %",
+    "time at smallest", "±95 %", "unstable", "#wrong", "status",
 )  # fmt: skip
 PLACE_HEADINGS = ("time (us)", "algbw (GB/s)", "busbw (GB/s)", "±95 %", "p99 (us)", "#wrong")
 
@@ -182,10 +183,5 @@ def network_facts(diagnosis: Mapping[str, Any] | None) -> tuple[tuple[str, str],
         value = diagnosis.get(key)
         return answers[value] if value is None or isinstance(value, bool) else str(value)
 
-    questions = (
-        ("verdict", "verdict"),
-        ("network", "network"),
-        ("GPUDirect RDMA", "gdr"),
-        ("TCP fallback", "tcp_fallback"),
-    )
-    return tuple((question, answer(key)) for question, key in questions)
+    questions = {"verdict": "verdict", "network": "network", "GPUDirect RDMA": "gdr", "TCP fallback": "tcp_fallback"}
+    return tuple((question, answer(key)) for question, key in questions.items())

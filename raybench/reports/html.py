@@ -67,7 +67,7 @@ def _template() -> Any:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    environment.globals["svg"] = lambda plot: jinja2.utils.markupsafe.Markup(plot.svg)
+    environment.globals["svg"] = lambda plot: markupsafe.Markup(plot.svg)
     return environment.get_template("run.html.j2")
 
 

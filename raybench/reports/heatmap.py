@@ -24,13 +24,14 @@ def pair_heatmap(matrix: PairMatrix, *, name: str, emulated: bool) -> Plot:
         _frame_nodes(axes, matrix)
         _mark_slow(axes, matrix)
         _colour_bar(figure, axes, image)
-        stamp = "  EMULATED: no network" if emulated else ""
-        axes.set_title(f"GB/s, {format_bytes(matrix.message_bytes)} messages{stamp}", fontsize=11, loc="left", pad=22)
+        if emulated:
+            axes.set_title("EMULATED: no network", fontsize=11, weight="bold", pad=20)
         return render(
             figure,
             name=name,
             title=f"Point-to-point bandwidth, {format_bytes(matrix.message_bytes)} messages",
             description=_description(matrix),
+            caption=_description(matrix),
         )
 
 
@@ -61,11 +62,11 @@ def _draw_cells(axes: Any, matrix: PairMatrix) -> Any:
             if not np.isnan(speed):
                 dark = norm(speed) < 0.55
                 text = f"{speed:.0f}" if speed >= 100 else bandwidth(speed)[:4]
-                axes.text(column, row, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
+                axes.text(column, row, text, ha="center", va="center", fontsize=9, color="white" if dark else "black")
     step = 1 if len(ranks) <= _ALL_TICKS_RANKS else -(-len(ranks) // 16)
     positions = range(0, len(ranks), step)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_ticks(list(positions), [str(ranks[position]) for position in positions], fontsize=8)
+        axis.set_ticks(list(positions), [str(ranks[position]) for position in positions], fontsize=9)
     return image
 
 
@@ -88,7 +89,7 @@ def _frame_nodes(axes: Any, matrix: PairMatrix) -> None:
         for (node, _), left, right in zip(matrix.groups, edges, edges[1:], strict=False):
             room = max(3, int((right - left) / size * 70))
             axes.text(
-                (left + right) / 2, -0.5 - 0.02 * size, _shortened(node, room), ha="center", va="bottom", fontsize=8
+                (left + right) / 2, -0.5 - 0.02 * size, _shortened(node, room), ha="center", va="bottom", fontsize=9
             )
 
 

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from raybench.reports.errors import MissingLibraryError
+from raybench.reports.findings import all_findings, headline, network_facts, place, severity
 from raybench.reports.pairs import PairMatrix, pair_matrices
 from raybench.reports.rows import Table, all_warnings, cluster_line, emulated_notice, matrices, tables, without_points
 from raybench.reports.svg import Plot
 from raybench.reports.text import inert
 from raybench.reports.view import (
     Grid,
-    all_findings,
     facts_of,
-    network_facts,
     node_grid,
     pair_grid,
     slow_node_lines,
@@ -67,7 +66,8 @@ def _template() -> Any:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    environment.globals["svg"] = lambda plot: markupsafe.Markup(plot.svg)
+    environment.globals["svg"] = lambda plot: markupsafe.Markup(plot.svg)  # noqa: S704 - made by svg.py
+    environment.globals |= {"headline": headline, "place": place, "severity": severity}
     return environment.get_template("run.html.j2")
 
 

@@ -135,7 +135,7 @@ class PlainPainter:
         if self._last is not None and self._last[0] == benchmark and now - self._last[1] < LINE_SECONDS:
             return
         self._last = (benchmark, now)
-        left = f", about {format_left(left_seconds)} left" if left_seconds is not None else ""
+        left = f", {format_left(left_seconds)} left" if left_seconds is not None else ""
         width = len(str(self._total))
         self._write(f"[{done + 1:>{width}}/{self._total}] {text}, {format_seconds(now - self._started)}{left}")
 

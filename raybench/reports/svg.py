@@ -50,6 +50,7 @@ class Plot:
     name: str
     title: str
     description: str
+    caption: str
     svg: str
 
 
@@ -63,13 +64,12 @@ def plot_style() -> Iterator[None]:
         yield
 
 
-def render(figure: Any, *, name: str, title: str, description: str) -> Plot:
+def render(figure: Any, *, name: str, title: str, description: str, caption: str) -> Plot:
     """The figure as a Plot. ``name`` is unique on the page: every id inside the SVG begins with it."""
     buffer = StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return Plot(
-        name=name, title=title, description=description, svg=_embedded(buffer.getvalue(), name, title, description)
-    )
+    svg = _embedded(buffer.getvalue(), name, title, description)
+    return Plot(name=name, title=title, description=description, caption=caption, svg=svg)
 
 
 def _embedded(document: str, name: str, title: str, description: str) -> str:

@@ -6,14 +6,16 @@ first; in a pipe it has all of them. Nothing is parsed as markup, and nothing a 
 
 import os
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from rich.console import Console
 from rich.text import Text
 
 from raybench.reports.columns import Line, Segment
+from raybench.reports.findings import all_findings, headline, next_steps, place, severity
 from raybench.reports.pairs import rank_spans
 from raybench.reports.rows import cluster_line, emulated_notice, is_doubtful, matrices, tables, without_points
 from raybench.reports.terminal_matrix import matrix_lines
@@ -59,7 +61,7 @@ def result_lines(
         yield (("#", ""),)
         yield from matrix_lines(benchmark, result.cluster, width)
     yield from _not_measured(result, width)
-    yield from _findings(result.findings, width)
+    yield from _findings(result, width)
     yield from _footer(result, width, output_dir, report_path)
 
 
@@ -104,35 +106,35 @@ def _not_measured(result: RunResult, width: int) -> Iterator[Line]:
         yield from comment(f"{benchmark.status}: {inert(benchmark.name)}: {reason}", width, style)
 
 
-def _findings(findings: Sequence[Mapping[str, Any]], width: int) -> Iterator[Line]:
+def _findings(result: RunResult, width: int) -> Iterator[Line]:
+    findings = all_findings(result)
     if findings:
         yield (("#", ""),)
     for finding in findings:
-        severity = str(finding.get("severity", "info"))
-        text = f"{inert(severity)}: {inert(finding.get('summary', finding.get('rule', 'a finding without a summary')))}"
-        yield from comment(text + finding_place(finding), width, _SEVERITY_STYLE.get(severity, ""))
-        for recommendation in finding.get("recommendations", ())[:1]:
-            yield from comment(f"  next: {inert(recommendation.get('text', ''))}", width)
-
-
-def finding_place(finding: Mapping[str, Any]) -> str:
-    """`` (ranks 0-3; hosts a, b)``, or nothing where the finding names neither."""
-    ranks = [rank for rank in finding.get("ranks") or () if isinstance(rank, int)]
-    hosts = [inert(host) for host in finding.get("hosts") or ()]
-    parts = ([f"ranks {rank_spans(ranks)}"] if ranks else []) + ([f"hosts {', '.join(hosts[:8])}"] if hosts else [])
-    return f" ({'; '.join(parts)})" if parts else ""
+        where = place(finding)
+        text = headline(finding) + (f" ({where})" if where else "")
+        yield from comment(text, width, _SEVERITY_STYLE[severity(finding)])
+        for step in islice(next_steps(finding), 1):
+            yield from comment(f"  next: {step}", width)
 
 
 def _footer(result: RunResult, width: int, output_dir: Path | None, report_path: Path | None) -> Iterator[Line]:
     yield (("#", ""),)
     yield from _emulated(result, width)
-    wrong = result.wrong_elements
-    verdict = f"FAILED: {count_of(wrong, 'wrong element')}" if wrong else "0 OK"
-    yield (("# ", "dim"), ("Out of bounds values : ", ""), (verdict, "bold red" if wrong else ""))
+    yield (("# ", "dim"), ("Out of bounds values : ", ""), _verification(result))
     yield tuple(_status(result))
     for label, path in (("results", output_dir), ("report", report_path)):
         if path is not None:
             yield (("# ", "dim"), (f"{label}: ", ""), (inert(path), "bold"))  # never wrapped: a path is to be copied
+
+
+def _verification(result: RunResult) -> Segment:
+    if result.wrong_elements:
+        return f"FAILED: {count_of(result.wrong_elements, 'wrong element')}", "bold red"
+    checks = {point.verified for benchmark in result.benchmarks for point in benchmark.points}
+    if checks <= {None}:
+        return "not checked", "yellow"
+    return ("0 OK, some were not checked" if None in checks else "0 OK"), ""
 
 
 def _status(result: RunResult) -> Iterator[Segment]:

@@ -8,11 +8,11 @@ from typing import Any
 from raybench.reports.pairs import PairMatrix, SlowPair, rank_spans, ranked_pairs, slow_nodes
 from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.text import bandwidth, microseconds, percent
-from raybench.results import ClusterInfo, Point, RunResult
+from raybench.results import ClusterInfo, Point
 from raybench.stability import interval_half_width
 from raybench.units import format_bytes, format_seconds
 
-SHOWN_PAIRS = 20
+LEAST_PAIRS, MOST_PAIRS = 5, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,9 @@ def _interval(point: Point) -> Cell:
 
 def pair_grid(matrix: PairMatrix) -> Grid:
     """The slowest pairs against the median of their kind."""
-    rows = (_pair_row(pair) for pair in ranked_pairs(matrix)[:SHOWN_PAIRS])
+    ranked = ranked_pairs(matrix)
+    shown = min(MOST_PAIRS, max(LEAST_PAIRS, sum(pair.is_slow for pair in ranked)))
+    rows = (_pair_row(pair) for pair in ranked[:shown])
     return Grid(headings=("from", "to", "GB/s", "of the median", "kind"), rows=tuple(rows))
 
 
@@ -161,27 +163,3 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
         else:
             text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
             yield f"{prefix}{name}", text
-
-
-def all_findings(result: RunResult, diagnosis: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], ...]:
-    """The findings of the run and of the diagnosis of its logs, each once, the gravest first."""
-    findings: list[Mapping[str, Any]] = []
-    for finding in (*result.findings, *((diagnosis or {}).get("findings") or ())):
-        if isinstance(finding, Mapping) and finding not in findings:
-            findings.append(finding)
-    order = {"critical": 0, "warning": 1, "info": 2}
-    return tuple(sorted(findings, key=lambda finding: order.get(str(finding.get("severity")), 3)))
-
-
-def network_facts(diagnosis: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:
-    """What the logs say of the network: (question, answer), where null is "the logs cannot tell"."""
-    if not diagnosis:
-        return ()
-    answers = {True: "yes", False: "no", None: "the logs cannot tell"}
-
-    def answer(key: str) -> str:
-        value = diagnosis.get(key)
-        return answers[value] if value is None or isinstance(value, bool) else str(value)
-
-    questions = {"verdict": "verdict", "network": "network", "GPUDirect RDMA": "gdr", "TCP fallback": "tcp_fallback"}
-    return tuple((question, answer(key)) for question, key in questions.items())

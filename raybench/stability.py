@@ -183,6 +183,8 @@ def interval_half_width(point: Point) -> float | None:
 
 
 def _wide_interval(point: Point) -> tuple[float, str] | None:
+    if point.source_rank is not None:  # a matrix asks which pair stands out; each has few samples
+        return None
     half_width = interval_half_width(point)
     limit = MAX_SHORT_INTERVAL if point.seconds.median < SHORT_SECONDS else MAX_INTERVAL
     if half_width is None or half_width <= limit:

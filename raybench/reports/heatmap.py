@@ -1,10 +1,10 @@
 """The point-to-point matrix as a heatmap: rows send, columns receive, nodes framed. Readable for 2 to 256 ranks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from raybench.reports.pairs import PairMatrix, ranked_pairs
+from raybench.reports.pairs import PairMatrix, end_text, pair_text, ranked_pairs, slow_ends, unexplained
 from raybench.reports.svg import TEXT, Plot, plot_style, render
 from raybench.reports.text import bandwidth, inert
 from raybench.units import format_bytes
@@ -99,16 +99,29 @@ def _shortened(name: str, room: int) -> str:
 
 
 def _mark_slow(axes: Any, matrix: PairMatrix) -> None:
-    """A box around the slowest of the slow pairs: colour alone would not do."""
+    """Boxes around row and column of slow nodes and ranks, and around other slow pairs: not colour alone."""
+    size = len(matrix.ranks)
+    position = {rank: index for index, rank in enumerate(matrix.ranks)}
+    members = dict(matrix.groups)
+    for end in slow_ends(matrix):
+        first, height = (position[end.rank], 1) if end.rank is not None else _span(position, members[end.node])
+        _box(axes, -0.5, first - 0.5, size, height)
+        _box(axes, first - 0.5, -0.5, height, size)
+    for pair in unexplained(matrix)[:_MARKED_PAIRS]:
+        column, row = position[pair.point.destination_rank or 0], position[pair.point.source_rank or 0]
+        _box(axes, column - 0.5, row - 0.5, 1, 1)
+
+
+def _span(position: Mapping[int, int], ranks: Sequence[int]) -> tuple[int, int]:
+    return position[ranks[0]], len(ranks)
+
+
+def _box(axes: Any, left: float, top: float, width: float, height: float) -> None:
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
-    position = {rank: index for index, rank in enumerate(matrix.ranks)}
-    for pair in (pair for pair in ranked_pairs(matrix)[:_MARKED_PAIRS] if pair.is_slow):
-        corner = (position[pair.point.destination_rank or 0] - 0.5, position[pair.point.source_rank or 0] - 0.5)
-        for colour, width in (("white", 3.2), ("#d00000", 1.8)):
-            axes.add_patch(
-                Rectangle(corner, 1, 1, fill=False, edgecolor=colour, linewidth=width, zorder=3, clip_on=False)
-            )
+    for colour, line in (("white", 3.2), ("#d00000", 1.8)):
+        style: Any = {"edgecolor": colour, "linewidth": line, "zorder": 3, "clip_on": False}
+        axes.add_patch(Rectangle((left, top), width, height, fill=False, **style))
 
 
 def _colour_bar(figure: Any, axes: Any, image: Any) -> None:
@@ -133,10 +146,7 @@ def _log_ticks(low: float, high: float) -> Iterator[float]:
 
 def _description(matrix: PairMatrix) -> str:
     ranked = ranked_pairs(matrix)
-    slowest = ranked[0]
-    ends = f"rank {slowest.point.source_rank} to rank {slowest.point.destination_rank}"
-    speed = f"{bandwidth(slowest.point.algbw_gb_per_s)} GB/s, {slowest.ratio:.2f} x the median of its kind"
+    slowest = pair_text(ranked[0])
     slow = sum(pair.is_slow for pair in ranked)
-    return (
-        f"{len(ranked)} pairs of {len(matrix.ranks)} ranks; {slow} slow. Slowest: {ends}, {speed}. Boxed: slow pairs."
-    )
+    ends = "".join(f"; {end_text(end)}" for end in slow_ends(matrix)[:3])
+    return f"{len(ranked)} pairs of {len(matrix.ranks)} ranks, {slow} of them slow (boxed){ends}. Slowest: {slowest}."

@@ -7,7 +7,7 @@ from typing import Any
 
 from raybench.reports.errors import MissingLibraryError
 from raybench.reports.findings import all_findings, headline, network_facts, place, severity
-from raybench.reports.pairs import PairMatrix, pair_matrices
+from raybench.reports.pairs import PairMatrix, end_text, pair_matrices, slow_ends
 from raybench.reports.rows import Table, all_warnings, cluster_line, emulated_notice, matrices, tables, without_points
 from raybench.reports.svg import Plot
 from raybench.reports.text import inert
@@ -16,7 +16,6 @@ from raybench.reports.view import (
     facts_of,
     node_grid,
     pair_grid,
-    slow_node_lines,
     summary_grid,
     table_grid,
 )
@@ -125,7 +124,7 @@ def _matrix_views(result: RunResult, *, has_plots: bool) -> tuple[MatrixView, ..
         for matrix in pair_matrices(benchmark, result.cluster)[: -_MOST_MATRICES - 1 : -1]:
             plot = _heatmap(matrix, f"pairs-{number}-{matrix.message_bytes}", result) if has_plots else None
             title = f"{benchmark.name}, {format_bytes(matrix.message_bytes)} messages"
-            warnings = (*slow_node_lines(matrix), *all_warnings(benchmark))
+            warnings = (*map(end_text, slow_ends(matrix)), *all_warnings(benchmark))
             views.append(MatrixView(title=title, plot=plot, slowest=pair_grid(matrix), warnings=warnings))
     return tuple(views)
 

@@ -1,7 +1,8 @@
 """A point-to-point matrix: bandwidth by pair, the pairs that stand out, the same by node for many ranks. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from raybench.reports.rows import is_measured
 from raybench.reports.text import bandwidth, inert
@@ -98,18 +99,56 @@ def ranked_pairs(matrix: PairMatrix) -> tuple[SlowPair, ...]:
     return tuple(sorted(pairs, key=lambda pair: pair.ratio))
 
 
-def slow_nodes(matrix: PairMatrix) -> tuple[tuple[str, float], ...]:
-    """Nodes whose pairs with other nodes are slow as a whole: (node, its median over that of all), slowest first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowEnd:
+    """A node (``rank`` None) or a rank whose pairs with other nodes are slow as a whole; ``ratio`` is their median."""
+
+    node: str
+    rank: int | None
+    ratio: float
+
+
+def slow_ends(matrix: PairMatrix) -> tuple[SlowEnd, ...]:
+    """Slow nodes, then slow ranks of other nodes: what a hundred slow pairs have in common. None below three nodes."""
     if len(matrix.groups) < 3:
         return ()
     between = [pair for pair in ranked_pairs(matrix) if pair.between_nodes]
-    medians = {
-        node: median([pair.ratio for pair in between if node in (pair.source_node, pair.destination_node)])
-        for node, _ in matrix.groups
-        if any(node in (pair.source_node, pair.destination_node) for pair in between)
-    }
+    nodes = _slow_medians(between, lambda pair: (pair.source_node, pair.destination_node))
+    ranks = _slow_medians(between, lambda pair: (pair.point.source_rank, pair.point.destination_rank))
+    slow, node_of = dict(nodes), matrix.node_of
+    others = [(rank, ratio) for rank, ratio in ranks if node_of[rank] not in slow]
+    return (
+        *(SlowEnd(node=node, rank=None, ratio=ratio) for node, ratio in nodes),
+        *(SlowEnd(node=node_of[rank], rank=rank, ratio=ratio) for rank, ratio in others),
+    )
+
+
+def _slow_medians(pairs: Sequence[SlowPair], ends_of: Callable[[SlowPair], tuple[Any, Any]]) -> list[tuple[Any, float]]:
+    """(end, median ratio of its pairs) of the ends that are slow, slowest first."""
+    ratios: dict[Any, list[float]] = {}
+    for pair in pairs:
+        for end in ends_of(pair):
+            ratios.setdefault(end, []).append(pair.ratio)
+    medians = ((end, median(values)) for end, values in ratios.items())
+    return sorted((item for item in medians if item[1] < SLOW_RATIO), key=lambda item: item[1])
+
+
+def end_text(end: SlowEnd) -> str:
+    """``slow node: pairs of node-b with other nodes reach 0.30 x the median``."""
+    kind, name = ("node", inert(end.node)) if end.rank is None else ("rank", f"rank {end.rank} ({inert(end.node)})")
+    return f"slow {kind}: pairs of {name} with other nodes reach {end.ratio:.2f} x the median"
+
+
+def unexplained(matrix: PairMatrix) -> tuple[SlowPair, ...]:
+    """Slow pairs that no slow node or rank explains, slowest first."""
+    ends = slow_ends(matrix)
+    nodes, ranks = {end.node for end in ends if end.rank is None}, {end.rank for end in ends}
     return tuple(
-        sorted(((node, ratio) for node, ratio in medians.items() if ratio < SLOW_RATIO), key=lambda item: item[1])
+        pair
+        for pair in ranked_pairs(matrix)
+        if pair.is_slow
+        and nodes.isdisjoint((pair.source_node, pair.destination_node))
+        and ranks.isdisjoint((pair.point.source_rank, pair.point.destination_rank))
     )
 
 

@@ -17,7 +17,7 @@ _CAPTION = "Shaded: 95 % interval of the median. Hollow: unstable. Crossed out: 
 
 
 def size_plots(tables: Sequence[Table], *, emulated: bool) -> tuple[Plot, ...]:
-    """Bandwidth, latency and launches, eight benchmarks a figure; none where nothing was measured."""
+    """Bandwidth, latency and launches, at most ten benchmarks a figure; none where nothing was measured."""
     groups = series_of(tables)
     with plot_style():
         drawn = [

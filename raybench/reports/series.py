@@ -14,7 +14,7 @@ from raybench.reports.text import inert
 from raybench.results import Point
 from raybench.units import format_bytes
 
-_MARKERS = "os^DvPX*"
+_MARKERS = "os^DvPX*<h"
 _LINES: dict[str, Any] = {"out-of-place": "-", "in-place": (0, (4, 2))}
 _MOST_TICKS = 14
 
@@ -30,13 +30,14 @@ class Series:
 
 
 def series_of(tables: Sequence[Table]) -> list[list[Series]]:
-    """Tables with their looks, in groups of at most eight: one figure each."""
+    """Tables with their looks, in equal groups of at most ten: one figure each."""
     looks = list(zip(SERIES, _MARKERS, strict=True))
     every = [
         Series(table=table, label=label, colour=looks[number % len(looks)][0], marker=looks[number % len(looks)][1])
         for number, (table, label) in enumerate(zip(tables, labels(tables), strict=True))
     ]
-    return [every[start : start + len(looks)] for start in range(0, len(every), len(looks))]
+    figures = -(-len(every) // len(looks))
+    return [every[len(every) * part // figures : len(every) * (part + 1) // figures] for part in range(figures)]
 
 
 def labels(tables: Sequence[Table]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ TEXT = "#0a0b01"
 GRID = "#0a0b02"
 PAGE = "#0a0b03"
 WRONG = "#0a0b04"
-SERIES = tuple(f"#0a0c{index:02x}" for index in range(8))
+SERIES = tuple(f"#0a0c{index:02x}" for index in range(10))
 _VARIABLES = {TEXT: "currentColor", GRID: "var(--grid)", PAGE: "var(--page)", WRONG: "var(--bad)"} | {
     colour: f"var(--series-{index})" for index, colour in enumerate(SERIES)
 }

@@ -4,7 +4,16 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from raybench.reports.columns import Column, Line, lines, total_width
-from raybench.reports.pairs import PairMatrix, by_node, pair_matrices, pair_text, ranked_pairs, slow_nodes
+from raybench.reports.pairs import (
+    PairMatrix,
+    by_node,
+    end_text,
+    pair_matrices,
+    pair_text,
+    ranked_pairs,
+    slow_ends,
+    unexplained,
+)
 from raybench.reports.rows import all_warnings
 from raybench.reports.text import bandwidth, inert
 from raybench.results import BenchmarkResult, ClusterInfo
@@ -86,7 +95,8 @@ def _summary(matrix: PairMatrix) -> Iterator[tuple[str, str]]:
                 f"min {bandwidth(min(speeds))}, median {bandwidth(median(speeds))}, max {bandwidth(max(speeds))} GB/s"
             )
             yield f"{len(speeds)} pairs {name}: {figures}", ""
-    for node, ratio in slow_nodes(matrix):
-        yield f"slow node: pairs with {inert(node)} reach {ratio:.2f} x the median between nodes", "bold red"
-    for pair in ranked[:SHOWN_PAIRS]:
+    ends = slow_ends(matrix)
+    for end in ends[:SHOWN_PAIRS]:
+        yield end_text(end), "bold red"
+    for pair in (unexplained(matrix) if ends else ranked)[:SHOWN_PAIRS]:
         yield f"{'slow' if pair.is_slow else 'slowest'} pair: {pair_text(pair)}", "bold red" if pair.is_slow else ""

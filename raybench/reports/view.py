@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from raybench.reports.pairs import PairMatrix, SlowPair, rank_spans, ranked_pairs, slow_nodes
+from raybench.reports.pairs import PairMatrix, SlowPair, rank_spans, ranked_pairs
 from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.text import bandwidth, microseconds, percent
 from raybench.results import ClusterInfo, Point
@@ -120,14 +120,6 @@ def _pair_row(pair: SlowPair) -> tuple[Cell, ...]:
         Cell(text=bandwidth(pair.point.algbw_gb_per_s), tone="strong"),
         Cell(text=f"{pair.ratio:.2f} x", tone="bad" if pair.is_slow else ""),
         Cell(text="between nodes" if pair.between_nodes else "within a node"),
-    )
-
-
-def slow_node_lines(matrix: PairMatrix) -> tuple[str, ...]:
-    """A sentence a node whose every link is slow."""
-    return tuple(
-        f"slow node: pairs with {node} reach {ratio:.2f} x the median between nodes"
-        for node, ratio in slow_nodes(matrix)
     )
 
 

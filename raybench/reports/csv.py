@@ -1,0 +1,116 @@
+"""Every point as one CSV row, for spreadsheets and pandas.
+
+Columns, stable: added at the end, never renamed. Text columns: run_id, benchmark, kind, status, dtype, reduce_op,
+parameters (others, ``name=value`` joined by ``;``), algorithm, warnings (joined by `` | ``). Numbers: nodes and ranks
+(counts), root, in_place and emulated (true/false), message_bytes, element_count, launches, blocks, samples; times
+``*_us`` in microseconds (median, mean, min, max, p99, stddev, ci95_low, ci95_high) per operation; ``algbw_gb_per_s``
+and ``busbw_gb_per_s`` in 10^9 bytes per second; verified (true/false, empty where it was not checked), wrong_elements,
+slowest_rank, source_rank and destination_rank (pairs only). What does not apply is empty.
+
+A benchmark without points has one row that carries its status and reason, in ``warnings``.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from raybench.reports.rows import is_measured
+from raybench.reports.text import inert
+from raybench.results import BenchmarkResult, Point, RunResult
+from raybench.stability import stability_warnings
+
+HEADER = (
+    "run_id", "benchmark", "kind", "status", "backend", "emulated", "nodes", "ranks",
+    "dtype", "reduce_op", "root", "in_place", "parameters",
+    "message_bytes", "element_count", "launches", "blocks", "samples",
+    "median_us", "mean_us", "min_us", "max_us", "p99_us", "stddev_us", "ci95_low_us", "ci95_high_us",
+    "algbw_gb_per_s", "busbw_gb_per_s", "verified", "wrong_elements", "slowest_rank",
+    "source_rank", "destination_rank", "algorithm", "warnings",
+)  # fmt: skip
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(result: RunResult, path: Path) -> None:
+    """Write one row a point. Raises OSError as ``open`` does."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, HEADER, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(csv_rows(result))
+
+
+def csv_rows(result: RunResult) -> Iterator[dict[str, str]]:
+    """The rows by column name; columns that do not apply are absent."""
+    cluster = result.cluster
+    run = {
+        "run_id": result.run_id,
+        "backend": cluster.backend,
+        "emulated": cluster.emulated,
+        "nodes": len(cluster.nodes),
+        "ranks": cluster.world_size,
+    }
+    for benchmark in result.benchmarks:
+        described = run | _benchmark_fields(benchmark)
+        measured = [point for point in benchmark.points if is_measured(point)]
+        for point in measured:
+            yield _cells(described | _point_fields(point))
+        if not measured:
+            yield _cells(described | {"warnings": benchmark.reason})
+
+
+def _benchmark_fields(benchmark: BenchmarkResult) -> dict[str, Any]:
+    known = ("dtype", "reduce_op", "root", "in_place")
+    rest = (f"{key}={value}" for key, value in benchmark.parameters.items() if key not in known and value is not None)
+    return {
+        "benchmark": benchmark.name,
+        "kind": benchmark.kind,
+        "status": benchmark.status,
+        **{key: benchmark.parameters.get(key) for key in known},
+        "parameters": ";".join(rest),
+    }
+
+
+def _point_fields(point: Point) -> dict[str, Any]:
+    seconds = point.seconds
+    low, high = point.interval_seconds or (None, None)
+    times = {name: getattr(seconds, name) for name in ("median", "mean", "min", "max", "p99", "stddev")}
+    times |= {"ci95_low": low, "ci95_high": high}
+    return {
+        "message_bytes": point.message_bytes,
+        "element_count": point.element_count,
+        "launches": len(point.launches),
+        "blocks": sum(len(launch) for launch in point.launches),
+        "samples": len(point.samples_seconds),
+        **{f"{name}_us": None if value is None else value * 1e6 for name, value in times.items()},
+        "algbw_gb_per_s": point.algbw_gb_per_s,
+        "busbw_gb_per_s": point.busbw_gb_per_s,
+        "verified": point.verified,
+        "wrong_elements": point.wrong_elements if point.verified is not None else None,
+        "slowest_rank": point.slowest_rank if point.rank_seconds else None,
+        "source_rank": point.source_rank,
+        "destination_rank": point.destination_rank,
+        "algorithm": point.algorithm,
+        "warnings": " | ".join(stability_warnings(point)),
+    }
+
+
+def _cells(fields: Mapping[str, Any]) -> dict[str, str]:
+    return {key: _cell(value) for key, value in fields.items()}
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    return _plain_text(str(value))
+
+
+def _plain_text(text: str) -> str:
+    """Text that a spreadsheet takes for text: what would begin a formula gets an apostrophe in front."""
+    shown = inert(text)
+    return f"'{shown}" if text.lstrip().startswith(_FORMULA_STARTS) or text.startswith(_FORMULA_STARTS) else shown

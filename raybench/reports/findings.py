@@ -1,0 +1,58 @@
+"""Findings of the run and of the diagnosis of its logs, as plain mappings (raybench.diagnosis/1). Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from raybench.reports.pairs import rank_spans
+from raybench.reports.text import inert
+from raybench.results import RunResult
+
+Finding = Mapping[str, Any]
+_ORDER = {"critical": 0, "warning": 1, "info": 2}
+_QUESTIONS = {"verdict": "verdict", "network": "network", "GPUDirect RDMA": "gdr", "TCP fallback": "tcp_fallback"}
+
+
+def all_findings(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> tuple[Finding, ...]:
+    """Each finding once, the gravest first."""
+    findings: list[Finding] = []
+    for finding in (*result.findings, *((diagnosis or {}).get("findings") or ())):
+        if finding not in findings:
+            findings.append(finding)
+    return tuple(sorted(findings, key=lambda finding: _ORDER.get(severity(finding), 3)))
+
+
+def severity(finding: Finding) -> str:
+    """``critical``, ``warning`` or ``info``; anything else counts as info."""
+    said = str(finding.get("severity"))
+    return said if said in _ORDER else "info"
+
+
+def headline(finding: Finding) -> str:
+    """The severity and the summary, or the rule's name where there is no summary."""
+    return inert(f"{severity(finding)}: {finding.get('summary') or finding.get('rule') or 'no summary'}")
+
+
+def place(finding: Finding) -> str:
+    """``ranks 0-3; hosts a, b``; empty where the finding names neither."""
+    ranks = [rank for rank in finding.get("ranks") or () if isinstance(rank, int)]
+    hosts = [inert(host) for host in finding.get("hosts") or ()]
+    more = f" and {len(hosts) - 8} more" if len(hosts) > 8 else ""
+    parts = [f"ranks {rank_spans(ranks)}"] if ranks else []
+    parts += [f"hosts {', '.join(hosts[:8])}{more}"] if hosts else []
+    return "; ".join(parts)
+
+
+def next_steps(finding: Finding) -> Iterator[str]:
+    """What to do, a sentence each."""
+    for recommendation in finding.get("recommendations") or ():
+        if recommendation.get("text"):
+            yield inert(recommendation["text"])
+
+
+def network_facts(diagnosis: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:
+    """What the logs say of the network: (question, answer); null is "the logs cannot tell"."""
+    answers = {"True": "yes", "False": "no", "None": "the logs cannot tell"}
+    if not diagnosis:
+        return ()
+    said = {question: str(diagnosis.get(key)) for question, key in _QUESTIONS.items()}
+    return tuple((question, answers.get(answer, answer)) for question, answer in said.items())

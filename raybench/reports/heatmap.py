@@ -1,0 +1,152 @@
+"""The point-to-point matrix as a heatmap: rows send, columns receive, nodes framed. Readable for 2 to 256 ranks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from raybench.reports.pairs import PairMatrix, end_text, pair_text, ranked_pairs, slow_ends, unexplained
+from raybench.reports.svg import TEXT, Plot, plot_style, render
+from raybench.reports.text import bandwidth, inert
+from raybench.units import format_bytes
+
+_CELL_TEXT_RANKS = 16
+_ALL_TICKS_RANKS = 32
+_NODE_NAMES = 24
+_MARKED_PAIRS = 20
+_LOG_RATIO = 5.0
+
+
+def pair_heatmap(matrix: PairMatrix, *, name: str, emulated: bool) -> Plot:
+    """One size of a matrix. GB/s on a logarithmic scale where pairs within nodes are far faster than between."""
+    with plot_style():
+        figure, axes = _figure(len(matrix.ranks))
+        image = _draw_cells(axes, matrix)
+        _frame_nodes(axes, matrix)
+        _mark_slow(axes, matrix)
+        _colour_bar(figure, axes, image)
+        if emulated:
+            axes.set_title("EMULATED: no network", fontsize=11, weight="bold", pad=20)
+        return render(
+            figure,
+            name=name,
+            title=f"Point-to-point bandwidth, {format_bytes(matrix.message_bytes)} messages",
+            description=_description(matrix),
+            caption=_description(matrix),
+        )
+
+
+def _figure(rank_count: int) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    side = min(7.6, max(3.6, 1.6 + 0.42 * rank_count))
+    figure = Figure(figsize=(side + 1.6, side), layout="constrained")
+    axes = figure.add_subplot()
+    axes.grid(visible=False)
+    axes.set(xlabel="to rank", ylabel="from rank")
+    return figure, axes
+
+
+def _draw_cells(axes: Any, matrix: PairMatrix) -> Any:
+    import numpy as np  # noqa: PLC0415
+    from matplotlib.colors import LogNorm, Normalize  # noqa: PLC0415
+
+    ranks = matrix.ranks
+    speeds = matrix.gb_per_second
+    cells = np.array([[speeds.get((source, other), np.nan) for other in ranks] for source in ranks])
+    low, high = min(speeds.values()), max(speeds.values())
+    logarithmic = high > _LOG_RATIO * low
+    norm = LogNorm(low, high) if logarithmic else Normalize(0, high)
+    image = axes.imshow(np.ma.masked_invalid(cells), cmap="cividis", norm=norm, interpolation="none", zorder=1)
+    if len(ranks) <= _CELL_TEXT_RANKS:
+        for (row, column), speed in np.ndenumerate(cells):
+            if not np.isnan(speed):
+                dark = norm(speed) < 0.55
+                text = f"{speed:.0f}" if speed >= 100 else bandwidth(speed)[:4]
+                axes.text(column, row, text, ha="center", va="center", fontsize=9, color="white" if dark else "black")
+    step = 1 if len(ranks) <= _ALL_TICKS_RANKS else -(-len(ranks) // 16)
+    positions = range(0, len(ranks), step)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(list(positions), [str(ranks[position]) for position in positions], fontsize=9)
+    return image
+
+
+def _boundaries(matrix: PairMatrix) -> list[float]:
+    """Positions of the lines around nodes, first and last included."""
+    return [edge - 0.5 for edge in accumulate((len(ranks) for _, ranks in matrix.groups), initial=0)]
+
+
+def _frame_nodes(axes: Any, matrix: PairMatrix) -> None:
+    edges = _boundaries(matrix)
+    size = edges[-1] + 0.5
+    thin = len(matrix.groups) > _NODE_NAMES or size > 4 * _ALL_TICKS_RANKS
+    for edge in edges:
+        for colour, width in (("white", 0.0 if thin else 2.6), (TEXT, 0.5 if thin else 1.1)):
+            axes.plot([edge, edge], [-0.5, size - 0.5], color=colour, linewidth=width, zorder=2, clip_on=False)
+            axes.plot([-0.5, size - 0.5], [edge, edge], color=colour, linewidth=width, zorder=2, clip_on=False)
+    axes.set_xlim(-0.5, size - 0.5)
+    axes.set_ylim(size - 0.5, -0.5)
+    if len(matrix.groups) <= _NODE_NAMES:
+        for (node, _), left, right in zip(matrix.groups, edges, edges[1:], strict=False):
+            room = max(3, int((right - left) / size * 70))
+            axes.text(
+                (left + right) / 2, -0.5 - 0.02 * size, _shortened(node, room), ha="center", va="bottom", fontsize=9
+            )
+
+
+def _shortened(name: str, room: int) -> str:
+    shown = inert(name)
+    return shown if len(shown) <= room else f"{shown[: max(1, room // 2 - 1)]}..{shown[-(room // 2) :]}"
+
+
+def _mark_slow(axes: Any, matrix: PairMatrix) -> None:
+    """Boxes around row and column of slow nodes and ranks, and around other slow pairs: not colour alone."""
+    size = len(matrix.ranks)
+    position = {rank: index for index, rank in enumerate(matrix.ranks)}
+    members = dict(matrix.groups)
+    for end in slow_ends(matrix):
+        first, height = (position[end.rank], 1) if end.rank is not None else _span(position, members[end.node])
+        _box(axes, -0.5, first - 0.5, size, height)
+        _box(axes, first - 0.5, -0.5, height, size)
+    for pair in unexplained(matrix)[:_MARKED_PAIRS]:
+        column, row = position[pair.point.destination_rank or 0], position[pair.point.source_rank or 0]
+        _box(axes, column - 0.5, row - 0.5, 1, 1)
+
+
+def _span(position: Mapping[int, int], ranks: Sequence[int]) -> tuple[int, int]:
+    return position[ranks[0]], len(ranks)
+
+
+def _box(axes: Any, left: float, top: float, width: float, height: float) -> None:
+    from matplotlib.patches import Rectangle  # noqa: PLC0415
+
+    for colour, line in (("white", 3.2), ("#d00000", 1.8)):
+        style: Any = {"edgecolor": colour, "linewidth": line, "zorder": 3, "clip_on": False}
+        axes.add_patch(Rectangle((left, top), width, height, fill=False, **style))
+
+
+def _colour_bar(figure: Any, axes: Any, image: Any) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415
+
+    bar = figure.colorbar(image, ax=axes, shrink=0.8, label="GB/s")
+    low, high = image.norm.vmin, image.norm.vmax
+    if high > _LOG_RATIO * max(low, high / 1e9):
+        bar.ax.yaxis.set_major_locator(FixedLocator(list(_log_ticks(low, high))))
+    bar.ax.yaxis.set_minor_locator(NullLocator())
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    bar.outline.set_visible(False)
+
+
+def _log_ticks(low: float, high: float) -> Iterator[float]:
+    if low <= 0:
+        yield from (high * part / 4 for part in range(5))
+        return
+    ratio = (high / low) ** 0.25
+    yield from (low * ratio**power for power in range(5))
+
+
+def _description(matrix: PairMatrix) -> str:
+    ranked = ranked_pairs(matrix)
+    slowest = pair_text(ranked[0])
+    slow = sum(pair.is_slow for pair in ranked)
+    ends = "".join(f"; {end_text(end)}" for end in slow_ends(matrix)[:3])
+    return f"{len(ranked)} pairs of {len(matrix.ranks)} ranks, {slow} of them slow (boxed){ends}. Slowest: {slowest}."

@@ -1,0 +1,135 @@
+"""The report of a run: one HTML file that needs no network, no script and no other file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raybench.reports.errors import MissingLibraryError
+from raybench.reports.findings import all_findings, headline, network_facts, place, severity
+from raybench.reports.pairs import PairMatrix, end_text, pair_matrices, slow_ends
+from raybench.reports.rows import Table, all_warnings, cluster_line, emulated_notice, matrices, tables, without_points
+from raybench.reports.svg import Plot
+from raybench.reports.text import inert
+from raybench.reports.view import (
+    Grid,
+    facts_of,
+    node_grid,
+    pair_grid,
+    summary_grid,
+    table_grid,
+)
+from raybench.results import RunResult
+from raybench.units import format_bytes, format_seconds
+
+INSTALL = "pip install 'raybench[report]'"
+_MOST_MATRICES = 2  # sizes of one matrix that get a heatmap, the largest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixView:
+    """A matrix as the template sees it. ``plot`` is None without matplotlib."""
+
+    title: str
+    plot: Plot | None
+    slowest: Grid
+    warnings: tuple[str, ...]
+
+
+def write_html(result: RunResult, path: Path, diagnosis: Mapping[str, Any] | None = None) -> None:
+    """Write the report of a run; ``diagnosis`` is that of its logs (raybench.diagnosis/1).
+
+    Without matplotlib the report has no plots and says how to get them. Raises MissingLibraryError without jinja2, and
+    OSError where the file cannot be written.
+    """
+    path.write_text(render_html(result, diagnosis), encoding="utf-8")
+
+
+def render_html(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> str:
+    """The page. The same result gives the same bytes."""
+    template = _template()
+    return str(template.render(_context(result, diagnosis)))
+
+
+def _template() -> Any:
+    try:
+        import jinja2  # noqa: PLC0415 - an optional library
+        import markupsafe  # noqa: PLC0415 - jinja2's own
+    except ImportError as error:
+        raise MissingLibraryError(f"the HTML report needs jinja2, which is not installed: {INSTALL}") from error
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("raybench.reports", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    environment.globals["svg"] = lambda plot: markupsafe.Markup(plot.svg)  # noqa: S704 - made by svg.py
+    environment.globals |= {"headline": headline, "place": place, "severity": severity}
+    return environment.get_template("run.html.j2")
+
+
+def _shown(value: Any) -> Any:
+    """Every string of the page made inert, but for markup that is ours."""
+    return inert(value) if type(value) is str else value
+
+
+def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str, Any]:
+    measured = tables(result.benchmarks)
+    nodes, shared = node_grid(result.cluster)
+    has_plots = _has_matplotlib()
+    return {
+        "result": result,
+        "cluster_line": cluster_line(result.cluster),
+        "emulated": emulated_notice(result),
+        "elapsed": format_seconds(result.timings["total"]) if result.timings.get("total") else None,
+        "summary": summary_grid(measured),
+        "tables": [(table, table_grid(table)) for table in measured],
+        "plots": _plots(measured, emulated=result.cluster.emulated) if has_plots else (),
+        "install": None if has_plots else INSTALL,
+        "matrices": _matrix_views(result, has_plots=has_plots),
+        "absent": without_points(result.benchmarks),
+        "findings": all_findings(result, diagnosis),
+        "network": network_facts(diagnosis),
+        "nodes": nodes,
+        "shared_facts": shared,
+        "environment": (
+            ("Versions", facts_of(result.versions)),
+            ("Variables", facts_of(result.variables)),
+            ("Configuration", facts_of(result.config)),
+            ("Where the time went", tuple((name, format_seconds(value)) for name, value in result.timings.items())),
+        ),
+    }
+
+
+def _has_matplotlib() -> bool:
+    try:
+        import matplotlib.figure  # noqa: F401, PLC0415 - an optional library
+    except ImportError:
+        return False
+    return True
+
+
+def _plots(measured: tuple[Table, ...], *, emulated: bool) -> tuple[Plot, ...]:
+    from raybench.reports.plots import size_plots  # noqa: PLC0415 - only with matplotlib
+
+    collectives = tuple(table for table in measured if table.kind in {"collective", "p2p"})
+    return size_plots(collectives, emulated=emulated)
+
+
+def _matrix_views(result: RunResult, *, has_plots: bool) -> tuple[MatrixView, ...]:
+    views = []
+    for number, benchmark in enumerate(matrices(result.benchmarks)):
+        for matrix in pair_matrices(benchmark, result.cluster)[: -_MOST_MATRICES - 1 : -1]:
+            plot = _heatmap(matrix, f"pairs-{number}-{matrix.message_bytes}", result) if has_plots else None
+            title = f"{benchmark.name}, {format_bytes(matrix.message_bytes)} messages"
+            warnings = (*map(end_text, slow_ends(matrix)), *all_warnings(benchmark))
+            views.append(MatrixView(title=title, plot=plot, slowest=pair_grid(matrix), warnings=warnings))
+    return tuple(views)
+
+
+def _heatmap(matrix: PairMatrix, name: str, result: RunResult) -> Plot:
+    from raybench.reports.heatmap import pair_heatmap  # noqa: PLC0415 - only with matplotlib
+
+    return pair_heatmap(matrix, name=name, emulated=result.cluster.emulated)

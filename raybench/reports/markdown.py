@@ -1,0 +1,94 @@
+"""A run as Markdown, for an issue or a chat: summary, full tables, what stands out. Text is escaped, never markup."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from raybench.reports.findings import all_findings, headline, next_steps, place
+from raybench.reports.pairs import end_text, pair_matrices, pair_text, ranked_pairs, slow_ends
+from raybench.reports.rows import all_warnings, cluster_line, emulated_notice, matrices, tables, without_points
+from raybench.reports.text import inert
+from raybench.reports.view import Grid, summary_grid, table_grid
+from raybench.results import RunResult
+from raybench.units import format_bytes
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~@&$])")
+
+
+def write_markdown(result: RunResult, path: Path, diagnosis: Mapping[str, Any] | None = None) -> None:
+    """Write the run as Markdown. Raises OSError where the file cannot be written."""
+    path.write_text(render_markdown(result, diagnosis), encoding="utf-8")
+
+
+def render_markdown(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> str:
+    """The document."""
+    return "\n".join(_blocks(result, diagnosis)) + "\n"
+
+
+def escaped(text: object) -> str:
+    """Text that Markdown shows as it is."""
+    return _SPECIAL.sub(r"\\\1", inert(text))
+
+
+def _blocks(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[str]:
+    measured = tables(result.benchmarks)
+    notice = emulated_notice(result)
+    yield f"# raybench run {escaped(result.run_id)}\n"
+    yield f"**{result.status}**, {escaped(cluster_line(result.cluster))}\n"
+    if notice:
+        yield f"> **{escaped(notice)}**\n"
+    if measured:
+        yield from _table(summary_grid(measured))
+    yield from _bullets(_remarks(result))
+    yield from _bullets(_findings(result, diagnosis))
+    for table in measured:
+        yield f"<details><summary>{escaped(table.title)}{' (emulated)' if notice else ''}</summary>\n"
+        yield from _table(table_grid(table))
+        yield "</details>\n"
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    headings = _grouped(grid) if grid.groups else grid.headings
+    yield f"| {' | '.join(map(escaped, headings))} |"
+    yield f"|{' ---: |' * len(headings)}"
+    for row in grid.rows:
+        cells = (f"**{escaped(cell.text)}**" if cell.tone == "bad" else escaped(cell.text) for cell in row)
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _grouped(grid: Grid) -> Sequence[str]:
+    """Headings with the title of their group in front, where there is more than one group with a title."""
+    titles = [title for title, span in grid.groups for _ in range(span)]
+    if len({title for title in titles if title}) < 2:
+        return grid.headings
+    return [f"{title} {heading}".strip() for title, heading in zip(titles, grid.headings, strict=True)]
+
+
+def _bullets(texts: Iterator[str]) -> Iterator[str]:
+    lines = [f"- {escaped(text)}" for text in texts]
+    yield from [*lines, ""] if lines else []
+
+
+def _remarks(result: RunResult) -> Iterator[str]:
+    for dropped in result.cluster.dropped:
+        yield f"{dropped.node} took no part, or was lost: {dropped.reason}"
+    for benchmark in without_points(result.benchmarks):
+        yield f"{benchmark.name}, {benchmark.status}: {benchmark.reason or 'no reason was given'}"
+    for benchmark in matrices(result.benchmarks):
+        matrix = pair_matrices(benchmark, result.cluster)[-1]
+        slowest = pair_text(ranked_pairs(matrix)[0])
+        yield f"{benchmark.name}, {format_bytes(matrix.message_bytes)}: slowest pair {slowest}"
+        yield from map(end_text, slow_ends(matrix))
+        yield from (f"{benchmark.name}: {warning}" for warning in all_warnings(benchmark))
+    for table in tables(result.benchmarks):
+        yield from (f"{table.title} stopped: {reason}" for reason in table.reasons)
+        yield from (f"{table.title}: {warning}" for warning in table.warnings)
+
+
+def _findings(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[str]:
+    for finding in all_findings(result, diagnosis):
+        where = place(finding)
+        steps = "".join(f" Next: {step}" for step in next_steps(finding))
+        yield headline(finding) + (f" ({where})" if where else "") + steps

@@ -1,0 +1,166 @@
+"""Results as rows for tables: in-place and out-of-place runs of one benchmark side by side. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from raybench.reports.text import count_of, inert
+from raybench.results import BenchmarkResult, ClusterInfo, Point, RunResult
+from raybench.stability import benchmark_warnings, doubts
+
+PLACES = ("out-of-place", "in-place")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One message size; ``places[i]`` is the point measured in ``Table.places[i]``, None where it was not."""
+
+    message_bytes: int
+    element_count: int
+    places: tuple[Point | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One benchmark with one set of parameters, without ``in_place``, which makes the column groups ``places``."""
+
+    name: str
+    kind: str
+    parameters: Mapping[str, Any]
+    places: tuple[str, ...]
+    rows: tuple[Row, ...]
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    status: str
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Every point with samples, by size, out of place first."""
+        return tuple(point for row in self.rows for point in row.places if point is not None)
+
+    @property
+    def title(self) -> str:
+        """``all_reduce float32 sum`` and the root where there is one."""
+        words = [self.name, *(str(value) for value in (self.dtype, self.reduce_op) if value is not None)]
+        words += [f"root {self.root}"] if self.root is not None else []
+        return inert(" ".join([*words, *self.other_parameters]))
+
+    @property
+    def dtype(self) -> Any:
+        """Element type, or None."""
+        return self.parameters.get("dtype")
+
+    @property
+    def reduce_op(self) -> Any:
+        """Reduction, or None."""
+        return self.parameters.get("reduce_op")
+
+    @property
+    def root(self) -> Any:
+        """Root rank, or None."""
+        return self.parameters.get("root")
+
+    @property
+    def other_parameters(self) -> tuple[str, ...]:
+        """Parameters beyond those of a collective, as ``name=value``."""
+        known = {"dtype", "reduce_op", "root", "in_place"}
+        return tuple(
+            f"{key}={value}" for key, value in self.parameters.items() if key not in known and value is not None
+        )
+
+
+def tables(benchmarks: Iterable[BenchmarkResult]) -> tuple[Table, ...]:
+    """Benchmarks that have points, in their order, runs that differ only in ``in_place`` joined. Matrices left out."""
+    groups: dict[tuple[str, ...], list[BenchmarkResult]] = {}
+    for benchmark in benchmarks:
+        if any(is_measured(point) for point in benchmark.points) and not is_matrix(benchmark):
+            groups.setdefault(_group_key(benchmark), []).append(benchmark)
+    return tuple(_table(group) for group in groups.values())
+
+
+def is_measured(point: Point) -> bool:
+    """Whether the point has samples, and a time that a bandwidth can be derived from."""
+    return bool(point.samples_seconds) and point.seconds.median > 0
+
+
+def is_matrix(benchmark: BenchmarkResult) -> bool:
+    """Whether its points are pairs of ranks."""
+    return any(point.source_rank is not None for point in benchmark.points)
+
+
+def all_warnings(benchmark: BenchmarkResult) -> tuple[str, ...]:
+    """What the run noted against a benchmark and what its samples say, each once."""
+    measured = [point for point in benchmark.points if is_measured(point)]
+    return tuple(dict.fromkeys((*benchmark.warnings, *benchmark_warnings(measured))))
+
+
+def is_doubtful(point: Point) -> bool:
+    """Whether any stability rule has something against the point."""
+    return bool(doubts(point))
+
+
+def _group_key(benchmark: BenchmarkResult) -> tuple[str, ...]:
+    rest = sorted((key, repr(value)) for key, value in benchmark.parameters.items() if key != "in_place")
+    return (benchmark.name, benchmark.kind, *(text for pair in rest for text in pair))
+
+
+def place_of(benchmark: BenchmarkResult) -> str:
+    """``in-place`` or ``out-of-place``."""
+    return PLACES[bool(benchmark.parameters.get("in_place"))]
+
+
+def _table(group: Sequence[BenchmarkResult]) -> Table:
+    ordered = sorted(group, key=lambda benchmark: PLACES.index(place_of(benchmark)))
+    measured = [[point for point in benchmark.points if is_measured(point)] for benchmark in ordered]
+    first = ordered[0]
+    return Table(
+        name=first.name,
+        kind=first.kind,
+        parameters={key: value for key, value in first.parameters.items() if key != "in_place"},
+        places=tuple(place_of(benchmark) for benchmark in ordered),
+        rows=_rows(measured),
+        reasons=_prefixed(ordered, lambda benchmark: (benchmark.reason,) if benchmark.reason else ()),
+        warnings=_prefixed(ordered, all_warnings),
+        status=next((benchmark.status for benchmark in ordered if benchmark.status != "complete"), "complete"),
+    )
+
+
+def _rows(measured: Sequence[Sequence[Point]]) -> tuple[Row, ...]:
+    by_size = [{point.message_bytes: point for point in points} for points in measured]
+    counts = {point.message_bytes: point.element_count for points in measured for point in points}
+    return tuple(
+        Row(message_bytes=size, element_count=counts[size], places=tuple(points.get(size) for points in by_size))
+        for size in sorted(counts)
+    )
+
+
+def _prefixed(group: Sequence[BenchmarkResult], texts: Any) -> tuple[str, ...]:
+    if len(group) == 1:
+        return tuple(texts(group[0]))
+    return tuple(f"{place_of(benchmark)}: {text}" for benchmark in group for text in texts(benchmark))
+
+
+def matrices(benchmarks: Iterable[BenchmarkResult]) -> tuple[BenchmarkResult, ...]:
+    """The benchmarks whose points are pairs of ranks."""
+    return tuple(
+        benchmark for benchmark in benchmarks if is_matrix(benchmark) and any(map(is_measured, benchmark.points))
+    )
+
+
+def without_points(benchmarks: Iterable[BenchmarkResult]) -> tuple[BenchmarkResult, ...]:
+    """The benchmarks that measured nothing: skipped, or failed at once."""
+    return tuple(benchmark for benchmark in benchmarks if not any(map(is_measured, benchmark.points)))
+
+
+def cluster_line(cluster: ClusterInfo) -> str:
+    """``2 nodes, 16 ranks, nccl``."""
+    sizes = f"{count_of(len(cluster.nodes), 'node')}, {count_of(cluster.world_size, 'rank')}"
+    return f"{sizes}, {inert(cluster.backend)}"
+
+
+def emulated_notice(result: RunResult) -> str | None:
+    """The sentence that no reader of emulated figures may miss; None on real nodes."""
+    if not result.cluster.emulated:
+        return None
+    nodes = count_of(len(result.cluster.nodes), "node")
+    return f"EMULATED: {nodes} on one machine. These figures say nothing about a network."

@@ -1,0 +1,150 @@
+"""The result of a run on a terminal or in a pipe, in the shape that users of nccl-tests know.
+
+Lines that are not figures start with ``#``. On a terminal the table is cut to its width, the least needed columns
+first; in a pipe it has all of them. Nothing is parsed as markup, and nothing a node said can send a control character.
+"""
+
+import os
+import textwrap
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from rich.console import Console
+from rich.text import Text
+
+from raybench.reports.columns import Line, Segment
+from raybench.reports.findings import all_findings, headline, next_steps, place, severity
+from raybench.reports.pairs import rank_spans
+from raybench.reports.rows import cluster_line, emulated_notice, is_doubtful, matrices, tables, without_points
+from raybench.reports.terminal_matrix import matrix_lines
+from raybench.reports.terminal_table import table_lines
+from raybench.reports.text import count_of, inert
+from raybench.results import RunResult
+from raybench.units import format_seconds
+
+PIPE_WIDTH = 200
+MAX_NODES = 16
+_STATUS_STYLE = {"complete": "bold green", "partial": "bold yellow", "failed": "bold red"}
+_SEVERITY_STYLE = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+def print_result(
+    result: RunResult,
+    stream: IO[str],
+    *,
+    output_dir: Path | None = None,
+    report_path: Path | None = None,
+    width: int | None = None,
+) -> None:
+    """Print tables, matrices, warnings, findings and where everything lies. ``width`` in columns is for tests."""
+    console = Console(file=stream, highlight=False, markup=False, emoji=False, force_jupyter=False)
+    columns = width or (console.width if console.is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH)
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    for line in result_lines(result, columns, output_dir=output_dir, report_path=report_path):
+        text = Text(no_wrap=True, overflow="ignore")
+        for segment, style in line:
+            text.append(segment.encode(encoding, "backslashreplace").decode(encoding), style)
+        console.print(text, soft_wrap=True)
+
+
+def result_lines(
+    result: RunResult, width: int, *, output_dir: Path | None = None, report_path: Path | None = None
+) -> Iterator[Line]:
+    """Everything that is printed, as lines of (text, style) segments at most ``width`` columns wide."""
+    yield from _header(result, width)
+    for table in tables(result.benchmarks):
+        yield (("#", ""),)
+        yield from table_lines(table, width, emulated=result.cluster.emulated)
+    for benchmark in matrices(result.benchmarks):
+        yield (("#", ""),)
+        yield from matrix_lines(benchmark, result.cluster, width)
+    yield from _not_measured(result, width)
+    yield from _findings(result, width)
+    yield from _footer(result, width, output_dir, report_path)
+
+
+def comment(text: str, width: int, style: str = "") -> Iterator[Line]:
+    """Text as comment lines no wider than the terminal, continued lines indented."""
+    wrapped = textwrap.wrap(text, max(20, width - 2), subsequent_indent="  ", break_on_hyphens=False)
+    for line in wrapped or [""]:
+        yield (("# ", "dim"), (line, style))
+
+
+def _header(result: RunResult, width: int) -> Iterator[Line]:
+    versions = ", ".join(f"{inert(name)} {inert(version)}" for name, version in result.versions.items())
+    yield from comment(f"raybench run {inert(result.run_id)}: {cluster_line(result.cluster)}", width, "bold")
+    yield from _emulated(result, width)
+    if versions:
+        yield from comment(versions, width, "dim")
+    for node in result.cluster.nodes[:MAX_NODES]:
+        gpus = f", {count_of(node.gpu_count, 'GPU')}" if node.gpu_count else ", no GPU"
+        ranks = f"ranks {rank_spans(node.ranks)}" if len(node.ranks) != 1 else f"rank {node.ranks[0]}"
+        yield from comment(f"  {inert(node.name)} ({inert(node.address)}): {ranks}{gpus}", width)
+    if len(result.cluster.nodes) > MAX_NODES:
+        yield from comment(f"  and {count_of(len(result.cluster.nodes) - MAX_NODES, 'more node')}", width)
+    for dropped in result.cluster.dropped:
+        yield from comment(f"  {inert(dropped.node)} took no part: {inert(dropped.reason)}", width, "yellow")
+
+
+def _emulated(result: RunResult, width: int) -> Iterator[Line]:
+    notice = emulated_notice(result)
+    if notice is not None:
+        for line in textwrap.wrap(f"!! {notice}", width - 2, subsequent_indent="!! "):
+            yield (("# ", "dim"), (line, "black on yellow"))
+
+
+def _not_measured(result: RunResult, width: int) -> Iterator[Line]:
+    absent = without_points(result.benchmarks)
+    if not absent:
+        return
+    yield (("#", ""),)
+    for benchmark in absent:
+        style = "red" if benchmark.status == "failed" else "yellow"
+        reason = inert(benchmark.reason or "no reason was given")
+        yield from comment(f"{benchmark.status}: {inert(benchmark.name)}: {reason}", width, style)
+
+
+def _findings(result: RunResult, width: int) -> Iterator[Line]:
+    findings = all_findings(result)
+    if findings:
+        yield (("#", ""),)
+    for finding in findings:
+        where = place(finding)
+        text = headline(finding) + (f" ({where})" if where else "")
+        yield from comment(text, width, _SEVERITY_STYLE[severity(finding)])
+        for step in islice(next_steps(finding), 1):
+            yield from comment(f"  next: {step}", width)
+
+
+def _footer(result: RunResult, width: int, output_dir: Path | None, report_path: Path | None) -> Iterator[Line]:
+    yield (("#", ""),)
+    yield from _emulated(result, width)
+    yield (("# ", "dim"), ("Out of bounds values : ", ""), _verification(result))
+    yield tuple(_status(result))
+    for label, path in (("results", output_dir), ("report", report_path)):
+        if path is not None:
+            yield (("# ", "dim"), (f"{label}: ", ""), (inert(path), "bold"))  # never wrapped: a path is to be copied
+
+
+def _verification(result: RunResult) -> Segment:
+    if result.wrong_elements:
+        return f"FAILED: {count_of(result.wrong_elements, 'wrong element')}", "bold red"
+    checks = {point.verified for benchmark in result.benchmarks for point in benchmark.points}
+    if checks <= {None}:
+        return "not checked", "yellow"
+    return ("0 OK, some were not checked" if None in checks else "0 OK"), ""
+
+
+def _status(result: RunResult) -> Iterator[Segment]:
+    points = [point for table in tables(result.benchmarks) for point in table.points]
+    doubtful = sum(map(is_doubtful, points))
+    skipped = sum(benchmark.status == "skipped" for benchmark in result.benchmarks)
+    elapsed = result.timings.get("total")
+    yield "# ", "dim"
+    yield result.status, _STATUS_STYLE[result.status]
+    yield f": {count_of(len(result.benchmarks) - skipped, 'benchmark')}", ""
+    yield (f", {skipped} skipped" if skipped else ""), "yellow"
+    yield (f", {doubtful} of {count_of(len(points), 'point')} unstable" if doubtful else ""), "yellow"
+    yield (f", {format_seconds(elapsed)}" if elapsed else ""), ""

@@ -1,0 +1,157 @@
+"""What the HTML report shows, as plain rows of text: no markup, nothing to escape twice. Pure."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from raybench.reports.pairs import PairMatrix, SlowPair, rank_spans, ranked_pairs
+from raybench.reports.rows import Table, is_doubtful
+from raybench.reports.text import bandwidth, microseconds, percent
+from raybench.results import ClusterInfo, Point
+from raybench.stability import interval_half_width
+from raybench.units import format_bytes, format_seconds
+
+LEAST_PAIRS, MOST_PAIRS = 5, 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One cell. ``tone``: "", "bad", "warn" or "strong"."""
+
+    text: str
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A table: headings and rows of cells; ``groups`` are (title, columns it spans) above the headings."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    groups: tuple[tuple[str, int], ...] = ()
+
+
+SUMMARY_HEADINGS = (
+    "benchmark", "sizes", "peak busbw (GB/s)", "at", "±95 %",
+    "time at smallest", "±95 %", "unstable", "#wrong", "status",
+)  # fmt: skip
+PLACE_HEADINGS = ("time (us)", "algbw (GB/s)", "busbw (GB/s)", "±95 %", "p99 (us)", "#wrong")
+
+
+def summary_grid(tables: Sequence[Table]) -> Grid:
+    """One row a benchmark: what it peaks at, and what a small message takes."""
+    return Grid(headings=SUMMARY_HEADINGS, rows=tuple(_summary_row(table) for table in tables))
+
+
+def _summary_row(table: Table) -> tuple[Cell, ...]:
+    points = table.points
+    peak = max(points, key=lambda point: point.busbw_gb_per_s)
+    smallest = points[0]
+    doubtful = sum(map(is_doubtful, points))
+    return (
+        Cell(text=table.title),
+        Cell(text=f"{format_bytes(smallest.message_bytes)} to {format_bytes(points[-1].message_bytes)}"),
+        Cell(text=bandwidth(peak.busbw_gb_per_s), tone="strong"),
+        Cell(text=format_bytes(peak.message_bytes)),
+        _interval(peak),
+        Cell(text=format_seconds(smallest.seconds.median)),
+        _interval(smallest),
+        Cell(text=f"{doubtful} of {len(points)}" if doubtful else "none", tone="warn" if doubtful else ""),
+        _wrong_total(points),
+        Cell(text=table.status, tone="" if table.status == "complete" else "bad"),
+    )
+
+
+def _wrong_total(points: Sequence[Point]) -> Cell:
+    wrong = sum(point.wrong_elements for point in points)
+    if wrong:
+        return Cell(text=str(wrong), tone="bad")
+    return Cell(text="not checked" if any(point.verified is None for point in points) else "0")
+
+
+def table_grid(table: Table) -> Grid:
+    """Every size: nccl-tests' columns, a group a place."""
+    groups = (("", 2), *((place, len(PLACE_HEADINGS)) for place in table.places))
+    rows = (
+        (Cell(text=format_bytes(row.message_bytes)), Cell(text=str(row.element_count)), *_place_cells(row.places))
+        for row in table.rows
+    )
+    headings = ("size (B)", "count", *PLACE_HEADINGS * len(table.places))
+    return Grid(headings=headings, rows=tuple(rows), groups=groups)
+
+
+def _place_cells(places: Sequence[Point | None]) -> Iterator[Cell]:
+    for point in places:
+        if point is None:
+            yield from (Cell(text="-"),) * len(PLACE_HEADINGS)
+            continue
+        yield Cell(text=microseconds(point.seconds.median))
+        yield Cell(text=bandwidth(point.algbw_gb_per_s))
+        yield Cell(text=bandwidth(point.busbw_gb_per_s), tone="strong")
+        yield _interval(point)
+        yield Cell(text=microseconds(point.seconds.p99))
+        yield _wrong(point)
+
+
+def _wrong(point: Point) -> Cell:
+    if point.verified is None:
+        return Cell(text="N/A")
+    return Cell(text=str(point.wrong_elements), tone="bad" if point.wrong_elements else "")
+
+
+def _interval(point: Point) -> Cell:
+    text = percent(interval_half_width(point))
+    return Cell(text=f"~ {text}", tone="warn") if is_doubtful(point) else Cell(text=text)
+
+
+def pair_grid(matrix: PairMatrix) -> Grid:
+    """The slowest pairs against the median of their kind."""
+    ranked = ranked_pairs(matrix)
+    shown = min(MOST_PAIRS, max(LEAST_PAIRS, sum(pair.is_slow for pair in ranked)))
+    rows = (_pair_row(pair) for pair in ranked[:shown])
+    return Grid(headings=("from", "to", "GB/s", "of the median", "kind"), rows=tuple(rows))
+
+
+def _pair_row(pair: SlowPair) -> tuple[Cell, ...]:
+    return (
+        Cell(text=f"rank {pair.point.source_rank}, {pair.source_node}"),
+        Cell(text=f"rank {pair.point.destination_rank}, {pair.destination_node}"),
+        Cell(text=bandwidth(pair.point.algbw_gb_per_s), tone="strong"),
+        Cell(text=f"{pair.ratio:.2f} x", tone="bad" if pair.is_slow else ""),
+        Cell(text="between nodes" if pair.between_nodes else "within a node"),
+    )
+
+
+def node_grid(cluster: ClusterInfo) -> tuple[Grid, tuple[tuple[str, str], ...]]:
+    """Nodes with the facts in which they differ as columns; the facts that all share as (name, value)."""
+    facts = [dict(_flat(node.facts)) for node in cluster.nodes]
+    names = list(dict.fromkeys(name for node in facts for name in node))
+    shared = [name for name in names if len({node.get(name) for node in facts}) == 1]
+    differing = [name for name in names if name not in shared]
+    rows = tuple(
+        (
+            Cell(text=node.name, tone="strong"),
+            Cell(text=node.address),
+            Cell(text=rank_spans(node.ranks)),
+            Cell(text=str(node.gpu_count)),
+            *(Cell(text=values.get(name, "-"), tone="warn") for name in differing),
+        )
+        for node, values in zip(cluster.nodes, facts, strict=True)
+    )
+    grid = Grid(headings=("node", "address", "ranks", "GPUs", *differing), rows=rows)
+    return grid, tuple((name, facts[0][name]) for name in shared)
+
+
+def facts_of(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """(name, text) of each value, nested names joined by dots."""
+    return tuple(_flat(values))
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+            yield f"{prefix}{name}", text

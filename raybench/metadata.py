@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from raybench import __version__
 
 _PROBE_SECONDS = 10.0
@@ -36,6 +38,7 @@ def node_facts() -> dict[str, Any]:
         "niceness": os.nice(0),
         "tcp_congestion_control": _first_line("/proc/sys/net/ipv4/tcp_congestion_control"),
         "visible_devices": visible_devices(),
+        "interfaces": interfaces(),
         "gpus": gpus,
         "executable": sys.executable,
     }
@@ -87,6 +90,16 @@ def visible_devices() -> str | None:
             if name == b"CUDA_VISIBLE_DEVICES":
                 return value.decode(errors="replace")
     return None
+
+
+def interfaces() -> dict[str, str]:
+    """The name of the network interface of each address of this machine."""
+    return {
+        address.address: name
+        for name, addresses in psutil.net_if_addrs().items()
+        for address in addresses
+        if address.family in (socket.AF_INET, socket.AF_INET6)
+    }
 
 
 def _first_line(path: str) -> str | None:

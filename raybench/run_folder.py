@@ -69,6 +69,14 @@ class RunFolder:
             partial.write_bytes(data)
         partial.replace(self.path / name)
 
+    def discard(self) -> None:
+        """Remove the folder of a run that measured nothing, if nothing but our own files is in it."""
+        self.close()
+        with contextlib.suppress(OSError):
+            (self.path / "samples.jsonl").unlink(missing_ok=True)
+            (self.path / "logs").rmdir()
+            self.path.rmdir()
+
     def release(self) -> None:
         """Give the reserved room free."""
         with contextlib.suppress(OSError):

@@ -114,7 +114,7 @@ def rank_facts(context: RankContext) -> dict[str, str]:
     """What this rank is and how the system treats it: what explains a figure that differs from another run's."""
     facts = {
         "pid": str(os.getpid()),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "niceness": str(os.nice(0)),
         "omp_threads": str(torch.get_num_threads()),
         "affinity": str(len(os.sched_getaffinity(0))),

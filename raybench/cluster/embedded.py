@@ -118,7 +118,7 @@ class EmbeddedCluster:
             max_worker_port=0,
             node_manager_port=0,
             include_dashboard=False,
-            include_log_monitor=False,
+            include_log_monitor=False,  # type: ignore[arg-type]
             no_monitor=True,
             temp_dir=str(self._folder),
             node_name=f"node-{index + 1}",

@@ -1,0 +1,183 @@
+"""``raybench run``."""
+
+import contextlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raybench.config import RunConfig, load_config
+from raybench.errors import IncompleteRunError, ProblemFoundError, RaybenchError, UsageError
+from raybench.results import RunResult
+from raybench.run_folder import RunFolder, new_run_id
+
+EXAMPLES = """\b
+Examples:
+  raybench run --nodes 2                          two emulated nodes on this machine
+  raybench run --nodes 10 --address head:6379     ten nodes of a running Ray cluster
+  raybench run --suite all_reduce --sizes 8:8G:2 --repeats 5
+  raybench run --suite all_reduce,p2p_matrix --dtype bfloat16 --env NCCL_ALGO=Ring
+  raybench run --config run.yml --json > result.json
+"""
+
+_OPTIONS: list[Any] = [
+    click.option("--nodes", type=int, metavar="N", help="Nodes to use.  [default: all of the cluster; 1 embedded]"),
+    click.option("--gpus-per-node", type=int, metavar="G", help="Ranks a node, one per GPU.  [default: all GPUs]"),
+    click.option("--suite", metavar="NAME,...", help="Benchmarks or suites: collectives, quick, p2p, all_reduce, ...  "
+                 "[default: collectives]"),
+    click.option("-b", "--sizes", metavar="BEGIN:END:FACTOR", help="Message sizes, such as 8:256M:2, 1M:8M:+1M or "
+                 "4K,1M.  [default: 8:8G:2 with nccl, 1K:16M:4 with gloo]"),
+    click.option("--p2p-size", metavar="SIZE", help="Message size of the p2p matrix.  [default: 4M]"),
+    click.option("-d", "--dtype", metavar="TYPE,...", help="float32, float16, bfloat16, float64, int8, uint8, int32, "
+                 "int64.  [default: float32]"),
+    click.option("-o", "--op", metavar="OP,...", help="Reductions: sum, prod, min, max, avg.  [default: sum]"),
+    click.option("--root", type=int, metavar="RANK", help="Root of broadcast, reduce, gather, scatter.  [default: 0]"),
+    click.option("--placement", metavar="in|out|both", help="In place, out of place, or both where both exist.  "
+                 "[default: both]"),
+    click.option("-w", "--warmup", type=int, metavar="W", help="Untimed operations before each size.  [default: 5]"),
+    click.option("-n", "--iters", type=int, metavar="I", help="Operations in a block.  [default: about 50 ms of them, "
+                 "at most 50]"),
+    click.option("--blocks", type=int, metavar="B", help="Blocks a size; the interval is over them.  [default: 5]"),
+    click.option("--repeats", type=int, metavar="R", help="Launches of fresh rank processes; gives mean and spread "
+                 "over them.  [default: 1]"),
+    click.option("--timeout", type=float, metavar="S", help="Time limit of one benchmark, seconds.  [default: 300]"),
+    click.option("--backend", metavar="nccl|gloo", help="[default: nccl where there are GPUs, else gloo]"),
+    click.option("--address", metavar="auto|local|HOST:PORT", help="Ray cluster to join; local embeds one here; auto "
+                 "takes RAY_ADDRESS, then a running one, then an embedded one.  [default: auto]"),
+    click.option("--master-port", type=int, metavar="PORT", help="Rendezvous port on the first node.  [default: free]"),
+    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of every rank; NCCL_* of this shell are "
+                 "passed on as they are. May be repeated."),
+    click.option("--output-dir", metavar="DIR", help="Where the run's folder is made.  [default: runs]"),
+    click.option("--log-limit", metavar="SIZE", help="Longest NCCL log of a rank.  [default: 16M]"),
+    click.option("--verify/--no-verify", default=None, help="Check each size exactly.  [default: on]"),
+    click.option("--allow-mixed", is_flag=True, default=None, help="Measure even where versions differ."),
+    click.option("--config", "config_file", metavar="FILE", help="YAML with any of these, such as 'nodes: 4'; options "
+                 "win over it."),
+    click.option("--json", "as_json", is_flag=True, help="Print result.json on standard output instead of the table."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress."),
+]  # fmt: skip
+
+
+def _with_options(function: Any) -> Any:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command(epilog=EXAMPLES)
+@_with_options
+def command(config_file: str | None, as_json: bool, quiet: bool, **options: Any) -> None:
+    """Measure and verify collectives, one rank per GPU, over a Ray cluster.
+
+    Without a cluster to join, one is embedded on this machine: real Ray nodes and ranks, EMULATED machines. Writes
+    DIR/RUN_ID with result.json, result.csv, report.html, samples.jsonl and logs/.
+    """
+    given = {name: value for name, value in options.items() if value is not None and value != ()}
+    config = load_config(config_file, given)
+    sys.exit(_run(config, as_json=as_json, quiet=quiet))
+
+
+def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
+    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
+    from raybench.cluster.run import Run  # noqa: PLC0415
+    from raybench.reports.progress import ProgressDisplay  # noqa: PLC0415
+
+    run_id = new_run_id()
+    folder = RunFolder(config.output_dir, run_id)
+    display = _Silent() if quiet else ProgressDisplay()
+    with contextlib.closing(folder), contextlib.closing(display), Interrupt().installed() as interrupt:
+        run = Run(config=config, run_id=run_id, display=display, journal=folder, interrupt=interrupt)
+        problem = _measure(run, folder)
+        display.close()
+        folder.write_logs(run.logs)
+        result, diagnosis = run.result(problem), _diagnose(folder)
+    return _deliver(result, diagnosis, folder, as_json=as_json)
+
+
+def _measure(run: Any, folder: RunFolder) -> list[Any]:
+    """Do the run. Trouble that leaves something to report is returned; wrong use is raised, and leaves no folder."""
+    from raybench.cluster.incident import Incident  # noqa: PLC0415
+
+    try:
+        run.measure()
+    except (UsageError, ProblemFoundError):
+        folder.discard()
+        raise
+    except IncompleteRunError as error:
+        return [Incident(kind="cluster-lost", reason=str(error))]
+    except KeyboardInterrupt:
+        return [Incident(kind="interrupted", reason="the run was stopped by the user before it measured anything")]
+    return []
+
+
+def _diagnose(folder: RunFolder) -> Mapping[str, Any] | None:
+    try:
+        from diagnostics.engine import diagnose_paths  # noqa: PLC0415
+    except ImportError:
+        return None
+    diagnosis: Mapping[str, Any] = diagnose_paths([folder.path / "logs"]).to_json()
+    return diagnosis
+
+
+def _deliver(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder, *, as_json: bool) -> int:
+    content = result.to_json()
+    try:
+        folder.write_json("result.json", content)
+        if diagnosis is not None:
+            folder.write_json("diagnosis.json", diagnosis)
+        report = _write_reports(result, diagnosis, folder)
+    except OSError as error:
+        report = None
+        folder.problems.append(f"{folder.path} could not be written ({error.strerror}): the result is printed here")
+        as_json = True
+    if as_json:
+        import msgspec  # noqa: PLC0415
+
+        click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+    else:
+        from raybench.reports.terminal import print_result  # noqa: PLC0415
+
+        print_result(result, sys.stdout, output_dir=folder.path, report_path=report)
+    for problem in folder.problems:
+        click.echo(f"raybench: {problem}", err=True)
+    return exit_code(result, incomplete=bool(folder.problems))
+
+
+def _write_reports(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> Path | None:
+    from raybench.reports.csv import write_csv  # noqa: PLC0415
+    from raybench.reports.html import write_html  # noqa: PLC0415
+
+    folder.release()
+    write_csv(result, folder.path / "result.csv")
+    try:
+        write_html(result, folder.path / "report.html", diagnosis)
+    except RaybenchError as error:  # a library of the report is missing
+        folder.problems.append(str(error))
+        return None
+    return folder.path / "report.html"
+
+
+def exit_code(result: RunResult, *, incomplete: bool) -> int:
+    """0 clean; 1 wrong elements or a critical finding; 3 the run, or what is kept of it, is incomplete."""
+    if result.wrong_elements:
+        return 1
+    if result.status != "complete" or incomplete:
+        return 3
+    return int(any(finding.get("severity") == "critical" for finding in result.findings))
+
+
+class _Silent:
+    def start(self, total_steps: int, title: str) -> None:
+        """Say nothing."""
+
+    def step(self, benchmark: str, detail: str, rank_count: int) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
+        """Warnings are said all the same."""
+        click.echo(f"raybench: {text}", err=True)
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -1,0 +1,101 @@
+"""Events of all ranks to points: pure bookkeeping of who has measured what."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from raybench.benchmarks.combine import point_of
+from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.results import BenchmarkResult, BenchmarkStatus, Point
+from raybench.stability import benchmark_warnings
+
+PointKey = tuple[int, int | None, int | None]  # message bytes, source rank, destination rank
+
+
+@dataclass(kw_only=True)
+class Collector:
+    """Samples of a plan over all launches. A point counts when all its ranks have delivered it in some launch."""
+
+    plan: Sequence[BenchmarkSpec]
+    world_size: int
+    launch: int = 0
+    skipped: dict[int, str] = field(default_factory=dict)
+    _samples: dict[int, dict[PointKey, list[dict[int, RankSamples]]]] = field(default_factory=lambda: defaultdict(dict))
+    _finished: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
+
+    def add(self, benchmark: int, rank: int, samples: RankSamples) -> dict[int, RankSamples] | None:
+        """Keep what a rank measured. Returns all ranks' samples when this one completes the point."""
+        key = (samples.message_bytes, samples.source_rank, samples.destination_rank)
+        launches = self._samples[benchmark].setdefault(key, [])
+        while len(launches) <= self.launch:
+            launches.append({})
+        launches[self.launch][rank] = samples
+        complete = len(launches[self.launch]) == samples.contributors
+        return dict(launches[self.launch]) if complete else None
+
+    def finish(self, benchmark: int, rank: int, skipped: str | None) -> None:
+        """A rank is through with a benchmark."""
+        self._finished[self.launch, benchmark].add(rank)
+        if skipped is not None:
+            self.skipped.setdefault(benchmark, skipped)
+
+    def results(self, launches: int, reason: str | None) -> tuple[BenchmarkResult, ...]:
+        """A result for each benchmark of the plan; ``reason`` says why those that are not through are not."""
+        return tuple(self._result(index, spec, launches, reason) for index, spec in enumerate(self.plan))
+
+    def _result(self, index: int, spec: BenchmarkSpec, launches: int, reason: str | None) -> BenchmarkResult:
+        points = self._points(index)
+        through = all(len(self._finished[launch, index]) == self.world_size for launch in range(launches))
+        status = _status(skipped=index in self.skipped, through=through, measured=bool(points))
+        if any(point.wrong_elements for point in points):
+            status = "failed"
+        return BenchmarkResult(
+            name=spec.name,
+            kind="p2p" if spec.kind == "p2p" else "collective",
+            parameters=spec.parameters(),
+            status=status,
+            points=points,
+            reason=self._reason(index, spec, status, points, reason),
+            warnings=benchmark_warnings(points),
+        )
+
+    def _points(self, index: int) -> tuple[Point, ...]:
+        points = []
+        for samples in self._samples[index].values():
+            complete = [
+                launch for launch in samples if launch and len(launch) == next(iter(launch.values())).contributors
+            ]
+            if complete:
+                points.append(point_of(complete))
+        return tuple(
+            sorted(points, key=lambda point: (point.source_rank or 0, point.destination_rank or 0, point.message_bytes))
+        )
+
+    def _reason(
+        self, index: int, spec: BenchmarkSpec, status: BenchmarkStatus, points: Sequence[Point], reason: str | None
+    ) -> str | None:
+        if index in self.skipped:
+            return self.skipped[index]
+        wrong = sum(point.wrong_elements for point in points)
+        if wrong:
+            return f"{wrong} elements differ from their exact expected value"
+        if status == "complete":
+            missing = len(set(spec.sizes)) - len(points) if spec.name != "p2p_matrix" else 0
+            return _fewer_sizes(missing, points) if missing > 0 else None
+        return reason
+
+
+def _fewer_sizes(missing: int, points: Sequence[Point]) -> str | None:
+    largest = max(point.message_bytes for point in points)
+    return (
+        f"{missing} of the sizes asked for were not measured apart: small ones that round up to the same whole number "
+        f"of elements a rank are measured once, and those above {largest} bytes did not fit every rank's memory"
+    )
+
+
+def _status(*, skipped: bool, through: bool, measured: bool) -> BenchmarkStatus:
+    if skipped:
+        return "skipped"
+    if through:
+        return "complete"
+    return "partial" if measured else "failed"

@@ -1,0 +1,84 @@
+"""Whether the nodes of a run are alike: nodes that differ cannot be one measurement, and often cannot talk at all."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from raybench.metadata import COMPARED
+
+
+def differences(facts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """A finding for each software whose version is not the same on all nodes; ``facts`` are (node name, its facts).
+
+    The odd ones out are those that differ from the most common version.
+    """
+    findings = []
+    for software in COMPARED:
+        versions = {name: str(one.get(software) or "not installed") for name, one in facts}
+        common, _ = Counter(versions.values()).most_common(1)[0]
+        odd = {name: version for name, version in versions.items() if version != common}
+        if odd:
+            findings.append(_finding(software, common, odd))
+    return findings
+
+
+def masked_devices(
+    facts: Sequence[tuple[str, Mapping[str, Any]]], rank_facts: Sequence[tuple[str, Mapping[str, str]]]
+) -> list[dict[str, Any]]:
+    """A finding for each node whose ranks see fewer GPUs than the node has.
+
+    NCCL then cannot see the peers of its own node, and all_reduce was up to 2400 times slower (ray#61073).
+    """
+    gpus = {name: len(one.get("gpus") or []) for name, one in facts}
+    seen: dict[str, int] = {}
+    for name, one in rank_facts:
+        if "visible_gpus" in one:
+            seen[name] = min(int(one["visible_gpus"]), seen.get(name, 10**6))
+    masked = {name: count for name, count in seen.items() if count < gpus.get(name, 0)}
+    if not masked:
+        return []
+    text = ", ".join(f"{name} ({count} of {gpus[name]})" for name, count in sorted(masked.items()))
+    return [
+        {
+            "rule": "devices-masked",
+            "severity": "critical",
+            "confidence": "certain",
+            "summary": f"ranks do not see all GPUs of their node: {text}",
+            "explanation": "NCCL needs to see its peers' GPUs for NVLink and shared memory; with masked devices it is "
+            "reported to be far slower or to hang (ray#61073). The figures of this run are those of a masked node.",
+            "ranks": [],
+            "hosts": sorted(masked),
+            "evidence": [],
+            "recommendations": [
+                {
+                    "action": "unmask-devices",
+                    "text": "Start Ray on the node with CUDA_VISIBLE_DEVICES unset, or with all GPUs of the node.",
+                    "commands": ["unset CUDA_VISIBLE_DEVICES", "ray start --address=HEAD:6379"],
+                    "link": None,
+                }
+            ],
+        }
+    ]
+
+
+def _finding(software: str, common: str, odd: Mapping[str, str]) -> dict[str, Any]:
+    named = ", ".join(f"{name} has {version}" for name, version in sorted(odd.items()))
+    return {
+        "rule": "versions-differ",
+        "severity": "critical",
+        "confidence": "certain",
+        "summary": f"{software} differs between nodes: most have {common}; {named}",
+        "explanation": "Nodes with different software are not one machine to measure, and NCCL of different versions "
+        "may hang or fail to connect.",
+        "ranks": [],
+        "hosts": sorted(odd),
+        "evidence": [],
+        "recommendations": [
+            {
+                "action": "equal-versions",
+                "text": f"Install the same {software} on all nodes.",
+                "commands": [],
+                "link": None,
+            }
+        ],
+    }

@@ -1,0 +1,151 @@
+"""What broke a run: pure judgement of which of several reports is the cause and which are its victims."""
+
+import re
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.cluster.messages import RankPosition
+from raybench.units import format_bytes
+
+Kind = Literal[
+    "rank-stopped",  # the process is stopped (SIGSTOP, a debugger)
+    "rank-died",  # the process was killed, or ended without a word
+    "node-lost",  # the node's agent does not answer
+    "rank-behind",  # the rank has done less than the others
+    "rank-failed",  # an exception that is not about a connection
+    "time-limit",  # the benchmark's time is over; nobody stands out
+    "connection-lost",  # an exception about a connection: most often another rank's death seen from here
+    "cluster-lost",  # Ray itself does not answer
+    "interrupted",  # Ctrl-C or SIGTERM
+]
+
+# Which kind explains which: a cause further up has the ones below as its victims.
+_RANKING: tuple[Kind, ...] = (
+    "interrupted",
+    "cluster-lost",
+    "rank-stopped",
+    "rank-died",
+    "node-lost",
+    "rank-failed",
+    "rank-behind",
+    "time-limit",
+    "connection-lost",
+)
+
+# Types of exception, and words in them, by which a rank reports that it lost another one.
+_CONNECTION_TYPES = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError", "ConnectionError")
+_CONNECTION_WORDS = re.compile(
+    r"connection (closed|reset|refused|was)|broken pipe|timed? ?out|remote (process|peer)|\bsockets?\b|\bpeer\b"
+    r"|nccl ?(error|communicator)|remoteerror|systemerror|unhandled (system|cuda) error|\bstore\b|read error|write error",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """One report of trouble. ``step`` says where the rank was; ``reason`` what happened, in a person's words."""
+
+    kind: Kind
+    reason: str
+    node: str | None = None
+    rank: int | None = None
+    step: str | None = None
+
+    def to_finding(self) -> dict[str, Any]:
+        """The incident in the shape of a diagnosis finding."""
+        return {
+            "rule": self.kind,
+            "severity": "critical",
+            "confidence": "likely" if self.kind in ("rank-behind", "connection-lost") else "certain",
+            "summary": self.text(),
+            "explanation": self.reason,
+            "ranks": [] if self.rank is None else [self.rank],
+            "hosts": [] if self.node is None else [self.node],
+            "step": self.step,
+            "evidence": [],
+            "recommendations": [],
+        }
+
+    def text(self) -> str:
+        """One line: who, where, what."""
+        who = [f"rank {self.rank}"] if self.rank is not None else []
+        who += [f"node {self.node}"] if self.node is not None else []
+        subject = " on ".join(who)
+        place = f" during {self.step}" if self.step else ""
+        return f"{subject}: {self.reason}{place}" if subject else f"{self.reason}{place}"
+
+
+def failure_kind(error: str) -> Kind:
+    """Whether an exception's text is about a connection (a victim's view) or about the rank itself."""
+    lost = error.startswith(_CONNECTION_TYPES) and _CONNECTION_WORDS.search(error)
+    return "connection-lost" if lost else "rank-failed"
+
+
+def first_cause(incidents: Sequence[Incident]) -> Incident | None:
+    """The incident that explains the others; among equals, the one reported first."""
+    return min(incidents, key=lambda incident: _RANKING.index(incident.kind), default=None)
+
+
+def causes(incidents: Sequence[Incident]) -> list[Incident]:
+    """The first cause, and every other incident of the same kind about another rank or node (two ranks may die)."""
+    first = first_cause(incidents)
+    if first is None:
+        return []
+    found = [first]
+    for incident in incidents:
+        same = incident.kind == first.kind and (incident.node, incident.rank) != (first.node, first.rank)
+        if same and (incident.node, incident.rank) not in [(one.node, one.rank) for one in found]:
+            found.append(incident)
+    return found
+
+
+def culprits(
+    positions: Sequence[tuple[str, RankPosition]], plan: Sequence[BenchmarkSpec], spoken: Container[int] = ()
+) -> list[Incident]:
+    """Who is to blame for a hang, from every reachable rank's ``(node, position)``; ranks in ``spoken`` said why.
+
+    A stopped or ended process is. Otherwise ranks that have done less than the rest are, unless that is most of them:
+    in a collective all wait for the slowest, so the one behind is the one that the others wait for.
+    """
+    blamed = []
+    for node, position in positions:
+        if position.state in ("T", "t"):
+            reason = "the process is stopped (SIGSTOP or a debugger); continue it with SIGCONT, or end it"
+            blamed.append(_about(node, position, plan, "rank-stopped", reason))
+        elif position.state in ("X", "Z") and position.phase != "finished" and position.rank not in spoken:
+            blamed.append(_about(node, position, plan, "rank-died", "the process has ended"))
+    return blamed or _behind(positions, plan)
+
+
+def _behind(positions: Sequence[tuple[str, RankPosition]], plan: Sequence[BenchmarkSpec]) -> list[Incident]:
+    orders = [_order(position) for _, position in positions]
+    if not orders or min(orders) == max(orders):
+        return []
+    last = [(node, position) for node, position in positions if _order(position) == min(orders)]
+    if len(last) * 2 > len(positions):
+        return []
+    reason = "the rank has done less than the others, which wait for it"
+    return [_about(node, position, plan, "rank-behind", reason) for node, position in last]
+
+
+def _order(position: RankPosition) -> tuple[int, int, int, int]:
+    return position.benchmark, position.point, position.block, position.iteration
+
+
+def _about(node: str, position: RankPosition, plan: Sequence[BenchmarkSpec], kind: Kind, reason: str) -> Incident:
+    return Incident(kind=kind, node=node, rank=position.rank, step=step_text(position, plan), reason=reason)
+
+
+def step_text(position: RankPosition, plan: Sequence[BenchmarkSpec]) -> str:
+    """Where a rank is: ``all_reduce float32 1M, timing, block 3, iteration 17``."""
+    if position.phase in ("not started", "joining the process group") or position.benchmark >= len(plan):
+        return position.phase
+    spec = plan[position.benchmark]
+    sizes = sorted(set(spec.sizes))
+    size = f" {format_bytes(sizes[position.point])}" if position.point < len(sizes) else f" pass {position.point + 1}"
+    where = f"{spec.name} {spec.dtype}{size}, {position.phase}"
+    if position.phase == "timing":
+        where += f", block {position.block + 1}, iteration {position.iteration + 1}"
+    return where

@@ -1,0 +1,204 @@
+"""One launch of a run's ranks, from the rendezvous to their end, watched all the while."""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import msgspec
+
+from raybench.benchmarks.events import (
+    BenchmarkFinished,
+    BenchmarkStarted,
+    Event,
+    PointMeasured,
+    RankExited,
+    RankFailed,
+    RankFinished,
+    RankReady,
+    decode,
+)
+from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.cluster.agents import Agent, Agents, Deadline, reason_of
+from raybench.cluster.collector import Collector
+from raybench.cluster.incident import Incident, culprits, failure_kind, step_text
+from raybench.cluster.messages import RankPosition
+from raybench.cluster.placement import Plan
+
+POLL_SECONDS = 1.0
+_GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
+_ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
+_START_SECONDS = 120.0  # until every rank has joined; torch may come from a cold network file system
+
+
+class Watcher(Protocol):
+    """What a launch tells while it runs."""
+
+    def ready(self, rank: int, facts: Mapping[str, str]) -> None:
+        """A rank has joined the process group."""
+
+    def started(self, benchmark: int) -> None:
+        """The ranks turn to a benchmark of the plan."""
+
+    def measured(self, benchmark: int, samples: Mapping[int, RankSamples]) -> None:
+        """All ranks have measured a point."""
+
+
+@dataclass(kw_only=True)
+class Launch:
+    """One launch. ``stopping`` is set from outside to end it early."""
+
+    agents: Agents
+    plan: Plan
+    specs: Sequence[BenchmarkSpec]
+    collector: Collector
+    watcher: Watcher
+    stopping: threading.Event
+    timeout_seconds: float
+    incidents: list[Incident] = field(default_factory=list)
+    _ready: set[int] = field(default_factory=set)
+    _finished: set[int] = field(default_factory=set)
+    _benchmark: int = -1
+    _deadline: Deadline = field(default_factory=lambda: Deadline(_START_SECONDS))
+    _polls: dict[Any, Agent] = field(default_factory=dict)
+
+    def run(
+        self, jobs: Sequence[Sequence[RankJob]], variables: Sequence[Mapping[str, str | None]], log_limit: int
+    ) -> None:
+        """Start the ranks, ``jobs`` and ``variables`` by node, and stay until they are through or something breaks.
+
+        What broke is in ``incidents``, cause and victims; the ranks are then ended.
+        """
+        self._deadline = Deadline(max(_START_SECONDS, self.timeout_seconds))
+        for agent in self.agents.agents:
+            encoded = msgspec.msgpack.encode((tuple(jobs[agent.index]), tuple(self.specs)))
+            agent.actor.start.remote(encoded, dict(variables[agent.index]), log_limit)
+            self._poll(agent)
+        while len(self._finished) < self.plan.world_size and not self._trouble():
+            self._hear(0.25)
+        if self.incidents:
+            self._investigate()
+        _, silent = self.agents.ask(_ANSWER_SECONDS, lambda agent: agent.actor.stop.remote())
+        for index, why in silent.items():
+            if self.incidents:
+                self._node_lost(self.plan.nodes[index].name, index, why)
+
+    def _poll(self, agent: Agent) -> None:
+        self._polls[agent.actor.poll.remote(POLL_SECONDS)] = agent
+
+    def _trouble(self) -> bool:
+        if self.stopping.is_set() and not self.incidents:
+            self.incidents.append(
+                Incident(kind="interrupted", reason="the run was stopped by the user", step=self._step())
+            )
+        elif self._deadline.passed and not self.incidents:
+            joined = f"{len(self._ready)} of {self.plan.world_size} ranks had joined"
+            limit = f"the time limit of {self.timeout_seconds:.0f} s is over"
+            reason = limit if self._benchmark >= 0 else f"the ranks did not come together in time: {joined}"
+            self.incidents.append(Incident(kind="time-limit", reason=reason, step=self._step()))
+        return bool(self.incidents)
+
+    def _step(self) -> str:
+        if self._benchmark < 0:
+            return "joining the process group"
+        spec = self.specs[self._benchmark]
+        return f"{spec.name} {spec.dtype}"
+
+    def _hear(self, seconds: float) -> None:
+        """Take in what the agents have to say within that time."""
+        import ray  # noqa: PLC0415
+
+        if not self._polls:
+            time.sleep(seconds)
+            return
+        ready, _ = ray.wait(list(self._polls), num_returns=1, timeout=seconds)
+        for reference in ready:
+            agent = self._polls.pop(reference)
+            try:
+                events = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                self._node_lost(agent.node.name, agent.index, reason_of(error))
+                continue
+            for data in events:
+                self._take(decode(data))
+            self._poll(agent)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case RankReady():
+                self._ready.add(event.rank)
+                self.watcher.ready(event.rank, event.facts)
+            case BenchmarkStarted() if event.benchmark > self._benchmark:
+                self._benchmark = event.benchmark
+                self._deadline = Deadline(self.timeout_seconds)
+                self.watcher.started(event.benchmark)
+            case PointMeasured():
+                complete = self.collector.add(event.benchmark, event.rank, event.samples)
+                if complete is not None:
+                    self.watcher.measured(event.benchmark, complete)
+            case BenchmarkFinished():
+                self.collector.finish(event.benchmark, event.rank, event.skipped)
+            case RankFinished():
+                self._finished.add(event.rank)
+            case RankFailed() | RankExited():
+                self._rank_ended(event)
+
+    def _rank_ended(self, event: RankFailed | RankExited) -> None:
+        node = self.plan.node_of(event.rank).name
+        if isinstance(event, RankFailed):
+            kind = failure_kind(event.error)
+            reason = event.error.splitlines()[0][:300]
+        elif event.rank in self._finished or any(one.rank == event.rank for one in self.incidents):
+            return
+        else:
+            kind, reason = "rank-died", _ending(event)
+        self.incidents.append(Incident(kind=kind, reason=reason, node=node, rank=event.rank, step=self._step()))
+
+    def _node_lost(self, name: str, index: int, why: str) -> None:
+        if any(one.kind == "node-lost" and one.node == name for one in self.incidents):
+            return
+        ranks = self.plan.ranks_of(index)
+        text = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
+        self.incidents.append(
+            Incident(
+                kind="node-lost",
+                reason=f"the node, with {text}, does not answer any more ({why})",
+                node=name,
+                rank=ranks[0] if len(ranks) == 1 else None,
+                step=self._step(),
+            )
+        )
+
+    def _investigate(self) -> None:
+        """Hear the rest, then look where every rank is and which nodes still answer."""
+        if self.incidents[0].kind == "interrupted":
+            return
+        until = Deadline(_GATHER_SECONDS)
+        while not until.passed:
+            self._hear(min(until.left, 0.25))
+        answers, silent = self.agents.ask(_ANSWER_SECONDS, lambda agent: agent.actor.positions.remote())
+        for index, why in silent.items():
+            self._node_lost(self.plan.nodes[index].name, index, why)
+        positions = [(self.plan.nodes[index].name, one) for index, found in sorted(answers.items()) for one in found]
+        self._sharpen_steps(positions)
+        if self.incidents[0].kind in ("time-limit", "connection-lost"):
+            spoken = {one.rank for one in self.incidents if one.rank is not None}
+            self.incidents += culprits(positions, self.specs, spoken)
+
+    def _sharpen_steps(self, positions: Sequence[tuple[str, RankPosition]]) -> None:
+        steps = {position.rank: step_text(position, self.specs) for _, position in positions}
+        self.incidents[:] = [replace(one, step=steps[one.rank]) if one.rank in steps else one for one in self.incidents]
+
+
+def _ending(event: RankExited) -> str:
+    if event.code < 0:
+        with contextlib.suppress(ValueError):
+            name = signal.Signals(-event.code).name
+            hint = " (the kernel does this when memory runs out: see dmesg)" if name == "SIGKILL" else ""
+            return f"the process was killed by {name}{hint}"
+    tail = event.output_tail.strip().splitlines()
+    return f"the process ended with status {event.code}" + (f": {tail[-1][:200]}" if tail else "")

@@ -1,0 +1,155 @@
+"""A connection to a Ray cluster: one that runs, or one embedded on this machine."""
+
+import contextlib
+import logging
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from raybench.cluster.embedded import EmbeddedCluster, set_ray_variables
+from raybench.cluster.node import end_rank_host, start_rank_host
+from raybench.cluster.placement import Candidate, candidates_of
+from raybench.errors import ClusterUnavailableError
+from raybench.metadata import gpu_facts
+
+_CONNECT_SECONDS = 5.0
+_JOIN_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A joined cluster. ``host_socket``: where emulated nodes find the one process that holds all their ranks."""
+
+    address: str
+    emulated: bool
+    host_socket: str | None = None
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Nodes that are alive, in a stable order."""
+        import ray  # noqa: PLC0415
+
+        return candidates_of(ray.nodes())  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def open_session(address: str, *, nodes: int | None, ranks_per_node: int | None) -> Iterator[Session]:
+    """Join the cluster at ``address``, or embed one of ``nodes`` nodes, and leave it again.
+
+    ``auto`` takes RAY_ADDRESS, then a cluster that runs on this machine, then an embedded one; ``local`` always embeds.
+    Raises ClusterUnavailableError when there is no cluster at an address that was given.
+    """
+    if address == "auto":
+        found = find_running()
+        if found is not None:
+            with _joined(found) as session:
+                yield session
+            return
+    if address in ("auto", "local"):
+        with _embedded(nodes or 1, ranks_per_node) as session:
+            yield session
+        return
+    with _joined(address) as session:
+        yield session
+
+
+def find_running() -> str | None:
+    """The address of the running cluster that ``auto`` means, or None."""
+    named = os.environ.get("RAY_ADDRESS")
+    if named:
+        return named
+    with contextlib.suppress(OSError):  # what `ray start` leaves for `ray.init("auto")`
+        recorded = Path(tempfile.gettempdir(), "ray", "ray_current_cluster").read_text(encoding="ascii").strip()
+        if recorded and _answers(recorded) is None:
+            return recorded
+    return None
+
+
+def _answers(address: str) -> str | None:
+    """None when something listens at HOST:PORT, else why not."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return "it is not HOST:PORT"
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        return str(error)
+    return None
+
+
+@contextlib.contextmanager
+def _joined(address: str) -> Iterator[Session]:
+    problem = _answers(address)
+    if problem is not None:
+        raise ClusterUnavailableError(
+            f"no Ray cluster answers at '{address}' ({problem}). Start one there with 'ray start --head --port=PORT', "
+            "correct --address, or use --address local for an embedded cluster."
+        )
+    _init(address)
+    try:
+        yield Session(address=address, emulated=False)
+    finally:
+        _leave()
+
+
+@contextlib.contextmanager
+def _embedded(nodes: int, ranks_per_node: int | None) -> Iterator[Session]:
+    set_ray_variables()
+    with tempfile.TemporaryDirectory(prefix="raybench-") as folder, contextlib.ExitStack() as stack:
+        path = str(Path(folder, "ranks"))
+        host = start_rank_host(path, Path(folder, "rank-host.log"))  # imports torch while Ray starts
+        stack.callback(end_rank_host, host)
+        cluster = EmbeddedCluster(cpus_per_node=1, gpus=_gpu_shares(nodes, ranks_per_node))
+        stack.callback(cluster.close)
+        _init(cluster.address)
+        stack.callback(_leave)
+        yield Session(address=cluster.address, emulated=True, host_socket=path)
+
+
+def _gpu_shares(nodes: int, ranks_per_node: int | None) -> list[int]:
+    """GPUs of each emulated node: this machine's, divided; all of them on each where there are too few to divide."""
+    available = len(gpu_facts())
+    share = available // nodes or (min(available, ranks_per_node or available))
+    return [share] * nodes
+
+
+def _init(address: str) -> None:
+    """``ray.init`` with a limit in time: against a port that is not Ray's it would try for minutes."""
+    outcome: list[BaseException | None] = []
+    thread = threading.Thread(target=_try_init, args=(address, outcome), daemon=True)
+    thread.start()
+    thread.join(_JOIN_SECONDS)
+    if not outcome:
+        raise ClusterUnavailableError(
+            f"what listens at '{address}' does not answer as a Ray cluster within {_JOIN_SECONDS:.0f} s; check the "
+            "port (6379 unless 'ray start' was told otherwise) and that Ray there has the version of this machine"
+        )
+    if outcome[0] is not None:
+        text = " ".join(str(outcome[0]).split())
+        raise ClusterUnavailableError(
+            f"the Ray cluster at '{address}' cannot be joined: {text[:500]} (a cluster with token authentication needs "
+            "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH; driver and cluster need the same Python and Ray versions)"
+        )
+
+
+def _try_init(address: str, outcome: list[BaseException | None]) -> None:
+    import ray  # noqa: PLC0415
+
+    try:
+        ray.init(address=address, namespace="raybench", log_to_driver=False, logging_level=logging.CRITICAL)
+    except Exception as error:  # noqa: BLE001 - Ray raises many kinds; each becomes the one message above
+        outcome.append(error)
+    else:
+        outcome.append(None)
+
+
+def _leave(seconds: float = 5.0) -> None:
+    """Leave the cluster; one that has vanished must not keep us."""
+    import ray  # noqa: PLC0415
+
+    thread = threading.Thread(target=ray.shutdown, daemon=True)
+    thread.start()
+    thread.join(seconds)

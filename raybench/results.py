@@ -37,6 +37,7 @@ class Point:
     wrong_elements: int
     source_rank: int | None = None  # of a pair in a point-to-point matrix
     destination_rank: int | None = None
+    ranks: tuple[int, ...] = ()  # whose times rank_seconds are; all of the run, in order, where empty
     algorithm: str | None = None  # what NCCL chose, where its log says so
 
     @cached_property
@@ -73,7 +74,8 @@ class Point:
     @property
     def slowest_rank(self) -> int:
         """The rank with the largest mean time of its own."""
-        return max(range(len(self.rank_seconds)), key=self.rank_seconds.__getitem__)
+        index = max(range(len(self.rank_seconds)), key=self.rank_seconds.__getitem__)
+        return self.ranks[index] if self.ranks else index
 
     def to_json(self) -> Json:
         """The point as in the schema."""

@@ -1,0 +1,97 @@
+"""What a benchmark is handed, and what a collective is: a handful of facts that one driver sweeps, times and checks."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+
+from raybench.benchmarks.pattern import Segment
+from raybench.benchmarks.progress import ProgressSlot
+from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankContext:
+    """One rank of an initialised process group. ``ranks_on_machine`` share this machine's memory."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+    ranks_on_machine: int
+    backend: str
+    device: torch.device
+    progress: ProgressSlot
+
+
+class Benchmark(Protocol):
+    """The ``run`` function of a benchmark module: yields what this rank measured, size after size, in every rank alike.
+
+    Raises UnsupportedError, in every rank alike, when the backend lacks the operation.
+    """
+
+    def __call__(self, context: RankContext, spec: BenchmarkSpec) -> Iterator[RankSamples]:
+        """Measure on this rank."""
+
+
+class UnsupportedError(Exception):
+    """The backend, or this number of ranks, does not offer the operation with these parameters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a collective needs to lay out its buffers: ``elements`` is the message size S of nccl-tests in elements."""
+
+    rank: int
+    world_size: int
+    elements: int
+    dtype: str
+    reduce_op: str | None
+    root: int | None
+
+    @property
+    def part(self) -> int:
+        """Elements of one rank's share of the message."""
+        return self.elements // self.world_size
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this rank is the root."""
+        return self.rank == self.root
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffers:
+    """One-dimensional tensors of this size; in place, ``send`` is a part of ``receive`` or the same memory."""
+
+    send: torch.Tensor
+    receive: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective:
+    """The facts of one operation.
+
+    - ``cuts``: the message is cut into one part a rank, so its elements are a multiple of world_size.
+    - ``lengths(job)``: elements of the send and of the receive buffer of this rank.
+    - ``bus_factor(world_size)``: busbw / algbw, derived in docs/methods.md.
+    - ``sent(job)``, ``expected(job)``: what the send buffer holds before, the receive buffer after; nothing expected
+      means nothing is defined there.
+    - ``in_place_offset(job)``: where in the receive buffer the send buffer lies when the operation is in place.
+    - ``prepare(job, buffers)``: the call to be timed.
+    """
+
+    cuts: bool
+    lengths: Callable[[Job], tuple[int, int]]
+    bus_factor: Callable[[int], float]
+    sent: Callable[[Job], Iterable[Segment]]
+    expected: Callable[[Job], Iterable[Segment]]
+    prepare: Callable[[Job, Buffers], Callable[[], object]]
+    in_place_offset: Callable[[Job], int] = lambda _: 0
+
+
+def torch_reduce_op(reduce_op: str | None) -> dist.ReduceOp.RedOpType:
+    """The torch.distributed operation of a name in ``spec.REDUCE_OPS``."""
+    operation: dist.ReduceOp.RedOpType = getattr(dist.ReduceOp, (reduce_op or "sum").upper())
+    return operation

@@ -1,0 +1,44 @@
+"""Every rank ends with the parts of all ranks, in rank order. S counts the gathered message.
+
+Bus factor (n-1)/n: each of the S bytes must reach n-1 other ranks, over n links that work at once:
+t >= S (n-1) / (n B).
+"""
+
+from collections.abc import Callable
+
+import torch.distributed as dist
+
+from raybench.benchmarks.base import Buffers, Collective, Job
+from raybench.benchmarks.pattern import Segment, table_of
+
+# named all_gather_into_tensor until torch 2.12
+_single: Callable[..., object] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
+
+def sent(job: Job) -> list[Segment]:
+    """This rank's part."""
+    return [Segment(offset=0, count=job.part, table=table_of(job.rank, job.world_size, job.dtype, None))]
+
+
+def expected(job: Job) -> list[Segment]:
+    """Part r is what rank r sent."""
+    return [
+        Segment(offset=rank * job.part, count=job.part, table=table_of(rank, job.world_size, job.dtype, None))
+        for rank in range(job.world_size)
+    ]
+
+
+def prepare(_: Job, buffers: Buffers) -> Callable[[], object]:
+    """all_gather into one tensor."""
+    return lambda: _single(buffers.receive, buffers.send)
+
+
+COLLECTIVE = Collective(
+    cuts=True,
+    lengths=lambda job: (job.part, job.elements),
+    bus_factor=lambda world_size: (world_size - 1) / world_size,
+    sent=sent,
+    expected=expected,
+    prepare=prepare,
+    in_place_offset=lambda job: job.rank * job.part,
+)

@@ -1,0 +1,40 @@
+"""Every rank ends with the reduction of all ranks' messages.
+
+Bus factor 2(n-1)/n: each of the S bytes must be added up over n ranks (n-1 transfers) and the sum handed back to all
+(n-1 transfers), over n links that work at once: t >= S * 2(n-1) / (n B).
+"""
+
+from collections.abc import Callable
+
+import torch.distributed as dist
+
+from raybench.benchmarks.base import Buffers, Collective, Job, torch_reduce_op
+from raybench.benchmarks.pattern import Segment, reduced_table, table_of
+
+
+def sent(job: Job) -> list[Segment]:
+    """The whole message of this rank."""
+    table = table_of(job.rank, job.world_size, job.dtype, job.reduce_op)
+    return [Segment(offset=0, count=job.elements, table=table)]
+
+
+def expected(job: Job) -> list[Segment]:
+    """The reduction over all ranks, everywhere."""
+    table = reduced_table(job.world_size, job.dtype, job.reduce_op or "sum")
+    return [Segment(offset=0, count=job.elements, table=table)]
+
+
+def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
+    """all_reduce of the receive buffer (torch.distributed has no out-of-place form)."""
+    operation = torch_reduce_op(job.reduce_op)
+    return lambda: dist.all_reduce(buffers.receive, operation)
+
+
+COLLECTIVE = Collective(
+    cuts=False,
+    lengths=lambda job: (job.elements, job.elements),
+    bus_factor=lambda world_size: 2 * (world_size - 1) / world_size,
+    sent=sent,
+    expected=expected,
+    prepare=prepare,
+)

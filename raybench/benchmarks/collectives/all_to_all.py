@@ -1,0 +1,44 @@
+"""Part r of rank s's message ends as part s on rank r. S counts one rank's message.
+
+Bus factor (n-1)/n: each rank sends all but its own part over its link: t >= S (n-1) / (n B).
+"""
+
+from collections.abc import Callable
+
+import torch.distributed as dist
+
+from raybench.benchmarks.base import Buffers, Collective, Job
+from raybench.benchmarks.pattern import Segment, table_of
+
+
+def sent(job: Job) -> list[Segment]:
+    """The whole message of this rank."""
+    return [Segment(offset=0, count=job.elements, table=table_of(job.rank, job.world_size, job.dtype, None))]
+
+
+def expected(job: Job) -> list[Segment]:
+    """Part s is this rank's part of what rank s sent."""
+    return [
+        Segment(
+            offset=sender * job.part,
+            count=job.part,
+            table=table_of(sender, job.world_size, job.dtype, None),
+            phase=job.rank * job.part,
+        )
+        for sender in range(job.world_size)
+    ]
+
+
+def prepare(_: Job, buffers: Buffers) -> Callable[[], object]:
+    """all_to_all between two tensors, in equal parts."""
+    return lambda: dist.all_to_all_single(buffers.receive, buffers.send)
+
+
+COLLECTIVE = Collective(
+    cuts=True,
+    lengths=lambda job: (job.elements, job.elements),
+    bus_factor=lambda world_size: (world_size - 1) / world_size,
+    sent=sent,
+    expected=expected,
+    prepare=prepare,
+)

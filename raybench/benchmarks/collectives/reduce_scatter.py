@@ -1,0 +1,44 @@
+"""Rank r ends with part r of the reduction of all ranks' messages. S counts the message before the reduction.
+
+Bus factor (n-1)/n: the adding half of an all_reduce: n-1 transfers for each of the S bytes over n links:
+t >= S (n-1) / (n B).
+"""
+
+from collections.abc import Callable
+
+import torch.distributed as dist
+
+from raybench.benchmarks.base import Buffers, Collective, Job, torch_reduce_op
+from raybench.benchmarks.pattern import Segment, reduced_table, table_of
+
+# named reduce_scatter_tensor until torch 2.12
+_single: Callable[..., object] = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+
+def sent(job: Job) -> list[Segment]:
+    """The whole message of this rank."""
+    table = table_of(job.rank, job.world_size, job.dtype, job.reduce_op)
+    return [Segment(offset=0, count=job.elements, table=table)]
+
+
+def expected(job: Job) -> list[Segment]:
+    """This rank's part of the reduction."""
+    table = reduced_table(job.world_size, job.dtype, job.reduce_op or "sum")
+    return [Segment(offset=0, count=job.part, table=table, phase=job.rank * job.part)]
+
+
+def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
+    """reduce_scatter from one tensor; in place, the output is this rank's part of the input."""
+    operation = torch_reduce_op(job.reduce_op)
+    return lambda: _single(buffers.receive, buffers.send, operation)
+
+
+COLLECTIVE = Collective(
+    cuts=True,
+    lengths=lambda job: (job.elements, job.part),
+    bus_factor=lambda world_size: (world_size - 1) / world_size,
+    sent=sent,
+    expected=expected,
+    prepare=prepare,
+    in_place_offset=lambda job: job.rank * job.part,
+)

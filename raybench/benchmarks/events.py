@@ -1,0 +1,75 @@
+"""What a rank tells the driver while it works. Encoded as MessagePack, tagged by type; no torch here."""
+
+import msgspec
+
+from raybench.benchmarks.spec import RankSamples
+
+
+class RankReady(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The rank has joined the process group. ``facts``: versions, device, threads, niceness as the rank sees them."""
+
+    rank: int
+    facts: dict[str, str]
+
+
+class BenchmarkStarted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The rank turns to the benchmark of that index in the plan."""
+
+    rank: int
+    benchmark: int
+
+
+class PointMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The rank has measured one size, or one pair."""
+
+    rank: int
+    benchmark: int
+    samples: RankSamples
+
+
+class BenchmarkFinished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The rank is through with a benchmark; ``skipped`` says why the backend could not do it."""
+
+    rank: int
+    benchmark: int
+    skipped: str | None = None
+
+
+class RankFinished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The rank has done its whole plan."""
+
+    rank: int
+
+
+class RankFailed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """An exception ended the rank. ``traceback`` is its text."""
+
+    rank: int
+    benchmark: int
+    error: str
+    traceback: str
+
+
+class RankExited(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The rank's process has ended; said by its parent. A negative ``code`` is the signal that killed it."""
+
+    rank: int
+    code: int
+    output_tail: str
+
+
+Event = RankReady | BenchmarkStarted | PointMeasured | BenchmarkFinished | RankFinished | RankFailed | RankExited
+
+_DECODER = msgspec.msgpack.Decoder(Event)
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def encode(event: Event) -> bytes:
+    """An event as bytes."""
+    return _ENCODER.encode(event)
+
+
+def decode(data: bytes) -> Event:
+    """The event in bytes made by ``encode``. Raises msgspec.DecodeError for anything else."""
+    event: Event = _DECODER.decode(data)
+    return event

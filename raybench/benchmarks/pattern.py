@@ -1,0 +1,78 @@
+"""Test data with exactly known results: what every rank sends, and what each must then hold.
+
+A rank's data repeat a short table of small integers (length ``PERIOD``, a prime, so that parts that arrive swapped or
+shifted do not match by accident). The reduction over ranks is computed once on the tables, in exact integers. The
+values are small enough that no partial sum leaves the range in which the data type holds every integer, so the
+expected result is exact whatever the order of the additions, and any difference is an error.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+PERIOD = 251
+
+# Every integer up to this is represented exactly, and sums of such integers up to it are exact.
+EXACT_LIMIT = {
+    "float64": 2**53,
+    "float32": 2**24,
+    "float16": 2**11,
+    "bfloat16": 2**8,
+    "int64": 2**63 - 1,
+    "int32": 2**31 - 1,
+    "int8": 127,
+    "uint8": 255,
+}
+
+Table = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Elements ``offset`` to ``offset + count`` of a buffer hold ``table`` repeated, from its element ``phase`` on."""
+
+    offset: int
+    count: int
+    table: Table
+    phase: int = 0
+
+
+@lru_cache(maxsize=4096)
+def table_of(rank: int, world_size: int, dtype: str, reduce_op: str | None) -> Table:
+    """The values that ``rank`` sends. Length PERIOD."""
+    if reduce_op in ("sum", "avg"):
+        return tuple(_addend(rank, index, world_size, EXACT_LIMIT[dtype]) for index in range(PERIOD))
+    if reduce_op == "prod":
+        doubling = min(world_size, 6)  # 2**6 = 64 is exact in every type
+        return tuple(2.0 if (rank + index) % world_size < doubling else 1.0 for index in range(PERIOD))
+    return tuple(float((rank * 31 + index * 17) % 101) for index in range(PERIOD))
+
+
+def _addend(rank: int, index: int, world_size: int, limit: int) -> float:
+    largest = min(limit // world_size, 63)
+    if largest:
+        return float((rank * 3 + index * 5 + rank * index) % (largest + 1))
+    return float((rank + index) % world_size < limit)  # more ranks than the type can count: only some add
+
+
+@lru_cache(maxsize=256)
+def reduced_table(world_size: int, dtype: str, reduce_op: str) -> Table:
+    """The reduction of all ranks' tables, computed exactly. Length PERIOD."""
+    tables = [table_of(rank, world_size, dtype, reduce_op) for rank in range(world_size)]
+    columns = zip(*tables, strict=True)
+    if reduce_op == "sum":
+        return tuple(math.fsum(column) for column in columns)
+    if reduce_op == "avg":
+        return tuple(math.fsum(column) / world_size for column in columns)
+    if reduce_op == "prod":
+        return tuple(math.prod(column) for column in columns)
+    return tuple((min if reduce_op == "min" else max)(column) for column in columns)
+
+
+def tolerance_of(reduce_op: str | None, world_size: int) -> float:
+    """Relative difference allowed: none, except for an average over a number of ranks that is not a power of two.
+
+    NCCL multiplies by 1/n before it adds (ncclAvg), and 1/n is then rounded.
+    """
+    exact = reduce_op != "avg" or world_size & (world_size - 1) == 0
+    return 0.0 if exact else 2.0**-6

@@ -1,0 +1,150 @@
+"""The life of one rank: join the process group, run the plan, say what happens. The same under Ray and torchrun."""
+
+import contextlib
+import importlib
+import os
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from raybench.benchmarks.base import Benchmark, RankContext, UnsupportedError
+from raybench.benchmarks.events import (
+    BenchmarkFinished,
+    BenchmarkStarted,
+    Event,
+    PointMeasured,
+    RankFailed,
+    RankFinished,
+    RankReady,
+)
+from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.progress import ProgressSlot
+from raybench.benchmarks.registry import BENCHMARKS
+from raybench.benchmarks.spec import BenchmarkSpec
+
+Emit = Callable[[Event], None]
+
+
+def run_rank(job: RankJob, plan: Sequence[BenchmarkSpec], emit: Emit, progress: ProgressSlot) -> bool:
+    """Run the whole plan as one rank. Every error becomes a RankFailed event. Returns whether it went well."""
+    try:
+        with process_group(job, progress) as context:
+            emit(RankReady(rank=job.rank, facts=rank_facts(context)))
+            for index, spec in enumerate(plan):
+                progress.benchmark(index)
+                _run_benchmark(context, index, spec, emit)
+            progress.enter("finished")
+            emit(RankFinished(rank=job.rank))
+    except Exception as error:  # noqa: BLE001 - whatever ends a rank must be told to the driver
+        benchmark = progress.read().benchmark
+        text = f"{type(error).__name__}: {error}"
+        emit(RankFailed(rank=job.rank, benchmark=benchmark, error=text, traceback=traceback.format_exc()))
+        return False
+    return True
+
+
+def _run_benchmark(context: RankContext, index: int, spec: BenchmarkSpec, emit: Emit) -> None:
+    emit(BenchmarkStarted(rank=context.rank, benchmark=index))
+    skipped = None
+    try:
+        for samples in implementation(spec)(context, spec):
+            emit(PointMeasured(rank=context.rank, benchmark=index, samples=samples))
+    except UnsupportedError as error:
+        skipped = str(error)
+    context.progress.enter("waiting for the others")
+    emit(BenchmarkFinished(rank=context.rank, benchmark=index, skipped=skipped))
+
+
+def implementation(spec: BenchmarkSpec) -> Benchmark:
+    """The ``run`` function of a benchmark. Plain collectives share one."""
+    module = BENCHMARKS[spec.name].module
+    if module.startswith("raybench.benchmarks.collectives."):
+        module = "raybench.benchmarks.collective"
+    run: Benchmark = importlib.import_module(module).run
+    return run
+
+
+@contextlib.contextmanager
+def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]:
+    """The process group of all ranks, left again at the end unless an error broke it."""
+    progress.enter("joining the process group")
+    torch.set_num_threads(job.threads)
+    device = torch.device("cpu") if job.device_index is None else torch.device("cuda", job.device_index)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    timeout = timedelta(seconds=job.timeout_seconds)
+    dist.init_process_group(
+        job.backend,
+        store=_store(job, timeout),
+        rank=job.rank,
+        world_size=job.world_size,
+        timeout=timeout,
+        device_id=device if job.backend == "nccl" else None,
+    )
+    yield RankContext(
+        rank=job.rank,
+        local_rank=job.local_rank,
+        world_size=job.world_size,
+        ranks_on_machine=job.ranks_on_machine,
+        backend=job.backend,
+        device=device,
+        progress=progress,
+    )
+    dist.barrier()  # nobody leaves while another still needs it
+    dist.destroy_process_group()
+
+
+def _store(job: RankJob, timeout: timedelta) -> torch._C._distributed_c10d.Store:
+    return torch._C._distributed_c10d.TCPStore(
+        job.master_address,
+        job.master_port,
+        job.world_size,
+        is_master=job.rank == 0,
+        timeout=timeout,
+        wait_for_workers=False,
+        master_listen_fd=job.listen_fd,
+    )
+
+
+def rank_facts(context: RankContext) -> dict[str, str]:
+    """What this rank is and how the system treats it: what explains a figure that differs from another run's."""
+    facts = {
+        "pid": str(os.getpid()),
+        "torch": torch.__version__,
+        "niceness": str(os.nice(0)),
+        "omp_threads": str(torch.get_num_threads()),
+        "affinity": str(len(os.sched_getaffinity(0))),
+        "tcp_congestion_control": _line("/proc/sys/net/ipv4/tcp_congestion_control"),
+        "device": str(context.device),
+    }
+    if context.device.type == "cuda":
+        facts |= _device_facts(context)
+    return facts
+
+
+def _device_facts(context: RankContext) -> dict[str, str]:
+    properties = torch.cuda.get_device_properties(context.device)
+    return {
+        "gpu": properties.name,
+        "gpu_memory_bytes": str(properties.total_memory),
+        "gpu_uuid": str(getattr(properties, "uuid", "unknown")),
+        "visible_gpus": str(torch.cuda.device_count()),
+        "nccl": ".".join(str(part) for part in _nccl_version()) if context.backend == "nccl" else "not used",
+        "cuda": str(torch.version.cuda),
+    }
+
+
+def _nccl_version() -> tuple[int, ...]:
+    version: tuple[int, ...] = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
+    return version
+
+
+def _line(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"

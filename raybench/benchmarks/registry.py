@@ -1,0 +1,105 @@
+"""Every benchmark there is, and the named suites. A literal table: nothing is imported until a rank runs it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.errors import UsageError
+
+Placement = Literal["in_place", "out_of_place"]
+IN: tuple[Placement, ...] = ("in_place",)
+OUT: tuple[Placement, ...] = ("out_of_place",)
+BOTH: tuple[Placement, ...] = ("out_of_place", "in_place")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Where a benchmark lives and which parameters apply to it.
+
+    ``placements``: torch.distributed offers all_reduce, broadcast and reduce in place only, and all_to_all, gather,
+    scatter and send_recv out of place only.
+    """
+
+    module: str
+    kind: Literal["collective", "p2p"]
+    placements: tuple[Placement, ...]
+    reduces: bool = False
+    rooted: bool = False
+
+
+_COLLECTIVES = "raybench.benchmarks.collectives"
+
+BENCHMARKS: dict[str, Entry] = {
+    "all_reduce": Entry(module=f"{_COLLECTIVES}.all_reduce", kind="collective", placements=IN, reduces=True),
+    "all_gather": Entry(module=f"{_COLLECTIVES}.all_gather", kind="collective", placements=BOTH),
+    "reduce_scatter": Entry(module=f"{_COLLECTIVES}.reduce_scatter", kind="collective", placements=BOTH, reduces=True),
+    "broadcast": Entry(module=f"{_COLLECTIVES}.broadcast", kind="collective", placements=IN, rooted=True),
+    "reduce": Entry(module=f"{_COLLECTIVES}.reduce", kind="collective", placements=IN, reduces=True, rooted=True),
+    "gather": Entry(module=f"{_COLLECTIVES}.gather", kind="collective", placements=OUT, rooted=True),
+    "scatter": Entry(module=f"{_COLLECTIVES}.scatter", kind="collective", placements=OUT, rooted=True),
+    "all_to_all": Entry(module=f"{_COLLECTIVES}.all_to_all", kind="collective", placements=OUT),
+    "send_recv": Entry(module=f"{_COLLECTIVES}.send_recv", kind="p2p", placements=OUT),
+    "p2p_matrix": Entry(module="raybench.benchmarks.point_to_point", kind="p2p", placements=OUT),
+}
+
+SUITES: dict[str, tuple[str, ...]] = {
+    "collectives": tuple(BENCHMARKS),
+    "quick": ("all_reduce",),
+    "p2p": ("send_recv", "p2p_matrix"),
+}
+
+
+def names_of(suite: str) -> tuple[str, ...]:
+    """Benchmark names of a comma list of suites and benchmarks, each once, in the order given.
+
+    Raises UsageError for a name that is neither, listing what there is.
+    """
+    names: list[str] = []
+    for part in (text.strip() for text in suite.split(",")):
+        if part not in SUITES and part not in BENCHMARKS:
+            known = ", ".join((*SUITES, *BENCHMARKS))
+            raise UsageError(f"there is no suite or benchmark '{part}'; there are: {known}")
+        names += [name for name in SUITES.get(part, (part,)) if name not in names]
+    return tuple(names)
+
+
+def specs_of(
+    suite: str, *, placement: str, reduce_ops: tuple[str, ...], dtypes: tuple[str, ...], template: BenchmarkSpec
+) -> tuple[BenchmarkSpec, ...]:
+    """One spec for each benchmark, placement, type and operation asked for; ``template`` gives everything else.
+
+    ``placement`` is ``in``, ``out`` or ``both``; a benchmark without the one asked for runs in the one it has.
+    """
+    return tuple(
+        _spec(name, entry, chosen, dtype, reduce_op, template)
+        for name in names_of(suite)
+        for entry in (BENCHMARKS[name],)
+        for chosen in _placements(entry, placement)
+        for dtype in dtypes
+        for reduce_op in (reduce_ops if entry.reduces else (None,))
+    )
+
+
+def _placements(entry: Entry, placement: str) -> tuple[Placement, ...]:
+    wanted = {"in": ("in_place",), "out": ("out_of_place",), "both": BOTH}[placement]
+    return tuple(one for one in entry.placements if one in wanted) or entry.placements
+
+
+def _spec(
+    name: str, entry: Entry, placement: Placement, dtype: str, reduce_op: str | None, template: BenchmarkSpec
+) -> BenchmarkSpec:
+    return BenchmarkSpec(
+        name=name,
+        kind=entry.kind,
+        sizes=template.sizes,
+        dtype=dtype,
+        reduce_op=reduce_op,
+        root=template.root or 0 if entry.rooted else None,
+        in_place=placement == "in_place",
+        warmup=template.warmup,
+        iterations=template.iterations,
+        blocks=template.blocks,
+        block_seconds=template.block_seconds,
+        max_iterations=template.max_iterations,
+        verify=template.verify,
+    )

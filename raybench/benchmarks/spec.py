@@ -1,0 +1,62 @@
+"""What to measure, as data that travels from the driver to every rank. No torch here: the driver never imports it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+DTYPE_BYTES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int64": 8,
+    "int32": 4,
+    "int8": 1,
+    "uint8": 1,
+}
+REDUCE_OPS = ("sum", "prod", "min", "max", "avg")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkSpec:
+    """One benchmark with its parameters, as every rank runs it.
+
+    ``iterations`` per block; None lets the ranks choose so that a block takes about ``block_seconds``, within
+    ``max_iterations``. ``reduce_op`` and ``root`` are None for operations without one.
+    """
+
+    name: str
+    kind: str
+    sizes: tuple[int, ...]
+    dtype: str = "float32"
+    reduce_op: str | None = None
+    root: int | None = None
+    in_place: bool = False
+    warmup: int = 5
+    iterations: int | None = None
+    blocks: int = 5
+    block_seconds: float = 0.05
+    max_iterations: int = 50
+    verify: bool = True
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as a result records them."""
+        return {"dtype": self.dtype, "reduce_op": self.reduce_op, "root": self.root, "in_place": self.in_place}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankSamples:
+    """What one rank measured at one size.
+
+    ``stamps[block][iteration]`` are seconds from the start of the block to the completion of that iteration on this
+    rank. ``contributors`` ranks measure the same point: all, or the two of a pair.
+    """
+
+    message_bytes: int
+    element_count: int
+    bus_factor: float
+    stamps: tuple[tuple[float, ...], ...]
+    wrong_elements: int
+    verified: bool
+    contributors: int
+    source_rank: int | None = None
+    destination_rank: int | None = None

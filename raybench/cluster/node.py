@@ -1,0 +1,192 @@
+"""The actor that stands for a node: Ray places it, it starts the node's ranks and speaks for them.
+
+Its calls carry commands and batches of events; nothing that is timed crosses them. Everything it starts belongs to it:
+when it ends, however that happens, the process with its ranks reads the end of its standard input and ends them.
+"""
+
+import contextlib
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.cluster.log_files import capped_log
+from raybench.cluster.messages import (
+    AskPositions,
+    HostFailed,
+    PortReserved,
+    Positions,
+    RankEvent,
+    RankPosition,
+    RanksStopped,
+    Reply,
+    Request,
+    ReservePort,
+    StartRanks,
+    StopRanks,
+    decode_reply,
+    encode,
+)
+from raybench.cluster.unix_socket import connect
+from raybench.metadata import node_facts
+
+_IMPORT_SECONDS = 120.0  # torch from a cold network file system
+
+
+class NodeAgent:
+    """One node of a run. Made into a Ray actor by ``session``; tests may use it as it is."""
+
+    def __init__(self, host_socket: str | None = None) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="raybench-"))
+        self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
+        self._asking = threading.Lock()
+        self._host: subprocess.Popen[bytes] | None = None
+        self._log_limit_bytes = 2**24
+        if host_socket is None:
+            host_socket = str(self._folder / "ranks")
+            self._host = start_rank_host(host_socket, self._folder / "rank-host.log")
+        self._connection: Connection | None = None
+        threading.Thread(target=self._listen, args=(host_socket,), daemon=True).start()
+
+    def facts(self) -> dict[str, Any]:
+        """What this node is: see ``metadata.node_facts``."""
+        return node_facts() | {"node_id": _ray_node_id(), "gpu_ids": _ray_gpu_ids()}
+
+    def reserve_port(self, address: str, port: int) -> int:
+        """Hold a port for the rendezvous of the next launch. Raises OSError when it cannot be had."""
+        reply = self._ask(ReservePort(address=address, port=port))
+        assert isinstance(reply, PortReserved)
+        if reply.error is not None:
+            raise OSError(
+                f"port {port} of {address} cannot be opened: {reply.error}; choose another with --master-port"
+            )
+        return reply.port
+
+    def start(self, jobs: bytes, variables: dict[str, str | None], log_limit_bytes: int) -> None:
+        """Start this node's ranks; ``jobs`` is an encoded (RankJob tuple, plan)."""
+        ranks, plan = msgspec.msgpack.decode(jobs, type=tuple[tuple[RankJob, ...], tuple[BenchmarkSpec, ...]])
+        self._log_limit_bytes = log_limit_bytes
+        self._send(
+            StartRanks(
+                jobs=ranks,
+                plan=plan,
+                variables=variables,
+                log_folder=str(self._folder),
+                log_limit_bytes=log_limit_bytes,
+            )
+        )
+
+    def poll(self, seconds: float) -> list[bytes]:
+        """Encoded events since the last call; waits up to ``seconds`` for the first."""
+        events: list[bytes] = []
+        with contextlib.suppress(queue.Empty):
+            events.append(self._events.get(timeout=seconds))
+            while True:
+                events.append(self._events.get_nowait())
+        return events
+
+    def positions(self) -> list[RankPosition]:
+        """Where this node's ranks are."""
+        reply = self._ask(AskPositions())
+        assert isinstance(reply, Positions)
+        return list(reply.ranks)
+
+    def stop(self) -> None:
+        """End this node's ranks and wait for their processes."""
+        reply = self._ask(StopRanks())
+        assert isinstance(reply, RanksStopped)
+
+    def logs(self) -> dict[str, bytes]:
+        """Log files of this node's ranks by name, each cut to the limit."""
+        logs = {}
+        for path in sorted(self._folder.glob("*-rank-*.log")):
+            with contextlib.suppress(OSError):
+                logs[path.name] = capped_log(path, self._log_limit_bytes)
+        return logs
+
+    def close(self) -> None:
+        """End everything that this agent started and remove its files."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._host is not None:
+            end_rank_host(self._host)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _ask(self, request: Request, seconds: float = _IMPORT_SECONDS) -> Reply:
+        with self._asking:
+            self._send(request)
+            try:
+                reply = self._replies.get(timeout=seconds)
+            except queue.Empty:
+                raise TimeoutError(f"the process that holds the ranks did not answer within {seconds:.0f} s") from None
+        if isinstance(reply, HostFailed):
+            raise OSError(reply.error)
+        return reply
+
+    def _send(self, request: Request) -> None:
+        deadline = time.monotonic() + _IMPORT_SECONDS
+        while self._connection is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if self._connection is None:
+            raise TimeoutError("the process that holds the ranks did not start")
+        self._connection.send_bytes(encode(request))
+
+    def _listen(self, path: str) -> None:
+        try:
+            connection = self._connection = connect(path, _IMPORT_SECONDS)
+            while True:
+                reply = decode_reply(connection.recv_bytes())
+                if isinstance(reply, RankEvent):
+                    self._events.put(reply.data)
+                else:
+                    self._replies.put(reply)
+        except (EOFError, OSError, TimeoutError) as error:
+            self._replies.put(HostFailed(error=f"the process that holds the ranks is gone ({error})"))
+
+
+def start_rank_host(path: str, log: Path) -> "subprocess.Popen[bytes]":
+    """Start the process that holds ranks, listening on the socket ``path``. It ends when its standard input does."""
+    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"} | os.environ
+    environment.pop("PYTHONSTARTUP", None)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "raybench.cluster.rank_host", path],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env=environment,
+        )
+
+
+def end_rank_host(host: "subprocess.Popen[bytes]") -> None:
+    """End the process that holds ranks, and with it all ranks."""
+    if host.stdin is not None:
+        host.stdin.close()
+    try:
+        host.wait(5)
+    except subprocess.TimeoutExpired:
+        host.kill()
+        host.wait(5)
+
+
+def _ray_node_id() -> str | None:
+    ray = sys.modules.get("ray")  # only inside an actor
+    return str(ray.get_runtime_context().get_node_id()) if ray is not None and ray.is_initialized() else None
+
+
+def _ray_gpu_ids() -> list[str]:
+    ray = sys.modules.get("ray")
+    return [str(identity) for identity in ray.get_gpu_ids()] if ray is not None and ray.is_initialized() else []

@@ -1,0 +1,156 @@
+"""The process that holds a node's ranks: it imports torch once and forks one process a rank.
+
+``python -m raybench.cluster.rank_host SOCKET`` listens on a UNIX socket. Each connection is one node: what it asks for
+is forked, what the ranks say is passed on, and when the connection ends its ranks are ended. When its standard input
+ends, the parent is gone or wants it gone, and it ends with all it holds. It never starts CUDA, so a fork is safe; and
+importing torch once instead of once a rank is most of what a large run's start costs (docs/architecture.md).
+"""
+
+import contextlib
+import importlib
+import os
+import selectors
+import signal
+import socket
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from raybench.cluster.messages import (
+    AskPositions,
+    HostFailed,
+    PortReserved,
+    Positions,
+    RankEvent,
+    Reply,
+    ReservePort,
+    StartRanks,
+    StopRanks,
+    decode_request,
+    encode,
+)
+from raybench.cluster.rank_process import RankProcesses
+
+PRELOAD = ("raybench.benchmarks.rank", "raybench.benchmarks.collective", "raybench.benchmarks.point_to_point")
+
+
+class NodeConnection:
+    """One node's agent: its socket, its held port and its ranks."""
+
+    def __init__(self, connection: Connection, selector: selectors.BaseSelector) -> None:
+        self.connection = connection
+        self._held: socket.socket | None = None
+        self._ranks = RankProcesses(selector, self._pass_on)
+
+    def serve(self) -> bool:
+        """Do the next thing asked for. Returns whether the agent is still there."""
+        try:
+            request = decode_request(self.connection.recv_bytes())
+        except (EOFError, OSError):
+            return False
+        try:
+            match request:
+                case ReservePort():
+                    self.reply(self._reserve(request))
+                case StartRanks():
+                    held, self._held = self._held, None
+                    self._ranks.start(request, held)
+                case AskPositions():
+                    self.reply(Positions(ranks=self._ranks.positions()))
+                case StopRanks():
+                    self.reply(self._ranks.stop())
+        except (OSError, RuntimeError, ValueError) as error:
+            self.reply(HostFailed(error=f"{type(error).__name__}: {error}"))
+        return True
+
+    def reply(self, reply: Reply) -> None:
+        """Tell the agent; one that has gone is noticed at the next read."""
+        try:
+            self.connection.send_bytes(encode(reply))
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """End what belongs to this node."""
+        self._ranks.stop()
+        if self._held is not None:
+            self._held.close()
+        self.connection.close()
+
+    def _pass_on(self, data: bytes) -> None:
+        self.reply(RankEvent(data=data))
+
+    def _reserve(self, request: ReservePort) -> PortReserved:
+        family = socket.AF_INET6 if ":" in request.address else socket.AF_INET
+        held = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind((request.address, request.port))
+            held.listen(4096)
+        except OSError as error:
+            held.close()
+            return PortReserved(port=request.port, error=str(error))
+        self._held = held
+        return PortReserved(port=held.getsockname()[1])
+
+
+def serve(path: str) -> None:
+    """Listen on ``path`` until the last agent has gone."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(path)
+    listener.listen(1024)
+    for module in PRELOAD:  # agents may connect meanwhile
+        importlib.import_module(module)
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ, listener)
+        selector.register(sys.stdin, selectors.EVENT_READ, None)
+        nodes: set[NodeConnection] = set()
+        while _serve_ready(selector, nodes):
+            pass
+        for node in nodes:
+            node.close()
+
+
+def _serve_ready(selector: selectors.BaseSelector, nodes: set[NodeConnection]) -> bool:
+    """Serve whoever has something to say. Returns whether to go on: until the parent closes standard input."""
+    for key, _ in selector.select():
+        match key.data:
+            case None:
+                return False
+            case socket.socket():
+                accepted, _ = key.data.accept()
+                node = NodeConnection(Connection(accepted.detach()), selector)
+                selector.register(node.connection, selectors.EVENT_READ, node)
+                nodes.add(node)
+            case NodeConnection():
+                if not key.data.serve():
+                    selector.unregister(key.data.connection)
+                    key.data.close()
+                    nodes.discard(key.data)
+            case heard:
+                heard()
+    return True
+
+
+def _be_ordinary() -> None:
+    """Undo what Ray does to its workers (nice 15, first to be killed), where the system lets us."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
+
+
+def main() -> None:
+    """Entry point: ``rank_host SOCKET``."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides what Ctrl-C means
+    _be_ordinary()
+    path = sys.argv[1]
+    try:
+        serve(path)
+    finally:
+        if os.path.exists(path):  # noqa: PTH110
+            os.unlink(path)  # noqa: PTH108
+
+
+if __name__ == "__main__":
+    main()

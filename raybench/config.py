@@ -1,0 +1,160 @@
+"""What a run is asked to do: defaults, a YAML file, then the command line, each over the one before."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from raybench.benchmarks.registry import names_of, specs_of
+from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS, BenchmarkSpec
+from raybench.errors import UsageError
+from raybench.sizes import parse_sizes
+from raybench.units import parse_bytes
+
+DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """A run as asked for. Sizes are text as typed; None means "as the cluster or the backend allows"."""
+
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    suite: str = "collectives"
+    sizes: str | None = None
+    p2p_size: str = "4M"
+    dtype: str = "float32"
+    op: str = "sum"
+    root: int = 0
+    placement: str = "both"
+    warmup: int = 5
+    iters: int | None = None
+    blocks: int = 5
+    repeats: int = 1
+    timeout: float = 300.0
+    backend: str | None = None
+    address: str = "auto"
+    master_port: int = 0
+    output_dir: str = "runs"
+    log_limit: str = "16M"
+    env: tuple[str, ...] = ()
+    verify: bool = True
+    allow_mixed: bool = False
+    keep_warm: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_counts(self)
+        _check_names(self)
+        if self.sizes is not None:
+            parse_sizes(self.sizes)
+        parse_bytes(self.p2p_size)
+        parse_bytes(self.log_limit)
+        self.variables()
+
+    def variables(self) -> dict[str, str]:
+        """``--env NAME=VALUE`` as a mapping. Raises UsageError for text without a name."""
+        pairs = [text.partition("=") for text in self.env]
+        for name, equals, _ in pairs:
+            if not equals or not name.replace("_", "").isalnum() or name[0].isdigit():
+                raise UsageError(f"--env '{name}{equals}' is not NAME=VALUE, such as NCCL_ALGO=Ring")
+        return {name: value for name, _, value in pairs}
+
+    def plan(self, backend: str) -> tuple[BenchmarkSpec, ...]:
+        """The benchmarks to run on a backend, in order."""
+        template = BenchmarkSpec(
+            name="",
+            kind="",
+            sizes=parse_sizes(self.sizes or DEFAULT_SIZES[backend]),
+            root=self.root,
+            warmup=self.warmup,
+            iterations=self.iters,
+            blocks=self.blocks,
+            verify=self.verify,
+        )
+        specs = specs_of(
+            self.suite,
+            placement=self.placement,
+            reduce_ops=tuple(self.op.split(",")),
+            dtypes=tuple(self.dtype.split(",")),
+            template=template,
+        )
+        pair_sizes = (parse_bytes(self.p2p_size),)
+        return tuple(replace(spec, sizes=pair_sizes) if spec.name == "p2p_matrix" else spec for spec in specs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Every setting as a plain value."""
+        return asdict(self)
+
+
+def _check_counts(config: RunConfig) -> None:
+    least = {
+        "nodes": 1,
+        "gpus_per_node": 1,
+        "warmup": 0,
+        "iters": 1,
+        "blocks": 1,
+        "repeats": 1,
+        "root": 0,
+        "master_port": 0,
+        "timeout": 1,
+        "keep_warm": 0,
+    }
+    for name, limit in least.items():
+        value = getattr(config, name)
+        if value is not None and value < limit:
+            raise UsageError(f"--{name.replace('_', '-')} is {value}; it must be at least {limit}")
+    if config.master_port > 65535:
+        raise UsageError(f"--master-port is {config.master_port}; ports end at 65535")
+
+
+def _check_names(config: RunConfig) -> None:
+    names_of(config.suite)
+    allowed = {
+        "dtype": tuple(DTYPE_BYTES),
+        "op": REDUCE_OPS,
+        "placement": ("in", "out", "both"),
+        "backend": ("nccl", "gloo", None),
+    }
+    for name, choices in allowed.items():
+        text = getattr(config, name)
+        for part in (text,) if text is None or name in ("placement", "backend") else text.split(","):
+            if part not in choices:
+                known = ", ".join(choice for choice in choices if choice)
+                raise UsageError(f"--{name} '{part}' is not known; there are: {known}")
+
+
+def load_config(path: str | None, options: Mapping[str, Any]) -> RunConfig:
+    """Defaults, then the YAML file at ``path``, then ``options``.
+
+    Raises UsageError for a file that cannot be read, is not a mapping, or has a key or a value that does not fit.
+    """
+    settings = {} if path is None else _read(Path(path))
+    where = f"the configuration file {path}" if path else "the options"
+    try:
+        return msgspec.convert({**settings, **options}, RunConfig)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415 - only where there is a file
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"the configuration file {path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"the configuration file {path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"the configuration file {path} must hold 'key: value' lines, such as 'nodes: 4'")
+    settings = {str(key).replace("-", "_"): value for key, value in content.items()}
+    known = [field.name for field in fields(RunConfig)]
+    for key in settings:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known)}"
+            raise UsageError(f"the configuration file {path} has an unknown key '{key}'{hint}")
+    return settings

@@ -1,0 +1,96 @@
+"""What a node is: versions, GPUs and the settings that explain a figure. Read without importing torch or Ray."""
+
+import contextlib
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from raybench import __version__
+
+_PROBE_SECONDS = 10.0
+_GPU_FIELDS = ("index", "uuid", "name", "pci.bus_id", "driver_version", "memory.total")
+
+# What must be equal on all nodes before anything is timed, with the key of `node_facts` that holds it.
+COMPARED = ("python", "torch", "nccl", "driver", "raybench")
+
+
+def node_facts() -> dict[str, Any]:
+    """Facts of this machine. Versions are None where there is no such software; ``gpus`` is a list of dictionaries."""
+    gpus = gpu_facts()
+    return {
+        "hostname": socket.gethostname(),
+        "python": platform.python_version(),
+        "raybench": __version__,
+        "torch": installed_version("torch"),
+        "ray": installed_version("ray"),
+        "nccl": installed_version("nvidia-nccl-cu13") or installed_version("nvidia-nccl-cu12"),
+        "driver": gpus[0]["driver_version"] if gpus else None,
+        "kernel": platform.release(),
+        "cpu_count": os.cpu_count(),
+        "niceness": os.nice(0),
+        "tcp_congestion_control": _first_line("/proc/sys/net/ipv4/tcp_congestion_control"),
+        "visible_devices": visible_devices(),
+        "gpus": gpus,
+        "executable": sys.executable,
+    }
+
+
+def installed_version(package: str) -> str | None:
+    """The installed version of a distribution, without importing it."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def gpu_facts() -> list[dict[str, str]]:
+    """One dictionary a GPU, from nvidia-smi; empty where there is no driver, or where it does not answer in time."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return []
+    query = [command, f"--query-gpu={','.join(_GPU_FIELDS)}", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=True)
+    except (subprocess.SubprocessError, OSError):
+        return []
+    return parse_gpu_query(answer.stdout)
+
+
+def parse_gpu_query(text: str) -> list[dict[str, str]]:
+    """GPUs from ``nvidia-smi --query-gpu=... --format=csv,noheader,nounits``, one line each.
+
+    Sample (driver 580): ``0, GPU-6d3e..., NVIDIA H200, 00000000:3D:00.0, 580.159.04, 143771``
+    """
+    gpus = []
+    for line in text.splitlines():
+        values = [value.strip() for value in line.split(",")]
+        if len(values) == len(_GPU_FIELDS):
+            gpus.append(dict(zip((name.replace(".", "_") for name in _GPU_FIELDS), values, strict=True)))
+    return gpus
+
+
+def visible_devices() -> str | None:
+    """CUDA_VISIBLE_DEVICES as the node's Ray daemon has it, not as Ray narrowed it for this worker.
+
+    Ray gives each worker only the GPUs that it was granted; the daemon, its parent, still has the node's own value.
+    None where the variable is not set: all GPUs are visible.
+    """
+    with contextlib.suppress(OSError):
+        for entry in Path(f"/proc/{os.getppid()}/environ").read_bytes().split(b"\0"):
+            name, _, value = entry.partition(b"=")
+            if name == b"CUDA_VISIBLE_DEVICES":
+                return value.decode(errors="replace")
+    return None
+
+
+def _first_line(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="ascii").splitlines()[0]
+    except (OSError, IndexError):
+        return None

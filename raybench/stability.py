@@ -6,13 +6,15 @@ warnings, so the level is judged on the medians of blocks and single slow operat
 enough, or slow enough, to cost time:
 
 =============  ================================================================================================
-few-samples    fewer than 5 blocks or 20 samples: no interval of the median can be trusted
+few-samples    fewer than 5 blocks or 20 samples: no interval of the median can be trusted; of a pair, under 5 samples
 warming-up     the first block of each launch >= 10 % slower than the rest, which agree: warm-up was too short
 unsteady       block medians over their launch's median deviate by >= 10 %, or one is >= 50 % away (pyperf's limits)
-wide-interval  95 % interval of the median wider than +-5 %; +-10 % where an operation takes under 100 us
+wide-interval  95 % interval of the median wider than +-5 %; +-10 % where an operation takes under 100 us; not of pairs
 launches       launch medians differ by more than 5 % and by more than the block medians of any one launch
-heavy-tail     p99 > 3 x median, or mean > 1.5 x median: what a training step waits for is not the median
+heavy-tail     p99 and two samples > 3 x median, or mean > 1.5 x median: a training step waits for more than the median
 =============  ================================================================================================
+
+A matrix asks which of many pairs stands out, so each pair has few samples and no interval of its own.
 
 One slow sample in a hundred moves neither a block's median nor p99 (interpolated, the second largest), and the mean
 only when it is 50 times the median: a stall that is worth a line, such as a TCP retransmission timeout.
@@ -27,6 +29,7 @@ from raybench.units import format_bytes, format_seconds
 
 MIN_BLOCKS = 5
 MIN_SAMPLES = 20
+MIN_PAIR_SAMPLES = 5
 MAX_BLOCK_DEVIATION = 0.10
 MAX_BLOCK_EXTREME = 0.50
 MAX_WARM_UP = 0.10
@@ -135,6 +138,8 @@ def _block_medians(point: Point) -> list[list[float]]:
 def _few_samples(point: Point) -> tuple[float, str] | None:
     blocks = sum(len(launch) for launch in _block_medians(point))
     samples = len(point.samples_seconds)
+    if point.source_rank is not None:
+        return (1 / samples, f"{samples} samples (at least {MIN_PAIR_SAMPLES})") if samples < MIN_PAIR_SAMPLES else None
     if blocks >= MIN_BLOCKS and samples >= MIN_SAMPLES:
         return None
     return 1 / samples, f"{samples} samples in {blocks} blocks (at least {MIN_SAMPLES} in {MIN_BLOCKS} are needed)"
@@ -183,7 +188,7 @@ def interval_half_width(point: Point) -> float | None:
 
 
 def _wide_interval(point: Point) -> tuple[float, str] | None:
-    if point.source_rank is not None:  # a matrix asks which pair stands out; each has few samples
+    if point.source_rank is not None:
         return None
     half_width = interval_half_width(point)
     limit = MAX_SHORT_INTERVAL if point.seconds.median < SHORT_SECONDS else MAX_INTERVAL
@@ -210,7 +215,8 @@ def _heavy_tail(point: Point) -> tuple[float, str] | None:
     seconds = point.seconds
     if seconds.median <= 0:
         return None
-    if seconds.p99 > MAX_TAIL_RATIO * seconds.median:
+    slow = sum(sample > MAX_TAIL_RATIO * seconds.median for sample in point.samples_seconds)
+    if slow >= 2 and seconds.p99 > MAX_TAIL_RATIO * seconds.median:
         ratio = seconds.p99 / seconds.median
         return ratio, f"p99 {format_seconds(seconds.p99)} is {ratio:.1f} x the median {format_seconds(seconds.median)}"
     if seconds.mean > MAX_MEAN_RATIO * seconds.median:

@@ -116,6 +116,18 @@ def test_a_benchmark_doubtful_at_every_size_says_all() -> None:
     assert "all 3 sizes" in benchmark_warnings(points)[0]
 
 
+def test_one_outlier_in_twenty_is_no_heavy_tail() -> None:
+    samples = (*HUNDRED[:19], 8e-3)
+    assert "heavy-tail" not in kinds(point((tuple(samples[index::5] for index in range(5)),)))
+
+
+def test_a_pair_needs_few_samples_and_no_interval() -> None:
+    pair = {"source_rank": 0, "destination_rank": 1}
+    assert kinds(point(((STEADY,),), **pair)) == set()
+    assert kinds(point(((STEADY[:4],),), **pair)) == {"few-samples"}
+    assert "wide-interval" not in kinds(point((blocks(1.0, 1.09, 0.93, 1.08, 0.94),), **pair))
+
+
 def test_pairs_are_counted_not_listed() -> None:
     slow = (blocks(1.2e-3, *STEADY),)
     points = [

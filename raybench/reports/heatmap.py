@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Any
 
 from raybench.reports.pairs import PairMatrix, end_text, pair_text, ranked_pairs, slow_ends, unexplained
-from raybench.reports.svg import TEXT, Plot, plot_style, render
+from raybench.reports.svg import TEXT, WRONG, Plot, plot_style, render
 from raybench.reports.text import bandwidth, inert
 from raybench.units import format_bytes
 
@@ -13,6 +13,7 @@ _CELL_TEXT_RANKS = 16
 _ALL_TICKS_RANKS = 32
 _NODE_NAMES = 24
 _MARKED_PAIRS = 20
+_BOLD_RANKS = 72  # beyond, a bold box would hide the row that it marks
 _LOG_RATIO = 5.0
 
 
@@ -94,34 +95,38 @@ def _frame_nodes(axes: Any, matrix: PairMatrix) -> None:
 
 
 def _shortened(name: str, room: int) -> str:
+    """The end of a name that is too long: names of nodes differ there."""
     shown = inert(name)
-    return shown if len(shown) <= room else f"{shown[: max(1, room // 2 - 1)]}..{shown[-(room // 2) :]}"
+    return shown if len(shown) <= room else f"..{shown[-max(2, room - 2) :]}"
 
 
 def _mark_slow(axes: Any, matrix: PairMatrix) -> None:
     """Boxes around row and column of slow nodes and ranks, and around other slow pairs: not colour alone."""
     size = len(matrix.ranks)
+    thin = size > _BOLD_RANKS
     position = {rank: index for index, rank in enumerate(matrix.ranks)}
     members = dict(matrix.groups)
     for end in slow_ends(matrix):
         first, height = (position[end.rank], 1) if end.rank is not None else _span(position, members[end.node])
-        _box(axes, -0.5, first - 0.5, size, height)
-        _box(axes, first - 0.5, -0.5, height, size)
+        _box(axes, (-0.5, first - 0.5), size, height, thin=thin)
+        _box(axes, (first - 0.5, -0.5), height, size, thin=thin)
+        name = f"rank {end.rank}" if end.rank is not None else _shortened(end.node, 14)
+        axes.text(size - 0.3, first + height / 2 - 0.5, f"\u25c0 {name}", va="center", fontsize=9, color=WRONG)
     for pair in unexplained(matrix)[:_MARKED_PAIRS]:
         column, row = position[pair.point.destination_rank or 0], position[pair.point.source_rank or 0]
-        _box(axes, column - 0.5, row - 0.5, 1, 1)
+        _box(axes, (column - 0.5, row - 0.5), 1, 1, thin=False)
 
 
 def _span(position: Mapping[int, int], ranks: Sequence[int]) -> tuple[int, int]:
     return position[ranks[0]], len(ranks)
 
 
-def _box(axes: Any, left: float, top: float, width: float, height: float) -> None:
+def _box(axes: Any, corner: tuple[float, float], width: float, height: float, *, thin: bool) -> None:
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
-    for colour, line in (("white", 3.2), ("#d00000", 1.8)):
+    for colour, line in (("white", 0.0 if thin else 3.2), ("#d00000", 0.5 if thin else 1.8)):
         style: Any = {"edgecolor": colour, "linewidth": line, "zorder": 3, "clip_on": False}
-        axes.add_patch(Rectangle((left, top), width, height, fill=False, **style))
+        axes.add_patch(Rectangle(corner, width, height, fill=False, **style))
 
 
 def _colour_bar(figure: Any, axes: Any, image: Any) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from raybench.reports.errors import MissingLibraryError
+from raybench.reports.facts import facts_of, node_grid
 from raybench.reports.findings import all_findings, headline, network_facts, place, severity
 from raybench.reports.pairs import PairMatrix, end_text, pair_matrices, slow_ends
 from raybench.reports.rows import Table, all_warnings, cluster_line, emulated_notice, matrices, tables, without_points
@@ -13,8 +14,6 @@ from raybench.reports.svg import Plot
 from raybench.reports.text import inert
 from raybench.reports.view import (
     Grid,
-    facts_of,
-    node_grid,
     pair_grid,
     summary_grid,
     table_grid,

@@ -70,8 +70,9 @@ def draw(axes: Any, series: Series, value: Callable[[Point, float], float], *, l
         measured = (row.places[index] for row in series.table.rows if row.message_bytes <= largest)
         points = [point for point in measured if point is not None]
         if points:
-            label = series.label + (f" ({place})" if place != "out-of-place" else "")
-            _draw_place(axes, series, points, value, label=label, line=_LINES[place])
+            both = len(series.table.places) > 1
+            label = series.label + (f" ({place})" if both and place == "in-place" else "")
+            _draw_place(axes, series, points, value, label=label, line=_LINES[place] if both else "-")
 
 
 def _draw_place(

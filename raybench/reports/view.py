@@ -1,14 +1,12 @@
 """What the HTML report shows, as plain rows of text: no markup, nothing to escape twice. Pure."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from raybench.reports.pairs import PairMatrix, SlowPair, rank_spans, ranked_pairs
+from raybench.reports.pairs import PairMatrix, SlowPair, ranked_pairs
 from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.text import bandwidth, microseconds, percent
-from raybench.results import ClusterInfo, Point
+from raybench.results import Point
 from raybench.stability import interval_half_width
 from raybench.units import format_bytes, format_seconds
 
@@ -121,37 +119,3 @@ def _pair_row(pair: SlowPair) -> tuple[Cell, ...]:
         Cell(text=f"{pair.ratio:.2f} x", tone="bad" if pair.is_slow else ""),
         Cell(text="between nodes" if pair.between_nodes else "within a node"),
     )
-
-
-def node_grid(cluster: ClusterInfo) -> tuple[Grid, tuple[tuple[str, str], ...]]:
-    """Nodes with the facts in which they differ as columns; the facts that all share as (name, value)."""
-    facts = [dict(_flat(node.facts)) for node in cluster.nodes]
-    names = list(dict.fromkeys(name for node in facts for name in node))
-    shared = [name for name in names if len({node.get(name) for node in facts}) == 1]
-    differing = [name for name in names if name not in shared]
-    rows = tuple(
-        (
-            Cell(text=node.name, tone="strong"),
-            Cell(text=node.address),
-            Cell(text=rank_spans(node.ranks)),
-            Cell(text=str(node.gpu_count)),
-            *(Cell(text=values.get(name, "-"), tone="warn") for name in differing),
-        )
-        for node, values in zip(cluster.nodes, facts, strict=True)
-    )
-    grid = Grid(headings=("node", "address", "ranks", "GPUs", *differing), rows=rows)
-    return grid, tuple((name, facts[0][name]) for name in shared)
-
-
-def facts_of(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """(name, text) of each value, nested names joined by dots."""
-    return tuple(_flat(values))
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-            yield f"{prefix}{name}", text

@@ -152,6 +152,32 @@ def test_nodes_that_differ_show_how() -> None:
     assert "2.21.5" in page.text[nodes:environment]
 
 
+def test_gpus_are_counted_and_identities_are_no_difference() -> None:
+    nodes = tuple(
+        replace(
+            node,
+            facts={
+                "hostname": node.name,
+                "gpus": [{"uuid": f"GPU-{node.name}-{index}", "name": "NVIDIA H200"} for index in range(8)],
+                "nccl": None,
+            },
+        )
+        for node in cluster().nodes
+    )
+    page = Page(render_html(run_result(sweep(points=(point(8),)), cluster=replace(cluster(), nodes=nodes))))
+    assert "8 x NVIDIA H200" in page.text
+    assert "GPU-node-0" not in page.text
+    assert "hostname" not in page.text
+
+
+def test_a_benchmark_measured_in_place_only_is_drawn_plainly() -> None:
+    only = render_html(run_result(sweep(in_place=True)))
+    both = render_html(run_result(sweep(), sweep(in_place=True)))
+    assert "stroke-dasharray" not in only
+    assert "stroke-dasharray" in both
+    assert "all_reduce (in-place)" in both
+
+
 def test_same_result_gives_same_bytes(tmp_path: Path) -> None:
     for name in ("a.html", "b.html"):
         write_html(full_result(), tmp_path / name)

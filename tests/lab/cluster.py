@@ -8,8 +8,9 @@ that made the lab, and so not even SIGKILL of the test leaves a node behind. See
 """
 
 import contextlib
+import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,16 @@ from .errors import LabSetupError, LabUnavailableError
 from .folder import LabFolder, make_folder
 from .node import Node
 from .process import Process
+from .ray_cluster import (
+    CLIENT_ENVIRONMENT,
+    DAEMON_ENVIRONMENT,
+    GCS_PORT,
+    TOKEN_FILE,
+    RayDaemon,
+    RayShape,
+    start_daemon,
+    wait_started,
+)
 from .requirement import find_sshd, lab_available
 from .ssh import SshAccess, make_access
 
@@ -45,6 +56,8 @@ class Lab:
         self._control: Node | None = None
         self.nodes: list[Node] = []
         self.ssh: SshAccess | None = None
+        self.ray: list[RayDaemon] = []
+        self._token = secrets.token_hex(32)
 
     def __enter__(self) -> Self:
         reason = lab_available()
@@ -90,6 +103,32 @@ class Lab:
         """
         node.cable.shape(None if rate is None else parse_rate(rate))
 
+    @property
+    def ray_address(self) -> str:
+        """Where a driver on any node finds Ray, ``10.88.0.1:6379``; ``auto`` finds it as well."""
+        return f"{network.address_of(1)}:{GCS_PORT}"
+
+    def start_ray(
+        self,
+        *,
+        cpus_per_node: int = 2,
+        gpus_per_node: int = 0,
+        settings: Mapping[str, str] | None = None,
+        timeout: float = 120.0,
+    ) -> None:
+        """Start Ray on all nodes at once, the head on node 1, and return when every node is registered.
+
+        ``settings`` are environment variables of Ray's daemons, such as ``RAY_health_check_period_ms``. From then on
+        ``Node.run`` and ``popen`` give commands what a driver needs. Raises LabSetupError with what Ray said.
+        """
+        shape = RayShape(cpus=cpus_per_node, gpus=gpus_per_node)
+        for node in self.nodes:
+            node.environment |= CLIENT_ENVIRONMENT
+            log = self.folder.path / f"{node.hostname}-ray.log"
+            environment = DAEMON_ENVIRONMENT | dict(settings or {})
+            self.ray.append(start_daemon(node, self.nodes[0], shape, log=log, environment=environment))
+        wait_started(self.ray, timeout)
+
     def leftover_processes(self) -> dict[str, list[Process]]:
         """Processes that neither the lab nor Ray's daemons account for, by host name of the nodes that have any."""
         found = {node.hostname: node.leftover_processes() for node in [self.control, *self.nodes]}
@@ -105,7 +144,7 @@ class Lab:
                 stack.callback(self._folder.remove)
             for node in every:
                 stack.callback(node.settle)
-        self._control, self._folder, self.nodes = None, None, []
+        self._control, self._folder, self.nodes, self.ray = None, None, [], []
 
     def _build(self) -> None:
         sshd = find_sshd()
@@ -136,6 +175,7 @@ class Lab:
         files = {
             "/etc/hostname": NodeFile(text=f"{hostname}\n"),
             "/etc/hosts": NodeFile(text=f"127.0.0.1 localhost\n{hosts}"),
+            TOKEN_FILE: NodeFile(text=self._token, mode=0o600),
         }
         return BootPlan(
             hostname=hostname,

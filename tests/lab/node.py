@@ -92,7 +92,7 @@ class Node:
         """Start a command in the node. What is returned is its escort outside, see ``enter.py``.
 
         ``send_signal`` and ``terminate`` reach the command, ``kill`` kills it but not its children
-        (``kill_session`` does), and ``returncode`` is the command's. To stop the command, signal ``command_pid(process)``.
+        (``kill_session`` does), and ``returncode`` is the command's. To stop it, signal ``command_pid(process)``.
         """
         if not self.alive:
             raise NodeDownError(f"{self.hostname} was killed: {command[0]} cannot run in it")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+_RAY_TITLES = {"ray::DashboardAgent", "ray::RuntimeEnvAgent", "ray::IDLE"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
@@ -61,7 +63,7 @@ def is_ray_start(command: str) -> bool:
 
 def is_ray_daemon(command: str) -> bool:
     """Whether a child of ``ray start`` belongs to the node, not to a job: all but workers that were given work."""
-    return not command.startswith("ray::") or command.startswith("ray::IDLE")
+    return not command.startswith("ray::") or command in _RAY_TITLES
 
 
 def children_of(pid: int) -> list[int]:

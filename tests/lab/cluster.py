@@ -10,6 +10,7 @@ that made the lab, and so not even SIGKILL of the test leaves a node behind. See
 import contextlib
 import secrets
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -28,8 +29,7 @@ from .ray_cluster import (
     TOKEN_FILE,
     RayDaemon,
     RayShape,
-    start_daemon,
-    wait_started,
+    start_daemons,
 )
 from .requirement import find_sshd, lab_available
 from .ssh import SshAccess, make_access
@@ -116,7 +116,7 @@ class Lab:
         settings: Mapping[str, str] | None = None,
         timeout: float = 120.0,
     ) -> None:
-        """Start Ray on all nodes at once, the head on node 1, and return when every node is registered.
+        """Start Ray on all nodes, the head on node 1, and return when every node is registered.
 
         ``settings`` are environment variables of Ray's daemons, such as ``RAY_health_check_period_ms``. From then on
         ``Node.run`` and ``popen`` give commands what a driver needs. Raises LabSetupError with what Ray said.
@@ -124,10 +124,13 @@ class Lab:
         shape = RayShape(cpus=cpus_per_node, gpus=gpus_per_node)
         for node in self.nodes:
             node.environment |= CLIENT_ENVIRONMENT
-            log = self.folder.path / f"{node.hostname}-ray.log"
-            environment = DAEMON_ENVIRONMENT | dict(settings or {})
-            self.ray.append(start_daemon(node, self.nodes[0], shape, log=log, environment=environment))
-        wait_started(self.ray, timeout)
+        self.ray = start_daemons(
+            self.nodes,
+            shape,
+            log_folder=self.folder.path,
+            environment=DAEMON_ENVIRONMENT | dict(settings or {}),
+            deadline=time.monotonic() + timeout,
+        )
 
     def leftover_processes(self) -> dict[str, list[Process]]:
         """Processes that neither the lab nor Ray's daemons account for, by host name of the nodes that have any."""

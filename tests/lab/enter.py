@@ -19,14 +19,19 @@ else:  # this file runs on its own, where no package is known
     sys.path.insert(0, str(Path(__file__).parent))
     import kernel
 
+_NOT_ENTERED = 255  # as ssh says that it did not reach the host
 _HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def main() -> int:
     """Enter, start the command, wait for it. Returns its exit status, as the shell counts where it was not found."""
     init_pid, folder, *command = sys.argv[1:]
-    node = os.pidfd_open(int(init_pid))
-    kernel.enter_namespaces(node, kernel.EVERY_NAMESPACE)
+    try:
+        node = os.pidfd_open(int(init_pid))
+        kernel.enter_namespaces(node, kernel.EVERY_NAMESPACE)
+    except OSError as error:
+        sys.stderr.write(f"lab: cannot enter the node of pid {init_pid}, was it killed? {error.strerror}\n")
+        return _NOT_ENTERED
     os.close(node)
     signal.pthread_sigmask(signal.SIG_BLOCK, _HANDED_ON)
     child = os.fork()

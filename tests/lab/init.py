@@ -27,13 +27,17 @@ _STAGE = "/tmp"  # holds the writable side of the overlays, then a second tmpfs 
 def launch(plan: dict[str, Any]) -> int:
     """Start pid 1, tell its number, and stay until it ends. Returns the exit status of pid 1."""
     kernel.unshare(kernel.EVERY_NAMESPACE)
+    told, telling = os.pipe()
     child = os.fork()
     if child == 0:
         kernel.die_with_parent(signal.SIGKILL)
+        os.close(telling)
+        os.read(told, 1)  # returns at the end of the pipe, so that "ready" comes after the pid
         boot(plan)
         return 0
     os.write(1, f"{child}\n".encode())
     os.close(1)
+    os.close(telling)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) & 0xFF
 

@@ -160,10 +160,8 @@ def command_pid(process: subprocess.Popen[str]) -> int:
 
 
 def kill_session(process: subprocess.Popen[str]) -> None:
-    """Kill a command with all that it started in its session."""
-    for child in children_of(process.pid):
-        try:
-            os.killpg(child, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    process.kill()
+    """Kill a command with all that it started in its session. Its escort ends when it has reaped it."""
+    try:
+        os.killpg(command_pid(process), signal.SIGKILL)
+    except ProcessLookupError:  # it has ended, or its escort has not got as far as a session
+        process.kill()

@@ -11,7 +11,7 @@ class Process:
     """One process of a node.
 
     ``pid`` and ``parent_pid`` are as this machine counts, so ``os.kill(process.pid, SIGSTOP)`` works from a test;
-    ``node_pid`` is the same process as the node counts. ``state`` is the kernel's letter: R, S, D, T (stopped), Z.
+    ``node_pid`` is the same process as the node counts. ``state`` is the kernel's letter: R, S, D, T (stopped).
     """
 
     pid: int
@@ -30,7 +30,10 @@ def pid_namespace(pid: int) -> str:
 
 
 def processes_of(namespace: str) -> list[Process]:
-    """Every process in a pid namespace, oldest first. Those that end meanwhile are left out."""
+    """Every process in a pid namespace, oldest first, but for those that have ended and wait to be reaped.
+
+    One whose escort was killed is an orphan of this machine's pid 1, which may take a second to reap it.
+    """
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -39,7 +42,7 @@ def processes_of(namespace: str) -> list[Process]:
                     found.append(_read(entry))
             except OSError:
                 continue
-    return sorted(found, key=lambda process: process.node_pid)
+    return sorted((process for process in found if process.state != "Z"), key=lambda process: process.node_pid)
 
 
 def leftovers(processes: list[Process]) -> list[Process]:

@@ -17,7 +17,7 @@ GCS_PORT = 6379
 TOKEN_FILE = "/root/.ray/auth_token"
 CLIENT_ENVIRONMENT = {"RAY_AUTH_MODE": "token"}
 DAEMON_ENVIRONMENT = {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-_STARTED = "Ray runtime started."
+_REGISTERED = "Ray runtime started."
 _POLL_SECONDS = 0.02
 
 
@@ -51,33 +51,38 @@ class RayDaemon:
     process: subprocess.Popen[str]
     log: Path
 
-    @property
-    def started(self) -> bool:
-        """Whether the node is registered with the head. Raises LabSetupError when ``ray start`` gave up."""
-        text = self.log.read_text()
-        if _STARTED not in text and self.process.poll() is not None:
-            raise LabSetupError(f"Ray did not start on {self.node.hostname}: {text.strip()[-2000:]}")
-        return _STARTED in text
+    def wait_for(self, words: str, deadline: float) -> None:
+        """Return once ``ray start`` has printed these words. Raises LabSetupError when it ends or time is up."""
+        while words not in (text := self.log.read_text()):
+            late = time.monotonic() > deadline
+            if late or self.process.poll() is not None:
+                how = "did not get there in time" if late else f"ended with status {self.process.returncode}"
+                raise LabSetupError(f"ray start on {self.node.hostname} {how}. It wrote: {text.strip()[-2000:]}")
+            time.sleep(_POLL_SECONDS)
 
 
-def start_daemon(node: Node, head: Node, shape: RayShape, *, log: Path, environment: Mapping[str, str]) -> RayDaemon:
-    """Start Ray on a node without waiting for it. A worker started before its head waits for it."""
-    role = ["--head", f"--port={GCS_PORT}", "--include-dashboard=false", "--no-monitor"]
-    joining = [f"--address={head.address}:{GCS_PORT}"]
+def start_daemons(
+    nodes: Sequence[Node], shape: RayShape, *, log_folder: Path, environment: Mapping[str, str], deadline: float
+) -> list[RayDaemon]:
+    """Start Ray on all nodes at once, the head on the first, and return when every node is registered with it.
+
+    Workers ask for their head again every two seconds. Starting them later, or with Ray imported and held back until
+    the head is there, was no faster: the time goes into the two agents of each node, which Ray cannot do without.
+    """
+    daemons = [_start(node, nodes[0], shape, log_folder, environment) for node in nodes]
+    for daemon in daemons:
+        daemon.wait_for(_REGISTERED, deadline)
+    return daemons
+
+
+def _start(node: Node, head: Node, shape: RayShape, log_folder: Path, environment: Mapping[str, str]) -> RayDaemon:
+    role = [f"--address={head.address}:{GCS_PORT}"]
+    if node is head:
+        role = ["--head", f"--port={GCS_PORT}", "--include-dashboard=false", "--no-monitor"]
     command = ["python", "-m", "ray.scripts.scripts", "start", f"--node-ip-address={node.address}"]
-    command += [*(role if node is head else joining), *shape.options()]
+    log = log_folder / f"{node.hostname}-ray.log"
     with log.open("w") as output:
-        process = node.popen(command, environment=environment, stdout=output, stderr=subprocess.STDOUT)
+        process = node.popen(
+            [*command, *role, *shape.options()], environment=environment, stdout=output, stderr=subprocess.STDOUT
+        )
     return RayDaemon(node=node, process=process, log=log)
-
-
-def wait_started(daemons: Sequence[RayDaemon], timeout: float) -> None:
-    """Return once every node is registered. Raises LabSetupError that names those that are not."""
-    deadline = time.monotonic() + timeout
-    while missing := [daemon for daemon in daemons if not daemon.started]:
-        if time.monotonic() > deadline:
-            names = ", ".join(daemon.node.hostname for daemon in missing)
-            raise LabSetupError(
-                f"Ray did not start within {timeout:g} s on {names}: {missing[0].log.read_text().strip()[-2000:]}"
-            )
-        time.sleep(_POLL_SECONDS)

@@ -131,12 +131,13 @@ class Node:
         """Mend the node's link."""
         self.cable.plug()
 
-    def kill(self) -> None:
-        """Let the node lose power: its link goes silent first, so that no peer sees a connection close, then it dies.
+    def kill(self, *, silent: bool = True) -> None:
+        """Let the node lose power, and return when no process of it is left.
 
-        Returns when no process of it is left.
+        Its link goes silent first, as with a real machine, so that no peer sees a connection close. Unless ``silent``,
+        the kernel closes the connections of the dying processes, as when all of them crash: peers notice at once.
         """
-        if self.alive:
+        if self.alive and silent:
             self.unplug()
         self.shut_off()
         self.settle()

@@ -1,0 +1,1 @@
+"""A cluster on one machine: nodes made of Linux namespaces, links whose rate can be set. Start in ``cluster.py``."""

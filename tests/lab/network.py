@@ -1,0 +1,109 @@
+"""Links of the lab: one bridge in the control node, one veth pair to each node, rates set with tc.
+
+Each command runs in the network namespace of a process, given by its pid. The nodes' network touches no other: two labs
+can use the same addresses, and nothing in a lab reaches the machine or the internet.
+"""
+
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .errors import LabSetupError
+
+PREFIX_LENGTH = 16
+_QUEUE_SECONDS = 0.1
+_LEAST_BURST_BYTES = 16 * 1024
+_BURST_SECONDS = 0.004  # one timer tick at 250 Hz: less and the link cannot reach its rate
+
+
+def address_of(number: int) -> str:
+    """The IPv4 address of node ``number``; the control node, number 0, is 10.88.255.254."""
+    if number == 0:
+        return "10.88.255.254"
+    block, rest = divmod(number - 1, 250)
+    return f"10.88.{block}.{rest + 1}"
+
+
+def build_bridge(control_pid: int) -> None:
+    """Make the bridge in the control node and give the control node its address."""
+    ip(
+        control_pid,
+        "link set lo up",
+        "link add br0 type bridge",
+        f"addr add {address_of(0)}/{PREFIX_LENGTH} dev br0",
+        "link set br0 up",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cable:
+    """The link of a node to the switch: ``port`` on the bridge in the control node, ``eth0`` in the node."""
+
+    number: int
+    control_pid: int
+    node_pid: int
+
+    @property
+    def port(self) -> str:
+        """The name of the bridge's side."""
+        return f"port{self.number}"
+
+    def unplug(self) -> None:
+        """Cut the link: the node sees its carrier go, nobody else hears a word."""
+        ip(self.control_pid, f"link set {self.port} down")
+
+    def plug(self) -> None:
+        """Mend the link. Its rate is what it was."""
+        ip(self.control_pid, f"link set {self.port} up")
+
+    def shape(self, bits_per_second: int | None) -> None:
+        """Hold both directions to a rate, or lift the limit."""
+        for pid, device in ((self.control_pid, self.port), (self.node_pid, "eth0")):
+            if bits_per_second is None:
+                lift_limit(pid, device)
+            else:
+                limit_rate(pid, device, bits_per_second)
+
+
+def connect(cables: Sequence[Cable]) -> None:
+    """Lay the cables and give the nodes their addresses."""
+    laid = []
+    for cable in cables:
+        laid += [
+            f"link add {cable.port} type veth peer name eth0 netns {cable.node_pid}",
+            f"link set {cable.port} master br0 up",
+        ]
+    ip(cables[0].control_pid, *laid)
+    for cable in cables:
+        address = f"{address_of(cable.number)}/{PREFIX_LENGTH}"
+        ip(cable.node_pid, "link set lo up", f"addr add {address} dev eth0", "link set eth0 up")
+
+
+def limit_rate(pid: int, device: str, bits_per_second: int) -> None:
+    """Let a device send at no more than a rate.
+
+    The rate counts Ethernet headers: TCP carries 1448/1514 of it at MTU 1500. The token bucket is
+    as small as the timer allows, so that even a short transfer is held to the rate.
+    """
+    burst_bytes = max(_LEAST_BURST_BYTES, round(bits_per_second / 8 * _BURST_SECONDS))
+    queue_bytes = burst_bytes + round(bits_per_second / 8 * _QUEUE_SECONDS)
+    bucket = f"rate {bits_per_second}bit burst {burst_bytes} limit {queue_bytes}"
+    _in_network(pid, f"tc qdisc replace dev {device} root tbf {bucket}")
+
+
+def lift_limit(pid: int, device: str) -> None:
+    """Let a device send as fast as it can again."""
+    _in_network(pid, f"tc qdisc replace dev {device} root noqueue")
+
+
+def ip(pid: int, *commands: str) -> None:
+    """Run ``ip`` commands in the network of a process, all of them in one start of ip. Raises LabSetupError."""
+    _in_network(pid, "ip -batch -", commands)
+
+
+def _in_network(pid: int, command: str, lines: Iterable[str] = ()) -> None:
+    entered = ["nsenter", f"--net=/proc/{pid}/ns/net", *command.split()]
+    text = "".join(f"{line}\n" for line in lines)
+    done = subprocess.run(entered, input=text, capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode != 0:
+        raise LabSetupError(f"{' '.join(entered)} failed: {done.stderr.strip()}; its input was:\n{text}")

@@ -38,6 +38,7 @@ class Point:
     source_rank: int | None = None  # of a pair in a point-to-point matrix
     destination_rank: int | None = None
     ranks: tuple[int, ...] = ()  # whose times rank_seconds are; all of the run, in order, where empty
+    wrong_by_rank: Mapping[int, int] = field(default_factory=dict)  # only ranks that have any
     algorithm: str | None = None  # what NCCL chose, where its log says so
 
     @cached_property
@@ -84,7 +85,7 @@ class Point:
             "element_count": self.element_count,
             "iterations": len(self.samples_seconds),
             "seconds": _summary_json(self.seconds),
-            "ci95_seconds": list(self.interval_seconds) if self.interval_seconds else None,
+            "ci95_seconds": list(self.interval_seconds) if self.source_rank is None and self.interval_seconds else None,
             "samples_seconds": list(self.samples_seconds),
             "block_iterations": [[len(block) for block in launch] for launch in self.launches],
             "rank_seconds": list(self.rank_seconds),
@@ -97,6 +98,8 @@ class Point:
         if len(self.launches) > 1:
             launches = summarize(self.launch_medians_seconds)
             point["repeats"] = {"medians_seconds": list(self.launch_medians_seconds), **_summary_json(launches)}
+        if self.wrong_by_rank:
+            point["wrong_elements_by_rank"] = {str(rank): count for rank, count in self.wrong_by_rank.items()}
         if self.source_rank is not None:
             point |= {"source_rank": self.source_rank, "destination_rank": self.destination_rank}
         if self.algorithm is not None:

@@ -39,6 +39,7 @@ def point_of(launches: Sequence[Mapping[int, RankSamples]]) -> Point:
         wrong_elements=sum(samples.wrong_elements for launch in launches for samples in launch.values()),
         source_rank=first.source_rank,
         destination_rank=first.destination_rank,
+        wrong_by_rank=_wrong_by_rank(launches),
         ranks=ranks if first.source_rank is not None else (),
     )
 
@@ -51,6 +52,11 @@ def _blocks(launch: Mapping[int, RankSamples]) -> tuple[Block, ...]:
 def _own_mean(samples: Sequence[RankSamples]) -> float:
     blocks = [block for one in samples for block in one.stamps if block]
     return sum(block[-1] for block in blocks) / sum(len(block) for block in blocks)
+
+
+def _wrong_by_rank(launches: Sequence[Mapping[int, RankSamples]]) -> dict[int, int]:
+    counts = {rank: sum(launch[rank].wrong_elements for launch in launches) for rank in sorted(launches[0])}
+    return {rank: count for rank, count in counts.items() if count}
 
 
 def _verified(launches: Sequence[Mapping[int, RankSamples]]) -> bool | None:

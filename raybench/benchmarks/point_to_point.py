@@ -9,7 +9,7 @@ from raybench.benchmarks.base import RankContext, UnsupportedError
 from raybench.benchmarks.collective import count_wrong, write_segments
 from raybench.benchmarks.pattern import Segment, table_of
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec, RankSamples
-from raybench.benchmarks.timing import synchronize, timed_block
+from raybench.benchmarks.timing import fitting, synchronize, timed_block
 from raybench.rounds import disjoint_rounds
 from raybench.sizes import elements_of
 
@@ -99,7 +99,7 @@ def _iterations(
 ) -> int:
     """The sender times one transfer and tells the receiver how many fit a block. One barrier, as in ``_sit_out``."""
     seconds = timed_block(context, operation, 1)[0]
-    wanted = spec.iterations or min(max(round(spec.block_seconds / max(seconds, 1e-9)), 1), spec.max_iterations)
+    wanted = spec.iterations or fitting(seconds, target_seconds=spec.block_seconds, most=spec.max_iterations)
     agreed = torch.tensor([wanted], device=context.device)
     source, destination = pair
     for work in dist.batch_isend_irecv(

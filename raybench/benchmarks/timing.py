@@ -61,8 +61,17 @@ def _device_block(context: RankContext, operation: Callable[[], object], iterati
 
 
 def iterations_for(context: RankContext, seconds_each: float, *, target_seconds: float, most: int) -> int:
-    """Iterations that take about ``target_seconds``, from 1 to ``most``: rank 0's figure, the same in every rank."""
-    wanted = most if seconds_each <= 0 else min(max(round(target_seconds / seconds_each), 1), most)
+    """Iterations that take about ``target_seconds``: rank 0's figure, the same in every rank. See ``fitting``."""
+    wanted = fitting(seconds_each, target_seconds=target_seconds, most=most)
     agreed = torch.tensor([wanted], device=context.device)
     dist.broadcast(agreed, 0)
     return int(agreed.item())
+
+
+def fitting(seconds_each: float, *, target_seconds: float, most: int) -> int:
+    """Iterations that take about ``target_seconds``, from 4 (1 where one takes longer than a second) to ``most``.
+
+    Five blocks of four are the twenty samples below which no statement about the median is worth much.
+    """
+    least = min(4 if seconds_each < 1.0 else 1, most)
+    return most if seconds_each <= 0 else min(max(round(target_seconds / seconds_each), least), most)

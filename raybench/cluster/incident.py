@@ -38,7 +38,8 @@ _RANKING: tuple[Kind, ...] = (
 _CONNECTION_TYPES = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError", "ConnectionError")
 _CONNECTION_WORDS = re.compile(
     r"connection (closed|reset|refused|was)|broken pipe|timed? ?out|remote (process|peer)|\bsockets?\b|\bpeer\b"
-    r"|nccl ?(error|communicator)|remoteerror|systemerror|unhandled (system|cuda) error|\bstore\b|read error|write error",
+    r"|nccl ?(error|communicator)|remoteerror|systemerror|unhandled (system|cuda) error|\bstore\b"
+    r"|read error|write error",
     re.IGNORECASE,
 )
 

@@ -30,6 +30,7 @@ from raybench.cluster.messages import RankPosition
 from raybench.cluster.placement import Plan
 
 POLL_SECONDS = 1.0
+SILENCE_SECONDS = 10.0
 _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
 _ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
 _START_SECONDS = 120.0  # until every rank has joined; torch may come from a cold network file system
@@ -64,7 +65,7 @@ class Launch:
     _finished: set[int] = field(default_factory=set)
     _benchmark: int = -1
     _deadline: Deadline = field(default_factory=lambda: Deadline(_START_SECONDS))
-    _polls: dict[Any, Agent] = field(default_factory=dict)
+    _polls: dict[Any, tuple[Agent, float]] = field(default_factory=dict)  # by reference: who, and asked when
 
     def run(
         self, jobs: Sequence[Sequence[RankJob]], variables: Sequence[Mapping[str, str | None]], log_limit: int
@@ -88,7 +89,7 @@ class Launch:
                 self._node_lost(self.plan.nodes[index].name, index, why)
 
     def _poll(self, agent: Agent) -> None:
-        self._polls[agent.actor.poll.remote(POLL_SECONDS)] = agent
+        self._polls[agent.actor.poll.remote(POLL_SECONDS)] = agent, time.monotonic()
 
     def _trouble(self) -> bool:
         if self.stopping.is_set() and not self.incidents:
@@ -117,7 +118,7 @@ class Launch:
             return
         ready, _ = ray.wait(list(self._polls), num_returns=1, timeout=seconds)
         for reference in ready:
-            agent = self._polls.pop(reference)
+            agent, _ = self._polls.pop(reference)
             try:
                 events = ray.get(reference)
             except ray.exceptions.RayError as error:
@@ -126,6 +127,15 @@ class Launch:
             for data in events:
                 self._take(decode(data))
             self._poll(agent)
+        self._miss_silent()
+
+    def _miss_silent(self) -> None:
+        """A poll is answered within POLL_SECONDS; Ray itself takes up to a minute to see that a machine has gone."""
+        now = time.monotonic()
+        for reference, (agent, asked) in list(self._polls.items()):
+            if now - asked > SILENCE_SECONDS:
+                del self._polls[reference]
+                self._node_lost(agent.node.name, agent.index, f"silent for {SILENCE_SECONDS:.0f} s")
 
     def _take(self, event: Event) -> None:
         match event:

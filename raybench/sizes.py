@@ -1,5 +1,7 @@
 """Message sizes of a sweep: ``8:256M:2`` or ``1K,64K,1M`` to bytes, and bytes to elements."""
 
+import re
+
 from raybench.errors import UsageError
 from raybench.units import parse_bytes
 
@@ -22,7 +24,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     if end < begin:
         raise UsageError(f"the sizes '{text}' end ({end} B) below their beginning ({begin} B); swap the two")
     sizes = [begin]
-    grow = _step(parts[2] if len(parts) == 3 else "2", text)
+    grow = _step(parts[2].strip() if len(parts) == 3 else "2", text)
     while (following := grow(sizes[-1])) <= end:
         sizes.append(following)
         if len(sizes) > MAX_SIZES:
@@ -49,7 +51,7 @@ class _Increment:
 def _step(text: str, sizes: str) -> "_Factor | _Increment":
     if text.startswith("+"):
         return _Increment(parse_bytes(text[1:]))
-    if not text.isdecimal() or int(text) < 2:
+    if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 2:
         raise UsageError(
             f"the factor '{text}' of the sizes '{sizes}' does not grow; write a whole number of at least 2, or +STEP"
         )

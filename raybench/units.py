@@ -5,24 +5,28 @@ Sizes on the command line use the suffixes of nccl-tests, which are binary (``K`
 """
 
 import re
+from fractions import Fraction
 
 from raybench.errors import UsageError
 
 _BINARY_SUFFIX = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SIZE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<suffix>[KMGT]?)(?:i?B)?", re.IGNORECASE)
+_LARGEST = 2**60
+_SIZE = re.compile(r"(?P<number>[0-9]{1,24}(?:\.[0-9]{1,24})?)\s*(?P<suffix>[KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
 def parse_bytes(text: str) -> int:
     """Bytes in a size such as ``8``, ``4M``, ``1.5G`` or ``64KiB``. Suffixes are binary, as in nccl-tests.
 
-    Raises UsageError when the text is not a size, is zero, or is not a whole number of bytes.
+    Raises UsageError when the text is not a size, is zero or over 1 EiB, or is not a whole number of bytes.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"'{text}' is not a size in bytes; write a number with an optional K, M, G or T, such as 64M")
-    byte_count = float(match["number"]) * _BINARY_SUFFIX[match["suffix"].upper()]
-    if byte_count < 1 or byte_count != int(byte_count):
-        raise UsageError(f"'{text}' is {byte_count:g} bytes; a size is a whole number of at least 1 byte")
+    byte_count = Fraction(match["number"]) * _BINARY_SUFFIX[match["suffix"].upper()]
+    if byte_count < 1 or byte_count.denominator != 1:
+        raise UsageError(f"'{text}' is {float(byte_count):g} bytes; a size is a whole number of at least 1 byte")
+    if byte_count > _LARGEST:
+        raise UsageError(f"'{text}' is more than any machine holds; write a size in bytes such as 64M")
     return int(byte_count)
 
 

@@ -93,5 +93,6 @@ class Collective:
 
 def torch_reduce_op(reduce_op: str | None) -> dist.ReduceOp.RedOpType:
     """The torch.distributed operation of a name in ``spec.REDUCE_OPS``."""
-    operation: dist.ReduceOp.RedOpType = getattr(dist.ReduceOp, (reduce_op or "sum").upper())
+    name = {"prod": "PRODUCT"}.get(reduce_op or "sum", (reduce_op or "sum").upper())
+    operation: dist.ReduceOp.RedOpType = getattr(dist.ReduceOp, name)
     return operation

@@ -44,14 +44,16 @@ def table_of(rank: int, world_size: int, dtype: str, reduce_op: str | None) -> T
         return tuple(_addend(rank, index, world_size, EXACT_LIMIT[dtype]) for index in range(PERIOD))
     if reduce_op == "prod":
         doubling = min(world_size, 6)  # 2**6 = 64 is exact in every type
-        return tuple(2.0 if (rank + index) % world_size < doubling else 1.0 for index in range(PERIOD))
-    return tuple(float((rank * 31 + index * 17) % 101) for index in range(PERIOD))
+        stride = 1 if world_size <= PERIOD else doubling  # so that every rank doubles somewhere, up to 1506 of them
+        return tuple(2.0 if (rank + index * stride) % world_size < doubling else 1.0 for index in range(PERIOD))
+    step = 17 + rank // 101 % 80  # no two of 8080 ranks send the same
+    return tuple(float((rank * 31 + index * step) % 101) for index in range(PERIOD))
 
 
 def _addend(rank: int, index: int, world_size: int, limit: int) -> float:
     largest = min(limit // world_size, 63)
     if largest:
-        return float((rank * 3 + index * 5 + rank * index) % (largest + 1))
+        return float((rank * 3 + index * (1 + rank % largest)) % (largest + 1))  # never the same at every index
     return float((rank + index) % world_size < limit)  # more ranks than the type can count: only some add
 
 

@@ -1,0 +1,139 @@
+"""What each collective sends and must receive, against a reference in plain Python that knows nothing of segments."""
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from itertools import pairwise
+from math import prod
+
+import pytest
+
+from raybench.benchmarks.base import Collective, Job
+from raybench.benchmarks.pattern import PERIOD, Segment
+from raybench.benchmarks.registry import BENCHMARKS
+
+Messages = list[list[float]]
+NAMES = [name for name in BENCHMARKS if name != "p2p_matrix"]
+REDUCE: dict[str, Callable[[Iterable[float]], float]] = {
+    "sum": sum, "prod": prod, "min": min, "max": max, "avg": lambda values: sum(given := list(values)) / len(given)
+}  # fmt: skip
+
+
+def collective(name: str) -> Collective:
+    found: Collective = import_module(BENCHMARKS[name].module).COLLECTIVE
+    return found
+
+
+def spread(segments: Iterable[Segment], length: int) -> list[float | None]:
+    """A buffer as its segments describe it, element by element; None where they say nothing."""
+    buffer: list[float | None] = [None] * length
+    for segment in segments:
+        for index in range(segment.count):
+            assert buffer[segment.offset + index] is None, "two segments overlap"
+            buffer[segment.offset + index] = segment.table[(segment.phase + index) % PERIOD]
+    return buffer
+
+
+def reference(name: str, sent: Messages, root: int, op: str) -> list[list[float] | None]:
+    """What every rank holds afterwards, by the MPI standard's words; None where it says undefined or nothing."""
+    n = len(sent)
+    ranks = range(n)
+
+    def reduced() -> list[float]:
+        return [REDUCE[op](column) for column in zip(*sent, strict=True)]
+
+    def part(message: list[float], index: int) -> list[float]:
+        size = len(message) // n
+        return message[index * size : (index + 1) * size]
+
+    match name:
+        case "all_reduce":
+            return [reduced() for _ in ranks]
+        case "reduce":
+            return [reduced() if rank == root else None for rank in ranks]
+        case "broadcast":
+            return [sent[root] for _ in ranks]
+        case "all_gather":
+            return [sum(sent, []) for _ in ranks]
+        case "gather":
+            return [sum(sent, []) if rank == root else None for rank in ranks]
+        case "reduce_scatter":
+            return [part(reduced(), rank) for rank in ranks]
+        case "scatter":
+            return [part(sent[root], rank) for rank in ranks]
+        case "all_to_all":
+            return [sum((part(sent[source], rank) for source in ranks), []) for rank in ranks]
+        case "send_recv":
+            return [sent[rank - 1] for rank in ranks]
+    raise AssertionError(f"no reference for {name}")
+
+
+@pytest.mark.parametrize("parts", [1, 3, 97, 600])
+@pytest.mark.parametrize("world_size", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("name", NAMES)
+def test_expected_is_what_the_operation_means(name: str, world_size: int, parts: int) -> None:
+    facts, entry = collective(name), BENCHMARKS[name]
+    elements = parts * (world_size if facts.cuts else 1)
+    for op in REDUCE if entry.reduces else ["sum"]:
+        for root in {0, world_size - 1} if entry.rooted else {0}:
+            jobs = [
+                Job(
+                    rank=rank,
+                    world_size=world_size,
+                    elements=elements,
+                    dtype="float32",
+                    reduce_op=op if entry.reduces else None,
+                    root=root if entry.rooted else None,
+                )
+                for rank in range(world_size)
+            ]
+            lengths = [facts.lengths(job) for job in jobs]
+            sent = [spread(facts.sent(job), length) for job, (length, _) in zip(jobs, lengths, strict=True)]
+            assert not any(value is None for message in sent for value in message), "a send buffer has a hole"
+            meant = reference(name, [[value or 0.0 for value in message] for message in sent], root, op)
+            for job, (_, length), wanted in zip(jobs, lengths, meant, strict=True):
+                found = spread(facts.expected(job), length)
+                if wanted is None:
+                    assert set(found) <= {None}
+                else:
+                    assert found == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 8])
+@pytest.mark.parametrize("name", ["all_gather", "reduce_scatter"])
+def test_in_place_parts_are_the_ranks_own(name: str, world_size: int) -> None:
+    """In place, the smaller buffer is this rank's part of the larger one, as NCCL's manual has it."""
+    for rank in range(world_size):
+        job = Job(rank=rank, world_size=world_size, elements=world_size * 7, dtype="float32", reduce_op=None, root=None)
+        assert collective(name).in_place_offset(job) == rank * 7
+
+
+def published(name: str, n: int) -> float:
+    """nccl-tests, doc/PERFORMANCE.md and the ``getBw`` functions of src/*.cu (gather, scatter, sendrecv)."""
+    factors = {
+        "all_reduce": 2 * (n - 1) / n,
+        "all_gather": (n - 1) / n,
+        "reduce_scatter": (n - 1) / n,
+        "broadcast": 1.0,
+        "reduce": 1.0,
+        "gather": (n - 1) / n,
+        "scatter": (n - 1) / n,
+        "all_to_all": (n - 1) / n,
+        "send_recv": 1.0,
+    }
+    return factors[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bus_factors_are_those_of_nccl_tests(name: str) -> None:
+    for world_size in (1, 2, 3, 8, 1024):
+        assert collective(name).bus_factor(world_size) == pytest.approx(published(name, world_size))
+
+
+def test_sent_data_differs_between_ranks() -> None:
+    """Else a rank that received its neighbour's part would pass."""
+    for name in ("all_gather", "all_to_all", "send_recv", "broadcast", "gather"):
+        jobs = [
+            Job(rank=rank, world_size=4, elements=400, dtype="int8", reduce_op=None, root=0) for rank in range(4)
+        ]
+        messages = [spread(collective(name).sent(job), collective(name).lengths(job)[0]) for job in jobs]
+        assert all(one != other for one, other in pairwise(messages))

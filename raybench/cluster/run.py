@@ -81,7 +81,7 @@ class Run:
         with whole:
             self._prepare(session)
             with self._phase("placement"):
-                agents = place_agents(session, self._need_plan())
+                agents = place_agents(session, self._need_plan(), self.config.keep_warm)
             with contextlib.closing(agents):
                 self._compare(agents)
                 with self.interrupt.deferred():

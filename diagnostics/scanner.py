@@ -1,0 +1,190 @@
+"""Raw lines to events, fast: most lines of a big log are channel lists and never reach an expression.
+
+Each line is tested for a few literals. Channel lines (four of five in a large job's log) are counted by their text
+behind the channel number, so that only a new pair of ranks, direction or transport is read in full; the table is
+bounded, and beyond it only the transport itself is counted. Everything else goes through ``prefix`` and ``parsers``.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from diagnostics.events import Event, Origin, quote
+from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
+from diagnostics.parsers.base import Pattern, compiled, read_message
+from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
+from diagnostics.reader import Batch
+
+MAX_CHANNEL_KEYS = 60_000
+MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
+_NOISE = frozenset(
+    head.encode()
+    for head in ("Trees ", "thread", "P2P Ch", "NVLS H", "NVLS T", "NVLS c", "New pr", "Connec", "Settin", "P2P pl")
+)
+_FOREIGN = (b"Using network", b"Traceback", b"SIGKILL", b"signal 9", b"No space", b"didn't join", b"peedup", b"radient")
+_SHELL_VARIABLE = r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """Running totals of lines."""
+
+    read: int = 0
+    nccl: int = 0
+    unreadable: int = 0
+
+
+@dataclass(slots=True)
+class Scanner:
+    """Feeds events to ``sink`` in reading order and channel totals to ``channels`` (text -> count).
+
+    ``channel_event`` holds the first line of each channel text. Not to be shared between threads.
+    """
+
+    sink: Callable[[Event], None]
+    counts: Counts = field(default_factory=Counts)
+    channels: dict[bytes, int] = field(default_factory=dict)
+    channel_event: dict[bytes, Event] = field(default_factory=dict)
+    _sequence: int = 0
+    _file: str = ""
+    _pending: tuple[str, Message, int] | None = None
+
+    def feed(self, batch: Batch) -> None:
+        """Read the lines of one batch."""
+        self._file = batch.file
+        self.counts.read += len(batch.lines)
+        self.counts.unreadable += batch.cut_lines
+        channels, noise, line, nccl = self.channels, _NOISE, batch.first_line - 1, 0
+        for raw in batch.lines:
+            line += 1
+            if b"CCL" not in raw:
+                if self._pending is not None or b"NET/" in raw or b"rror" in raw or _is_foreign(raw):
+                    self._read_foreign(raw, line)
+                continue
+            nccl += 1
+            start = raw.find(b"NCCL INFO ") + 10
+            if start > 9:
+                head = raw[start : start + 6]
+                if head == b"Channe" or head == b"Ring 0":  # noqa: PLR1714 - a set costs more here
+                    via = raw.find(b" via ", start)
+                    if via < 0:
+                        if raw.find(b"NCCL ", start) < 0:
+                            continue
+                    else:
+                        key = raw[raw.find(b": ", start) :]
+                        if key in channels:
+                            channels[key] += 1
+                            continue
+                elif head in noise and raw.find(b"NCCL ", start) < 0:
+                    continue
+            self._read_marked(raw, line)
+        self.counts.nccl += nccl
+
+    def finish(self) -> None:
+        """Hand over what was kept back for a following line."""
+        self._flush()
+
+    def _read_marked(self, raw: bytes, line: int) -> None:
+        text = clean(raw)
+        messages = list(split_messages(text))
+        self._flush()
+        if not messages:
+            self._read_unmarked(text, line)
+        for message in messages:
+            if message.torn:
+                self.counts.unreadable += message is messages[0]
+            if message.level in ("WARN", "ATTN") and message is messages[-1] and 60 <= len(text) <= 140:
+                self._pending = (text, message, line)
+            else:
+                self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
+        if messages and "=" in text:
+            self._read_shell(text[: text.find("NCCL ")], line)
+
+    def _read_unmarked(self, text: str, line: int) -> None:
+        """A line that names NCCL without its mark: the raw version banner, PyTorch, a command with variables."""
+        message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
+        if "CCL version" in text:
+            self._emit(message, [pattern for pattern in PATTERNS if pattern.kind == "version"], text, line)
+        self._emit(message, FOREIGN_PATTERNS, text, line)
+        self._read_shell(text, line)
+
+    def _read_shell(self, text: str, line: int) -> None:
+        for match in compiled(_SHELL_VARIABLE).finditer(text[:MAX_PATTERN_CHARACTERS]):
+            self._send("shell-variable", match.groupdict(), Message(text=text), text, line)
+
+    def _read_foreign(self, raw: bytes, line: int) -> None:
+        if self._pending is not None:
+            self._flush(continuation=raw)
+        if raw.count(b"\x00") > 8 or raw.count(b"\xff") > 8:
+            self.counts.unreadable += 1
+        text = clean(raw)
+        message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
+        self._emit(message, FOREIGN_PATTERNS, text, line)
+        if message.text.startswith(("NET/", "Using network", "Channel ", "GPU Direct", "UCX", "Bootstrap")) or "UCX" in text:
+            self._emit(message, PATTERNS, text, line)
+
+    def _flush(self, continuation: bytes | None = None) -> None:
+        """Emit the warning kept back, joined with the next line where a hard wrap tore it in two."""
+        if self._pending is None:
+            return
+        (text, message, line), self._pending = self._pending, None
+        joined = message.text
+        if continuation and not continuation[:1].isspace() and continuation.strip():
+            joined = f"{message.text} {clean(continuation).strip()}"[:MAX_PATTERN_CHARACTERS]
+        if joined != message.text and _fields(joined) > _fields(message.text):
+            text = f"{text} {clean(continuation or b'').strip()}"
+            message = _with_text(message, joined)
+        self._emit(message, PATTERNS, text, line)
+
+    def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:
+        found = read_message(patterns, message.text[:MAX_PATTERN_CHARACTERS])
+        if not found and message.level == "WARN" and message.text:
+            found = [("unclassified-warning", {"text": message.text})]
+        for kind, fields in found:
+            self._send(kind, fields, message, quoted, line)
+
+    def _send(self, kind: str, fields: dict[str, str], message: Message, quoted: str, line: int) -> None:
+        self._sequence += 1
+        origin = Origin(
+            file=self._file,
+            line=line,
+            sequence=self._sequence,
+            host=message.host,
+            pid=message.pid,
+            thread=message.thread,
+            device=message.device,
+            rank=message.rank,
+            level=message.level,
+        )
+        event = Event(kind=kind, origin=origin, text=quote(quoted), fields=fields)
+        if kind == "channel":
+            self._count_channel(event, message.text)
+        self.sink(event)
+
+    def _count_channel(self, event: Event, text: str) -> None:
+        """Remember this channel text so that its repetitions are only counted."""
+        key = text[max(text.find(": "), 0) :].encode()
+        if len(self.channels) >= MAX_CHANNEL_KEYS:
+            key = key[key.find(b" via ") :]
+        self.channels[key] = self.channels.get(key, 0) + 1
+        self.channel_event.setdefault(key, event)
+
+
+def _is_foreign(raw: bytes) -> bool:
+    """Whether a line without NCCL's mark can still matter; one test a literal, so the list is short."""
+    return any(literal in raw for literal in _FOREIGN)
+
+
+def _fields(text: str) -> int:
+    return sum(len(fields) for _, fields in read_message(PATTERNS, text))
+
+
+def _with_text(message: Message, text: str) -> Message:
+    return Message(
+        text=text,
+        level=message.level,
+        host=message.host,
+        pid=message.pid,
+        thread=message.thread,
+        device=message.device,
+        rank=message.rank,
+    )

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from diagnostics.events import Event
+from diagnostics.events import Event, quote
 from diagnostics.facts import (
     MAX_COMMUNICATORS,
     MAX_EVENTS,
@@ -67,7 +67,7 @@ class FactBuilder:
 
     def _take_network(self, event: Event, process: Process) -> None:
         if len(process.networks) < 8:
-            process.networks.setdefault(event.fields["name"].strip(), event)
+            process.networks.setdefault(quote(event.fields["name"])[:60], event)
 
     def _take_devices(self, event: Event, process: Process) -> None:
         process.devices = read_devices(event.fields["devices"])
@@ -141,7 +141,7 @@ class FactBuilder:
         if known and known[1] in known[0].members:
             known[0].members[known[1]].destroyed = True
 
-    def build(
+    def build(  # noqa: PLR0913 - what the reading collected, all by name
         self,
         *,
         channels: Mapping[bytes, int],
@@ -182,7 +182,7 @@ def _channel(event: Event, count: int) -> Channel:
     transport, rest = fields["transport"], fields.get("rest", "")
     if transport.startswith("direct"):
         transport = "SHM"
-    network = rest.split("/")[0].strip() if transport == "NET" else None
+    network = quote(rest.split("/")[0])[:60] if transport == "NET" else None
     return Channel(
         transport=transport,
         network=network,

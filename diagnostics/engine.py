@@ -6,7 +6,8 @@ from pathlib import Path
 
 from diagnostics import flight_recorder, transport
 from diagnostics.builder import FactBuilder
-from diagnostics.facts import JobFacts
+from diagnostics.events import MAX_QUOTED_CHARACTERS, quote
+from diagnostics.facts import FlightRecord, JobFacts
 from diagnostics.findings import (
     SEVERITY_ORDER,
     CannotTell,
@@ -35,7 +36,7 @@ class Reading:
         self._scanner = Scanner(self._builder.add)
         self._files: dict[str, None] = {}
         self._notes: list[str] = []
-        self._dumps: list[flight_recorder.FlightRecord] = []
+        self._dumps: list[FlightRecord] = []
         self._damaged: list[str] = []
 
     def feed(self, batch: Batch) -> None:
@@ -55,6 +56,10 @@ class Reading:
         self._files.setdefault(file)
         for batch in read_batches(file):
             self.feed(batch)
+        self.flush()
+
+    def flush(self) -> None:
+        """Take a line that was kept back in case the next one continues it."""
         self._scanner.finish()
 
     def _read_dump(self, file: str) -> None:
@@ -131,9 +136,13 @@ def ask_rules(facts: JobFacts, rules: Iterable[Rule]) -> tuple[list[Finding], li
         try:
             outcome = rule.check(facts)
         except Exception as error:  # noqa: BLE001 - one faulty rule must not take the others with it
-            unsure.append(CannotTell(rule=rule.id, why=f"error in the rule: {type(error).__name__}: {error}; please report it"))
+            unsure.append(
+                CannotTell(rule=rule.id, why=f"error in the rule: {type(error).__name__}: {error}; please report it")
+            )
             continue
-        findings += [replace(finding, rule=rule.id, actions=finding.actions or rule.actions) for finding in outcome.findings]
+        findings += [
+            replace(finding, rule=rule.id, actions=finding.actions or rule.actions) for finding in outcome.findings
+        ]
         if outcome.cannot_tell:
             unsure.append(CannotTell(rule=rule.id, why=outcome.cannot_tell))
         elif not outcome.findings:
@@ -154,7 +163,18 @@ def fold_consequences(findings: Sequence[Finding], consequences: set[str]) -> li
 
 
 def _finish(finding: Finding, setting: Setting) -> Finding:
-    return replace(finding, recommendations=recommend(finding.actions, setting))
+    """The finding with its recommendations, and with text of the log made inert."""
+    return replace(
+        finding,
+        summary=quote(finding.summary),
+        explanation=quote(finding.explanation)
+        if len(finding.explanation) < MAX_QUOTED_CHARACTERS
+        else finding.explanation,
+        hosts=tuple(quote(host)[:120] for host in finding.hosts),
+        evidence=tuple(replace(evidence, file=quote(evidence.file)) for evidence in finding.evidence),
+        victims=tuple(replace(evidence, file=quote(evidence.file)) for evidence in finding.victims),
+        recommendations=recommend(finding.actions, setting),
+    )
 
 
 def _verdict(findings: Sequence[Finding], network: str, facts: JobFacts) -> Verdict:

@@ -195,7 +195,9 @@ class JobFacts:
     def library(self) -> str:
         """``RCCL`` where AMD's library printed the log, else ``NCCL``."""
         named = any(event.fields.get("library") == "RCCL" for event in self.of("version"))
-        paths = any("rccl" in event.text.lower() for event in self.of("channel", "trace", "connect-failed", "cuda-failure"))
+        paths = any(
+            "rccl" in event.text.lower() for event in self.of("channel", "trace", "connect-failed", "cuda-failure")
+        )
         return "RCCL" if named or paths or self.of("amd") else "NCCL"
 
     @cached_property
@@ -225,18 +227,13 @@ class JobFacts:
         world = self.world
         if world is None:
             return None
-        if world.nodes is not None:
-            return world.nodes
-        if world.nranks == 1:
-            return 1
-        if len(world.members) == world.nranks and world.hosts and not self.net_channels:
-            return len(world.hosts)
-        if len(world.hosts) > 1 and len(world.members) == world.nranks:
+        if world.nodes is not None or world.nranks == 1:
+            return world.nodes or 1
+        if len(world.members) == world.nranks and world.hosts and (len(world.hosts) > 1 or not self.net_channels):
             return len(world.hosts)
         processes = [process for process in self.processes.values() if process.host]
-        if len(self.hosts) == 1 and len(processes) >= world.nranks and not self.net_channels:
-            return 1
-        return None
+        alone = len(self.hosts) == 1 and len(processes) >= world.nranks and not self.net_channels
+        return 1 if alone else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """PyTorch flight-recorder dumps (``nccl_trace_rank_<rank>``), read without executing anything from them.
 
-A dump is a pickle of plain dicts, lists, strings and numbers. The loader refuses every reference to a class or function,
-so a dump made by a stranger can only be read or rejected. A JSON form exists as well.
+A dump is a pickle of plain dicts, lists, strings and numbers. The loader refuses every reference to a class or
+function, so a dump made by a stranger can only be read or rejected. A JSON form exists as well.
 """
 
 import json
@@ -27,7 +27,7 @@ class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it refers to {module}.{name}; a dump holds plain data only")
 
-    def persistent_load(self, pid: object) -> NoReturn:
+    def persistent_load(self, pid: object) -> NoReturn:  # noqa: ARG002
         raise pickle.UnpicklingError("it refers to outside objects; a dump holds plain data only")
 
 
@@ -60,8 +60,17 @@ def _load(stream: IO[bytes], file: str) -> Any:
     try:
         return json.load(stream) if head == b"{" else _PlainUnpickler(stream).load()
     except (
-        pickle.UnpicklingError, EOFError, ValueError, TypeError, IndexError, KeyError, AttributeError, MemoryError,
-        OverflowError, RecursionError, ImportError,
+        pickle.UnpicklingError,
+        EOFError,
+        ValueError,
+        TypeError,
+        IndexError,
+        KeyError,
+        AttributeError,
+        MemoryError,
+        OverflowError,
+        RecursionError,
+        ImportError,
     ) as error:
         raise DamagedDumpError(f"{file}: cannot be read as a flight-recorder dump: {error}") from error
 
@@ -72,7 +81,13 @@ def _entry(entry: Mapping[Any, Any]) -> tuple[str, int, str, str, str]:
     sequence = entry.get("collective_seq_id", entry.get("seq_id", -1))
     operation = str(entry.get("profiling_name", ""))[:80].removeprefix("nccl:")
     sizes = str(entry.get("input_sizes", ""))[:120]
-    return str(name)[:40], sequence if isinstance(sequence, int) else -1, operation, str(entry.get("state", ""))[:20], sizes
+    return (
+        str(name)[:40],
+        sequence if isinstance(sequence, int) else -1,
+        operation,
+        str(entry.get("state", ""))[:20],
+        sizes,
+    )
 
 
 def _rank(file: str, content: Mapping[Any, Any]) -> int:

@@ -1,9 +1,9 @@
 """One physical line to the messages in it: who said it, at which level, and what.
 
 NCCL writes ``host:pid:tid [device] NCCL INFO message`` and, for warnings, the source file before ``NCCL WARN``
-(``node1:812:934 [0] init.cc:738 NCCL WARN ...``). Launchers put their own text in front (``[1,0]<stdout>:``, `` 8: ``,
-``[rank3]:``, ``(RayTrainWorker pid=1, ip=10.0.0.1)``, ``pod/name``), terminals add colours, and processes that share a
-pipe glue their lines together. Nothing is anchored on what comes before the host.
+(``node1:812:934 [0] init.cc:738 NCCL WARN ...``). Launchers put their own text in front (``[1,0]<stdout>:``, `` 8:
+``, ``[rank3]:``, ``(RayTrainWorker pid=1, ip=10.0.0.1)``, ``pod/name``), terminals add colours, and processes that
+share a pipe glue their lines together. Nothing is anchored on what comes before the host.
 """
 
 import re
@@ -29,6 +29,7 @@ class Message:
     device: int | None = None
     rank: int | None = None
     torn: bool = False  # another message begins inside this one
+    glued: bool = False  # begins inside another line, so that the host may carry characters of that line
 
 
 @cache
@@ -57,7 +58,7 @@ def split_messages(text: str) -> Iterator[Message]:
         following = marks[index + 1] if index + 1 < len(marks) else None
         end = len(text) if following is None else _start_of_prefix(text, mark.end(), following.start())
         previous_end = end
-        yield _message(head, mark["level"], text[mark.end() : end].strip(), torn=following is not None)
+        yield _message(head, mark["level"], text[mark.end() : end].strip(), torn=following is not None, glued=index > 0)
 
 
 def _start_of_prefix(text: str, start: int, stop: int) -> int:
@@ -68,12 +69,12 @@ def _start_of_prefix(text: str, start: int, stop: int) -> int:
     return found.start() if found else stop
 
 
-def _message(head: str, level: str, text: str, *, torn: bool) -> Message:
+def _message(head: str, level: str, text: str, *, torn: bool, glued: bool) -> Message:
     prefix = _last_prefix(head)
     rank = launcher_rank(head)
     text = _without_repetition(text)
     if prefix is None:
-        return Message(text=text, level=level, rank=rank, torn=torn)
+        return Message(text=text, level=level, rank=rank, torn=torn, glued=glued)
     return Message(
         text=text,
         level=level,
@@ -83,6 +84,7 @@ def _message(head: str, level: str, text: str, *, torn: bool) -> Message:
         device=_bounded(prefix.groupdict().get("device")),
         rank=rank,
         torn=torn,
+        glued=glued,
     )
 
 
@@ -108,7 +110,9 @@ def launcher_rank(head: str) -> int | None:
 
     torchrun's ``[default0]:`` is a local rank and is left out.
     """
-    match = _compiled(r"^\s*(?:\[rank(\d{1,7})\]:|\[\d+,(\d{1,7})\]<std|(\d{1,7}): )|\[rank(\d{1,7})\]:").search(head[:200])
+    match = _compiled(r"^\s*(?:\[rank(\d{1,7})\]:|\[\d+,(\d{1,7})\]<std|(\d{1,7}): )|\[rank(\d{1,7})\]:").search(
+        head[:200]
+    )
     return int(next(group for group in match.groups() if group)) if match else None
 
 

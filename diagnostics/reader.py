@@ -15,7 +15,9 @@ from diagnostics.errors import UnreadableInputError
 
 CHUNK_BYTES = 4 * 2**20
 MAX_LINE_BYTES = 64 * 2**10  # the rest of a longer line is skipped; NCCL's own lines end at 1 KiB, lists at a few
-MAX_EXPANSION = 2000  # decompressed over compressed; deflate ends at 1032, so only a bomb made for the purpose gets there
+MAX_EXPANSION = (
+    2000  # decompressed over compressed; deflate ends at 1032, so only a bomb made for the purpose gets there
+)
 MIN_BOMB_BYTES = 2**28
 STANDARD_INPUT = "-"
 _SKIPPED_SUFFIXES = {".py", ".pyc", ".so", ".json", ".html", ".png", ".xml", ".csv", ".sqlite", ".nsys-rep"}
@@ -144,7 +146,9 @@ def _open_zstd(raw: IO[bytes], file: str) -> Readable:
         raise UnreadableInputError(
             f"'{file}' is compressed with zstd, which needs the zstandard package: pip install zstandard"
         ) from None
-    return cast("Readable", zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(raw, read_across_frames=True))
+    return cast(
+        "Readable", zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(raw, read_across_frames=True)
+    )
 
 
 def _zstd_error() -> type[Exception]:

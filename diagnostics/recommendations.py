@@ -11,7 +11,9 @@ from diagnostics.parsers.base import compiled
 Setting = frozenset[str]
 
 _CONTAINER_HOST = r"^[0-9a-f]{12}$|-worker-\d+$|-(?:master|launcher|node)-\d+(?:-\d+)?$|-[a-z0-9]{5}$|-\d+-[a-z0-9]{5}$"
-_KUBERNETES_HOST = r"-(?:worker|master|launcher|node)-\d+(?:-\d+)?$|-[a-z0-9]*\d[a-z0-9]*-[a-z0-9]{5}$|--\d+-[a-z0-9]{5}$"
+_KUBERNETES_HOST = (
+    r"-(?:worker|master|launcher|node)-\d+(?:-\d+)?$|-[a-z0-9]*\d[a-z0-9]*-[a-z0-9]{5}$|--\d+-[a-z0-9]{5}$"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,8 @@ def recommend(actions: Iterable[str], setting: Setting) -> tuple[Recommendation,
     fitting = [action for name in actions for action in _variants(name) if _fits(action, setting)]
     fitting.sort(key=lambda action: not action.only)
     return tuple(
-        Recommendation(action=action.id, text=action.text, commands=action.commands, link=action.link) for action in fitting
+        Recommendation(action=action.id, text=action.text, commands=action.commands, link=action.link)
+        for action in fitting
     )
 
 

@@ -6,7 +6,7 @@ bounded, and beyond it only the transport itself is counted. Everything else goe
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from diagnostics.events import Event, Origin, quote
 from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
@@ -20,8 +20,12 @@ _NOISE = frozenset(
     head.encode()
     for head in ("Trees ", "thread", "P2P Ch", "NVLS H", "NVLS T", "NVLS c", "New pr", "Connec", "Settin", "P2P pl")
 )
+MAX_HOSTS = 20_000
+_BARE = ("NET/", "Using network", "Channel ", "GPU Direct", "Bootstrap")  # how pasted lines begin without NCCL's mark
 _FOREIGN = (b"Using network", b"Traceback", b"SIGKILL", b"signal 9", b"No space", b"didn't join", b"peedup", b"radient")
-_SHELL_VARIABLE = r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
+_SHELL_VARIABLE = (
+    r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +51,7 @@ class Scanner:
     _sequence: int = 0
     _file: str = ""
     _pending: tuple[str, Message, int] | None = None
+    _hosts: dict[str, None] = field(default_factory=dict)
 
     def feed(self, batch: Batch) -> None:
         """Read the lines of one batch."""
@@ -89,15 +94,27 @@ class Scanner:
         self._flush()
         if not messages:
             self._read_unmarked(text, line)
-        for message in messages:
+        for message in map(self._with_known_host, messages):
             if message.torn:
-                self.counts.unreadable += message is messages[0]
-            if message.level in ("WARN", "ATTN") and message is messages[-1] and 60 <= len(text) <= 140:
+                self.counts.unreadable += 1
+            if message.level in ("WARN", "ATTN") and not message.torn and 60 <= len(text) <= 140:
                 self._pending = (text, message, line)
             else:
                 self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
         if messages and "=" in text:
             self._read_shell(text[: text.find("NCCL ")], line)
+
+    def _with_known_host(self, message: Message) -> Message:
+        """The message with its host freed of what another process wrote just before it."""
+        host = message.host
+        if host is None or host in self._hosts:
+            return message
+        if message.glued:
+            known = next((name for name in self._hosts if host.endswith(name)), host)
+            return message if known == host else replace(message, host=known)
+        if len(self._hosts) < MAX_HOSTS:
+            self._hosts[host] = None
+        return message
 
     def _read_unmarked(self, text: str, line: int) -> None:
         """A line that names NCCL without its mark: the raw version banner, PyTorch, a command with variables."""
@@ -105,6 +122,8 @@ class Scanner:
         if "CCL version" in text:
             self._emit(message, [pattern for pattern in PATTERNS if pattern.kind == "version"], text, line)
         self._emit(message, FOREIGN_PATTERNS, text, line)
+        if message.text.startswith(_BARE):
+            self._emit(message, PATTERNS, text, line)
         self._read_shell(text, line)
 
     def _read_shell(self, text: str, line: int) -> None:
@@ -119,7 +138,7 @@ class Scanner:
         text = clean(raw)
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         self._emit(message, FOREIGN_PATTERNS, text, line)
-        if message.text.startswith(("NET/", "Using network", "Channel ", "GPU Direct", "UCX", "Bootstrap")) or "UCX" in text:
+        if message.text.startswith(_BARE) or "UCX" in text:
             self._emit(message, PATTERNS, text, line)
 
     def _flush(self, continuation: bytes | None = None) -> None:
@@ -132,7 +151,7 @@ class Scanner:
             joined = f"{message.text} {clean(continuation).strip()}"[:MAX_PATTERN_CHARACTERS]
         if joined != message.text and _fields(joined) > _fields(message.text):
             text = f"{text} {clean(continuation or b'').strip()}"
-            message = _with_text(message, joined)
+            message = replace(message, text=joined)
         self._emit(message, PATTERNS, text, line)
 
     def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:
@@ -176,15 +195,3 @@ def _is_foreign(raw: bytes) -> bool:
 
 def _fields(text: str) -> int:
     return sum(len(fields) for _, fields in read_message(PATTERNS, text))
-
-
-def _with_text(message: Message, text: str) -> Message:
-    return Message(
-        text=text,
-        level=message.level,
-        host=message.host,
-        pid=message.pid,
-        thread=message.thread,
-        device=message.device,
-        rank=message.rank,
-    )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-from diagnostics.events import Event
+from diagnostics.events import Event, quote
 from diagnostics.facts import Channel, JobFacts
 from diagnostics.parsers.base import compiled
 
@@ -16,7 +16,14 @@ _SYNONYMS = {"infiniband": "ib", "ib": "ib", "socket": "socket", "sockets": "soc
 _DATA_CALLS = ("reg_mr", "reg_dmabuf", "modify_qp", "create_qp", "create_cq")
 TCP_NETWORKS = frozenset({"socket", "plugin:FastSocket"})
 FABRIC_INTERFACE = r"^(?:ib\d|ibs|ibp|ib[A-Z]|hsn\d|opa\d)"
-_WANTED_VARIABLES = ("NCCL_IB_HCA", "NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_IB_GID_INDEX", "NCCL_IB_TC", "NCCL_IB_SL")
+_WANTED_VARIABLES = (
+    "NCCL_IB_HCA",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_GDR_READ",
+    "NCCL_IB_GID_INDEX",
+    "NCCL_IB_TC",
+    "NCCL_IB_SL",
+)
 
 
 def network_class(name: str, layer: str | None) -> str:
@@ -67,7 +74,7 @@ def _channel_names(facts: JobFacts) -> set[str]:
 
 def _chosen_names(facts: JobFacts) -> set[str]:
     chosen = {name for process in facts.processes.values() for name in process.networks}
-    return chosen or {event.fields["name"] for event in facts.of("network-assigned", "network")}
+    return chosen or {quote(event.fields["name"])[:60] for event in facts.of("network-assigned", "network")}
 
 
 def _hinted_names(facts: JobFacts) -> set[str]:
@@ -89,7 +96,11 @@ def _hinted_names(facts: JobFacts) -> set[str]:
 def _rdma_data_events(facts: JobFacts) -> list[Event]:
     calls = [event for event in facts.of("verbs-failed") if any(call in event.fields["call"] for call in _DATA_CALLS)]
     others = facts.of("completion-error", "ib-connection", "async-event", "gdr-claimed")
-    listed = [event for event in facts.of("ib-devices") if "IB" in event.fields["devices"] or "RoCE" in event.fields["devices"]]
+    listed = [
+        event
+        for event in facts.of("ib-devices")
+        if "IB" in event.fields["devices"] or "RoCE" in event.fields["devices"]
+    ]
     return calls + others + listed
 
 
@@ -141,7 +152,7 @@ def tcp_by_choice(facts: JobFacts) -> Event | None:
 def rdma_evidence(facts: JobFacts) -> list[Event]:
     """Lines that show RDMA hardware, or the wish for it."""
     evidence = [event for event in facts.of("ib-devices") if read_any(event)]
-    evidence += facts.of("ib-open-failed", "plugin-load-error", "ofi-provider", "ofi-failed", "hca-error")
+    evidence += facts.of("ib-open-failed", "ofi-provider", "ofi-failed") + broken_plugins(facts)
     evidence += [event for event in facts.of("verbs-failed") if event.fields["call"] != "ibv_get_device_list"]
     evidence += [event for event in facts.of("variable") if event.fields["name"] in _WANTED_VARIABLES]
     evidence += [event for event in facts.of("variable", "shell-variable") if _wants_rdma(event)]
@@ -151,6 +162,17 @@ def rdma_evidence(facts: JobFacts) -> list[Event]:
         if compiled(FABRIC_INTERFACE).search(interface_names(event)[0])
     ]
     return sorted(evidence, key=lambda event: event.origin.sequence)
+
+
+def broken_plugins(facts: JobFacts) -> list[Event]:
+    """Lines that show a plugin that is there and does not load. One whose own file does not exist is merely absent."""
+    return [event for event in facts.of("plugin-load-error") if not _is_absent_plugin(event)]
+
+
+def _is_absent_plugin(event: Event) -> bool:
+    library = event.fields["library"].rsplit("/", 1)[-1]
+    own = library.startswith(("libnccl-net", "librccl-net", "libnccl_net", "libnccl-gin", "libnccl-tuner"))
+    return own and "cannot open shared object file: No such" in event.text
 
 
 def read_any(event: Event) -> bool:
@@ -172,7 +194,14 @@ def interface_names(event: Event) -> Sequence[str]:
 
 def tcp_provider(facts: JobFacts) -> Event | None:
     """The line in which aws-ofi-nccl says that it runs over TCP."""
-    return next((event for event in facts.of("ofi-provider") if compiled(r"^(?:tcp|sockets|net)\b").match(event.fields["provider"])), None)
+    return next(
+        (
+            event
+            for event in facts.of("ofi-provider")
+            if compiled(r"^(?:tcp|sockets|net)\b").match(event.fields["provider"])
+        ),
+        None,
+    )
 
 
 def handshake_refused(facts: JobFacts) -> bool:
@@ -189,7 +218,9 @@ def tcp_fallback(facts: JobFacts, *, split_machine: bool) -> bool | None:
     network = job_network(facts)
     if network in ("unknown", "none"):
         return None
-    over_tcp = network in TCP_NETWORKS or tcp_provider(facts) is not None or (network == "mixed" and _socket_data(facts))
+    over_tcp = (
+        network in TCP_NETWORKS or tcp_provider(facts) is not None or (network == "mixed" and _socket_data(facts))
+    )
     if not over_tcp or facts.multi_node is False:
         return False
     if facts.multi_node is None:

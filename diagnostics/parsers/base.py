@@ -27,11 +27,11 @@ def compiled(expression: str) -> re.Pattern[str]:
 
 def read_message(patterns: Iterable[Pattern], text: str) -> list[tuple[str, dict[str, str]]]:
     """Kind and fields of every pattern that matches."""
-    found = []
-    for pattern in patterns:
-        if pattern.literal in text and (match := compiled(pattern.expression).search(text)):
-            found.append((pattern.kind, {name: value for name, value in match.groupdict().items() if value is not None}))
-    return found
+    return [
+        (pattern.kind, {name: value for name, value in match.groupdict().items() if value is not None})
+        for pattern in patterns
+        if pattern.literal in text and (match := compiled(pattern.expression).search(text))
+    ]
 
 
 def kinds_of(patterns: Sequence[Pattern]) -> frozenset[str]:

@@ -1,8 +1,9 @@
 """The life of a communicator: start, completion, node count, destruction.
 
-``ncclCommInitRankConfig comm 0x55 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 8000 commId 0xab - Init START`` (2.18.3+);
-``comm 0x7f rank 0 nranks 2 cudaDev 0 busId 35000 - Init COMPLETE`` (2.5 to 2.15, no id). The commId is equal on all ranks
-of one communicator. Split communicators print ``parent 0x.. color c key k- Init START`` without an id up to 2.30.
+``ncclCommInitRankConfig comm 0x55 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 8000 commId 0xab - Init START``
+(2.18.3+); ``comm 0x7f rank 0 nranks 2 cudaDev 0 busId 35000 - Init COMPLETE`` (2.5 to 2.15, no id). The commId is
+equal on all ranks of one communicator. Split communicators print ``parent 0x.. color c key k- Init START`` without an
+id up to 2.30.
 """
 
 from diagnostics.parsers.base import Pattern
@@ -19,9 +20,14 @@ PATTERNS = (
         literal="Init START",
         expression=_INIT + _ID + r".*?- Init START",
         samples=(
-            "ncclCommInitRank comm 0x5626a6a1a1a0 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 8000 "
-            "commId 0xe4b8e65544d3f326 - Init START",
-            "ncclCommSplit comm 0x55 rank 1 nranks 4 cudaDev 1 nvmlDev 1 busId 9000 parent 0x54 color 0 key 1- Init START",
+            (
+                "ncclCommInitRank comm 0x5626a6a1a1a0 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 8000 "
+                "commId 0xe4b8e65544d3f326 - Init START"
+            ),
+            (
+                "ncclCommSplit comm 0x55 rank 1 nranks 4 cudaDev 1 nvmlDev 1 busId 9000 parent 0x54 color 0 key "
+                "1- Init START"
+            ),
         ),
     ),
     Pattern(
@@ -30,8 +36,11 @@ PATTERNS = (
         expression=_INIT + _ID + r".*?- Init COMPLETE",
         samples=(
             "comm 0x7f9c0c000f60 rank 1 nranks 2 cudaDev 0 busId f5000 - Init COMPLETE",
-            "ncclCommInitRank comm 0xe1 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 65000 commId 0xbf localSize 1 used 2 bytes "
-            "on core 3 - Init COMPLETE",
+            (
+                "ncclCommInitRank comm 0xe1 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 65000 commId 0xbf localSize "
+                "1 used 2 bytes "
+                "on core 3 - Init COMPLETE"
+            ),
         ),
     ),
     Pattern(
@@ -69,8 +78,11 @@ PATTERNS = (
         literal="ultiple",
         expression=r"Multiple (?:ranks detected using|Ranks are using) the same GPU",
         samples=(
-            "Multiple ranks detected using the same GPU on this node. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to enable this "
-            "configuration.",
+            (
+                "Multiple ranks detected using the same GPU on this node. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to "
+                "enable this "
+                "configuration."
+            ),
             "Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1",
         ),
     ),
@@ -78,24 +90,31 @@ PATTERNS = (
         kind="collective",
         literal="opCount",
         expression=(
-            r"(?P<operation>[A-Z]\w+): opCount (?P<number>[0-9a-f]+) .*?count (?P<count>\d+) datatype (?P<datatype>\d+) "
+            r"(?P<operation>[A-Z]\w+): opCount (?P<number>[0-9a-f]+) .*?count (?P<count>\d+) datatype "
+            r"(?P<datatype>\d+) "
             r"op (?P<op>\d+) root (?P<root>-?\d+) comm (?P<comm>0x[0-9a-f]+)"
         ),
         samples=(
-            "AllReduce: opCount 1f sendbuff 0x7f recvbuff 0x7f count 1024 datatype 7 op 0 root 0 comm 0x55 [nranks=2] "
-            "stream 0x66",
+            (
+                "AllReduce: opCount 1f sendbuff 0x7f recvbuff 0x7f count 1024 datatype 7 op 0 root 0 comm "
+                "0x55 [nranks=2] "
+                "stream 0x66"
+            ),
         ),
     ),
     Pattern(
         kind="collective-mismatch",
         literal="ismatch",
         expression=(
-            r"Mismatched collective detected.*rank (?P<rank>\d+)|caused by a collective mismatch around rank (?P<near>\d+)"
+            r"Mismatched collective detected.*rank (?P<rank>\d+)|caused by a collective mismatch around rank "
+            r"(?P<near>\d+)"
             r"|collective mismatch error,? local size (?P<local>\d+) remote size (?P<remote>\d+)"
         ),
         samples=(
-            "Mismatched collective detected, please check your collective calls at and around rank 3. You can use "
-            "NCCL_DEBUG=INFO",
+            (
+                "Mismatched collective detected, please check your collective calls at and around rank 3. You can use "
+                "NCCL_DEBUG=INFO"
+            ),
             "NET/IB : [req 0/4 tag 1] peer 10.0.0.2<4312> collective mismatch error, local size 4096 remote size 8192",
         ),
     ),
@@ -108,7 +127,10 @@ PATTERNS = (
         ),
         samples=(
             "Message truncated : received 1024 bytes instead of 256",
-            "NET/Socket : peer 10.0.0.2<4231> message truncated : receiving 1048576 bytes instead of 65536. If you believe",
+            (
+                "NET/Socket : peer 10.0.0.2<4231> message truncated : receiving 1048576 bytes instead of 65536. "
+                "If you believe"
+            ),
         ),
     ),
     Pattern(

@@ -1,7 +1,7 @@
 """Variables that NCCL read, and values that it could not.
 
-``NCCL_IB_GID_INDEX set by environment to 3.`` ends in a dot for whole numbers, not for text. Echoes come at first use:
-an absent echo is no proof that the variable is unset.
+``NCCL_IB_GID_INDEX set by environment to 3.`` ends in a dot for whole numbers, not for text. Echoes come at first
+use: an absent echo is no proof that the variable is unset.
 """
 
 from diagnostics.parsers.base import Pattern
@@ -43,8 +43,11 @@ PATTERNS = (
         expression=r"[Nn]o algorithm/protocol available(?: for (?:function )?(?P<function>\w+))?",
         samples=(
             "Error : no algorithm/protocol available",
-            "Error : no algorithm/protocol available for function Broadcast with datatype ncclFloat32. NCCL_ALGO was set "
-            "to Tree.",
+            (
+                "Error : no algorithm/protocol available for function Broadcast with datatype ncclFloat32. "
+                "NCCL_ALGO was set "
+                "to Tree."
+            ),
         ),
     ),
     Pattern(

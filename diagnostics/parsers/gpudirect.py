@@ -1,8 +1,8 @@
 """GPUDirect RDMA: which adapters can register GPU memory, and which GPU and adapter are near enough.
 
 ``NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'`` (2.13.4+) is benign for socket interfaces. ``GPU Direct RDMA
-Disabled for GPU 17000 / HCA 0 (distance 8 > 5)``: the numbers mean different paths in different versions. The pair lines
-belong to the NET subsystem, which is off by default, and are gone from 2.30.3 on.
+Disabled for GPU 17000 / HCA 0 (distance 8 > 5)``: the numbers mean different paths in different versions. The pair
+lines belong to the NET subsystem, which is off by default, and are gone from 2.30.3 on.
 """
 
 from diagnostics.parsers.base import Pattern
@@ -13,7 +13,8 @@ PATTERNS = (
         literal="GPU Direct RDMA",
         expression=(
             r"NET/(?P<network>[^:]+?) ?: GPU Direct RDMA (?:\((?P<how>nvidia-peermem|DMABUF)\) )?"
-            r"(?P<state>[EeD]\w+abled) for (?:GPU \S+ / )?HCA (?P<adapter>\d+) '(?P<device>[^']+)'?(?: \((?P<why>no module[^)]*)\))?"
+            r"(?P<state>[EeD]\w+abled) for (?:GPU \S+ / )?HCA (?P<adapter>\d+) '(?P<device>[^']+)'?(?: "
+            r"\((?P<why>no module[^)]*)\))?"
         ),
         samples=(
             "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",

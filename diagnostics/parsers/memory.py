@@ -5,7 +5,7 @@ from diagnostics.parsers.base import Pattern
 PATTERNS = (
     Pattern(
         kind="shm-extend-failed",
-        literal="/dev/shm/",
+        literal="/dev/shm/",  # noqa: S108 - what NCCL prints
         expression=(
             r"Error: failed to extend (?P<segment>/dev/shm/\S+) to (?P<size>\d+) bytes"
             r"|Error while creating shared memory segment (?P<created>/dev/shm/\S+) \(size (?P<bytes>\d+)\)"
@@ -45,7 +45,10 @@ PATTERNS = (
     Pattern(
         kind="ipc-failed",
         literal="Handle",
-        expression=r"(?P<call>cudaIpc(?:Get|Open)MemHandle|hipIpc(?:Get|Open)MemHandle|cuMem(?:Import|Export)\w*Handle) ?failed",
+        expression=(
+            r"(?P<call>cudaIpc(?:Get|Open)MemHandle|hipIpc(?:Get|Open)MemHandle|cuMem(?:Import"
+            r"|Export)\w*Handle) ?failed"
+        ),
         samples=("cudaIpcGetMemHandle failed : invalid argument",),
     ),
     Pattern(

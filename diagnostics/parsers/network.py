@@ -1,8 +1,8 @@
 """Which devices NCCL found and which network it chose.
 
-``NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB ib0:10.0.0.1<0>``: the name IB covers InfiniBand and RoCE, the
-link layer stands behind the port. ``NET/IB : No device found.`` is followed from 2.24.3 on by a Using line with an
-*empty* list, which is no success. ``Using network IB`` (2.6.4+) is what was chosen.
+``NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB ib0:10.0.0.1<0>``: the name IB covers InfiniBand and RoCE,
+the link layer stands behind the port. ``NET/IB : No device found.`` is followed from 2.24.3 on by a Using line with
+an *empty* list, which is no success. ``Using network IB`` (2.6.4+) is what was chosen.
 """
 
 from diagnostics.parsers.base import Pattern
@@ -31,7 +31,9 @@ PATTERNS = (
     Pattern(
         kind="ib-devices",
         literal="NET/IB : Using",
-        expression=r"NET/IB : Using ?(?P<devices>.*?)(?:\[RO\])?\s*(?:; ?OOB (?P<interface>[^:\s]+):(?P<address>\S+))?$",
+        expression=(
+            r"NET/IB : Using ?(?P<devices>.*?)(?:\[RO\])?\s*(?:; ?OOB (?P<interface>[^:\s]+):(?P<address>\S+))?$"
+        ),
         samples=(
             "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.10.98.12<0>",
             "NET/IB : Using ; OOB enp6s0:10.0.0.1<0>",
@@ -59,7 +61,10 @@ PATTERNS = (
     Pattern(
         kind="ib-speed",
         literal="speed=",
-        expression=r"(?:\[\d+\] (?P<name>[\w.+\-]+):\S+ .*?|virtual device \[\d+\] name=(?P<virtual>\S+) )speed=(?P<mbps>\d+)",
+        expression=(
+            r"(?:\[\d+\] (?P<name>[\w.+\-]+):\S+ .*?|virtual device \[\d+\] name=(?P<virtual>\S+) "
+            r")speed=(?P<mbps>\d+)"
+        ),
         samples=(
             "NET/IB: [0] mlx5_0:uverbs0:1/IB provider=Mlx5 speed=400000 context=0x55 pciPath=/sys/devices/x ar=1",
             "NET/IB : Made virtual device [0] name=mlx5_0 speed=400000 ndevs=1",
@@ -68,7 +73,10 @@ PATTERNS = (
     Pattern(
         kind="ib-connection",
         literal=" qpn ",
-        expression=r"Port (?P<port>\d+) qpn \d+ mtu (?P<mtu>\d) (?:LID (?P<lid>\d+)|GID (?P<gid_index>\d+) \((?P<gid>[^)]*)\))",
+        expression=(
+            r"Port (?P<port>\d+) qpn \d+ mtu (?P<mtu>\d) (?:LID (?P<lid>\d+)|GID (?P<gid_index>\d+) "
+            r"\((?P<gid>[^)]*)\))"
+        ),
         samples=(
             "NET/IB: Dev 0 Port 1 qpn 312 mtu 5 LID 17",
             "NET/IB: NCCL Dev 0 IbDev 0 Port 1 qpn 312 mtu 3 GID 3 (0/8A6D0A0AFFFF0000)",
@@ -95,7 +103,10 @@ PATTERNS = (
     Pattern(
         kind="net-device-count",
         literal="Net devices",
-        expression=r"Rank (?P<rank>\d+)(?:: (?P<count>\d+) Net devices| has (?P<local>\d+) local Net devices \(max (?P<max>\d+)\))",
+        expression=(
+            r"Rank (?P<rank>\d+)(?:: (?P<count>\d+) Net devices| has (?P<local>\d+) local Net devices "
+            r"\(max (?P<max>\d+)\))"
+        ),
         samples=("Rank 3: 8 Net devices", "Rank 3 has 7 local Net devices (max 8)."),
     ),
     Pattern(

@@ -11,7 +11,8 @@ PATTERNS = (
         kind="plugin-absent",
         literal="Plugin",
         expression=(
-            r"^NET/Plugin ?: (?:(?:Plugin load returned 2 : .*|dlerror=(?P<linker>.*?) )?No plugin found(?: \((?P<name>[^)]*)\))?"
+            r"^NET/Plugin ?: (?:(?:Plugin load returned 2 : .*|dlerror=(?P<linker>.*?) )?No plugin found(?: "
+            r"\((?P<name>[^)]*)\))?"
             r"|Could not find: (?P<names>.*?)\.? *(?:Using internal net(?:work)? plugin\.)?$)"
         ),
         samples=(
@@ -25,7 +26,8 @@ PATTERNS = (
         expression=(
             r"^NET/Plugin ?: (?:dlerror=|Plugin load (?:\((?P<name>[^)]*)\) )?returned 2 : )?"
             r"(?P<library>[\w./+\-]+\.so[.\d]*|[/\w.+\-]*(?:libc|libm|libstdc\+\+)\.so[.\d]*): "
-            r"(?P<reason>.*(?:cannot open shared object|undefined symbol|version `|ELF|not found|denied|cannot allocate).*)"
+            r"(?P<reason>.*(?:cannot open shared object|undefined symbol|version `|ELF|not "
+            r"found|denied|cannot allocate).*)"
         ),
         samples=(
             "NET/Plugin: libfabric.so.1: cannot open shared object file: No such file or directory",
@@ -62,8 +64,14 @@ PATTERNS = (
     Pattern(
         kind="ofi-provider",
         literal="rovider is",
-        expression=r"NET/OFI Selected [Pp]rovider is (?P<provider>[\w;+\-]+)(?:, fabric is [^(]*)?(?: ?\(found (?P<nics>\d+) nics\))?",
-        samples=("NET/OFI Selected provider is efa, fabric is efa (found 1 nics)", "NET/OFI Selected Provider is tcp;ofi_rxm"),
+        expression=(
+            r"NET/OFI Selected [Pp]rovider is (?P<provider>[\w;+\-]+)(?:, fabric is [^(]*)?(?: "
+            r"?\(found (?P<nics>\d+) nics\))?"
+        ),
+        samples=(
+            "NET/OFI Selected provider is efa, fabric is efa (found 1 nics)",
+            "NET/OFI Selected Provider is tcp;ofi_rxm",
+        ),
     ),
     Pattern(
         kind="ofi-platform",
@@ -98,7 +106,10 @@ PATTERNS = (
     Pattern(
         kind="plugin-request-failed",
         literal="completed with error",
-        expression=r"Request \S+ completed with error\. RC: (?P<code>-?\d+)\. Error: (?P<error>-?\d+) \((?P<reason>[^)]*)\)",
+        expression=(
+            r"Request \S+ completed with error\. RC: (?P<code>-?\d+)\. Error: (?P<error>-?\d+) "
+            r"\((?P<reason>[^)]*)\)"
+        ),
         samples=("NET/OFI Request 0x55 completed with error. RC: 113. Error: 4113 (Unresponsive receiver)",),
     ),
     Pattern(
@@ -110,7 +121,10 @@ PATTERNS = (
     Pattern(
         kind="sharp-unavailable",
         literal="CollNet",
-        expression=r"Cannot initialize CollNet, using|CollNet is not supported or fails to initialize, ignoring NCCL_ALGO=COLLNET",
+        expression=(
+            r"Cannot initialize CollNet, using|CollNet is not supported or fails to initialize, "
+            r"ignoring NCCL_ALGO=COLLNET"
+        ),
         samples=("Cannot initialize CollNet, using point-to-point network instead",),
     ),
     Pattern(

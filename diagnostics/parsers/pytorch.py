@@ -9,25 +9,34 @@ PATTERNS = (
         expression=(
             r"(?:\[Rank (?P<rank>\d+)\]|\[PG \S+ .*?Rank (?P<pg_rank>\d+)\]).*?collective operation timeout: "
             r"WorkNCCL\((?:SeqNum=(?P<sequence>\d+), )?"
-            r"OpType=(?P<operation>\w+)(?:, TensorShape=\[[^\]]*\])?(?:, NumelIn=(?P<input>\d+), NumelOut=(?P<output>\d+))?"
+            r"OpType=(?P<operation>\w+)(?:, TensorShape=\[[^\]]*\])?(?:, NumelIn=(?P<input>\d+), "
+            r"NumelOut=(?P<output>\d+))?"
             r"(?:, Timeout\(ms\)=(?P<timeout_ms>\d+))?\)(?: ran for (?P<ran_ms>\d+) milliseconds)?"
         ),
         samples=(
-            "[rank1]:[E810 03:04:11.061 ProcessGroupNCCL.cpp:683] [Rank 1] Watchdog caught collective operation timeout: "
-            "WorkNCCL(SeqNum=78, OpType=BROADCAST, NumelIn=80, NumelOut=80, Timeout(ms)=600000) ran for 600096 milliseconds "
-            "before timing out.",
+            (
+                "[rank1]:[E810 03:04:11.061 ProcessGroupNCCL.cpp:683] [Rank 1] Watchdog caught collective "
+                "operation timeout: "
+                "WorkNCCL(SeqNum=78, OpType=BROADCAST, NumelIn=80, NumelOut=80, Timeout(ms)=600000) ran for "
+                "600096 milliseconds "
+                "before timing out."
+            ),
         ),
     ),
     Pattern(
         kind="watchdog-status",
         literal="ast enqueued",
         expression=(
-            r"\bRank (?P<rank>\d+)\].*?last enqueued(?: NCCL)? work: (?P<enqueued>-?\d+), last completed(?: NCCL)? work: "
+            r"\bRank (?P<rank>\d+)\].*?last enqueued(?: NCCL)? work: (?P<enqueued>-?\d+), last completed(?: "
+            r"NCCL)? work: "
             r"(?P<completed>-?\d+)"
         ),
         samples=(
-            "[rank3]:[E ProcessGroupNCCL.cpp:577] [Rank 3] Timeout at NCCL work: 12, last enqueued NCCL work: 12, last "
-            "completed NCCL work: 11.",
+            (
+                "[rank3]:[E ProcessGroupNCCL.cpp:577] [Rank 3] Timeout at NCCL work: 12, last enqueued NCCL "
+                "work: 12, last "
+                "completed NCCL work: 11."
+            ),
         ),
     ),
     Pattern(
@@ -46,7 +55,9 @@ PATTERNS = (
         kind="desync",
         literal="caused the desync",
         expression=r"(?P<text>ranks that caused the desync.*)",
-        samples=("lagging/dead/mismatched ranks that caused the desync problem: [3] joined but didn't finish collective #7",),
+        samples=(
+            "lagging/dead/mismatched ranks that caused the desync problem: [3] joined but didn't finish collective #7",
+        ),
     ),
     Pattern(
         kind="desync",
@@ -65,15 +76,21 @@ PATTERNS = (
         literal="via c10d key-value store",
         expression=r"\[(?P<rank>\d+)\] is setting up NCCL communicator.*got error: (?P<reason>.*)",
         samples=(
-            "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', "
-            "but store->get('0') got error: Connection reset by peer",
+            (
+                "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value "
+                "store by key '0', "
+                "but store->get('0') got error: Connection reset by peer"
+            ),
         ),
     ),
     Pattern(
         kind="python-error",
         literal="rror",
         expression=r"^(?:.*?[:|] )??(?P<name>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?P<reason>.+)",
-        samples=("[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "ValueError: bad batch"),
+        samples=(
+            "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+            "ValueError: bad batch",
+        ),
     ),
     Pattern(
         kind="disk-full",
@@ -103,7 +120,9 @@ PATTERNS = (
         kind="init-options",
         literal="ProcessGroupNCCL",
         expression=r"NCCL version: (?P<version>\d+\.\d+\.\d+)",
-        samples=("[PG 0 Rank 0] ProcessGroupNCCL initialization options: NCCL version: 2.21.5, size: 8, ProcessGroupNCCL",),
+        samples=(
+            "[PG 0 Rank 0] ProcessGroupNCCL initialization options: NCCL version: 2.21.5, size: 8, ProcessGroupNCCL",
+        ),
     ),
     Pattern(
         kind="traceback",

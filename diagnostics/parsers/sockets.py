@@ -3,7 +3,8 @@
 from diagnostics.parsers.base import Pattern
 
 _REASON = (
-    r"(?P<reason>Connection refused|Connection timed out|No route to host|Network is unreachable|Connection reset by peer"
+    r"(?P<reason>Connection refused|Connection timed out|No route to host|Network is unreachable|Connection "
+    r"reset by peer"
     r"|Cannot assign requested address|Broken pipe|Operation now in progress)"
 )
 
@@ -13,21 +14,25 @@ PATTERNS = (
         literal="nterface found",
         expression=(
             r"(?P<what>Bootstrap : no socket interface found|NET/Socket : No usable listening interface found"
-            r"|NET/\w+ : [Nn]o (?:IP )?interface found|No interface found in the same subnet as remote address (?P<peer>\S+))"
+            r"|NET/\w+ : [Nn]o (?:IP )?interface found|No interface found in the same subnet as remote "
+            r"address (?P<peer>\S+))"
         ),
         samples=("Bootstrap : no socket interface found", "NET/IB : No IP interface found."),
     ),
     Pattern(
         kind="no-interface",
         literal="no device found",
-        expression=r"no device found (?:matching(?: exactly)?|after excluding) (?P<filter>.*?), verify NCCL_OOB_NET_IFNAME",
+        expression=(
+            r"no device found (?:matching(?: exactly)?|after excluding) (?P<filter>.*?), verify NCCL_OOB_NET_IFNAME"
+        ),
         samples=("no device found matching eth9, verify NCCL_OOB_NET_IFNAME",),
     ),
     Pattern(
         kind="connect-failed",
         literal="onnect",
         expression=(
-            r"(?:Connect|connect)(?: to (?P<peer>\S+))? (?:failed|returned|returned error)\s*:? ?" + _REASON
+            r"(?:Connect|connect)(?: to (?P<peer>\S+))? (?:failed|returned|returned error)\s*:? ?"
+            + _REASON
             + r"(?P<retrying>, retrying)?"
         ),
         samples=(
@@ -52,7 +57,9 @@ PATTERNS = (
     Pattern(
         kind="address-invalid",
         literal="getaddrinfo",
-        expression=r"error encountered when getting address info : (?P<reason>.*)|getaddrinfo.*(?P<why>failed|not known)",
+        expression=(
+            r"error encountered when getting address info : (?P<reason>.*)|getaddrinfo.*(?P<why>failed|not known)"
+        ),
         samples=("Net : error encountered when getting address info : Name or service not known (getaddrinfo)",),
     ),
     Pattern(
@@ -111,7 +118,8 @@ PATTERNS = (
         kind="proxy-victim",
         literal="ervice",
         expression=(
-            r"\[(?:Service thread|Proxy Service\b[^\]]*)\] (?:Accept failed|Could not receive type|Error encountered progressing"
+            r"\[(?:Service thread|Proxy Service\b[^\]]*)\] (?:Accept failed|Could not receive type|Error "
+            r"encountered progressing"
             r"|Failed to execute operation (?P<operation>\w+)|Connection closed by localRank)"
         ),
         samples=(

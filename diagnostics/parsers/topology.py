@@ -47,11 +47,15 @@ PATTERNS = (
         literal="2P",
         expression=(
             r"P2P is disabled between (?P<link>NVLINK |NVLink )?connected GPUs (?P<gpu>\d+) and (?P<other>\d+)"
-            r"|Could not enable P2P between dev (?P<dev>\d+)\S* and dev (?P<other_dev>\d+)|P2P not supported between GPU"
+            r"|Could not enable P2P between dev (?P<dev>\d+)\S* and dev (?P<other_dev>\d+)|P2P not supported "
+            r"between GPU"
         ),
         samples=(
             "P2P is disabled between NVLINK connected GPUs 0 and 1. This should not be the case",
-            "P2P is disabled between connected GPUs 1 and 0. You can repress this message with NCCL_IGNORE_DISABLED_P2P=1.",
+            (
+                "P2P is disabled between connected GPUs 1 and 0. You can repress this message with "
+                "NCCL_IGNORE_DISABLED_P2P=1."
+            ),
             "Could not enable P2P between dev 0(=1000) and dev 1(=2000)",
         ),
     ),
@@ -71,19 +75,31 @@ PATTERNS = (
         kind="nvls-failed",
         literal="NVLS",
         expression=(
-            r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory of size (?P<size>\d+)(?P<proceeds>.*Proceeding without NVLS)?"
+            r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory of size "
+            r"(?P<size>\d+)(?P<proceeds>.*Proceeding without NVLS)?"
             r"|NVLS.*(?:requested|NCCL_NVLS_ENABLE=1).*(?:not (?:supported|available)|fail)"
         ),
         samples=(
-            "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'the operation cannot be "
-            "performed'",
-            "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 209 : CUDA error 2. Proceeding without NVLS support.",
+            (
+                "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'the "
+                "operation cannot be "
+                "performed'"
+            ),
+            (
+                "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 209 : CUDA error 2. Proceeding "
+                "without NVLS support."
+            ),
         ),
     ),
     Pattern(
         kind="nvls-failed",
         literal="MNNVL",
-        expression=r"MNNVL \(cliqueSize \d+\) is available but not (?:supported|working)|MNNVL is not supported on this system",
-        samples=("MNNVL (cliqueSize 72) is available but not working on this system. Check the IMEX channel configuration",),
+        expression=(
+            r"MNNVL \(cliqueSize \d+\) is available but not (?:supported|working)|MNNVL is not "
+            r"supported on this system"
+        ),
+        samples=(
+            "MNNVL (cliqueSize 72) is available but not working on this system. Check the IMEX channel configuration",
+        ),
     ),
 )

@@ -2,11 +2,13 @@
 
 Symptom: a Python exception before any fault of NCCL, and other ranks that lose their peer or time out.
 
-Why: one rank raised; the others waited in a collective until the watchdog ended them. The last lines of a log are then about NCCL
-although the first fault is not.
+Why: one rank raised; the others waited in a collective until the watchdog ended them. The last lines of a log are
+then about NCCL although the first fault is not.
 
-Not when: the exception is NCCL's own (DistBackendError, ncclSystemError), or the launcher's summary (ChildFailedError); an exception is
-printed and the run goes on.
+Not when: the exception is NCCL's own (DistBackendError, ncclSystemError), or the launcher's summary
+(ChildFailedError); an exception is printed and the run goes on.
+
+Severity: critical where other ranks fail after it, info where the log merely ends with it.
 
 Source: field knowledge.
 """
@@ -16,8 +18,18 @@ from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 _NOT_OWN = (
-    "DistBackendError", "DistStoreError", "DistNetworkError", "DistError", "ChildFailedError", "ProcessExitedException",
-    "ProcessRaisedException", "OutOfMemoryError", "BrokenPipeError", "ConnectionResetError", "RayTaskError", "ActorDiedError",
+    "DistBackendError",
+    "DistStoreError",
+    "DistNetworkError",
+    "DistError",
+    "ChildFailedError",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "OutOfMemoryError",
+    "BrokenPipeError",
+    "ConnectionResetError",
+    "RayTaskError",
+    "ActorDiedError",
 )
 _OF_NCCL = ("NCCL", "nccl", "c10d", "ProcessGroup", "CUDA out of memory", "TCPStore", "store->get", "Gloo", "gloo")
 _CONSEQUENCES = ("watchdog-timeout", "peer-closed", "communicator-aborted", "process-killed", "watchdog-exception")
@@ -39,10 +51,12 @@ def check(facts: JobFacts) -> Outcome:
         conclude(
             facts,
             errors[:3],
-            severity="critical",
+            severity="critical" if corroborated else "info",
             confidence="likely" if corroborated else "possible",
-            summary=f"The program failed: {first.fields['name']}: {first.fields['reason'][:120]}",
-            explanation="This exception comes before the faults of the other ranks, which are its consequences.",
+            summary=f"The program raised {first.fields['name']}: {first.fields['reason'][:120]}",
+            explanation="This exception comes before the faults of the other ranks, which are its consequences."
+            if corroborated
+            else "The log ends with this exception of the program. Nothing in the log connects it with NCCL.",
             occurrences=len(errors),
         )
     )
@@ -56,7 +70,7 @@ def _is_own(event: Event) -> bool:
 RULE = Rule(
     id="application-error",
     title="The program itself failed first",
-    severity="critical",
+    severity="critical; info where nothing of NCCL follows",
     actions=("look-at-rank",),
     check=check,
 )

@@ -54,7 +54,7 @@ def unsure(why: str) -> Outcome:
     return Outcome(cannot_tell=why)
 
 
-def conclude(
+def conclude(  # noqa: PLR0913 - the parts of a finding, all by name
     facts: JobFacts,
     events: Sequence[Event],
     *,

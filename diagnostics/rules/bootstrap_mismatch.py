@@ -1,9 +1,10 @@
 """Processes that do not belong together met.
 
-Symptom: ``Bootstrap Root : mismatch in rank count from procs 16 : 8``, ``rank 0 of 2 ranks has already checked in``, ``wrong magic``,
-an unexpected address family, ``Message truncated : received 1024 bytes instead of 256``.
+Symptom: ``Bootstrap Root : mismatch in rank count from procs 16 : 8``, ``rank 0 of 2 ranks has already checked in``,
+``wrong magic``, an unexpected address family, ``Message truncated : received 1024 bytes instead of 256``.
 
-Why: two launches share one address or id, the world sizes differ, a port scanner called, or the peers' NCCL versions differ.
+Why: two launches share one address or id, the world sizes differ, a port scanner called, or the peers' NCCL versions
+differ.
 
 Not when: NCCL discards a stranger's connection at level INFO and goes on.
 
@@ -39,7 +40,8 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             confidence="certain" if counts else "likely",
             summary=summary,
-            explanation="Each communicator needs its own address and the same number of ranks everywhere. Left-over processes of "
+            explanation="Each communicator needs its own address and the same number of ranks everywhere. "
+            "Left-over processes of "
             "an earlier run, two launches with one port, or different versions cause this.",
             occurrences=len(events),
         )

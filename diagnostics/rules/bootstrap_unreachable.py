@@ -1,12 +1,13 @@
 """A peer cannot be reached.
 
-Symptom: ``Connect to 10.0.0.1<4312> failed : Connection refused`` or ``Connection timed out``; a host name that does not resolve; a
-bad NCCL_COMM_ID.
+Symptom: ``Connect to 10.0.0.1<4312> failed : Connection refused`` or ``Connection timed out``; a host name that does
+not resolve; a bad NCCL_COMM_ID.
 
-Why: refused: nobody listens there, because that process died, or another process's address was used. Timed out: a firewall or
-security group drops the packets, or the route is wrong.
+Why: refused: nobody listens there, because that process died, or another process's address was used. Timed out: a
+firewall or security group drops the packets, or the route is wrong.
 
-Not when: NCCL retries and goes on (``returned Connection refused, retrying`` at level INFO); an earlier fault ended the peer.
+Not when: NCCL retries and goes on (``returned Connection refused, retrying`` at level INFO); an earlier fault ended
+the peer.
 
 Source: NCCL's socket.cc.
 """
@@ -39,7 +40,8 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             confidence="likely",
             summary=f"A peer cannot be reached{' at ' + ', '.join(peers[:4]) if peers else ''}: {reason[:100]}",
-            explanation="Refused means that nobody listens: look for the process that ended first. Timed out means that packets "
+            explanation="Refused means that nobody listens: look for the process that ended first. Timed out "
+            "means that packets "
             "are dropped: firewall, security group or interface.",
             occurrences=len(events),
         )

@@ -1,10 +1,10 @@
 """Ranks issue different collectives.
 
-Symptom: at one sequence number, ranks name different operations or sizes; ``message truncated ... may be a mismatch in collective
-sizes``; PyTorch's desync report.
+Symptom: at one sequence number, ranks name different operations or sizes; ``message truncated ... may be a mismatch
+in collective sizes``; PyTorch's desync report.
 
-Why: the program's control flow differs between ranks: a branch on rank-local data, a data loader of uneven length, another model.
-No setting of NCCL helps.
+Why: the program's control flow differs between ranks: a branch on rank-local data, a data loader of uneven length,
+another model. No setting of NCCL helps.
 
 Not when: ranks are merely late (straggler).
 
@@ -15,6 +15,7 @@ from collections import defaultdict
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
 
 
@@ -28,7 +29,11 @@ def check(facts: JobFacts) -> Outcome:
     if differing:
         forms = sorted({_form(event) for event in differing})
         number = differing[0].fields.get("sequence", "?")
-        return found(_conclude(facts, differing, f"At sequence number {number} ranks wait in different collectives: {listed(forms)}"))
+        return found(
+            _conclude(
+                facts, differing, f"At sequence number {number} ranks wait in different collectives: {listed(forms)}"
+            )
+        )
     return _from_recorder(facts)
 
 
@@ -54,19 +59,24 @@ def _from_recorder(facts: JobFacts) -> Outcome:
         if len(operations) > 1:
             parts = "; ".join(f"{form} on ranks {listed(sorted(ranks))}" for form, ranks in sorted(forms.items()))
             return found(
-                _conclude(facts, [], f"Process group {group}, collective {sequence}: ranks issue different ones: {parts}"[:400])
+                _conclude(
+                    facts,
+                    [],
+                    f"Process group {group}, collective {sequence}: ranks issue different ones: {parts}"[:400],
+                )
             )
     return CLEAR
 
 
-def _conclude(facts, events, summary):  # type: ignore[no-untyped-def]
+def _conclude(facts: JobFacts, events: list[Event], summary: str) -> Finding:
     return conclude(
         facts,
         events,
         severity="critical",
         confidence="likely",
         summary=summary,
-        explanation="Every rank of a group must issue the same collectives in the same order with fitting sizes. The program's "
+        explanation="Every rank of a group must issue the same collectives in the same order with fitting "
+        "sizes. The program's "
         "control flow differs between ranks; this is no fault of the network.",
         occurrences=max(len(events), 1),
     )

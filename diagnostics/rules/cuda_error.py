@@ -1,9 +1,10 @@
 """A CUDA or HIP error that NCCL came across.
 
-Symptom: ``Cuda failure 700 'an illegal memory access was encountered'``; ``no kernel image is available``; ``initialization error``.
+Symptom: ``Cuda failure 700 'an illegal memory access was encountered'``; ``no kernel image is available``;
+``initialization error``.
 
-Why: errors of kernels are reported by the next call, whoever makes it. An illegal access or launch failure is the program's; others
-name driver, architecture, fork after CUDA, or a wrong device number.
+Why: errors of kernels are reported by the next call, whoever makes it. An illegal access or launch failure is the
+program's; others name driver, architecture, fork after CUDA, or a wrong device number.
 
 Not when: the reason is memory (gpu-out-of-memory); the line is informational.
 
@@ -30,13 +31,17 @@ _MEANING = (
 def check(facts: JobFacts) -> Outcome:
     """Found where a CUDA failure other than memory was warned about."""
     events = [event for event in facts.of("cuda-failure") if _counts(event)]
-    events += [event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text]
+    events += [
+        event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text
+    ]
     events += [event for event in facts.of("library-missing") if event.origin.level != "INFO"]
     if not events:
         return CLEAR
     events.sort(key=lambda event: event.origin.sequence)
     reason = events[0].fields.get("reason", "").strip()
-    meaning = next((text for sign, text in _MEANING if sign.lower() in reason.lower()), "The text names what CUDA refused.")
+    meaning = next(
+        (text for sign, text in _MEANING if sign.lower() in reason.lower()), "The text names what CUDA refused."
+    )
     return found(
         conclude(
             facts,

@@ -1,10 +1,10 @@
 """Two ranks use one GPU.
 
-Symptom: ``Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000`` (2.5 to 2.29); from 2.30 on ``Multiple ranks
-detected using the same GPU``.
+Symptom: ``Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000`` (2.5 to 2.29); from 2.30 on
+``Multiple ranks detected using the same GPU``.
 
-Why: each rank must have its own device; cudaSetDevice or LOCAL_RANK was not used, CUDA_VISIBLE_DEVICES gives all the same, or more
-ranks than GPUs were started.
+Why: each rank must have its own device; cudaSetDevice or LOCAL_RANK was not used, CUDA_VISIBLE_DEVICES gives all the
+same, or more ranks than GPUs were started.
 
 Not when: NCCL_MULTI_RANK_GPU_ENABLE=1 allows it (2.30+, experimental).
 
@@ -28,7 +28,8 @@ def check(facts: JobFacts) -> Outcome:
             events,
             severity="critical",
             summary=f"Two ranks use the same GPU{who}",
-            explanation="A communicator needs one device for each rank. Usually the program did not select the device of its local "
+            explanation="A communicator needs one device for each rank. Usually the program did not select "
+            "the device of its local "
             "rank, or more ranks than GPUs were started.",
             occurrences=facts.count("duplicate-gpu"),
         )

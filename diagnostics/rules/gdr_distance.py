@@ -2,11 +2,11 @@
 
 Symptom: ``GPU Direct RDMA Disabled for GPU 17000 / HCA 0 (distance 8 > 5)``.
 
-Why: across a processor, direct transfers are slow on much hardware, so NCCL uses them only up to a distance. The numbers mean
-different paths in different versions; this rule decodes them by the version in the log.
+Why: across a processor, direct transfers are slow on much hardware, so NCCL uses them only up to a distance. The
+numbers mean different paths in different versions; this rule decodes them by the version in the log.
 
-Not when: the level itself was lowered (gdr-level-lowered); the adapter cannot register GPU memory anyway; the same GPU has a
-nearer adapter that is enabled; one node.
+Not when: the level itself was lowered (gdr-level-lowered); the adapter cannot register GPU memory anyway; the same
+GPU has a nearer adapter that is enabled; one node.
 
 Source: NCCL's topo.h, ncclTopoCheckGdr; user guide, NCCL_NET_GDR_LEVEL.
 """
@@ -37,8 +37,10 @@ def check(facts: JobFacts) -> Outcome:
             far,
             severity="warning" if facts.multi_node else "info",
             summary=f"GPU and adapter are too far apart for GPUDirect RDMA: {_decode(far[0], facts)}",
-            explanation="NCCL keeps to direct transfers within common PCIe switches unless told otherwise. On bare metal this "
-            "shows GPUs and adapters on different root ports or sockets; in virtual machines the switches are often hidden, and "
+            explanation="NCCL keeps to direct transfers within common PCIe switches unless told otherwise. On "
+            "bare metal this "
+            "shows GPUs and adapters on different root ports or sockets; in virtual machines the switches are "
+            "often hidden, and "
             "a topology file or a higher level helps.",
             occurrences=len(far),
         )
@@ -49,7 +51,10 @@ def _decode(event: Event, facts: JobFacts) -> str:
     limit = path_name(event.fields["limit"], facts.version)
     path = path_name(event.fields["distance"], facts.version)
     if path is None:
-        return f"distance {event.fields['distance']} (the log does not show the version, which gives the number its meaning)"
+        return (
+            f"distance {event.fields['distance']} (the log does not show the version, which gives the "
+            "number its meaning)"
+        )
     allowed = f", allowed up to {limit}" if limit else ""
     return f"the path is {path} ({MEANING[path]}){allowed}"
 

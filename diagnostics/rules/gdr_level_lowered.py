@@ -33,7 +33,9 @@ def check(facts: JobFacts) -> Outcome:
             severity="warning",
             confidence="certain" if level in ("LOC", "0") else "likely",
             summary=f"NCCL_NET_GDR_LEVEL={level} keeps GPUDirect RDMA off",
-            explanation="The default allows GPUs and adapters behind common PCIe switches (PXB); this value allows less.",
+            explanation=(
+                "The default allows GPUs and adapters behind common PCIe switches (PXB); this value allows less."
+            ),
         )
     )
 

@@ -2,11 +2,11 @@
 
 Symptom: ``NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'``.
 
-Why: for GPUDirect RDMA the kernel must let the adapter map GPU memory, either by the module nvidia-peermem (amdkfd on AMD) or by
-DMA-BUF (open kernel modules, Linux 5.12, CUDA 11.7). Containers use the host's module.
+Why: for GPUDirect RDMA the kernel must let the adapter map GPU memory, either by the module nvidia-peermem (amdkfd on
+AMD) or by DMA-BUF (open kernel modules, Linux 5.12, CUDA 11.7). Containers use the host's module.
 
-Not when: the line concerns NET/Socket, which never supports it; another line for the same adapter says Enabled (either way is
-enough); on one node it does no harm and is info.
+Not when: the line concerns NET/Socket, which never supports it; another line for the same adapter says Enabled
+(either way is enough); on one node it does no harm and is info.
 
 Source: NCCL's net_ib.cc (ncclIbGdrSupport, ncclIbDmaBufSupport).
 """
@@ -27,7 +27,7 @@ def check(facts: JobFacts) -> Outcome:
     disabled = sorted(key for key, enabled in states.items() if not enabled)
     if not disabled or transport.gpu_direct(facts):
         return CLEAR
-    lost = {key for key in disabled}
+    lost = set(disabled)
     events = [e for e in facts.of("gdr-adapter") if (e.origin.host or "", e.fields["device"]) in lost]
     devices = sorted({device for _, device in disabled})
     return found(
@@ -37,7 +37,11 @@ def check(facts: JobFacts) -> Outcome:
             severity="warning" if facts.multi_node else "info",
             summary=f"Adapters cannot register GPU memory ({listed(devices)}): neither peer-memory module nor DMA-BUF",
             explanation="Without one of the two, GPUDirect RDMA is off and data is copied through host memory."
-            + ("" if facts.multi_node else " The log shows a single node, where it matters only once a second one joins."),
+            + (
+                ""
+                if facts.multi_node
+                else " The log shows a single node, where it matters only once a second one joins."
+            ),
         )
     )
 

@@ -4,8 +4,8 @@ Symptom: some ranks or hosts show ``/GDRDMA`` on their receive channels, others 
 
 Why: one host lacks the peer-memory module, or some GPUs are too far from every adapter.
 
-Not when: only send channels lack it: GPUs before Ampere without NVLink send through host memory by default (info). Channels over
-another GPU's adapter (PXN) follow that GPU.
+Not when: only send channels lack it: GPUs before Ampere without NVLink send through host memory by default (info).
+Channels over another GPU's adapter (PXN) follow that GPU.
 
 Source: NCCL's topo.cc, NCCL_NET_GDR_READ.
 """
@@ -32,7 +32,9 @@ def check(facts: JobFacts) -> Outcome:
                 [channel.event for channel in send],
                 severity="info",
                 summary="GPUDirect RDMA is used for receiving, not for sending",
-                explanation="Normal for PCIe GPUs older than Ampere. NCCL_NET_GDR_READ=1 forces it for sending; measure both.",
+                explanation=(
+                    "Normal for PCIe GPUs older than Ampere. NCCL_NET_GDR_READ=1 forces it for sending; measure both."
+                ),
                 occurrences=sum(channel.count for channel in send),
                 actions=("check-distance",),
             )
@@ -54,7 +56,9 @@ def _split(facts: JobFacts, receive: list[Channel], lacking: list[Channel]) -> O
             [channel.event for channel in lacking],
             severity="warning",
             summary=f"GPUDirect RDMA is used on a part of the channels: {where}",
-            explanation="The slowest path sets the pace of every collective, so the ranks without it slow down all others.",
+            explanation=(
+                "The slowest path sets the pace of every collective, so the ranks without it slow down all others."
+            ),
             occurrences=sum(channel.count for channel in lacking),
         )
     )

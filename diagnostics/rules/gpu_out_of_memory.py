@@ -2,8 +2,8 @@
 
 Symptom: ``Cuda failure 'out of memory'``, ``Failed to CUDA malloc``, ``torch.OutOfMemoryError``.
 
-Why: NCCL needs buffers for each channel and peer, usually some hundred MiB, after the program has taken its share. Another process on
-the GPU counts too.
+Why: NCCL needs buffers for each channel and peer, usually some hundred MiB, after the program has taken its share.
+Another process on the GPU counts too.
 
 Not when: "Cannot allocate memory" from a verbs call (memlock-limit) or /dev/shm (shm-too-small).
 
@@ -16,7 +16,11 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 def check(facts: JobFacts) -> Outcome:
     """Found where CUDA, HIP or PyTorch ran out of GPU memory."""
-    events = [event for event in facts.of("cuda-failure") if "out of memory" in event.fields["reason"] and event.origin.level != "INFO"]
+    events = [
+        event
+        for event in facts.of("cuda-failure")
+        if "out of memory" in event.fields["reason"] and event.origin.level != "INFO"
+    ]
     events += [event for event in facts.of("gpu-out-of-memory") if event.origin.level != "INFO"]
     events += [event for event in facts.of("python-error") if "OutOfMemoryError" in event.fields["name"]]
     if not events:
@@ -28,7 +32,9 @@ def check(facts: JobFacts) -> Outcome:
             sorted(events, key=lambda event: event.origin.sequence),
             severity="critical",
             summary=f"GPU memory is used up{' by the program' if own else ' when NCCL allocates its buffers'}",
-            explanation="The GPU's memory is taken by the program, its cache or another process. This is no network problem.",
+            explanation=(
+                "The GPU's memory is taken by the program, its cache or another process. This is no network problem."
+            ),
             occurrences=len(events),
         )
     )

@@ -2,8 +2,8 @@
 
 Symptom: an echo of ``NCCL_IB_HCA`` and ``NET/IB : No device found.``
 
-Why: the filter is a list of name prefixes; a name of another machine type, a typing error or an exclusion with ``^`` that hits all
-leaves nothing.
+Why: the filter is a list of name prefixes; a name of another machine type, a typing error or an exclusion with ``^``
+that hits all leaves nothing.
 
 Not when: a device was found, or none can be opened.
 
@@ -16,7 +16,9 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a filter is set and a rank that has it found no device."""
-    echoes = [event for event in facts.of("variable") if event.fields["name"] == "NCCL_IB_HCA" and event.fields["value"]]
+    echoes = [
+        event for event in facts.of("variable") if event.fields["name"] == "NCCL_IB_HCA" and event.fields["value"]
+    ]
     empty = facts.of("ib-no-device")
     if not echoes or not empty or facts.of("ib-open-failed", "libibverbs-missing"):
         return CLEAR
@@ -32,7 +34,9 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical" if facts.multi_node is not False else "info",
             confidence="likely",
             summary=f"NCCL_IB_HCA={value} leaves no RDMA adapter",
-            explanation="The filter names prefixes of adapters; no active adapter of this node fits it, so TCP is what remains.",
+            explanation=(
+                "The filter names prefixes of adapters; no active adapter of this node fits it, so TCP is what remains."
+            ),
             occurrences=len(hit),
         )
     )

@@ -2,8 +2,8 @@
 
 Symptom: one ``NET/IB : Using`` list holds ``/IB`` and ``/RoCE``; from 2.26.2 on NCCL refuses incompatible peers.
 
-Why: without a filter NCCL takes every active verbs port, so a management or storage adapter joins the data adapters. Two ranks
-that pick different kinds cannot connect.
+Why: without a filter NCCL takes every active verbs port, so a management or storage adapter joins the data adapters.
+Two ranks that pick different kinds cannot connect.
 
 Not when: all ports have one link layer.
 
@@ -26,7 +26,9 @@ def check(facts: JobFacts) -> Outcome:
                 refused,
                 severity="critical",
                 summary="InfiniBand and RoCE adapters cannot be connected with each other",
-                explanation="NCCL found devices of both kinds on one path and stopped. Restrict the job to one of them.",
+                explanation=(
+                    "NCCL found devices of both kinds on one path and stopped. Restrict the job to one of them."
+                ),
                 occurrences=facts.count("link-layer-mismatch"),
             )
         )
@@ -41,7 +43,9 @@ def check(facts: JobFacts) -> Outcome:
             severity="warning",
             confidence="possible",
             summary="InfiniBand and RoCE adapters are in one list",
-            explanation="It may work, but ranks may pick adapters that cannot reach each other, or a slow management port.",
+            explanation=(
+                "It may work, but ranks may pick adapters that cannot reach each other, or a slow management port."
+            ),
         )
     )
 

@@ -30,7 +30,10 @@ def check(facts: JobFacts) -> Outcome:
             [event for event, _ in slow],
             severity="warning" if facts.multi_node is not False else "info",
             confidence="likely",
-            summary=f"Slow adapter among the data adapters: {', '.join(names[:6])} ({slow[0][1] // 1000} of {fastest // 1000} Gb/s)",
+            summary=(
+                f"Slow adapter among the data adapters: {', '.join(names[:6])} ({slow[0][1] // 1000} of "
+                f"{fastest // 1000} Gb/s)"
+            ),
             explanation="It looks like a storage or management port. NCCL_IB_HCA should name the data adapters only.",
         )
     )

@@ -2,17 +2,19 @@
 
 Symptom: nNodes is higher than the number of machines; channels between GPUs of one machine go ``via NET``.
 
-Why: NCCL tells machines apart by host name and boot id. Containers with their own host names, or NCCL_HOSTID, make one machine look
-like several; NVLink and shared memory are then ruled out.
+Why: NCCL tells machines apart by host name and boot id. Containers with their own host names, or NCCL_HOSTID, make
+one machine look like several; NVLink and shared memory are then ruled out.
 
-Not when: the ranks do run on different machines. Names alone do not show it; the rule compares device numbers and buses, and says
-"possible" where that is all there is.
+Not when: the ranks do run on different machines. Names alone do not show it; the rule compares device numbers and
+buses, and says "possible" where that is all there is.
 
 Source: NCCL's getHostHash; user guide, NCCL_HOSTID.
 """
 
 from diagnostics import transport
+from diagnostics.events import Event
 from diagnostics.facts import Communicator, JobFacts, Member
+from diagnostics.findings import Finding
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
@@ -33,26 +35,30 @@ def check(facts: JobFacts) -> Outcome:
     return CLEAR
 
 
-def _more_nodes_than_hosts(facts, communicator, lines):  # type: ignore[no-untyped-def]
+def _more_nodes_than_hosts(facts: JobFacts, communicator: Communicator, lines: list[Event]) -> Finding:
     return conclude(
         facts,
         lines,
         severity="warning",
         confidence="likely",
         summary=f"NCCL counts {communicator.nodes} nodes on {len(communicator.hosts)} hosts",
-        explanation="Ranks of one machine take each other for strangers and use the network instead of NVLink or shared memory.",
+        explanation=(
+            "Ranks of one machine take each other for strangers and use the network instead of NVLink or shared memory."
+        ),
     )
 
 
-def _pods(facts, communicator, lines):  # type: ignore[no-untyped-def]
+def _pods(facts: JobFacts, communicator: Communicator, lines: list[Event]) -> Finding:
     return conclude(
         facts,
         lines,
         severity="warning",
         confidence="possible",
         summary=f"{communicator.nodes} containers with one GPU each talk over TCP and may share one machine",
-        explanation="Their GPUs have different numbers and buses and no two the same, as the GPUs of one machine have. If so, the "
-        "data should go over NVLink or PCIe: give the containers one identity (NCCL_HOSTID) and a common IPC namespace.",
+        explanation="Their GPUs have different numbers and buses and no two the same, as the GPUs of one "
+        "machine have. If so, the "
+        "data should go over NVLink or PCIe: give the containers one identity (NCCL_HOSTID) and a common IPC "
+        "namespace.",
     )
 
 

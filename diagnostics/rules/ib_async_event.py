@@ -4,8 +4,8 @@ Symptom: ``NET/IB : Got async event : GID table change``, ``async fatal event on
 
 Why: adapters report changes of addresses, of the subnet manager, and faults of queue pairs or of themselves.
 
-Not when: port errors (ib-port-down). Changes of the address table, client re-registration and ``communication established`` are
-harmless where the run goes on: info.
+Not when: port errors (ib-port-down). Changes of the address table, client re-registration and ``communication
+established`` are harmless where the run goes on: info.
 
 Source: ibv_get_async_event; NCCL's net_ib.cc.
 """

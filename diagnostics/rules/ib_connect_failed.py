@@ -2,14 +2,16 @@
 
 Symptom: ``Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1 ...``.
 
-Why, by errno: 110 (timed out): the peer's RoCE address does not answer, for example across rails without routing, or in another
-VLAN. 22 (invalid): address, RoCE version or link layer do not fit. 101 and 113: network or host unreachable. 12: no memory.
+Why, by errno: 110 (timed out): the peer's RoCE address does not answer, for example across rails without routing, or
+in another VLAN. 22 (invalid): address, RoCE version or link layer do not fit. 101 and 113: network or host
+unreachable. 12: no memory.
 
 Not when: NCCL retries it (INFO) and goes on; memory is the cause (memlock-limit).
 
 Source: NCCL's ibvwrap.cc; errno of ibv_modify_qp.
 """
 
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 from diagnostics.rules.verbs import ERRNO, device_names, error_number, failed_calls, is_out_of_memory
@@ -43,8 +45,13 @@ def check(facts: JobFacts) -> Outcome:
     )
 
 
-def _number(event):  # type: ignore[no-untyped-def]
-    texts = {"Connection timed out": 110, "Invalid argument": 22, "Network is unreachable": 101, "No route to host": 113}
+def _number(event: Event) -> int | None:
+    texts = {
+        "Connection timed out": 110,
+        "Invalid argument": 22,
+        "Network is unreachable": 101,
+        "No route to host": 113,
+    }
     return error_number(event) or next((number for text, number in texts.items() if text in event.text), None)
 
 

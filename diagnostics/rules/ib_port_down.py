@@ -20,15 +20,21 @@ def check(facts: JobFacts) -> Outcome:
     if not events:
         return CLEAR
     active = [event for event in facts.of("async-event") if "port active" in event.fields["event"].lower()]
-    recovered = all(_recovers(event, active) for event in events) and not facts.of("completion-error", "communicator-fatal")
+    recovered = all(_recovers(event, active) for event in events) and not facts.of(
+        "completion-error", "communicator-fatal"
+    )
     ports = sorted({f"{e.fields['device']}:{e.fields.get('port', '?')}" for e in events if "device" in e.fields})
     return found(
         conclude(
             facts,
             [*events, *active[:1]],
             severity="info" if recovered else "critical",
-            summary=f"Port {', '.join(ports[:6]) or 'of an adapter'} went down" + (" and came back" if recovered else ""),
-            explanation="The link was lost while the job ran. Transfers over it fail when it stays away longer than the timeout.",
+            summary=f"Port {', '.join(ports[:6]) or 'of an adapter'} went down"
+            + (" and came back" if recovered else ""),
+            explanation=(
+                "The link was lost while the job ran. Transfers over it fail when it stays away "
+                "longer than the timeout."
+            ),
             occurrences=len(events),
         )
     )
@@ -41,7 +47,8 @@ def _is_down(event: Event) -> bool:
 
 def _recovers(event: Event, active: list[Event]) -> bool:
     return any(
-        other.origin.sequence > event.origin.sequence and other.fields.get("device") == event.fields.get("device")
+        other.origin.sequence > event.origin.sequence
+        and other.fields.get("device") == event.fields.get("device")
         and other.origin.host == event.origin.host
         for other in active
     )

@@ -4,7 +4,8 @@ Symptom: ``Init START`` without ``Init COMPLETE``, and then a time-out or the en
 
 Why: a rank never came (crashed, not started, other world size), or cannot be reached over the bootstrap network.
 
-Not when: the log merely ends there: a log that is cut looks the same, so without a sign of a time-out the answer is "cannot tell".
+Not when: the log merely ends there: a log that is cut looks the same, so without a sign of a time-out the answer is
+"cannot tell".
 
 Source: NCCL's init.cc (START lines since 2.18.3).
 """
@@ -12,7 +13,14 @@ Source: NCCL's init.cc (START lines since 2.18.3).
 from diagnostics.facts import Communicator, JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed, unsure
 
-_SIGNS = ("watchdog-timeout", "watchdog-stuck", "store-failed", "process-killed", "communicator-aborted", "init-timeout")
+_SIGNS = (
+    "watchdog-timeout",
+    "watchdog-stuck",
+    "store-failed",
+    "process-killed",
+    "communicator-aborted",
+    "init-timeout",
+)
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -22,7 +30,9 @@ def check(facts: JobFacts) -> Outcome:
         return CLEAR
     signs = facts.of(*_SIGNS)
     if not signs:
-        return unsure("ranks started a communicator and the log ends before it is complete: a hang, or a log that is cut")
+        return unsure(
+            "ranks started a communicator and the log ends before it is complete: a hang, or a log that is cut"
+        )
     communicator = max(hanging, key=lambda one: one.nranks)
     absent = [rank for rank in range(min(communicator.nranks, 100_000)) if rank not in communicator.members]
     starts = [member.started for member in communicator.members.values() if member.started and not member.completed]
@@ -35,8 +45,11 @@ def check(facts: JobFacts) -> Outcome:
             summary=f"Initialisation hung: {len(starts)} of {communicator.nranks} ranks started and none completed"
             + (f"; ranks {listed(absent)} never came" if absent else ""),
             explanation="Initialisation completes on all ranks together. "
-            + ("Look at the ranks that never came: not started, dead, or with another world size." if absent
-               else "All ranks came, so one of them cannot connect."),
+            + (
+                "Look at the ranks that never came: not started, dead, or with another world size."
+                if absent
+                else "All ranks came, so one of them cannot connect."
+            ),
         )
     )
 

@@ -18,7 +18,11 @@ def check(facts: JobFacts) -> Outcome:
     """Found where the library could not be opened and no external plugin took over."""
     events = facts.of("libibverbs-missing")
     network = transport.job_network(facts)
-    if not events or network in ("ib", "roce") or (network.startswith("plugin:") and network not in transport.TCP_NETWORKS):
+    if (
+        not events
+        or network in ("ib", "roce")
+        or (network.startswith("plugin:") and network not in transport.TCP_NETWORKS)
+    ):
         return CLEAR
     critical = facts.multi_node and network in transport.TCP_NETWORKS and bool(transport.rdma_evidence(facts))
     return found(
@@ -27,7 +31,10 @@ def check(facts: JobFacts) -> Outcome:
             events,
             severity="critical" if critical else "warning" if facts.multi_node else "info",
             summary="The verbs library libibverbs cannot be opened, so no RDMA adapter can be used",
-            explanation="NCCL loads libibverbs at run time. Without it, InfiniBand and RoCE adapters stay unseen and TCP is used.",
+            explanation=(
+                "NCCL loads libibverbs at run time. Without it, InfiniBand and RoCE adapters stay "
+                "unseen and TCP is used."
+            ),
             occurrences=facts.count("libibverbs-missing"),
         )
     )

@@ -2,8 +2,8 @@
 
 Symptom: no line names the network, or no channel between nodes is shown.
 
-Why: NCCL prints almost nothing at NCCL_DEBUG=WARN or VERSION; per-adapter lines belong to the subsystem NET, which is off by default;
-from 2.22 on channels appear with the first collective only.
+Why: NCCL prints almost nothing at NCCL_DEBUG=WARN or VERSION; per-adapter lines belong to the subsystem NET, which is
+off by default; from 2.22 on channels appear with the first collective only.
 
 Not when: everything that matters for the job is there.
 
@@ -12,6 +12,7 @@ Source: NCCL user guide, NCCL_DEBUG, NCCL_DEBUG_SUBSYS.
 
 from diagnostics import transport
 from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 
@@ -33,10 +34,14 @@ def check(facts: JobFacts) -> Outcome:
     return CLEAR
 
 
-def _conclude(facts, summary, setting):  # type: ignore[no-untyped-def]
+def _conclude(facts: JobFacts, summary: str, setting: str) -> Finding:
     events = facts.of("version", "init-options")[:1]
     return conclude(
-        facts, events, severity="info", summary=summary, explanation=f"A missing line proves nothing. It would show with {setting}."
+        facts,
+        events,
+        severity="info",
+        summary=summary,
+        explanation=f"A missing line proves nothing. It would show with {setting}.",
     )
 
 

@@ -2,7 +2,8 @@
 
 Symptom: ranks are missing, the file ends in the middle of a start, or it could not be read to its end.
 
-Why: a slice was given, the writer was killed, several processes wrote over each other's file, or a log collector dropped lines.
+Why: a slice was given, the writer was killed, several processes wrote over each other's file, or a log collector
+dropped lines.
 
 Not when: every rank that is named both started and completed.
 
@@ -10,6 +11,7 @@ Source: field knowledge.
 """
 
 from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
 
 
@@ -25,11 +27,13 @@ def check(facts: JobFacts) -> Outcome:
         return found(_conclude(facts, f"{len(missing)} of {world.nranks} ranks are not in the log: {listed(missing)}"))
     started = [member for member in world.members.values() if member.started and not member.completed]
     if started:
-        return found(_conclude(facts, f"{len(started)} of {world.nranks} ranks start a communicator and do not complete it"))
+        return found(
+            _conclude(facts, f"{len(started)} of {world.nranks} ranks start a communicator and do not complete it")
+        )
     return CLEAR
 
 
-def _conclude(facts, summary):  # type: ignore[no-untyped-def]
+def _conclude(facts: JobFacts, summary: str) -> Finding:
     events = facts.of("init-start", "init-complete", "comm-nodes")[:1]
     return conclude(
         facts,

@@ -2,8 +2,8 @@
 
 Symptom: a benchmark prints a speedup below 2x for RDMA against TCP.
 
-Why: RDMA was not used at all, GPUDirect was missing, the model is bound by computation, or messages are small. The transport rules
-say which of these the log shows.
+Why: RDMA was not used at all, GPUDirect was missing, the model is bound by computation, or messages are small. The
+transport rules say which of these the log shows.
 
 Not when: the speedup concerns something else than the network.
 
@@ -28,7 +28,9 @@ def check(facts: JobFacts) -> Outcome:
             low,
             severity="warning" if named else "info",
             confidence="possible",
-            summary=f"Low speedup: {low[0].fields['factor']}x (expected at least {LIMIT:g}x where the network is the limit)",
+            summary=(
+                f"Low speedup: {low[0].fields['factor']}x (expected at least {LIMIT:g}x where the network is the limit)"
+            ),
             explanation="Causes in the order to check: both runs used TCP, GPUDirect RDMA is off, the job is bound by "
             "computation, or messages are too small to fill the link.",
         )

@@ -1,9 +1,10 @@
 """The limit of locked memory is too low.
 
-Symptom: ``Call to ibv_reg_mr failed with error Cannot allocate memory``, the same for ibv_create_qp and ibv_create_cq.
+Symptom: ``Call to ibv_reg_mr failed with error Cannot allocate memory``, the same for ibv_create_qp and
+ibv_create_cq.
 
-Why: RDMA pins memory. The limit (``ulimit -l``) of the process is a few MiB by default; a container, the scheduler's daemon or a
-login without limits.conf passes that on. It has nothing to do with free memory.
+Why: RDMA pins memory. The limit (``ulimit -l``) of the process is a few MiB by default; a container, the scheduler's
+daemon or a login without limits.conf passes that on. It has nothing to do with free memory.
 
 Not when: another error than "Cannot allocate memory" is printed (memory-registration-failed).
 
@@ -30,7 +31,8 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             confidence="likely",
             summary="The limit of locked memory (ulimit -l) is too low for RDMA",
-            explanation=f"{events[0].fields.get('call', 'The plugin')} could not pin memory. The machine is not out of memory: the "
+            explanation=f"{events[0].fields.get('call', 'The plugin')} could not pin memory. The machine is "
+            "not out of memory: the "
             "process may lock only a small amount. The limit that counts is that of the rank's own process.",
             occurrences=len(events),
         )
@@ -39,7 +41,11 @@ def check(facts: JobFacts) -> Outcome:
 
 def _is_bare_queue(event: Event, facts: JobFacts) -> bool:
     """Old releases print no reason for create_qp and create_cq; ENOMEM is by far the usual one."""
-    return "reason" not in event.fields and event.fields["call"] in ("ibv_create_qp", "ibv_create_cq") and bool(facts.files)
+    return (
+        "reason" not in event.fields
+        and event.fields["call"] in ("ibv_create_qp", "ibv_create_cq")
+        and bool(facts.files)
+    )
 
 
 RULE = Rule(

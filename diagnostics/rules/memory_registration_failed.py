@@ -1,9 +1,10 @@
 """Memory cannot be registered with the adapter.
 
-Symptom: ``Call to ibv_reg_mr failed with error Bad address`` (14), ``ibv_reg_dmabuf_mr failed with error Invalid argument``.
+Symptom: ``Call to ibv_reg_mr failed with error Bad address`` (14), ``ibv_reg_dmabuf_mr failed with error Invalid
+argument``.
 
-Why: the adapter's driver does not accept this memory: the peer memory module is missing or does not fit the driver, the memory is of
-the virtual kind (cuMem) that the module cannot map, or DMA-BUF is not supported.
+Why: the adapter's driver does not accept this memory: the peer memory module is missing or does not fit the driver,
+the memory is of the virtual kind (cuMem) that the module cannot map, or DMA-BUF is not supported.
 
 Not when: the error is "Cannot allocate memory" (memlock-limit); the attempt is a probe printed at INFO.
 
@@ -28,7 +29,8 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             confidence="likely",
             summary=f"Memory cannot be registered with the RDMA adapter: {reason}",
-            explanation="GPU memory is usually meant: the peer memory module is missing or does not fit the driver, or the memory "
+            explanation="GPU memory is usually meant: the peer memory module is missing or does not fit the "
+            "driver, or the memory "
             "is of a kind that it cannot map. NCCL_NET_GDR_LEVEL=LOC or NCCL_CUMEM_ENABLE=0 tell these apart.",
             occurrences=len(events),
         )

@@ -5,7 +5,8 @@ Symptom: an AWS EFA, HPE Slingshot or Google Cloud machine runs over Socket, and
 
 Why: these fabrics are not reachable through verbs. Without aws-ofi-nccl or the vendor's plugin, TCP remains.
 
-Not when: the machine has verbs adapters; there ``No plugin found, using internal implementation`` is normal and means nothing.
+Not when: the machine has verbs adapters; there ``No plugin found, using internal implementation`` is normal and means
+nothing.
 
 Source: aws-ofi-nccl documentation; NCCL's plugin loader.
 """
@@ -43,7 +44,8 @@ def check(facts: JobFacts) -> Outcome:
             severity="warning",
             confidence="likely",
             summary="This platform needs a network plugin for NCCL, and none was found",
-            explanation="The log shows signs of EFA or Slingshot. Such a fabric is used only through a plugin (aws-ofi-nccl); "
+            explanation="The log shows signs of EFA or Slingshot. Such a fabric is used only through a plugin "
+            "(aws-ofi-nccl); "
             "without it NCCL falls to TCP.",
         )
     )
@@ -51,7 +53,15 @@ def check(facts: JobFacts) -> Outcome:
 
 def _platform_signs(facts: JobFacts) -> list[Event]:
     sign = compiled(r"\b(?:hsn\d|efa\b|rdmap\d|FI_PROVIDER=(?:efa|cxi)|aws-ofi|p[345]\w{0,3}\.\d+xlarge)")
-    kinds = ("bootstrap-interface", "socket-devices", "variable", "shell-variable", "plugin-absent", "ofi", "topology-file")
+    kinds = (
+        "bootstrap-interface",
+        "socket-devices",
+        "variable",
+        "shell-variable",
+        "plugin-absent",
+        "ofi",
+        "topology-file",
+    )
     return [event for event in facts.of(*kinds) if sign.search(event.text)]
 
 

@@ -1,8 +1,10 @@
 """aws-ofi-nccl runs over TCP.
 
-Symptom: ``NET/OFI Selected Provider is tcp`` (or sockets), while the network is called ``AWS Libfabric`` as if all were well.
+Symptom: ``NET/OFI Selected Provider is tcp`` (or sockets), while the network is called ``AWS Libfabric`` as if all
+were well.
 
-Why: libfabric found no EFA (or other fast) provider: no device in the container, no driver, or FI_PROVIDER set to tcp.
+Why: libfabric found no EFA (or other fast) provider: no device in the container, no driver, or FI_PROVIDER set to
+tcp.
 
 Not when: the provider is efa, cxi, verbs, psm2 or another with RDMA; all ranks share one node.
 
@@ -25,7 +27,8 @@ def check(facts: JobFacts) -> Outcome:
             [other for other in facts.of("ofi-provider") if other.fields["provider"] == event.fields["provider"]],
             severity="info" if facts.multi_node is False else "critical",
             summary=f"The libfabric plugin runs over TCP (provider {event.fields['provider']})",
-            explanation="NCCL calls the network AWS Libfabric either way. With this provider the bytes go through the kernel's "
+            explanation="NCCL calls the network AWS Libfabric either way. With this provider the bytes go "
+            "through the kernel's "
             "TCP stack, without RDMA or GPUDirect.",
             occurrences=facts.count("ofi-provider"),
         )

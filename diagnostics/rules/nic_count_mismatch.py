@@ -1,11 +1,12 @@
 """Nodes use different numbers of adapters, or fewer than the machine has.
 
-Symptom: the ``NET/IB : Using`` lists of two hosts differ in length; ``Detected mixed local Net device counts``; aws-ofi-nccl
-``found 1 nics`` on a machine with four.
+Symptom: the ``NET/IB : Using`` lists of two hosts differ in length; ``Detected mixed local Net device counts``;
+aws-ofi-nccl ``found 1 nics`` on a machine with four.
 
 Why: a port is down or flapping, a card fell off the bus, or the scheduler gave the job a part only.
 
-Not when: a rank that uses one GPU was given its share of adapters (info); the list was shortened by the author of the log.
+Not when: a rank that uses one GPU was given its share of adapters (info); the list was shortened by the author of the
+log.
 
 Source: NCCL's net_ib.cc and, from 2.30.3 on, its own comparison.
 """
@@ -32,7 +33,10 @@ def check(facts: JobFacts) -> Outcome:
                 stated,
                 severity="critical" if fatal else "warning",
                 summary=f"Ranks have different numbers of adapters: between {fields['min']} and {fields['max']}",
-                explanation="NCCL compared the ranks itself. A node with fewer adapters slows down all, or fails initialisation.",
+                explanation=(
+                    "NCCL compared the ranks itself. A node with fewer adapters slows down all, or "
+                    "fails initialisation."
+                ),
             )
         )
     lists = _by_host(facts)
@@ -46,7 +50,13 @@ def _by_host(facts: JobFacts) -> dict[str, list[Process]]:
     hosts: dict[str, list[Process]] = {}
     for process in facts.processes.values():
         event = process.devices_event
-        if process.devices is not None and process.host and event is not None and "..." not in event.text and "…" not in event.text:
+        if (
+            process.devices is not None
+            and process.host
+            and event is not None
+            and "..." not in event.text
+            and "…" not in event.text
+        ):
             hosts.setdefault(process.host, []).append(process)
     return hosts
 
@@ -66,7 +76,8 @@ def _differing(facts: JobFacts, lists: Mapping[str, list[Process]], sizes: Mappi
             severity="warning",
             summary=f"Nodes use different numbers of adapters: {short[0]} {sizes[short[0]]}, {full} {most}"
             + (f"; {', '.join(gone[:8])} missing on {short[0]}" if gone else ""),
-            explanation="A missing adapter usually is a port that is down or a card that fell off the bus. Collectives run at the "
+            explanation="A missing adapter usually is a port that is down or a card that fell off the bus. "
+            "Collectives run at the "
             "pace of the node with fewer adapters, or fail while connecting.",
             hosts=short,
             actions=("count-adapters", "check-port"),
@@ -92,7 +103,9 @@ def _fewer_than_platform(facts: JobFacts) -> Outcome:
             [platform, provider],
             severity="info" if share or not local else "warning",
             summary=f"{seen} of the platform's {expected} EFA adapters in use",
-            explanation="Fitting for a job that uses a part of the machine; with all eight GPUs it would cap the bandwidth.",
+            explanation=(
+                "Fitting for a job that uses a part of the machine; with all eight GPUs it would cap the bandwidth."
+            ),
         )
     )
 

@@ -2,8 +2,8 @@
 
 Symptom: ``Bootstrap : no socket interface found``, ``NET/Socket : No usable listening interface found``.
 
-Why: NCCL_SOCKET_IFNAME or NCCL_SOCKET_FAMILY matches no interface of this host. Interface names differ between machines, and in
-containers.
+Why: NCCL_SOCKET_IFNAME or NCCL_SOCKET_FAMILY matches no interface of this host. Interface names differ between
+machines, and in containers.
 
 Not when: an interface was found.
 
@@ -28,7 +28,11 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             summary="No network interface fits" + (f" NCCL_SOCKET_IFNAME={value}" if value else ""),
             explanation="Every rank needs one IP interface to meet the others, whatever carries the data. "
-            + ("The name in the variable does not exist on this host." if value else "None is up with a usable address."),
+            + (
+                "The name in the variable does not exist on this host."
+                if value
+                else "None is up with a usable address."
+            ),
             hosts={event.origin.host for event in events if event.origin.host},
             occurrences=facts.count("no-interface"),
         )

@@ -1,10 +1,12 @@
 """NVLink multicast (NVLS) or multi-node NVLink cannot be set up.
 
-Symptom: ``Failed to bind NVLink SHARP (NVLS) Multicast memory``, ``MNNVL ... is available but not working on this system``.
+Symptom: ``Failed to bind NVLink SHARP (NVLS) Multicast memory``, ``MNNVL ... is available but not working on this
+system``.
 
 Why: the Fabric Manager does not run or does not fit the driver, the partition lacks multicast, or IMEX is not set up.
 
-Not when: ``NVLS multicast support is not available``, which is normal below Hopper and without NVSwitch; NCCL goes on without it: info.
+Not when: ``NVLS multicast support is not available``, which is normal below Hopper and without NVSwitch; NCCL goes on
+without it: info.
 
 Source: NCCL's nvls.cc and mnnvl.cc.
 """
@@ -26,7 +28,9 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical" if fatal else "info",
             confidence="likely",
             summary="NVLink multicast cannot be set up" + ("" if fatal else "; NCCL goes on without it"),
-            explanation="Fabric Manager (inside a machine) or IMEX (between machines) has to prepare NVLink multicast memory.",
+            explanation=(
+                "Fabric Manager (inside a machine) or IMEX (between machines) has to prepare NVLink multicast memory."
+            ),
             occurrences=facts.count("nvls-failed"),
         )
     )

@@ -1,6 +1,7 @@
 """GPU memory cannot be shared between processes.
 
-Symptom: ``failed to open CUDA IPC handle``, ``cudaIpcGetMemHandle failed``, ``cuMemImportFromShareableHandle failed``, the same of HIP.
+Symptom: ``failed to open CUDA IPC handle``, ``cudaIpcGetMemHandle failed``, ``cuMemImportFromShareableHandle
+failed``, the same of HIP.
 
 Why: the ranks run in containers without a common IPC or process namespace, or the allocation cannot be exported.
 

@@ -1,12 +1,13 @@
 """A rank's process went away, and the log does not show why.
 
-Symptom: ``Connection closed by remote peer``, ``Connection reset by peer``, flush errors (status 5), proxy failures, a killed process.
+Symptom: ``Connection closed by remote peer``, ``Connection reset by peer``, flush errors (status 5), proxy failures,
+a killed process.
 
-Why: when one rank ends, its neighbours lose their connections. These lines are victims; the cause is on the rank that ended first, in
-its own output or the kernel's log (out-of-memory killer, Xid, node failure).
+Why: when one rank ends, its neighbours lose their connections. These lines are victims; the cause is on the rank that
+ended first, in its own output or the kernel's log (out-of-memory killer, Xid, node failure).
 
-Not when: an earlier fault is in the log (these lines are then listed under it); the run was ending anyway: ``[Service thread] Accept
-failed``, ``Could not receive type`` and a failed operation ``Close`` are noise of the teardown.
+Not when: an earlier fault is in the log (these lines are then listed under it); the run was ending anyway: ``[Service
+thread] Accept failed``, ``Could not receive type`` and a failed operation ``Close`` are noise of the teardown.
 
 Source: NCCL's socket.cc and proxy.cc.
 """
@@ -38,7 +39,8 @@ def check(facts: JobFacts) -> Outcome:
             confidence="likely" if killed else "possible",
             summary=(f"A rank's process was ended ({first})" if first else "A rank's process went away")
             + (f"; first peer lost: {peers[0]}" if peers else ""),
-            explanation="The lines show the neighbours of the rank that ended, not why it ended. Look at that rank's own output and "
+            explanation="The lines show the neighbours of the rank that ended, not why it ended. Look at that "
+            "rank's own output and "
             "at its host's kernel log.",
             occurrences=facts.count("peer-closed", "process-killed", "communicator-aborted") or len(events),
         )

@@ -1,10 +1,10 @@
 """Ranks of one job chose different networks.
 
-Symptom: some ranks print ``Using network IB``, others ``Using network Socket``; or a handshake fails with ``wrong type 4 != 3``;
-or a transport is found on no side.
+Symptom: some ranks print ``Using network IB``, others ``Using network Socket``; or a handshake fails with ``wrong
+type 4 != 3``; or a transport is found on no side.
 
-Why: one node lacks its adapters or the plugin, or the variables did not reach every node (mpirun passes only those named
-with -x).
+Why: one node lacks its adapters or the plugin, or the variables did not reach every node (mpirun passes only those
+named with -x).
 
 Not when: every process names the same network.
 
@@ -56,7 +56,8 @@ def _from_handshake(facts: JobFacts) -> Outcome:
             severity="critical",
             confidence="likely",
             summary="A peer connected for another purpose than expected: ranks run with different settings or versions",
-            explanation="The handshake carries the kind of connection, and the peer meant another one. This happens when the "
+            explanation="The handshake carries the kind of connection, and the peer meant another one. This "
+            "happens when the "
             "variables or the NCCL version of the nodes differ, for instance when mpirun did not forward them (-x).",
             occurrences=facts.count("foreign-connection"),
         )

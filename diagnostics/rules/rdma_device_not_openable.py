@@ -2,8 +2,8 @@
 
 Symptom: ``Call to ibv_open_device failed``, ``NET/IB : Unable to open device mlx5_0``; the job then uses TCP.
 
-Why: /sys shows the adapters to everybody, but using one needs access to /dev/infiniband/uverbs*. A container without the device
-files, a device cgroup of the scheduler or plain permissions forbid it.
+Why: /sys shows the adapters to everybody, but using one needs access to /dev/infiniband/uverbs*. A container without
+the device files, a device cgroup of the scheduler or plain permissions forbid it.
 
 Not when: the message concerns the query of one port only, of a device that is used in the end.
 
@@ -32,7 +32,9 @@ def check(facts: JobFacts) -> Outcome:
             sorted(events + calls, key=lambda event: event.origin.sequence),
             severity="critical" if severity == "critical" else "warning" if severity == "warning" else "info",
             summary=f"RDMA adapters are there but cannot be opened{': ' + listed(names) if names else ''}",
-            explanation="The adapters are visible in /sys but their device files cannot be used, so NCCL goes on without them."
+            explanation=(
+                "The adapters are visible in /sys but their device files cannot be used, so NCCL goes on without them."
+            )
             + ("" if severity != "info" else " The log shows a single node only, where that costs nothing."),
             occurrences=facts.count("ib-open-failed") or len(calls),
         )

@@ -2,8 +2,8 @@
 
 Symptom: the network is Socket on a machine with RDMA adapters.
 
-Why: ``NCCL_IB_DISABLE=1``, ``NCCL_NET=Socket`` or a network name in the program's configuration takes the verbs network out of
-the choice. Often a leftover of a debugging session, sometimes in /etc/nccl.conf or ~/.nccl.conf.
+Why: ``NCCL_IB_DISABLE=1``, ``NCCL_NET=Socket`` or a network name in the program's configuration takes the verbs
+network out of the choice. Often a leftover of a debugging session, sometimes in /etc/nccl.conf or ~/.nccl.conf.
 
 Not when: the variable is only mentioned with another value.
 
@@ -22,10 +22,16 @@ def check(facts: JobFacts) -> Outcome:
     event = transport.tcp_by_choice(facts)
     if event is None:
         return CLEAR
-    hardware = [line for line in transport.rdma_evidence(facts) if line.kind in ("ib-devices", "ib-open-failed", "ib-speed")]
+    hardware = [
+        line for line in transport.rdma_evidence(facts) if line.kind in ("ib-devices", "ib-open-failed", "ib-speed")
+    ]
     typed = event.kind == "shell-variable"
     name = event.fields["name"]
-    setting = f"{name}={event.fields['value']}" if "value" in event.fields else f"network {name} in the program's configuration"
+    setting = (
+        f"{name}={event.fields['value']}"
+        if "value" in event.fields
+        else f"network {name} in the program's configuration"
+    )
     return found(
         conclude(
             facts,
@@ -33,7 +39,9 @@ def check(facts: JobFacts) -> Outcome:
             severity="warning" if hardware and facts.multi_node else "info",
             confidence="likely" if typed else "certain",
             summary=f"RDMA is switched off on purpose: {setting.rstrip('.')}",
-            explanation="NCCL leaves out InfiniBand, RoCE and EFA adapters where it is told to, and uses TCP between nodes.",
+            explanation=(
+                "NCCL leaves out InfiniBand, RoCE and EFA adapters where it is told to, and uses TCP between nodes."
+            ),
         )
     )
 

@@ -1,10 +1,11 @@
 """The RoCE address index (GID) does not fit.
 
-Symptom: ``Call to ibv_modify_qp failed with error Invalid argument`` (22) on a RoCE adapter, a remote GID of zeros, or "No data
-available" (61).
+Symptom: ``Call to ibv_modify_qp failed with error Invalid argument`` (22) on a RoCE adapter, a remote GID of zeros,
+or "No data available" (61).
 
-Why: each RoCE port has a table of addresses, for RoCE v1 and v2, IPv6 and IPv4. ``NCCL_IB_GID_INDEX`` picks a row; its right value
-differs between hosts and changes. From 2.21 on NCCL chooses by itself, and a forced index is the usual mistake.
+Why: each RoCE port has a table of addresses, for RoCE v1 and v2, IPv6 and IPv4. ``NCCL_IB_GID_INDEX`` picks a row;
+its right value differs between hosts and changes. From 2.21 on NCCL chooses by itself, and a forced index is the
+usual mistake.
 
 Not when: connecting succeeds. A set index alone is no fault. On InfiniBand the index plays no part.
 
@@ -46,7 +47,9 @@ def _fits(event: Event, facts: JobFacts) -> bool:
     empty = compiled(r"(?:local|remote) GID (?:::|0+|fe80::)(?:[,\s]|$)").search(event.text) is not None
     roce = transport.link_layer(facts) == "roce" or compiled(r"GID \S*:\S*[.\d]").search(event.text) is not None
     number = error_number(event)
-    return empty or (roce and (number in (22, 61) or "Invalid argument" in event.text or "No data available" in event.text))
+    return empty or (
+        roce and (number in (22, 61) or "Invalid argument" in event.text or "No data available" in event.text)
+    )
 
 
 RULE = Rule(

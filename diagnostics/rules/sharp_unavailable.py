@@ -1,8 +1,10 @@
 """In-network reduction (SHARP) could not start, and NCCL went on without it.
 
-Symptom: ``SHARP coll init error: Cannot create SHArP job(-11)``, ``Cannot initialize CollNet, using point-to-point network instead``.
+Symptom: ``SHARP coll init error: Cannot create SHArP job(-11)``, ``Cannot initialize CollNet, using point-to-point
+network instead``.
 
-Why: no aggregation manager in the fabric, no free resources in the switches, or the feature is not licensed or wanted.
+Why: no aggregation manager in the fabric, no free resources in the switches, or the feature is not licensed or
+wanted.
 
 Not when: COLLNET is not asked for.
 

@@ -2,7 +2,8 @@
 
 Symptom: ``Error while attaching to shared memory segment /dev/shm/nccl-...``, ``unlink shared memory ... failed``.
 
-Why: the two ranks run in containers with separate /dev/shm, or systemd removed the segments when a session of the user ended.
+Why: the two ranks run in containers with separate /dev/shm, or systemd removed the segments when a session of the
+user ended.
 
 Not when: shared memory was full when the segment was made (shm-too-small).
 
@@ -15,7 +16,9 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 def check(facts: JobFacts) -> Outcome:
     """Found where attaching failed and creating did not."""
-    events = [event for event in facts.of("shm-attach-failed") if event.origin.level != "INFO" and "segment" in event.fields]
+    events = [
+        event for event in facts.of("shm-attach-failed") if event.origin.level != "INFO" and "segment" in event.fields
+    ]
     if not events or facts.of("shm-extend-failed"):
         return CLEAR
     return found(

@@ -1,6 +1,7 @@
 """Shared memory is full.
 
-Symptom: ``Error: failed to extend /dev/shm/nccl-XXXXXX to 9637892 bytes``, ``No space left on device`` from posix_fallocate.
+Symptom: ``Error: failed to extend /dev/shm/nccl-XXXXXX to 9637892 bytes``, ``No space left on device`` from
+posix_fallocate.
 
 Why: containers get 64 MiB of /dev/shm by default; NCCL needs some MiB for each pair of local ranks.
 
@@ -24,8 +25,10 @@ def check(facts: JobFacts) -> Outcome:
             facts,
             events,
             severity="critical",
-            summary="Shared memory (/dev/shm) is too small" + (f": a segment of {int(size):,} bytes did not fit" if size else ""),
-            explanation="Local ranks exchange data and control blocks through /dev/shm. A container's default of 64 MiB is used up "
+            summary="Shared memory (/dev/shm) is too small"
+            + (f": a segment of {int(size):,} bytes did not fit" if size else ""),
+            explanation="Local ranks exchange data and control blocks through /dev/shm. A container's default "
+            "of 64 MiB is used up "
             "quickly. This is not GPU memory.",
             occurrences=facts.count("shm-extend-failed"),
         )

@@ -2,7 +2,8 @@
 
 Symptom: several processes each report ``nranks 1``; bandwidth is absurd or zero.
 
-Why: nccl-tests built without MPI and started by mpirun, or torchrun processes without a common rendezvous: each runs the job alone.
+Why: nccl-tests built without MPI and started by mpirun, or torchrun processes without a common rendezvous: each runs
+the job alone.
 
 Not when: one process with one GPU was started on purpose: info, since its bus bandwidth is 0 by definition.
 

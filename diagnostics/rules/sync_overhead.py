@@ -2,8 +2,8 @@
 
 Symptom: a training log prints a share of communication above 40 %.
 
-Why: the network is slower than it should be (TCP, no GPUDirect), buckets are too small, communication does not overlap with the
-backward pass, or the batch is too small for the number of GPUs.
+Why: the network is slower than it should be (TCP, no GPUDirect), buckets are too small, communication does not
+overlap with the backward pass, or the batch is too small for the number of GPUs.
 
 Not when: the share is that of an unlimited micro-benchmark.
 
@@ -27,8 +27,11 @@ def check(facts: JobFacts) -> Outcome:
             high,
             severity="warning",
             confidence="possible",
-            summary=f"Gradient synchronisation takes {high[0].fields['percent']} % of the step (limit {LIMIT_PERCENT:g} %)",
-            explanation="Causes in the order to check: TCP or missing GPUDirect, no overlap with the backward pass, small "
+            summary=(
+                f"Gradient synchronisation takes {high[0].fields['percent']} % of the step (limit {LIMIT_PERCENT:g} %)"
+            ),
+            explanation="Causes in the order to check: TCP or missing GPUDirect, no overlap with the backward "
+            "pass, small "
             "buckets, a batch that is too small.",
         )
     )

@@ -25,7 +25,9 @@ def check(facts: JobFacts) -> Outcome:
             events,
             severity="info",
             confidence="possible",
-            summary=f"{facts.count('unclassified-warning')} warnings of NCCL that no rule explains ({len(texts)} kinds)",
+            summary=(
+                f"{facts.count('unclassified-warning')} warnings of NCCL that no rule explains ({len(texts)} kinds)"
+            ),
             explanation="Read the quoted lines: they may be harmless, or the first sign of what went wrong.",
             occurrences=facts.count("unclassified-warning"),
         )

@@ -6,7 +6,15 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 
 _OUT_OF_MEMORY = ("Cannot allocate memory", "errno 12")
-ERRNO = {12: "ENOMEM", 14: "EFAULT", 22: "EINVAL", 61: "ENODATA", 101: "ENETUNREACH", 110: "ETIMEDOUT", 113: "EHOSTUNREACH"}
+ERRNO = {
+    12: "ENOMEM",
+    14: "EFAULT",
+    22: "EINVAL",
+    61: "ENODATA",
+    101: "ENETUNREACH",
+    110: "ETIMEDOUT",
+    113: "EHOSTUNREACH",
+}
 
 
 def failed_calls(facts: JobFacts, *names: str) -> list[Event]:
@@ -36,7 +44,9 @@ def completion_status(event: Event) -> int | None:
 def peer_names(facts: JobFacts, events: Iterable[Event]) -> list[str]:
     """Peers of these events: the host where a bootstrap line shows whose address it is, else the address."""
     owners = {
-        event.fields["address"]: event.origin.host for event in facts.of("bootstrap-interface") if event.origin.host is not None
+        event.fields["address"]: event.origin.host
+        for event in facts.of("bootstrap-interface")
+        if event.origin.host is not None
     }
     names = dict.fromkeys(event.fields["peer"].split("<")[0] for event in events if "peer" in event.fields)
     return [f"{owners[name]} ({name})" if name in owners else name for name in names]

@@ -2,10 +2,11 @@
 
 Symptom: ``Mismatched NCCL version detected``, or processes that print different versions.
 
-Why: nodes with different images, or a library path that finds another NCCL on one of them. Protocols differ, so ranks hang or get
-truncated messages.
+Why: nodes with different images, or a library path that finds another NCCL on one of them. Protocols differ, so ranks
+hang or get truncated messages.
 
-Not when: the raw banner of one process and PyTorch's own text are spelt differently; an NCCL of a patch by a vendor has a suffix.
+Not when: the raw banner of one process and PyTorch's own text are spelt differently; an NCCL of a patch by a vendor
+has a suffix.
 
 Source: NCCL's init.cc (check since 2.23).
 """
@@ -21,7 +22,9 @@ def check(facts: JobFacts) -> Outcome:
     stated = [event for event in facts.of("version-mismatch") if event.origin.level != "INFO" or "RAS" in event.text]
     if stated:
         fields = stated[0].fields
-        pair = " and ".join(_readable(fields[name]) for name in ("version", "other_version", "local", "remote") if name in fields)
+        pair = " and ".join(
+            _readable(fields[name]) for name in ("version", "other_version", "local", "remote") if name in fields
+        )
         return found(
             conclude(
                 facts,
@@ -48,7 +51,10 @@ def check(facts: JobFacts) -> Outcome:
             list(shown.values()),
             severity="critical",
             confidence="likely",
-            summary=f"NCCL versions differ between processes: {listed('.'.join(map(str, number)) for number in sorted(hosts))}",
+            summary=(
+                "NCCL versions differ between processes: "
+                f"{listed('.'.join(map(str, number)) for number in sorted(hosts))}"
+            ),
             explanation="Ranks of one job must run one NCCL; different versions hang or fail while they connect.",
             hosts=few,
         )

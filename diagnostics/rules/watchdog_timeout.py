@@ -2,8 +2,9 @@
 
 Symptom: ``[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=78, OpType=BROADCAST, ...)``.
 
-Why: at least one rank did not take part in time: it died, is stuck or slow (checkpoint, data loading, CPU work), or its control flow
-went another way. The ranks that print the message are the ones that waited; the ones that do not are where to look.
+Why: at least one rank did not take part in time: it died, is stuck or slow (checkpoint, data loading, CPU work), or
+its control flow went another way. The ranks that print the message are the ones that waited; the ones that do not are
+where to look.
 
 Not when: an earlier fault explains it; then this finding is a consequence.
 
@@ -37,8 +38,14 @@ def check(facts: JobFacts) -> Outcome:
             summary=f"Ranks {listed(sorted(ranks))} timed out in {collective}"
             + (f"; ranks {listed(absent)} did not report: look there" if absent else ""),
             explanation=f"The ranks named waited {f'{seconds} s ' if seconds else ''}for the others. "
-            + ("The absent ranks died, hang elsewhere, or took another path through the program; find out what they did. " if absent
-               else "Which rank was late is not shown by these lines; the flight recorder would. ")
+            + (
+                (
+                    "The absent ranks died, hang elsewhere, or took another path through the program; find out "
+                    "what they did. "
+                )
+                if absent
+                else "Which rank was late is not shown by these lines; the flight recorder would. "
+            )
             + "A longer timeout hides this, it does not cure it.",
             occurrences=facts.count("watchdog-timeout"),
         )
@@ -51,7 +58,8 @@ def _collective(event: Event) -> str:
 
 
 def _rank(event: Event) -> int:
-    return event.number("rank") if event.number("rank") is not None else event.number("pg_rank") or 0  # type: ignore[return-value]
+    rank = event.number("rank")
+    return rank if rank is not None else event.number("pg_rank") or 0
 
 
 def _absent(facts: JobFacts, reported: set[int]) -> list[int]:

@@ -1,10 +1,10 @@
 """The interface that is offered to the peers does not lead to them.
 
-Symptom: ``Bootstrap : Using docker0:172.17.0.1`` or ``lo:127.0.0.1`` in a job of several nodes; ``No route to host`` or
-``Network is unreachable`` while connecting.
+Symptom: ``Bootstrap : Using docker0:172.17.0.1`` or ``lo:127.0.0.1`` in a job of several nodes; ``No route to host``
+or ``Network is unreachable`` while connecting.
 
-Why: NCCL picks interfaces by name, InfiniBand ones first and docker, lo and virbr last. Where the wrong one is picked, the peers get
-an address that they cannot reach.
+Why: NCCL picks interfaces by name, InfiniBand ones first and docker, lo and virbr last. Where the wrong one is
+picked, the peers get an address that they cannot reach.
 
 Not when: all ranks share one node: there even lo works.
 
@@ -33,8 +33,12 @@ def check(facts: JobFacts) -> Outcome:
                 failed + doubtful[:1],
                 severity="critical",
                 confidence="likely",
-                summary=f"{failed[0].fields['reason']}{' to ' + ', '.join(peers[:4]) if peers else ''}: wrong interface or address",
-                explanation="The address that a peer offered cannot be reached from here. Usually NCCL picked an interface that "
+                summary=(
+                    f"{failed[0].fields['reason']}{' to ' + ', '.join(peers[:4]) if peers else ''}: wrong "
+                    "interface or address"
+                ),
+                explanation="The address that a peer offered cannot be reached from here. Usually NCCL picked "
+                "an interface that "
                 "the nodes do not share; less often a route or a firewall is missing.",
                 occurrences=facts.count("connect-failed"),
             )

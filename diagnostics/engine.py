@@ -1,6 +1,6 @@
 """Logs to a diagnosis: read, scan, collect facts, ask every rule, fold consequences under their cause."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from diagnostics.scanner import Scanner
 
 MAX_RANK_ROWS = 4096
 MAX_VICTIMS = 20
-_HARD = ("critical",)
 
 
 class Reading:
@@ -101,7 +100,7 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     """The diagnosis of facts that were already collected."""
     findings, clear, unsure = ask_rules(facts, load_rules())
     setting = setting_of(facts)
-    folded = fold_consequences(findings, {rule.id for rule in load_rules() if rule.consequence})
+    folded = fold_consequences(findings, {rule.id: rule.consequence for rule in load_rules() if rule.consequence})
     finished = [_finish(finding, setting) for finding in folded]
     finished.sort(key=lambda finding: (SEVERITY_ORDER[finding.severity], finding.sequence))
     network = transport.job_network(facts)
@@ -150,16 +149,29 @@ def ask_rules(facts: JobFacts, rules: Iterable[Rule]) -> tuple[list[Finding], li
     return findings, clear, unsure
 
 
-def fold_consequences(findings: Sequence[Finding], consequences: set[str]) -> list[Finding]:
-    """Findings with consequences listed under the first critical cause; unchanged where there is no cause."""
-    causes = [finding for finding in findings if finding.severity in _HARD and finding.rule not in consequences]
-    victims = [finding for finding in findings if finding.rule in consequences]
-    if not causes or not victims:
+def fold_consequences(findings: Sequence[Finding], consequences: Mapping[str, str]) -> list[Finding]:
+    """Findings with consequences listed under, or set below, the first critical cause; unchanged without a cause.
+
+    ``consequences`` maps rules to ``fold`` or ``lower``.
+    """
+    causes = [finding for finding in findings if finding.severity == "critical" and finding.rule not in consequences]
+    if not causes:
         return list(findings)
     first = min(causes, key=lambda finding: finding.sequence)
-    lines = tuple(evidence for victim in victims for evidence in victim.evidence)[:MAX_VICTIMS]
-    kept = [finding for finding in findings if finding.rule not in consequences]
-    return [replace(finding, victims=finding.victims + lines) if finding is first else finding for finding in kept]
+    folded = [finding for finding in findings if consequences.get(finding.rule) == "fold"]
+    lines = tuple(evidence for victim in folded for evidence in victim.evidence)
+    own = {(evidence.file, evidence.line) for evidence in (*first.evidence, *first.victims)}
+    fresh = tuple(evidence for evidence in lines if (evidence.file, evidence.line) not in own)
+    result = []
+    for finding in findings:
+        if finding is first:
+            result.append(replace(finding, victims=(finding.victims + fresh)[:MAX_VICTIMS]))
+        elif consequences.get(finding.rule) == "lower":
+            note = f"A consequence of {first.rule}, most likely. "
+            result.append(replace(finding, severity="info", explanation=note + finding.explanation))
+        elif finding.rule not in consequences:
+            result.append(finding)
+    return result
 
 
 def _finish(finding: Finding, setting: Setting) -> Finding:

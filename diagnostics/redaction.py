@@ -8,10 +8,11 @@ from diagnostics.findings import Diagnosis, Evidence, Finding, RankRow
 
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
 _IPV6 = re.compile(
-    r"(?<![0-9A-Fa-f:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?:%\w+)?(?![\w:])"
+    r"(?<![\w:.])(?:(?=[0-9A-Fa-f:]{0,38}::)[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}"
+    r"|[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){7})"
+    r"(?:%\w+)?(?![\w:])"
 )
 _PREFIX_HOST = re.compile(r"(?<![\w.-])([A-Za-z0-9][\w.-]*)(?=:\d+:\d+ ?\[)")
-_CLOCK = re.compile(r"\d{1,2}:\d{2}:\d{2}$")
 _MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE)
 _KEPT = frozenset({"0.0.0.0", "127.0.0.1", "::", "::1"})  # noqa: S104 - not an address to listen on
 
@@ -29,15 +30,12 @@ class Redactor:
         text = _PREFIX_HOST.sub(lambda match: self._stand_in(match[1], "host"), text)
         text = _MAC.sub(lambda match: self._stand_in(match[0], "mac"), text)
         text = _IPV4.sub(lambda match: self._stand_in(match[0], "ip"), text)
-        text = _IPV6.sub(self._ipv6, text)
+        text = _IPV6.sub(lambda match: self._stand_in(match[0], "ip"), text)
         for host in sorted(
             (name for name, new in self._stand_ins.items() if new.startswith("host-")), key=len, reverse=True
         ):
             text = re.sub(rf"(?<![\w-]){re.escape(host)}(?![\w-])", self._stand_ins[host], text)
         return text
-
-    def _ipv6(self, match: re.Match[str]) -> str:
-        return match[0] if _CLOCK.match(match[0]) else self._stand_in(match[0], "ip")
 
     def _stand_in(self, name: str, kind: str) -> str:
         if name in _KEPT or (name.startswith(("host-", "ip-")) and name in self._stand_ins.values()):

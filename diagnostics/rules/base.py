@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
@@ -27,8 +28,8 @@ CLEAR = Outcome()
 class Rule:
     """One question about the facts. Its page is the docstring of its module.
 
-    ``consequence``: what the rule reports follows from an earlier fault wherever one is known, and is then listed under
-    that fault instead of standing alone.
+    ``consequence``: what the rule reports follows from another fault wherever one is known. ``fold``: it is then listed
+    under that fault instead of standing alone; ``lower``: it stays, at info, because it tells more than that.
     """
 
     id: str
@@ -36,7 +37,7 @@ class Rule:
     severity: str
     actions: tuple[str, ...]
     check: Callable[[JobFacts], Outcome]
-    consequence: bool = False
+    consequence: Literal["", "fold", "lower"] = ""
 
     @property
     def page(self) -> str:

@@ -54,4 +54,5 @@ RULE = Rule(
     severity="critical",
     actions=("check-reachability", "choose-interface", "look-at-rank"),
     check=check,
+    consequence="lower",
 )

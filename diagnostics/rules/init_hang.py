@@ -65,5 +65,5 @@ RULE = Rule(
     severity="critical",
     actions=("look-at-rank", "check-reachability", "one-launch"),
     check=check,
-    consequence=True,
+    consequence="lower",
 )

@@ -63,5 +63,5 @@ RULE = Rule(
     severity="critical",
     actions=("look-at-rank", "whole-log"),
     check=check,
-    consequence=True,
+    consequence="fold",
 )

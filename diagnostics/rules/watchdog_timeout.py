@@ -76,5 +76,5 @@ RULE = Rule(
     severity="critical",
     actions=("find-divergence", "look-at-rank"),
     check=check,
-    consequence=True,
+    consequence="lower",
 )

@@ -148,6 +148,7 @@ class FactBuilder:
         channel_event: Mapping[bytes, Event],
         files: Sequence[str],
         lines: tuple[int, int],
+        repeated: Mapping[str, int],
         notes: Sequence[str] = (),
         unterminated: Sequence[str] = (),
         dumps: Sequence[FlightRecord] = (),
@@ -158,7 +159,7 @@ class FactBuilder:
         named = {key: process for key, process in self.processes.items() if key != _UNKNOWN or _says_something(process)}
         return JobFacts(
             events={kind: tuple(events) for kind, events in self.events.items()},
-            totals=dict(self.totals),
+            totals={kind: total + repeated.get(kind, 0) for kind, total in self.totals.items()},
             kind_hosts={kind: dict(hosts) for kind, hosts in self.kind_hosts.items()},
             processes=named,
             communicators=tuple(self.communicators.values()),

@@ -43,8 +43,6 @@ class Reading:
         self._files.setdefault(batch.file)
         if batch.note:
             self._notes.append(batch.note)
-        if batch.cut_lines:
-            self._notes.append(f"{batch.file}: {batch.cut_lines} overlong lines cut")
         self._scanner.feed(batch)
 
     def read_file(self, file: str) -> None:
@@ -70,12 +68,12 @@ class Reading:
 
     def facts(self) -> JobFacts:
         """What has been seen so far."""
-        counts = self._scanner.counts
         return self._builder.build(
             channels=self._scanner.channels,
             channel_event=self._scanner.channel_event,
             files=tuple(self._files),
-            lines=(counts.read, counts.nccl),
+            lines=(self._scanner.gate.lines, self._scanner.gate.nccl_lines),
+            repeated=self._scanner.repeated,
             notes=self._notes,
             dumps=self._dumps,
             damaged_dumps=self._damaged,
@@ -83,8 +81,8 @@ class Reading:
 
     def diagnosis(self) -> Diagnosis:
         """The verdict on what has been seen so far."""
-        counts = self._scanner.counts
-        lines = LineCounts(read=counts.read, nccl=counts.nccl, unreadable=counts.unreadable)
+        gate = self._scanner.gate
+        lines = LineCounts(read=gate.lines, nccl=gate.nccl_lines, unreadable=self._scanner.unreadable)
         return diagnose_facts(self.facts(), lines)
 
 

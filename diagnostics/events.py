@@ -48,6 +48,8 @@ class Event:
 
 def quote(text: str) -> str:
     """A line as it is shown: one line, printable characters only, cut at MAX_QUOTED_CHARACTERS."""
-    clean = "".join(character if character.isprintable() else " " for character in text[: 4 * MAX_QUOTED_CHARACTERS])
+    clean = text[: 4 * MAX_QUOTED_CHARACTERS]
+    if not clean.isprintable():
+        clean = "".join(character if character.isprintable() else " " for character in clean)
     clean = clean.strip()
     return clean if len(clean) <= MAX_QUOTED_CHARACTERS else clean[: MAX_QUOTED_CHARACTERS - 1] + "…"

@@ -35,11 +35,11 @@ class Tail:
             return  # removed or unreadable for the moment; it may come back
 
     def _lines(self, chunk: bytes) -> Iterator[Batch]:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        self._rest = self._rest[:MAX_LINE_BYTES]
-        if lines:
-            yield Batch(file=self.file, first_line=self._line, lines=[line[:MAX_LINE_BYTES] for line in lines])
-            self._line += len(lines)
+        block, newline, rest = (self._rest + chunk).rpartition(b"\n")
+        self._rest = rest[:MAX_LINE_BYTES]
+        if newline:
+            yield Batch(file=self.file, first_line=self._line, block=block)
+            self._line += block.count(b"\n") + 1
 
 
 def follow(

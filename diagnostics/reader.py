@@ -1,4 +1,4 @@
-"""Files, folders, globs, standard input and compressed logs to batches of raw lines, in constant memory."""
+"""Files, folders, globs, standard input and compressed logs to blocks of raw lines, in constant memory."""
 
 import bz2
 import glob
@@ -36,12 +36,11 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Complete lines of one file, without their newlines. ``first_line`` counts from 1."""
+    """Complete lines of one file as one block, newlines between them only. ``first_line`` counts from 1."""
 
     file: str
     first_line: int
-    lines: list[bytes]
-    cut_lines: int = 0
+    block: bytes
     note: str | None = None
 
 
@@ -86,7 +85,7 @@ def read_batches(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
 
 
 def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
-    """Batches of lines of an open stream."""
+    """Blocks of lines of an open stream. Of a line longer than MAX_LINE_BYTES the end may be missing."""
     tail, line, note = b"", 1, None
     while True:
         try:
@@ -95,24 +94,16 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) ->
             chunk, note = b"", f"{file}: reading stopped early: {error or type(error).__name__}"
         if not chunk:
             break
-        end = chunk.rfind(b"\n") + 1
-        if not end:
+        end = chunk.rfind(b"\n")
+        if end < 0:
             tail = (tail + chunk)[: MAX_LINE_BYTES + 1]
             continue
-        lines = (tail + chunk[: end - 1]).split(b"\n")
-        tail = chunk[end:]
-        yield _batch(file, line, lines, None)
-        line += len(lines)
+        block = tail + chunk[:end]
+        tail = chunk[end + 1 :]
+        yield Batch(file=file, first_line=line, block=block)
+        line += block.count(b"\n") + 1
     if tail or note:
-        yield _batch(file, line, [tail] if tail else [], note)
-
-
-def _batch(file: str, line: int, lines: list[bytes], note: str | None) -> Batch:
-    cut = 0
-    if lines and len(max(lines, key=len)) > MAX_LINE_BYTES:
-        cut = sum(len(text) > MAX_LINE_BYTES for text in lines)
-        lines = [text[:MAX_LINE_BYTES] for text in lines]
-    return Batch(file=file, first_line=line, lines=lines, cut_lines=cut, note=note)
+        yield Batch(file=file, first_line=line, block=tail, note=note)
 
 
 def _open(file: str) -> Readable:

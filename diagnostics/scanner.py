@@ -1,88 +1,88 @@
-"""Raw lines to events, fast: most lines of a big log are channel lists and never reach an expression.
+"""Candidate lines to events. Most lines of a big log repeat each other and are read in full only once.
 
-Each line is tested for a few literals. Channel lines (four of five in a large job's log) are counted by their text
-behind the channel number, so that only a new pair of ranks, direction or transport is read in full; the table is
-bounded, and beyond it only the transport itself is counted. Everything else goes through ``prefix`` and ``parsers``.
+Channel lines (four of five in a large job's log) are counted by their text behind the channel number, so that only a
+new pair of ranks, direction or transport is read; the table is bounded, and beyond it only the transport itself is
+counted. Everything else goes through ``prefix`` and ``parsers``.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from diagnostics.events import Event, Origin, quote
+from diagnostics.gate import Gate
 from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
 from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
 
 MAX_CHANNEL_KEYS = 60_000
+MAX_TEXTS = 60_000
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
-_NOISE = frozenset(
-    head.encode()
-    for head in ("Trees ", "thread", "P2P Ch", "NVLS H", "NVLS T", "NVLS c", "New pr", "Connec", "Settin", "P2P pl")
-)
 MAX_HOSTS = 20_000
 _BARE = ("NET/", "Using network", "Channel ", "GPU Direct", "Bootstrap")  # how pasted lines begin without NCCL's mark
-_FOREIGN = (b"Using network", b"Traceback", b"SIGKILL", b"signal 9", b"No space", b"didn't join", b"peedup", b"radient")
 _SHELL_VARIABLE = (
     r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
 )
 
 
-@dataclass(slots=True, kw_only=True)
-class Counts:
-    """Running totals of lines."""
-
-    read: int = 0
-    nccl: int = 0
-    unreadable: int = 0
+_NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destroy", "abort"})  # each names its rank
 
 
 @dataclass(slots=True)
 class Scanner:
     """Feeds events to ``sink`` in reading order and channel totals to ``channels`` (text -> count).
 
-    ``channel_event`` holds the first line of each channel text. Not to be shared between threads.
+    ``channel_event`` holds the first line of each channel text. ``repeated`` counts, by kind, lines that were only
+    counted: from DETAIL_HITS on, a message whose text was read before. Not to be shared between threads.
     """
 
     sink: Callable[[Event], None]
-    counts: Counts = field(default_factory=Counts)
+    gate: Gate = field(default_factory=Gate)
+    unreadable: int = 0
     channels: dict[bytes, int] = field(default_factory=dict)
     channel_event: dict[bytes, Event] = field(default_factory=dict)
+    repeated: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
     _sequence: int = 0
     _file: str = ""
     _pending: tuple[str, Message, int] | None = None
     _hosts: dict[str, None] = field(default_factory=dict)
+    _kinds: list[str] = field(default_factory=list)
 
     def feed(self, batch: Batch) -> None:
         """Read the lines of one batch."""
         self._file = batch.file
-        self.counts.read += len(batch.lines)
-        self.counts.unreadable += batch.cut_lines
-        channels, noise, line, nccl = self.channels, _NOISE, batch.first_line - 1, 0
-        for raw in batch.lines:
-            line += 1
+        channels, first = self.channels, batch.first_line
+        for number, raw in self.gate.candidates(batch.block):
             if b"CCL" not in raw:
-                if self._pending is not None or b"NET/" in raw or b"rror" in raw or _is_foreign(raw):
-                    self._read_foreign(raw, line)
+                self._read_foreign(raw, first + number)
                 continue
-            nccl += 1
-            start = raw.find(b"NCCL INFO ") + 10
-            if start > 9:
-                head = raw[start : start + 6]
-                if head == b"Channe" or head == b"Ring 0":  # noqa: PLR1714 - a set costs more here
-                    via = raw.find(b" via ", start)
-                    if via < 0:
-                        if raw.find(b"NCCL ", start) < 0:
-                            continue
-                    else:
-                        key = raw[raw.find(b": ", start) :]
-                        if key in channels:
-                            channels[key] += 1
-                            continue
-                elif head in noise and raw.find(b"NCCL ", start) < 0:
+            if self._pending is None:
+                via = raw.find(b" via ")
+                if via > 0:
+                    key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :]
+                    if key in channels:
+                        channels[key] += 1
+                        continue
+                elif self.gate.detail_left <= 0 and self._is_repetition(raw):
                     continue
-            self._read_marked(raw, line)
-        self.counts.nccl += nccl
+            self._read_marked(raw, first + number)
+
+    def _is_repetition(self, raw: bytes) -> bool:
+        """Whether the message was read before, whoever printed it; then it is only counted."""
+        text = raw[raw.find(b"NCCL ") + 5 :]
+        kinds = self._texts.get(text)
+        if kinds is None:
+            return False
+        for kind in kinds:
+            self.repeated[kind] += 1
+        return True
+
+    def _remember(self, raw: bytes) -> None:
+        mark = raw.find(b"NCCL ")
+        if mark >= 0 and len(self._texts) < MAX_TEXTS and not _NEVER_REPEATED.intersection(self._kinds):
+            self._texts[raw[mark + 5 :]] = tuple(self._kinds)
 
     def finish(self) -> None:
         """Hand over what was kept back for a following line."""
@@ -92,17 +92,19 @@ class Scanner:
         text = clean(raw)
         messages = list(split_messages(text))
         self._flush()
+        self._kinds.clear()
         if not messages:
             self._read_unmarked(text, line)
         for message in map(self._with_known_host, messages):
-            if message.torn:
-                self.counts.unreadable += 1
+            self.unreadable += message.torn
             if message.level in ("WARN", "ATTN") and not message.torn and 60 <= len(text) <= 140:
                 self._pending = (text, message, line)
             else:
                 self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
         if messages and "=" in text:
             self._read_shell(text[: text.find("NCCL ")], line)
+        if self._pending is None:
+            self._remember(raw)
 
     def _with_known_host(self, message: Message) -> Message:
         """The message with its host freed of what another process wrote just before it."""
@@ -134,7 +136,7 @@ class Scanner:
         if self._pending is not None:
             self._flush(continuation=raw)
         if raw.count(b"\x00") > 8 or raw.count(b"\xff") > 8:
-            self.counts.unreadable += 1
+            self.unreadable += 1
         text = clean(raw)
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         self._emit(message, FOREIGN_PATTERNS, text, line)
@@ -163,6 +165,7 @@ class Scanner:
 
     def _send(self, kind: str, fields: dict[str, str], message: Message, quoted: str, line: int) -> None:
         self._sequence += 1
+        self._kinds.append(kind)
         origin = Origin(
             file=self._file,
             line=line,
@@ -181,16 +184,12 @@ class Scanner:
 
     def _count_channel(self, event: Event, text: str) -> None:
         """Remember this channel text so that its repetitions are only counted."""
-        key = text[max(text.find(": "), 0) :].encode()
+        via = text.find(" via ")
+        key = text[max(text.find(": ", max(via - 40, 0)), 0) :].encode()
         if len(self.channels) >= MAX_CHANNEL_KEYS:
             key = key[key.find(b" via ") :]
         self.channels[key] = self.channels.get(key, 0) + 1
         self.channel_event.setdefault(key, event)
-
-
-def _is_foreign(raw: bytes) -> bool:
-    """Whether a line without NCCL's mark can still matter; one test a literal, so the list is short."""
-    return any(literal in raw for literal in _FOREIGN)
 
 
 def _fields(text: str) -> int:

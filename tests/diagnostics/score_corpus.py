@@ -118,10 +118,7 @@ def main() -> int:
         print(f"{name:13s} {right} of {len(scores)} right")
     causes = [hit for one in scores for hit in one.causes.values()]
     print(
-        (
-            f"causes        {sum(causes)} of {len(causes)} found ({sum(causes) / len(causes):.1%}, goal "
-            f"{CAUSES_GOAL:.0%})"
-        )
+        f"causes        {sum(causes)} of {len(causes)} found ({sum(causes) / len(causes):.1%}, goal {CAUSES_GOAL:.0%})"
     )
     alarms = sum(bool(one.false_alarms) for one in scores)
     print(f"false alarms  {alarms} healthy logs with a warning or worse")

@@ -132,11 +132,11 @@ def load_config(path: str | None, options: Mapping[str, Any]) -> RunConfig:
     Raises UsageError for a file that cannot be read, is not a mapping, or has a key or a value that does not fit.
     """
     settings = {} if path is None else _read(Path(path))
-    where = f"the configuration file {path}" if path else "the options"
+    where = f"the configuration file {path}: " if path else ""
     try:
         return msgspec.convert({**settings, **options}, RunConfig)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}") from error
+        raise UsageError(f"{where}{error}") from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -26,7 +26,8 @@ class RunFolder:
     def __init__(self, output_dir: str, run_id: str) -> None:
         """Make the folder. Raises UsageError when it cannot be made or written."""
         self.path = Path(output_dir, run_id)
-        self.problems: list[str] = []
+        self.problems: list[str] = []  # something of the run is missing here
+        self.notes: list[str] = []
         self._reserve = self.path / ".reserve"
         try:
             (self.path / "logs").mkdir(parents=True)

@@ -34,7 +34,7 @@ def format_bytes(byte_count: int) -> str:
     """The shortest exact text of a size: ``8``, ``64K``, ``1M``; inexact sizes get one decimal, ``1.5M``."""
     for suffix in ("T", "G", "M", "K"):
         unit = _BINARY_SUFFIX[suffix]
-        if byte_count >= unit:
+        if byte_count >= unit or (suffix != "K" and round(byte_count / unit, 1) >= 1):
             return f"{byte_count // unit}{suffix}" if byte_count % unit == 0 else f"{byte_count / unit:.1f}{suffix}"
     return str(byte_count)
 

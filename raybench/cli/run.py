@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,8 @@ _OPTIONS: list[Any] = [
     click.option("--log-limit", metavar="SIZE", help="Longest NCCL log of a rank.  [default: 16M]"),
     click.option("--verify/--no-verify", default=None, help="Check each size exactly.  [default: on]"),
     click.option("--allow-mixed", is_flag=True, default=None, help="Measure even where versions differ."),
+    click.option("--keep-warm", type=float, metavar="S", help="Leave idle agents in a joined cluster for so long, with "
+                 "torch imported, so that the next run of the same shape starts at once.  [default: 0]"),
     click.option("--config", "config_file", metavar="FILE", help="YAML with any of these, such as 'nodes: 4'; options "
                  "win over it."),
     click.option("--json", "as_json", is_flag=True, help="Print result.json on standard output instead of the table."),
@@ -140,9 +142,19 @@ def _deliver(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: Run
         from raybench.reports.terminal import print_result  # noqa: PLC0415
 
         print_result(result, sys.stdout, output_dir=folder.path, report_path=report)
-    for problem in folder.problems:
+        if diagnosis is not None and result.cluster.backend == "nccl":
+            click.echo(f"# NCCL logs: {_verdict(diagnosis)} (raybench diagnose {folder.path / 'logs'})")
+    for problem in (*folder.problems, *folder.notes):
         click.echo(f"raybench: {problem}", err=True)
-    return exit_code(result, incomplete=bool(folder.problems))
+    findings = (*result.findings, *((diagnosis or {}).get("findings", ())))
+    return exit_code(result, findings, incomplete=bool(folder.problems))
+
+
+def _verdict(diagnosis: Mapping[str, Any]) -> str:
+    gdr = {True: "with GPUDirect RDMA", False: "without GPUDirect RDMA", None: "GPUDirect RDMA unknown"}[
+        diagnosis["gdr"]
+    ]
+    return f"{diagnosis['verdict']}, network {diagnosis['network']}, {gdr}, {len(diagnosis['findings'])} findings"
 
 
 def _write_reports(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> Path | None:
@@ -154,18 +166,18 @@ def _write_reports(result: RunResult, diagnosis: Mapping[str, Any] | None, folde
     try:
         write_html(result, folder.path / "report.html", diagnosis)
     except RaybenchError as error:  # a library of the report is missing
-        folder.problems.append(str(error))
+        folder.notes.append(str(error))
         return None
     return folder.path / "report.html"
 
 
-def exit_code(result: RunResult, *, incomplete: bool) -> int:
+def exit_code(result: RunResult, findings: Sequence[Mapping[str, Any]], *, incomplete: bool) -> int:
     """0 clean; 1 wrong elements or a critical finding; 3 the run, or what is kept of it, is incomplete."""
     if result.wrong_elements:
         return 1
     if result.status != "complete" or incomplete:
         return 3
-    return int(any(finding.get("severity") == "critical" for finding in result.findings))
+    return int(any(finding.get("severity") == "critical" for finding in findings))
 
 
 class _Silent:

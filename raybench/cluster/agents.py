@@ -1,10 +1,13 @@
 """The agents of a run's nodes, placed by Ray: one bundle a node, strictly spread, and calls that always end."""
 
+import hashlib
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
+from raybench import __version__
 from raybench.cluster.node import NodeAgent
 from raybench.cluster.placement import Candidate, Plan
 from raybench.cluster.session import Session
@@ -12,8 +15,7 @@ from raybench.errors import ClusterUnavailableError, IncompleteRunError
 
 _PLACE_SECONDS = 30.0
 _START_SECONDS = 60.0
-
-T = TypeVar("T")
+_CLAIM_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ class Agents:
 
     agents: tuple[Agent, ...]
     group: Any
+    name: str | None = None  # under which the agents can be found by a later run
+    keep_warm_seconds: float = 0.0
 
     def ask(self, seconds: float, call: Callable[[Agent], Any]) -> tuple[dict[int, Any], dict[int, str]]:
         """Call every agent at once. Returns answers and, for nodes that did not answer in time, why, by node index."""
@@ -50,13 +54,23 @@ class Agents:
         return answers, silent
 
     def close(self) -> None:
-        """End what the agents started, then the agents, then give the resources back. Never takes long."""
+        """End what the agents started, then the agents, then give the resources back; or leave them warm.
+
+        Never takes long.
+        """
         import ray  # noqa: PLC0415
 
+        if self.keep_warm_seconds:
+            _, silent = self.ask(8.0, self._rest)
+            if not silent:
+                return
         self.ask(8.0, lambda agent: agent.actor.close.remote())
         for agent in self.agents:
             ray.kill(agent.actor, no_restart=True)
         ray.util.remove_placement_group(self.group)
+
+    def _rest(self, agent: Agent) -> Any:
+        return agent.actor.rest.remote(self.keep_warm_seconds, self.name if agent.index == 0 else None)
 
 
 def reason_of(error: BaseException) -> str:
@@ -66,38 +80,88 @@ def reason_of(error: BaseException) -> str:
     return f"{type(cause).__name__}: {lines[0] if lines else 'no text'}"[:300]
 
 
-def place_agents(session: Session, plan: Plan) -> Agents:
-    """Place one agent on each node of the plan.
+def place_agents(session: Session, plan: Plan, keep_warm_seconds: float = 0.0) -> Agents:
+    """Place one agent on each node of the plan, or take those that an earlier run of the same plan left warm.
 
-    Raises ClusterUnavailableError when the resources are not free, IncompleteRunError when an agent does not start.
+    Raises ClusterUnavailableError when the resources are not free.
     """
-    import ray  # noqa: PLC0415
-    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: PLC0415
+    warm = None if session.emulated else warm_agents(plan)
+    if warm is not None:
+        return replace(warm, keep_warm_seconds=keep_warm_seconds)
+    name = None if session.emulated or not keep_warm_seconds else warm_name(plan)
+    group = _place_group(plan, name)
+    agents = tuple(_place_agent(session, plan, group, index, name) for index in range(len(plan.nodes)))
+    return Agents(agents=agents, group=group, name=name, keep_warm_seconds=keep_warm_seconds if name else 0.0)
 
-    selectors = [{"ray.io/node-id": node.node_id} for node in plan.nodes]
-    group = ray.util.placement_group(plan.bundles, strategy="STRICT_SPREAD", bundle_label_selector=selectors)
+
+def _place_group(plan: Plan, name: str | None) -> Any:
+    import ray  # noqa: PLC0415
+
+    group = ray.util.placement_group(
+        plan.bundles,
+        strategy="STRICT_SPREAD",
+        bundle_label_selector=[{"ray.io/node-id": node.node_id} for node in plan.nodes],
+        name=name or "",
+        lifetime="detached" if name else None,
+    )
     if not group.wait(_PLACE_SECONDS):
         ray.util.remove_placement_group(group)
         raise ClusterUnavailableError(
             f"the resources for this run ({plan.bundles[0]} on each of {len(plan.nodes)} nodes) did not become free "
             f"within {_PLACE_SECONDS:.0f} s; end what holds them ('ray list actors' shows it) or ask for less"
         )
+    return group
+
+
+def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str | None) -> Agent:
+    import ray  # noqa: PLC0415
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: PLC0415
+
     remote: Any = ray.remote(NodeAgent)
+    options: dict[str, Any] = {"name": _agent_name(name, index), "lifetime": "detached"} if name else {}
+    actor = remote.options(
+        num_cpus=1,
+        num_gpus=plan.bundles[index].get("GPU", 0),
+        max_concurrency=4,  # a poll waits while other calls are served
+        max_restarts=0,
+        scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
+        **options,
+    ).remote(session.host_socket)
+    return Agent(index=index, node=plan.nodes[index], actor=actor)
+
+
+def warm_name(plan: Plan) -> str:
+    """The name under which agents of a plan wait for the next run: same nodes, shape and code."""
+    code = max(path.stat().st_mtime_ns for path in Path(__file__).parents[1].rglob("*.py"))
+    shape = f"{[node.node_id for node in plan.nodes]} {plan.ranks_per_node} {plan.backend} {__version__} {code}"
+    return f"raybench-{hashlib.sha256(shape.encode()).hexdigest()[:16]}"
+
+
+def _agent_name(name: str, index: int) -> str:
+    return f"{name}-{index}"
+
+
+def warm_agents(plan: Plan) -> Agents | None:
+    """Agents that wait for a run of this plan, now taken; None where there are none, or another run has them."""
+    import ray  # noqa: PLC0415
+
+    name = warm_name(plan)
+    try:
+        group = ray.util.get_placement_group(name)
+        actors = [ray.get_actor(_agent_name(name, index)) for index in range(len(plan.nodes))]
+    except ValueError:
+        return None
     agents = tuple(
-        Agent(
-            index=index,
-            node=node,
-            actor=remote.options(
-                num_cpus=1,
-                num_gpus=plan.bundles[index].get("GPU", 0),
-                max_concurrency=4,  # a poll waits while other calls are served
-                max_restarts=0,
-                scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
-            ).remote(session.host_socket),
-        )
-        for index, node in enumerate(plan.nodes)
+        Agent(index=index, node=node, actor=actor)
+        for index, (node, actor) in enumerate(zip(plan.nodes, actors, strict=True))
     )
-    return Agents(agents=agents, group=group)
+    warm = Agents(agents=agents, group=group, name=name)
+    answers, _ = warm.ask(_CLAIM_SECONDS, lambda agent: agent.actor.claim.remote())
+    if all(answers.get(agent.index) for agent in agents):
+        return warm
+    if not any(found is False for found in answers.values()):  # nobody has them: some have ended
+        ray.util.remove_placement_group(group)
+    return None
 
 
 def facts_of(agents: Agents, plan: Plan) -> list[dict[str, Any]]:
@@ -127,8 +191,3 @@ class Deadline:
     def passed(self) -> bool:
         """Whether it is over."""
         return self.left == 0.0
-
-
-def names_of_nodes(nodes: Sequence[Candidate]) -> str:
-    """Node names for a message."""
-    return ", ".join(node.name for node in nodes)

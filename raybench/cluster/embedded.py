@@ -51,8 +51,8 @@ def set_ray_variables() -> None:
 class EmbeddedCluster:
     """N Ray nodes on this machine, named ``node-1`` to ``node-N``. They end with this process, however it ends."""
 
-    def __init__(self, *, cpus_per_node: int, gpus: Sequence[int]) -> None:
-        """One node for each entry of ``gpus``, which is its number of GPUs.
+    def __init__(self, *, cpus_per_node: int, gpus: Sequence[Sequence[str]]) -> None:
+        """One node for each entry of ``gpus``: the ids of the GPUs, of this machine, that it has for itself.
 
         Raises EmbeddedClusterError when Ray does not start.
         """
@@ -95,7 +95,7 @@ class EmbeddedCluster:
             self._threads.shutdown(wait=False)
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _start(self, cpus: int, gpus: Sequence[int]) -> None:
+    def _start(self, cpus: int, gpus: Sequence[Sequence[str]]) -> None:
         node_class = _lean_node_class()
         self._nodes.append(self._threads.submit(self._node, node_class, 0, cpus, gpus[0], None).result())
         head = self.address
@@ -106,13 +106,14 @@ class EmbeddedCluster:
         ]
         self._nodes += [future.result() for future in waiting]
 
-    def _node(self, node_class: Any, index: int, cpus: int, gpus: int, head: str | None) -> Any:
+    def _node(self, node_class: Any, index: int, cpus: int, gpus: Sequence[str], head: str | None) -> Any:
         from ray._private.parameter import RayParams  # noqa: PLC0415
 
         parameters = RayParams(
             gcs_address=head,
             num_cpus=cpus,
-            num_gpus=gpus,
+            num_gpus=len(gpus),
+            env_vars={"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else None,
             object_store_memory=_OBJECT_STORE_BYTES,
             min_worker_port=0,
             max_worker_port=0,

@@ -58,7 +58,39 @@ class NodeAgent:
             host_socket = str(self._folder / "ranks")
             self._host = start_rank_host(host_socket, self._folder / "rank-host.log")
         self._connection: Connection | None = None
+        self._claim = threading.Lock()
+        self._claimed = True  # by the run that placed it
+        self._rests = 0
         threading.Thread(target=self._listen, args=(host_socket,), daemon=True).start()
+
+    def claim(self) -> bool:
+        """Take an agent that an earlier run left warm. False while another run has it."""
+        with self._claim:
+            free, self._claimed = not self._claimed, True
+        return free
+
+    def rest(self, seconds: float, group: str | None) -> None:
+        """Wait for the next run with torch imported, but not longer; then end, with the placement ``group``."""
+        self.stop()
+        for path in self._folder.glob("*-rank-*.log*"):
+            path.unlink(missing_ok=True)
+        with self._claim:
+            self._claimed = False
+            self._rests += 1
+        threading.Thread(target=self._expire, args=(self._rests, seconds, group), daemon=True).start()
+
+    def _expire(self, rest: int, seconds: float, group: str | None) -> None:
+        time.sleep(seconds)
+        with self._claim:
+            if self._claimed or self._rests != rest:
+                return
+            self._claimed = True
+        self.close()
+        if group is not None:
+            import ray  # noqa: PLC0415
+
+            ray.util.remove_placement_group(ray.util.get_placement_group(group))
+        os._exit(0)
 
     def facts(self) -> dict[str, Any]:
         """What this node is: see ``metadata.node_facts``."""

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import os
 import selectors
+import shutil
 import signal
 import socket
 import sys
@@ -41,6 +42,7 @@ class NodeConnection:
         self.connection = connection
         self._held: socket.socket | None = None
         self._ranks = RankProcesses(selector, self._pass_on)
+        self._folder: Path | None = None
 
     def serve(self) -> bool:
         """Do the next thing asked for. Returns whether the agent is still there."""
@@ -53,6 +55,7 @@ class NodeConnection:
                 case ReservePort():
                     self.reply(self._reserve(request))
                 case StartRanks():
+                    self._folder = Path(request.log_folder)
                     held, self._held = self._held, None
                     self._ranks.start(request, held)
                 case AskPositions():
@@ -71,8 +74,9 @@ class NodeConnection:
             return
 
     def close(self) -> None:
-        """End what belongs to this node."""
+        """End what belongs to this node, its log files too: its agent has fetched them, or is gone."""
         self._ranks.stop()
+        remove_folder(self._folder)
         if self._held is not None:
             self._held.close()
         self.connection.close()
@@ -132,6 +136,12 @@ def _serve_ready(selector: selectors.BaseSelector, nodes: set[NodeConnection]) -
     return True
 
 
+def remove_folder(folder: Path | None) -> None:
+    """Remove a folder that an agent or a session made for its ranks, and nothing else."""
+    if folder is not None and folder.name.startswith("raybench-"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _be_ordinary() -> None:
     """Undo what Ray does to its workers (nice 15, first to be killed), where the system lets us."""
     with contextlib.suppress(OSError):
@@ -144,12 +154,11 @@ def main() -> None:
     """Entry point: ``rank_host SOCKET``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides what Ctrl-C means
     _be_ordinary()
-    path = sys.argv[1]
+    path = Path(sys.argv[1])
     try:
-        serve(path)
+        serve(str(path))
     finally:
-        if os.path.exists(path):  # noqa: PTH110
-            os.unlink(path)  # noqa: PTH108
+        remove_folder(path.parent)
 
 
 if __name__ == "__main__":

@@ -75,13 +75,13 @@ class Run:
         """Do the run. Raises UsageError and ProblemFoundError before anything is measured; later trouble is kept."""
         with self._phase("cluster"), contextlib.ExitStack() as stack:
             session = stack.enter_context(
-                open_session(self.config.address, nodes=self.config.nodes, ranks_per_node=self.config.gpus_per_node)
+                open_session(self.config.address, nodes=self.config.nodes, backend=self.config.backend)
             )
             whole = stack.pop_all()
         with whole:
             self._prepare(session)
             with self._phase("placement"):
-                agents = place_agents(session, self._need_plan())
+                agents = place_agents(session, self._need_plan(), self.config.keep_warm)
             with contextlib.closing(agents):
                 self._compare(agents)
                 with self.interrupt.deferred():
@@ -122,6 +122,8 @@ class Run:
             self._launch(agents, collector)
             if self._incidents:
                 return
+        if self._emulated:
+            return  # an emulated node has a share of the machine's GPUs, and its ranks see that share
         plan = self._need_plan()
         ranks = [(plan.node_of(rank).name, facts) for rank, facts in sorted(self._rank_facts.items())]
         self._findings += masked_devices(list(zip((node.name for node in plan.nodes), self._facts, strict=True)), ranks)
@@ -146,6 +148,8 @@ class Run:
                 node_variables(self._variables, facts, node.address, self._host_id(index))
                 for index, (node, facts) in enumerate(zip(plan.nodes, self._facts, strict=True))
             ]
+            for facts, own in zip(self._facts, variables, strict=True):
+                facts["variables"] = own
             launch.run(jobs, variables, parse_bytes(self.config.log_limit))
         self._incidents += launch.incidents
 

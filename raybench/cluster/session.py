@@ -6,7 +6,7 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class Session:
 
 
 @contextlib.contextmanager
-def open_session(address: str, *, nodes: int | None, ranks_per_node: int | None) -> Iterator[Session]:
+def open_session(address: str, *, nodes: int | None, backend: str | None) -> Iterator[Session]:
     """Join the cluster at ``address``, or embed one of ``nodes`` nodes, and leave it again.
 
     ``auto`` takes RAY_ADDRESS, then a cluster that runs on this machine, then an embedded one; ``local`` always embeds.
@@ -49,7 +49,7 @@ def open_session(address: str, *, nodes: int | None, ranks_per_node: int | None)
                 yield session
             return
     if address in ("auto", "local"):
-        with _embedded(nodes or 1, ranks_per_node) as session:
+        with _embedded(nodes or 1, [] if backend == "gloo" else own_gpus()) as session:
             yield session
         return
     with _joined(address) as session:
@@ -96,24 +96,33 @@ def _joined(address: str) -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def _embedded(nodes: int, ranks_per_node: int | None) -> Iterator[Session]:
+def _embedded(nodes: int, gpus: Sequence[str]) -> Iterator[Session]:
     set_ray_variables()
     with tempfile.TemporaryDirectory(prefix="raybench-") as folder, contextlib.ExitStack() as stack:
         path = str(Path(folder, "ranks"))
         host = start_rank_host(path, Path(folder, "rank-host.log"))  # imports torch while Ray starts
         stack.callback(end_rank_host, host)
-        cluster = EmbeddedCluster(cpus_per_node=1, gpus=_gpu_shares(nodes, ranks_per_node))
+        cluster = EmbeddedCluster(cpus_per_node=1, gpus=gpu_shares(gpus, nodes))
         stack.callback(cluster.close)
         _init(cluster.address)
         stack.callback(_leave)
         yield Session(address=cluster.address, emulated=True, host_socket=path)
 
 
-def _gpu_shares(nodes: int, ranks_per_node: int | None) -> list[int]:
-    """GPUs of each emulated node: this machine's, divided; all of them on each where there are too few to divide."""
-    available = len(gpu_facts())
-    share = available // nodes or (min(available, ranks_per_node or available))
-    return [share] * nodes
+def gpu_shares(gpus: Sequence[str], nodes: int) -> list[tuple[str, ...]]:
+    """GPU ids of each emulated node: this machine's, divided. Where there are fewer than nodes, nodes share them."""
+    each = len(gpus) // nodes
+    if each:
+        return [tuple(gpus[index * each : (index + 1) * each]) for index in range(nodes)]
+    return [(gpus[index % len(gpus)],) if gpus else () for index in range(nodes)]
+
+
+def own_gpus() -> list[str]:
+    """Ids of the GPUs that this process may use."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [identity.strip() for identity in named.split(",") if identity.strip()]
+    return [gpu["index"] for gpu in gpu_facts()]
 
 
 def _init(address: str) -> None:

@@ -123,6 +123,9 @@ def _footer(result: RunResult, width: int, output_dir: Path | None, report_path:
     yield from _emulated(result, width)
     yield (("# ", "dim"), ("Out of bounds values : ", ""), _verification(result))
     yield tuple(_status(result))
+    if any(is_doubtful(point) for table in tables(result.benchmarks) for point in table.points):
+        advice = "~ unstable: other jobs on the nodes or the network? More --iters or --repeats; numbers in the report"
+        yield from comment(advice, width, "yellow")
     for label, path in (("results", output_dir), ("report", report_path)):
         if path is not None:
             yield (("# ", "dim"), (f"{label}: ", ""), (inert(path), "bold"))  # never wrapped: a path is to be copied

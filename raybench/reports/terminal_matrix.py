@@ -15,6 +15,7 @@ from raybench.reports.pairs import (
     unexplained,
 )
 from raybench.reports.rows import all_warnings
+from raybench.reports.terminal_table import DOUBT_MARK, doubts_in_short
 from raybench.reports.text import bandwidth, inert
 from raybench.results import BenchmarkResult, ClusterInfo
 from raybench.stats import median
@@ -26,13 +27,14 @@ SHOWN_PAIRS = 3
 def matrix_lines(benchmark: BenchmarkResult, cluster: ClusterInfo, width: int) -> Iterator[Line]:
     """The matrix of the largest size; what stands out in it; warnings."""
     emulated = "  emulated" if cluster.emulated else ""
+    warnings = all_warnings(benchmark)
     matrix = pair_matrices(benchmark, cluster)[-1]
     title = f"{inert(benchmark.name)}, {format_bytes(matrix.message_bytes)}, GB/s, row sends to column"
     yield (("# ", "dim"), (title, "bold cyan"), (emulated, "black on yellow"))
     yield from _grid(matrix, width)
     for text, style in (
         *_summary(matrix),
-        *((f"warning: {inert(text)}", "yellow") for text in all_warnings(benchmark)),
+        *([(f"{DOUBT_MARK} {doubts_in_short(warnings)}", "yellow")] if warnings else []),
     ):
         for line in textwrap.wrap(text, width - 2, subsequent_indent="  ", break_on_hyphens=False):
             yield (("# ", "dim"), (line, style))

@@ -23,14 +23,17 @@ def table_lines(table: Table, width: int, *, emulated: bool) -> Iterator[Line]:
     columns = full if total_width(full, 1) <= width else _columns(table, short=True)
     yield from lines(*fit(columns, width))
     yield (("# ", "dim"), (bandwidth_summary(table.points), ""))
-    if any(map(is_doubtful, table.points)):
-        yield (("# ", "dim"), (f"{DOUBT_MARK} unstable, for the reasons below", "yellow"))
-    for label, texts, style in (("stopped", table.reasons, "red"), ("warning", table.warnings, "yellow")):
-        for text in texts:
-            for line in textwrap.wrap(
-                f"{label}: {inert(text)}", width - 2, subsequent_indent="  ", break_on_hyphens=False
-            ):
-                yield (("# ", "dim"), (line, style))
+    remarks = [(f"stopped: {inert(reason)}", "red") for reason in table.reasons]
+    if table.warnings:
+        remarks.append((f"{DOUBT_MARK} {doubts_in_short(table.warnings)}", "yellow"))
+    for text, style in remarks:
+        for line in textwrap.wrap(text, width - 2, subsequent_indent="  ", break_on_hyphens=False):
+            yield (("# ", "dim"), (line, style))
+
+
+def doubts_in_short(warnings: Sequence[str]) -> str:
+    """What is doubtful where, on one line: the numbers and the advice of each warning are in the report."""
+    return "; ".join(inert(warning.partition(";")[0]) for warning in warnings)
 
 
 def bandwidth_summary(points: Sequence[Point]) -> str:

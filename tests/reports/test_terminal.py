@@ -80,7 +80,8 @@ def test_unstable_rows_are_marked_and_explained() -> None:
     first, second = data_lines(text)
     assert "~" not in first
     assert second.rstrip().endswith("~")
-    assert "warning: unsteady at 1K" in text
+    assert "# ~ unsteady at 1K" in text
+    assert "numbers in the report" in text
     assert "1 of 2 points unstable" in text
 
 

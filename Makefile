@@ -1,0 +1,43 @@
+# Thin names for what .ci/bootstrap and the tools do; `make` alone lists them.
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format docs bench-parity bench-first-result bench-start-up bench-shaped clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
+
+setup: ## install everything into .venv
+	sh .ci/bootstrap
+
+run: ## two emulated nodes on this machine: raybench run --nodes 2
+	sh .ci/bootstrap run --nodes 2
+
+test: ## all tests that this machine can run
+	sh .ci/bootstrap test
+
+lint: ## style and types, as CI checks them
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy tests/lab
+
+format: ## rewrite the code in the house's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench-parity: ## the same loop under torchrun and under raybench, alternating, as a ratio (minutes; a quiet machine)
+	$(BIN)/python -m tests.benchmarks.steady
+
+bench-first-result: ## seconds to the first all_reduce against torchrun
+	$(BIN)/python -m tests.benchmarks.first_result
+
+bench-start-up: ## raybench --help against torchrun --help, and where the start of a run goes
+	$(BIN)/python -m tests.benchmarks.start_up
+
+bench-shaped: ## measured against true bandwidth on shaped links (root)
+	$(BIN)/python -m tests.benchmarks.shaped
+
+clean: ## remove caches and run folders, not .venv
+	rm -rf runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

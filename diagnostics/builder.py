@@ -1,0 +1,213 @@
+"""Collects events into facts while the logs are read."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from diagnostics.events import Event, quote
+from diagnostics.facts import (
+    MAX_COMMUNICATORS,
+    MAX_EVENTS,
+    MAX_MEMBERS,
+    MAX_PROCESSES,
+    Channel,
+    Communicator,
+    FlightRecord,
+    JobFacts,
+    Member,
+    Process,
+    ProcessKey,
+    read_devices,
+)
+
+_UNKNOWN: ProcessKey = ("", 0)
+_STATE_ONLY = frozenset({"channel", "collective"})  # kept elsewhere, or too many to keep
+
+
+@dataclass(slots=True)
+class FactBuilder:
+    """Takes events in reading order; ``build`` gives the facts. Memory is bounded by the MAX_ constants."""
+
+    events: dict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
+    totals: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    kind_hosts: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    processes: dict[ProcessKey, Process] = field(default_factory=dict)
+    communicators: dict[str, Communicator] = field(default_factory=dict)
+    collectives: dict[tuple[ProcessKey, str], tuple[int, str, Event]] = field(default_factory=dict)
+    _pointers: dict[tuple[ProcessKey, str], tuple[Communicator, int]] = field(default_factory=dict)
+    _members: int = 0
+
+    def add(self, event: Event) -> None:
+        """Take one event."""
+        kind = event.kind
+        self.totals[kind] += 1
+        process = self._process(event)
+        if event.origin.host and len(self.kind_hosts[kind]) < MAX_PROCESSES:
+            self.kind_hosts[kind][event.origin.host] += 1
+        kept = self.events[kind]
+        if len(kept) < MAX_EVENTS or (len(kept) < 10 * MAX_EVENTS and kind in ("variable", "ib-devices", "version")):
+            kept.append(event)
+        if handler := _HANDLERS.get(kind):
+            handler(self, event, process)
+
+    def _process(self, event: Event) -> Process:
+        key = event.origin.process or _UNKNOWN
+        process = self.processes.get(key)
+        if process is None:
+            process = Process(host=key[0], pid=key[1], file=event.origin.file)
+            if len(self.processes) < MAX_PROCESSES:
+                self.processes[key] = process
+        if process.rank is None and event.origin.host is not None:
+            process.rank = event.origin.rank
+        return process
+
+    def _take_version(self, event: Event, process: Process) -> None:
+        if event.origin.host is not None:
+            process.versions.add(event.fields["version"])
+
+    def _take_network(self, event: Event, process: Process) -> None:
+        if len(process.networks) < 8:
+            process.networks.setdefault(quote(event.fields["name"])[:60], event)
+
+    def _take_devices(self, event: Event, process: Process) -> None:
+        process.devices = read_devices(event.fields["devices"])
+        process.devices_event = event
+
+    def _take_variable(self, event: Event, process: Process) -> None:
+        if len(process.variables) < 200:
+            process.variables[event.fields["name"]] = event.fields["value"].strip().removesuffix(".")
+
+    def _take_channel(self, event: Event, process: Process) -> None:
+        transport = event.fields["transport"]
+        process.transports["SHM" if transport.startswith("direct") else transport] += 1
+
+    def _take_init(self, event: Event, _process: Process) -> None:
+        fields = event.fields
+        rank, nranks = event.number("rank"), event.number("nranks")
+        if rank is None or nranks is None or rank >= nranks or self._members >= MAX_MEMBERS:
+            return
+        key = event.origin.process or _UNKNOWN
+        communicator = self._communicator(event, key, rank, nranks)
+        if communicator is None:
+            return
+        member = communicator.members.get(rank)
+        if member is None:
+            member = communicator.members[rank] = Member(rank=rank, process=key)
+            self._members += 1
+        member.bus, member.cuda, member.nvml = (fields.get(name) for name in ("bus", "cuda", "nvml"))
+        if event.kind == "init-start":
+            member.started = event
+        else:
+            member.completed = True
+        self._pointers[key, fields["comm"]] = (communicator, rank)
+
+    def _communicator(self, event: Event, key: ProcessKey, rank: int, nranks: int) -> Communicator | None:
+        """The communicator that an Init line belongs to: by its id, else by its address, else by size and free rank."""
+        name = event.fields.get("comm_id")
+        if name is None:
+            known = self._pointers.get((key, event.fields["comm"]))
+            if known and known[0].nranks == nranks and not known[0].members[known[1]].completed:
+                return known[0]
+            name = self._free_name(rank, nranks)
+        found = self.communicators.get(name)
+        if found is None and len(self.communicators) < MAX_COMMUNICATORS:
+            found = self.communicators[name] = Communicator(key=name, nranks=nranks)
+        return found
+
+    def _free_name(self, rank: int, nranks: int) -> str:
+        number = 0
+        while (found := self.communicators.get(f"{nranks}/{number}")) and rank in found.members and number < 1000:
+            number += 1
+        return f"{nranks}/{number}"
+
+    def _take_nodes(self, event: Event, _process: Process) -> None:
+        key = event.origin.process or _UNKNOWN
+        nranks, nodes, rank = (event.number(name) for name in ("nranks", "nodes", "rank"))
+        if nranks is None or nodes is None or rank is None:
+            return
+        known = self._pointers.get((key, event.fields["comm"]))
+        if known is None:
+            name = f"{nranks}/nodes"
+            communicator = self.communicators.setdefault(name, Communicator(key=name, nranks=nranks))
+            communicator.members.setdefault(rank, Member(rank=rank, process=key))
+        else:
+            communicator = known[0]
+        communicator.nodes = max(nodes, communicator.nodes or 0)
+        if rank in communicator.members:
+            communicator.members[rank].local_ranks = event.number("local_ranks")
+
+    def _take_destroy(self, event: Event, _process: Process) -> None:
+        known = self._pointers.get((event.origin.process or _UNKNOWN, event.fields["comm"]))
+        if known and known[1] in known[0].members:
+            known[0].members[known[1]].destroyed = True
+
+    def build(  # noqa: PLR0913 - what the reading collected, all by name
+        self,
+        *,
+        channels: Mapping[bytes, int],
+        channel_event: Mapping[bytes, Event],
+        files: Sequence[str],
+        lines: tuple[int, int],
+        repeated: Mapping[str, int],
+        notes: Sequence[str] = (),
+        unterminated: Sequence[str] = (),
+        dumps: Sequence[FlightRecord] = (),
+        damaged_dumps: Sequence[str] = (),
+    ) -> JobFacts:
+        """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
+        table = tuple(_channel(event, channels[key]) for key, event in channel_event.items())
+        named = {key: process for key, process in self.processes.items() if key != _UNKNOWN or _says_something(process)}
+        return JobFacts(
+            events={kind: tuple(events) for kind, events in self.events.items()},
+            totals={kind: total + repeated.get(kind, 0) for kind, total in self.totals.items()},
+            kind_hosts={kind: dict(hosts) for kind, hosts in self.kind_hosts.items()},
+            processes=named,
+            communicators=tuple(self.communicators.values()),
+            channels=table,
+            files=tuple(files),
+            lines_read=lines[0],
+            lines_nccl=lines[1],
+            notes=tuple(notes),
+            unterminated=tuple(unterminated),
+            flight_records=tuple(dumps),
+            damaged_dumps=tuple(damaged_dumps),
+        )
+
+
+def _says_something(process: Process) -> bool:
+    return bool(process.networks or process.devices is not None or process.variables or process.transports)
+
+
+def _channel(event: Event, count: int) -> Channel:
+    fields = event.fields
+    transport, rest = fields["transport"], fields.get("rest", "")
+    if transport.startswith("direct"):
+        transport = "SHM"
+    network = quote(rest.split("/")[0])[:60] if transport == "NET" else None
+    return Channel(
+        transport=transport,
+        network=network,
+        kind=rest.split(" comm ")[0].strip(),
+        gdr="/GDRDMA" in f"/{rest}",
+        direction=fields.get("direction"),
+        source=event.number("source"),
+        target=event.number("target"),
+        source_device=fields.get("source_device"),
+        target_device=fields.get("target_device"),
+        count=count,
+        event=event,
+    )
+
+
+_HANDLERS: Mapping[str, Callable[[FactBuilder, Event, Process], None]] = {
+    "version": FactBuilder._take_version,
+    "network": FactBuilder._take_network,
+    "ib-devices": FactBuilder._take_devices,
+    "variable": FactBuilder._take_variable,
+    "channel": FactBuilder._take_channel,
+    "init-start": FactBuilder._take_init,
+    "init-complete": FactBuilder._take_init,
+    "comm-nodes": FactBuilder._take_nodes,
+    "destroy": FactBuilder._take_destroy,
+    "abort": FactBuilder._take_destroy,
+}

@@ -1,0 +1,264 @@
+"""Events to facts: what was seen of each process, communicator, host and channel. No judgement here.
+
+The builder is bounded: of each kind of event it keeps the first MAX_EVENTS, and totals per host and rank of all.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from diagnostics.events import Event
+from diagnostics.parsers.base import compiled
+from diagnostics.parsers.network import DEVICE
+
+MAX_EVENTS = 400
+MAX_PROCESSES = 40_000
+MAX_COMMUNICATORS = 20_000
+MAX_MEMBERS = 200_000
+
+ProcessKey = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A verbs device and port. ``layer`` is ``IB`` or ``RoCE``."""
+
+    name: str
+    port: int
+    layer: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Process:
+    """What one process printed. Built once, then only read. ``devices`` is None where no list was printed."""
+
+    host: str
+    pid: int
+    file: str
+    rank: int | None = None
+    versions: set[str] = field(default_factory=set)
+    networks: dict[str, Event] = field(default_factory=dict)
+    devices: tuple[Device, ...] | None = None
+    devices_event: Event | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    transports: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """One rank of one communicator."""
+
+    rank: int
+    process: ProcessKey
+    bus: str | None = None
+    cuda: str | None = None
+    nvml: str | None = None
+    started: Event | None = None
+    completed: bool = False
+    destroyed: bool = False
+    local_ranks: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Communicator:
+    """One communicator. ``nodes`` is NCCL's own count (2.20+), None where it was not printed."""
+
+    key: str
+    nranks: int
+    nodes: int | None = None
+    members: dict[int, Member] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> set[str]:
+        """Hosts of the ranks that were seen."""
+        return {member.process[0] for member in self.members.values() if member.process[0]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """All channels with the same pair of ranks, direction and transport. ``network`` only for NET."""
+
+    transport: str
+    network: str | None
+    kind: str
+    gdr: bool
+    direction: str | None
+    source: int | None
+    target: int | None
+    source_device: str | None
+    target_device: str | None
+    count: int
+    event: Event
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFacts:
+    """Everything seen in all the logs of one job."""
+
+    events: Mapping[str, Sequence[Event]]
+    totals: Mapping[str, int]
+    kind_hosts: Mapping[str, Mapping[str, int]]
+    processes: Mapping[ProcessKey, Process]
+    communicators: Sequence[Communicator]
+    channels: Sequence[Channel]
+    files: Sequence[str]
+    lines_read: int
+    lines_nccl: int
+    notes: Sequence[str] = ()
+    unterminated: Sequence[str] = ()  # files whose last line has no end
+    flight_records: Sequence["FlightRecord"] = ()
+    damaged_dumps: Sequence[str] = ()
+
+    def of(self, *kinds: str) -> list[Event]:
+        """Events of these kinds in reading order."""
+        found = [event for kind in kinds for event in self.events.get(kind, ())]
+        return found if len(kinds) == 1 else sorted(found, key=lambda event: event.origin.sequence)
+
+    def first(self, *kinds: str) -> Event | None:
+        """The first event of these kinds."""
+        return next(iter(self.of(*kinds)), None)
+
+    def count(self, *kinds: str) -> int:
+        """How many events of these kinds there were, kept or not."""
+        return sum(self.totals.get(kind, 0) for kind in kinds)
+
+    @cached_property
+    def world(self) -> Communicator | None:
+        """The largest communicator; the first of equals."""
+        return max(self.communicators, key=lambda communicator: communicator.nranks, default=None)
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts that printed anything, sorted."""
+        return tuple(sorted({process.host for process in self.processes.values() if process.host}))
+
+    @cached_property
+    def ranks_of_process(self) -> Mapping[ProcessKey, tuple[int, ...]]:
+        """World ranks of each process; from the launcher's prefix where no communicator says."""
+        ranks: dict[ProcessKey, set[int]] = defaultdict(set)
+        for member in self.world.members.values() if self.world else ():
+            ranks[member.process].add(member.rank)
+        for key, process in self.processes.items():
+            if process.rank is not None and not ranks[key]:
+                ranks[key].add(process.rank)
+        return {key: tuple(sorted(found)) for key, found in ranks.items()}
+
+    def ranks_of(self, events: Iterable[Event]) -> tuple[int, ...]:
+        """World ranks that printed these events, as far as they can be told."""
+        ranks: set[int] = set()
+        for event in events:
+            if event.origin.process is not None and (found := self.ranks_of_process.get(event.origin.process)):
+                ranks.update(found if len(found) <= 8 else ())
+            elif event.origin.rank is not None:
+                ranks.add(event.origin.rank)
+        return tuple(sorted(ranks))
+
+    @cached_property
+    def variables(self) -> Mapping[str, Mapping[str, tuple[ProcessKey, ...]]]:
+        """Variable -> value -> processes that echoed it."""
+        found: dict[str, dict[str, list[ProcessKey]]] = defaultdict(lambda: defaultdict(list))
+        for key, process in self.processes.items():
+            for name, value in process.variables.items():
+                found[name][value].append(key)
+        return {name: {value: tuple(keys) for value, keys in values.items()} for name, values in found.items()}
+
+    def value_of(self, name: str) -> str | None:
+        """The value of a variable where any process echoed it; the first of several."""
+        return next(iter(self.variables.get(name, {})), None)
+
+    def variable_event(self, name: str) -> Event | None:
+        """The line that echoed a variable, or the command line that set it."""
+        echoed = (event for event in self.of("variable") if event.fields["name"] == name)
+        typed = (event for event in self.of("shell-variable") if event.fields["name"] == name)
+        return next(echoed, None) or next(typed, None)
+
+    @cached_property
+    def typed_variables(self) -> Mapping[str, str]:
+        """Variables of commands and scripts in the log: likely, not proven, to have reached the ranks."""
+        return {event.fields["name"]: event.fields["value"] for event in self.of("shell-variable")}
+
+    @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """Every verbs device that any process listed, without repetition."""
+        found: dict[Device, None] = {}
+        for process in self.processes.values():
+            found.update(dict.fromkeys(process.devices or ()))
+        return tuple(found)
+
+    @cached_property
+    def net_channels(self) -> tuple[Channel, ...]:
+        """Channels over the network."""
+        return tuple(channel for channel in self.channels if channel.transport == "NET")
+
+    @cached_property
+    def library(self) -> str:
+        """``RCCL`` where AMD's library printed the log, else ``NCCL``."""
+        named = any(event.fields.get("library") == "RCCL" for event in self.of("version"))
+        paths = any(
+            "rccl" in event.text.lower() for event in self.of("channel", "trace", "connect-failed", "cuda-failure")
+        )
+        return "RCCL" if named or paths or self.of("amd") else "NCCL"
+
+    @cached_property
+    def version(self) -> tuple[int, int, int] | None:
+        """The lowest version seen, as numbers; None where no line says."""
+        numbers = sorted(found for text in self.versions if (found := version_numbers(text)))
+        return numbers[0] if numbers else None
+
+    @cached_property
+    def versions(self) -> tuple[str, ...]:
+        """Version texts as printed, sorted."""
+        named = {event.fields["version"] for event in self.of("version", "init-options")}
+        return tuple(sorted(named.union(*(process.versions for process in self.processes.values()))))
+
+    @cached_property
+    def multi_node(self) -> bool | None:
+        """Whether the job spans nodes as NCCL sees them; None where the log does not show it."""
+        if self.node_count is not None:
+            return self.node_count > 1
+        if self.net_channels:
+            return True
+        return None
+
+    @cached_property
+    def node_count(self) -> int | None:
+        """Nodes of the world communicator: NCCL's own count, else the hosts of all its ranks."""
+        world = self.world
+        if world is None:
+            return None
+        if world.nodes is not None or world.nranks == 1:
+            return world.nodes or 1
+        if len(world.members) == world.nranks and world.hosts and (len(world.hosts) > 1 or not self.net_channels):
+            return len(world.hosts)
+        processes = [process for process in self.processes.values() if process.host]
+        alone = len(self.hosts) == 1 and len(processes) >= world.nranks and not self.net_channels
+        return 1 if alone else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlightRecord:
+    """The state of one rank in a PyTorch flight-recorder dump.
+
+    ``last_sequence`` maps a process group to the last collective that the rank enqueued in it, ``entries`` holds
+    (group, sequence, operation, state, sizes) of the collectives in the buffer, oldest first.
+    """
+
+    rank: int
+    file: str
+    last_sequence: Mapping[str, int]
+    entries: Sequence[tuple[str, int, str, str, str]]
+
+
+def version_numbers(text: str) -> tuple[int, int, int] | None:
+    """Major, minor and patch of a version text such as ``2.12.6azure3+cuda11.4``."""
+    match = compiled(r"^(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?").match(text)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
+
+
+def read_devices(text: str) -> tuple[Device, ...]:
+    """The devices of a ``NET/IB : Using`` list; merged adapters give each of their ports."""
+    return tuple(
+        Device(name=match["name"], port=int(match["port"][:6]), layer=match["layer"])
+        for match in compiled(DEVICE).finditer(text)
+    )

@@ -1,0 +1,168 @@
+"""Judgements: what a rule concluded, and the whole diagnosis as the contract ``raybench.diagnosis/1`` writes it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA = "raybench.diagnosis/1"
+
+Severity = Literal["critical", "warning", "info"]
+Confidence = Literal["certain", "likely", "possible"]
+Verdict = Literal["ok", "warning", "critical", "unknown"]
+Json = dict[str, Any]
+
+SEVERITY_ORDER: Mapping[str, int] = {"critical": 0, "warning": 1, "info": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A line that a finding rests on. ``line`` counts from 1."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """What to try. ``commands`` can be typed as they stand, placeholders in angle brackets apart."""
+
+    action: str
+    text: str
+    commands: tuple[str, ...]
+    link: str
+
+    def to_json(self) -> Json:
+        """The recommendation as in the contract."""
+        return {"action": self.action, "text": self.text, "commands": list(self.commands), "link": self.link}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One conclusion of one rule.
+
+    ``victims`` are lines that are consequences of this finding (peers closing, flush errors). ``sequence`` is the
+    position of the first line it rests on. ``actions`` name what to try, before it is adapted to the environment.
+    """
+
+    rule: str
+    severity: Severity
+    confidence: Confidence
+    summary: str
+    explanation: str
+    evidence: tuple[Evidence, ...]
+    ranks: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    occurrences: int = 1
+    sequence: int = 0
+    actions: tuple[str, ...] = ()
+    recommendations: tuple[Recommendation, ...] = ()
+    victims: tuple[Evidence, ...] = ()
+
+    def to_json(self) -> Json:
+        """The finding as in the contract."""
+        return {
+            "rule": self.rule,
+            "severity": self.severity,
+            "confidence": self.confidence,
+            "summary": self.summary,
+            "explanation": self.explanation,
+            "ranks": list(self.ranks),
+            "hosts": list(self.hosts),
+            "occurrences": self.occurrences,
+            "evidence": [_evidence_json(evidence) for evidence in self.evidence],
+            "victims": [_evidence_json(evidence) for evidence in self.victims],
+            "recommendations": [recommendation.to_json() for recommendation in self.recommendations],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankRow:
+    """One rank as the log shows it; None or an empty tuple where it does not."""
+
+    rank: int
+    host: str | None
+    pid: int | None
+    device: str | None
+    network: str | None
+    nic_count: int | None
+    transports: tuple[str, ...]
+    initialised: bool | None
+
+    def to_json(self) -> Json:
+        """The rank as in the contract."""
+        return {
+            "rank": self.rank,
+            "host": self.host,
+            "pid": self.pid,
+            "device": self.device,
+            "network": self.network,
+            "nics": self.nic_count,
+            "transports": list(self.transports),
+            "initialised": self.initialised,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineCounts:
+    """Lines read, lines of NCCL or PyTorch among them, and lines that could not be used (binary, torn, too long)."""
+
+    read: int = 0
+    nccl: int = 0
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CannotTell:
+    """A rule that the log does not answer, and the setting that would."""
+
+    rule: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Everything that is concluded from the logs. None means that the log cannot tell."""
+
+    verdict: Verdict
+    explanation: str
+    network: str
+    gdr: bool | None
+    tcp_fallback: bool | None
+    nccl_versions: tuple[str, ...]
+    world_size: int | None
+    nodes: int | None
+    ranks: tuple[RankRow, ...]
+    missing_ranks: tuple[int, ...]
+    findings: tuple[Finding, ...]
+    rules_clear: tuple[str, ...]
+    rules_cannot_tell: tuple[CannotTell, ...]
+    lines: LineCounts
+    counters: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # what was left out while reading: damaged files, cut lines
+
+    def to_json(self) -> Json:
+        """The diagnosis as in the contract; keys are added, never renamed or removed."""
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            "explanation": self.explanation,
+            "network": self.network,
+            "gdr": self.gdr,
+            "tcp_fallback": self.tcp_fallback,
+            "nccl_versions": list(self.nccl_versions),
+            "world_size": self.world_size,
+            "nodes": self.nodes,
+            "ranks": [rank.to_json() for rank in self.ranks],
+            "missing_ranks": list(self.missing_ranks),
+            "findings": [finding.to_json() for finding in self.findings],
+            "rules_clear": list(self.rules_clear),
+            "rules_cannot_tell": [{"rule": unsure.rule, "why": unsure.why} for unsure in self.rules_cannot_tell],
+            "lines": {"read": self.lines.read, "nccl": self.lines.nccl, "unreadable": self.lines.unreadable},
+            "counters": dict(self.counters),
+            "notes": list(self.notes),
+        }
+
+
+def _evidence_json(evidence: Evidence) -> Json:
+    return {"file": evidence.file, "line": evidence.line, "text": evidence.text}

@@ -1,0 +1,243 @@
+"""Which lines of a block can matter at all: everything else is never looked at again.
+
+With the optional hyperscan package one pass of a compiled set of literals finds them (about 1 GB/s on one core);
+without it, a loop over the lines tests a few literals each (about 90 MB/s). Both pass at least every line that a
+pattern reads.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from diagnostics.reader import MAX_LINE_BYTES
+
+DETAIL_HITS = 120_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
+
+Candidate = tuple[int, bytes]  # number of the line in its block, from 0, and the line
+
+# without NCCL's mark, or rare enough to be always wanted; plain text, escaped for the scanner
+_ALWAYS = (
+    "NCCL WARN",
+    "NCCL ATTN",
+    "CCL version",
+    "ROCr version",
+    "ROCm version",
+    "rocm_smi_lib",
+    "Init START",
+    "Init COMPLETE",
+    " nNodes ",
+    "Destroy COMPLETE",
+    "Abort COMPLETE",
+    " coll channels",
+    " set by environment to",
+    "NCCL_IB_HCA set to",
+    "NCCL_SOCKET_IFNAME set to",
+    "reset to NCCL_",
+    "lugin name set by env",
+    "Net name set to",
+    "Invalid value",
+    "Using network ",
+    "Using internal Network",
+    "Assigned NET plugin",
+    "NET/IB : Using",
+    "NET/IB : No",
+    "NET/IB : Unable",
+    "NET/IB : Made",
+    "NET/IB : Got",
+    "NET/IB: Got",
+    "NET/IB :SHARP",
+    "NET/IB : SHARP",
+    "NET/IB: [",
+    " qpn ",
+    "libibverbs",
+    "NET/Socket :",
+    "Bootstrap : Using",
+    "Bootstrap: Using",
+    "Net devices",
+    "Net device counts",
+    "NET/Plugin",
+    "External network plugin",
+    "Failed to initialize",
+    "NET/OFI",
+    "UCX",
+    "NET/FastSocket",
+    "NET/GPUDirectTCPX",
+    "NET/FasTrak",
+    "NET/gIB",
+    "GPU Direct RDMA",
+    "NET/IB/GDR",
+    "Pattern 4",
+    "Could not find a path",
+    "opology file",
+    "XML Topology",
+    "XML Mismatch",
+    "Topology detection failed",
+    "P2P is disabled",
+    "Could not enable P2P",
+    "P2P not supported",
+    "Failed to bind NVLink",
+    "MNNVL (",
+    "MNNVL is not",
+    "net_socket",
+    "net_ib",
+    "RAS failed",
+    "as DEAD",
+    "version mismatch",
+    "Traceback (most",
+    "Error: ",
+    "Exception: ",
+    "collective operation timeout",
+    "ast enqueued",
+    "terminated with exception",
+    "got stuck for",
+    "caused the desync",
+    "finished collective #",
+    "communicator was aborted",
+    "c10d key-value store",
+    "No space left on device",
+    "SIGKILL",
+    "SIGSEGV",
+    "SIGABRT",
+    "SIGBUS",
+    "signal 9",
+    "signal 11",
+    "NCCL version: ",
+    "peedup",
+    "radient",
+    "Duplicate",
+    "Ranks are using",
+    "ranks detected using",
+    "nranks 1 ",
+)
+_EXPRESSIONS = (rb"(?:NCCL|RCCL)_[A-Z0-9_]{2,40}=", rb"FI_[A-Z_]{2,30}=")
+_EVERY_CHANNEL = (rb" via ",)
+_ODD_CHANNELS = (
+    (rb" via NET/[^/\n]{1,60}/[0-9]{1,6}(?:\([0-9]+\))?(?:/Shared|[ \r\n])"),
+    (rb" via NET/(?:Socket|FastSocket)"),
+    rb" via SHM",
+    rb" via direct shared",
+)
+_FOREIGN = (
+    b"Using network", b"Traceback", b"rror: ", b"xception: ", b"NET/", b" via ", b"libibverbs", b"SIG", b"signal ",
+    b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA",
+)  # fmt: skip
+_NOISE = frozenset(
+    head.encode()
+    for head in (
+        "Trees ",
+        "thread",
+        "P2P Ch",
+        "NVLS H",
+        "NVLS T",
+        "NVLS c",
+        "New pr",
+        "Connec",
+        "Settin",
+        "P2P pl",
+        "AllRed",
+    )
+)
+
+
+@dataclass(slots=True)
+class Gate:
+    """Finds the candidates of blocks, one after another. ``lines`` and ``nccl_lines`` count all lines of all blocks."""
+
+    lines: int = 0
+    nccl_lines: int = 0
+    detail_left: int = DETAIL_HITS
+    _databases: dict[bool, Any] = field(default_factory=dict)
+
+    def candidates(self, block: bytes) -> Iterator[Candidate]:
+        """Lines of a block (complete lines, no newline at its end) that can matter, in order."""
+        detail = self.detail_left > 0
+        if len(block) < 2**16 or (database := self._database(detail)) is None:
+            return self._by_line(block)
+        return self._by_scan(block, database)
+
+    def _database(self, detail: bool) -> Any:
+        if detail not in self._databases:
+            self._databases[detail] = compile_database(_EVERY_CHANNEL if detail else _ODD_CHANNELS)
+        return self._databases[detail]
+
+    def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
+        ends: list[int] = []
+        append = ends.append
+
+        def note(_id: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            append(end)
+
+        database.scan(block, match_event_handler=note)
+        ends.sort()
+        self.nccl_lines += block.count(b"] NCCL INFO ")
+        number = position = self_end = 0
+        for end in ends:
+            if end <= self_end:
+                continue
+            start = block.rfind(b"\n", position, end - 1) + 1 or position
+            self_end = _line_end(block, end - 1)
+            number += block.count(b"\n", position, start)
+            position = start
+            raw = block[start : min(self_end, start + MAX_LINE_BYTES)]
+            self.nccl_lines += b"] NCCL INFO " not in raw and b"CCL" in raw
+            yield number, raw
+            if b"NCCL WARN" in raw and self_end < len(block):
+                following = block[self_end + 1 : min(_line_end(block, self_end + 1), self_end + 1 + MAX_LINE_BYTES)]
+                if b"CCL" not in following:  # perhaps the rest of a line that was wrapped hard
+                    yield number + 1, following
+        self.detail_left -= len(ends)
+        self.lines += number + block.count(b"\n", position) + 1
+
+    def _by_line(self, block: bytes) -> Iterator[Candidate]:
+        number = -1
+        after_warning = False
+        for number, raw in enumerate(block.split(b"\n")):
+            if b"CCL" in raw:
+                self.nccl_lines += 1
+                if not _is_noise(raw):
+                    after_warning = b"NCCL WARN" in raw
+                    yield number, raw[:MAX_LINE_BYTES]
+            elif after_warning or _is_foreign(raw):
+                after_warning = False
+                yield number, raw[:MAX_LINE_BYTES]
+        self.lines += number + 1
+
+
+def _line_end(block: bytes, start: int) -> int:
+    end = block.find(b"\n", start)
+    return len(block) if end < 0 else end
+
+
+def _is_foreign(raw: bytes) -> bool:
+    for literal in _FOREIGN:  # noqa: SIM110 - a generator costs three times as much, on every line of every log
+        if literal in raw:
+            return True
+    return False
+
+
+def _is_noise(raw: bytes) -> bool:
+    """Whether a marked line is one that no pattern reads: ring lists, trees, affinities."""
+    start = raw.find(b"NCCL INFO ") + 10
+    if start < 10:
+        return False
+    head = raw[start : start + 6]
+    if head == b"Channe":
+        return raw.find(b" via ", start) < 0 and raw.find(b"NCCL ", start) < 0
+    return head in _NOISE and raw.find(b"NCCL ", start) < 0
+
+
+def compile_database(channels: Sequence[bytes]) -> Any:
+    """The compiled set of literals; None where hyperscan is not installed."""
+    try:
+        import hyperscan  # noqa: PLC0415 - optional, and only big logs pay for it
+    except ImportError:
+        return None
+    expressions = [*(_escape(text) for text in _ALWAYS), *_EXPRESSIONS, *channels]
+    database = hyperscan.Database()
+    flags = [hyperscan.HS_FLAG_DOTALL] * len(expressions)
+    database.compile(expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=flags)
+    return database
+
+
+def _escape(text: str) -> bytes:
+    return "".join(f"\\x{ord(character):02x}" if not character.isalnum() else character for character in text).encode()

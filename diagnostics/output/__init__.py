@@ -1,0 +1,40 @@
+"""A diagnosis as text: for the terminal, for programs, for a ticket, for a page. Text of the log stays inert in all."""
+
+import importlib
+import json
+from collections.abc import Callable, Sequence
+
+from diagnostics.findings import Diagnosis, Finding
+
+FORMATS = ("text", "json", "sarif", "markdown", "html")
+
+
+def render(diagnosis: Diagnosis, output_format: str, *, color: bool = False) -> str:
+    """The diagnosis in one of FORMATS. ``color`` concerns text only. Raises ValueError for another format."""
+    if output_format == "json":
+        return json.dumps(diagnosis.to_json(), indent=2) + "\n"
+    if output_format == "text":
+        from diagnostics.output import text  # noqa: PLC0415 - one format a call
+
+        return text.render(diagnosis, color=color)
+    if output_format not in FORMATS:
+        raise ValueError(f"'{output_format}' is no output format; choose one of {', '.join(FORMATS)}")
+    rendered: str = importlib.import_module(f"diagnostics.output.{output_format}").render(diagnosis)
+    return rendered
+
+
+def report_news(
+    diagnosis: Diagnosis, new: Sequence[Finding], write: Callable[[str], object], output_format: str, *, redact: bool
+) -> None:
+    """Write new findings of a log that grows: one JSON object a line, or the text of each finding."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    from diagnostics.output import text  # noqa: PLC0415
+
+    shown = replace(diagnosis, findings=tuple(new))
+    if redact:
+        from diagnostics.redaction import redact_diagnosis  # noqa: PLC0415
+
+        shown = redact_diagnosis(shown)
+    for finding in shown.findings:
+        write(json.dumps(finding.to_json()) if output_format == "json" else text.finding_text(finding) + "\n")

@@ -1,0 +1,82 @@
+"""One page without scripts or outside resources. Every text of the log is escaped."""
+
+from html import escape
+
+from diagnostics.findings import Diagnosis, Finding
+from diagnostics.output.text import host_rows, number, numbers, quoted, yes_no
+
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 "
+    "1rem;color:#1c2430;background:#fff}"
+    "pre{background:#f3f5f8;padding:.6rem "
+    ".8rem;overflow-x:auto;white-space:pre-wrap;word-break:break-word;font-size:13px}"
+    "table{border-collapse:collapse}td,th{border-bottom:1px solid #d8dee6;padding:.25rem .8rem .25rem "
+    "0;text-align:left}"
+    "section{border-left:4px solid #8b98a9;padding:.2rem 1rem;margin:1.4rem 0}.critical{border-color:#b3261e}"
+    ".warning{border-color:#b26a00}.info{border-color:#2f6db5}h1 .ok{color:#1e7b34}h1 .critical{color:#b3261e}"
+    "h1 "
+    ".warning{color:#b26a00}@media(prefers-color-scheme:dark){body{background:#12161c;color:#dde3ea}pre{background:#1c232c}}"
+)
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def render(diagnosis: Diagnosis) -> str:
+    """The whole page."""
+    body = [_verdict(diagnosis), _hosts(diagnosis), *(_finding(finding) for finding in diagnosis.findings)]
+    if diagnosis.rules_cannot_tell:
+        rows = "".join(f"<li><code>{escape(u.rule)}</code>: {escape(u.why)}</li>" for u in diagnosis.rules_cannot_tell)
+        body.append(f"<h2>What the log cannot tell</h2><ul>{rows}</ul>")
+    lines = diagnosis.lines
+    body.append(f"<p>{lines.read} lines read, {lines.nccl} of NCCL or PyTorch, {lines.unreadable} not readable.</p>")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>NCCL diagnosis: {diagnosis.verdict}</title><style>{_STYLE}</style></head><body>\n"
+        + "\n".join(part for part in body if part)
+        + "\n</body></html>\n"
+    )
+
+
+def _verdict(diagnosis: Diagnosis) -> str:
+    rows = [
+        ("network", diagnosis.network),
+        ("GPUDirect RDMA", yes_no(diagnosis.gdr)),
+        ("TCP fallback", yes_no(diagnosis.tcp_fallback)),
+        ("ranks", number(diagnosis.world_size)),
+        ("nodes", number(diagnosis.nodes)),
+        ("NCCL", ", ".join(diagnosis.nccl_versions[:4]) or "version not shown"),
+    ]
+    cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    return (
+        f'<h1>NCCL diagnosis: <span class="{diagnosis.verdict}">{diagnosis.verdict}</span></h1>'
+        f"<p>{escape(diagnosis.explanation)}</p><table>{cells}</table>"
+    )
+
+
+def _hosts(diagnosis: Diagnosis) -> str:
+    rows = host_rows(diagnosis.ranks)
+    if not rows:
+        return ""
+    head = "".join(f"<th>{name}</th>" for name in ("host", "ranks", "network", "adapters", "transports"))
+    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<h2>Hosts</h2><table><tr>{head}</tr>{cells}</table>"
+
+
+def _finding(finding: Finding) -> str:
+    parts = [f'<section class="{finding.severity}"><h2>{escape(finding.rule)}: {escape(finding.summary)}</h2>']
+    parts.append(f"<p>{escape(finding.explanation)} <em>({finding.severity}, {finding.confidence})</em></p>")
+    if finding.ranks or finding.hosts:
+        where = f"ranks {numbers(finding.ranks) or '?'}; hosts {', '.join(finding.hosts[:12]) or '?'}"
+        parts.append(f"<p>{escape(where)}</p>")
+    if finding.evidence:
+        parts.append(f"<pre>{escape(chr(10).join(quoted(evidence) for evidence in finding.evidence))}</pre>")
+    if finding.victims:
+        parts.append(
+            f"<p>Follows from it:</p><pre>{escape(chr(10).join(quoted(line) for line in finding.victims[:8]))}</pre>"
+        )
+    for action in finding.recommendations:
+        link = f' <a href="{escape(action.link)}">documentation</a>' if action.link else ""
+        parts.append(f"<p>{escape(action.text)}{link}</p>")
+        parts += [f"<pre>{escape(chr(10).join(action.commands))}</pre>"] if action.commands else []
+    return "".join([*parts, "</section>"])

@@ -1,0 +1,39 @@
+"""A table row of a parser: the literal that a message must contain, the expression that reads it, a real sample."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """One kind of message. ``expression`` is searched, not anchored; its named groups become the event's fields.
+
+    ``literal`` must be in the message and is tested first. ``samples`` are real lines; tests read each of them.
+    """
+
+    kind: str
+    literal: str
+    expression: str
+    samples: tuple[str, ...]
+
+
+@cache
+def compiled(expression: str) -> re.Pattern[str]:
+    """The expression, compiled when the first message needs it."""
+    return re.compile(expression)
+
+
+def read_message(patterns: Iterable[Pattern], text: str) -> list[tuple[str, dict[str, str]]]:
+    """Kind and fields of every pattern that matches."""
+    return [
+        (pattern.kind, {name: value for name, value in match.groupdict().items() if value is not None})
+        for pattern in patterns
+        if pattern.literal in text and (match := compiled(pattern.expression).search(text))
+    ]
+
+
+def kinds_of(patterns: Sequence[Pattern]) -> frozenset[str]:
+    """The kinds that a table can produce."""
+    return frozenset(pattern.kind for pattern in patterns)

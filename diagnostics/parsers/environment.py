@@ -1,0 +1,59 @@
+"""Variables that NCCL read, and values that it could not.
+
+``NCCL_IB_GID_INDEX set by environment to 3.`` ends in a dot for whole numbers, not for text. Echoes come at first
+use: an absent echo is no proof that the variable is unset.
+"""
+
+from diagnostics.parsers.base import Pattern
+
+PATTERNS = (
+    Pattern(
+        kind="variable",
+        literal=" set ",
+        expression=r"\b(?P<name>NCCL_[A-Z0-9_]+) set (?:by environment )?to (?P<value>.*)",
+        samples=("NCCL_IB_GID_INDEX set by environment to 3.", "NCCL_IB_HCA set to mlx5_0,mlx5_1"),
+    ),
+    Pattern(
+        kind="variable",
+        literal="reset to NCCL_",
+        expression=r"reset to (?P<name>NCCL_[A-Z0-9_]+)=(?P<value>\S+)",
+        samples=("Comm config netName reset to NCCL_NET=Socket",),
+    ),
+    Pattern(
+        kind="plugin-requested",
+        literal="lugin name set by env",
+        expression=r"Plugin name set by env to (?P<name>\S+)",
+        samples=("NET/Plugin: Plugin name set by env to libnccl-net.so",),
+    ),
+    Pattern(
+        kind="network-requested",
+        literal="Comm config Net name set to",
+        expression=r"Net name set to (?P<name>.+)",
+        samples=("Comm config Net name set to Socket",),
+    ),
+    Pattern(
+        kind="variable-invalid",
+        literal="Invalid value",
+        expression=r"Invalid value (?P<value>\S+) for (?P<name>NCCL_\w+), using default (?P<default>\S+?)\.?$",
+        samples=("Invalid value 4G8 for NCCL_BUFFSIZE, using default 4194304.",),
+    ),
+    Pattern(
+        kind="algorithm-unavailable",
+        literal="lgorithm/protocol available",
+        expression=r"[Nn]o algorithm/protocol available(?: for (?:function )?(?P<function>\w+))?",
+        samples=(
+            "Error : no algorithm/protocol available",
+            (
+                "Error : no algorithm/protocol available for function Broadcast with datatype ncclFloat32. "
+                "NCCL_ALGO was set "
+                "to Tree."
+            ),
+        ),
+    ),
+    Pattern(
+        kind="algorithm-syntax",
+        literal="Unrecognized ",
+        expression=r"Unrecognized (?:element|prefix) token (?P<token>.*)",
+        samples=('Unrecognized element token "Rings" when parsing NCCL_ALGO',),
+    ),
+)

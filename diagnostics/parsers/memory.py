@@ -1,0 +1,66 @@
+"""Shared memory, GPU memory and CUDA errors."""
+
+from diagnostics.parsers.base import Pattern
+
+PATTERNS = (
+    Pattern(
+        kind="shm-extend-failed",
+        literal="/dev/shm/",  # noqa: S108 - what NCCL prints
+        expression=(
+            r"Error: failed to extend (?P<segment>/dev/shm/\S+) to (?P<size>\d+) bytes"
+            r"|Error while creating shared memory segment (?P<created>/dev/shm/\S+) \(size (?P<bytes>\d+)\)"
+        ),
+        samples=(
+            "Error: failed to extend /dev/shm/nccl-UbzKZ9 to 9637892 bytes",
+            "Error while creating shared memory segment /dev/shm/nccl-UbzKZ9 (size 9637888)",
+        ),
+    ),
+    Pattern(
+        kind="shm-extend-failed",
+        literal="posix_fallocate",
+        expression=r"Call to posix_fallocate failed : No space left on device",
+        samples=("Call to posix_fallocate failed : No space left on device",),
+    ),
+    Pattern(
+        kind="shm-attach-failed",
+        literal="shared memory",
+        expression=(
+            r"Error while attaching to shared memory segment (?P<segment>\S+)"
+            r"|unlink shared memory (?P<unlinked>\S+) failed, error: No such file"
+        ),
+        samples=("Error while attaching to shared memory segment /dev/shm/nccl-cEbfL2 (size 0)",),
+    ),
+    Pattern(
+        kind="cuda-failure",
+        literal="failure",
+        expression=r"(?P<api>Cuda|HIP|CUDA) failure (?:(?P<number>\d+) )?'(?P<reason>[^']+)",
+        samples=("Cuda failure 'out of memory'", "Cuda failure 700 'an illegal memory access was encountered'"),
+    ),
+    Pattern(
+        kind="gpu-out-of-memory",
+        literal="Failed to CUDA",
+        expression=r"Failed to CUDA (?P<call>host alloc|malloc|calloc(?: async)?) (?P<size>\d+) bytes",
+        samples=("Failed to CUDA malloc 4194304 bytes",),
+    ),
+    Pattern(
+        kind="ipc-failed",
+        literal="Handle",
+        expression=(
+            r"(?P<call>cudaIpc(?:Get|Open)MemHandle|hipIpc(?:Get|Open)MemHandle|cuMem(?:Import"
+            r"|Export)\w*Handle) ?failed"
+        ),
+        samples=("cudaIpcGetMemHandle failed : invalid argument",),
+    ),
+    Pattern(
+        kind="ipc-failed",
+        literal="IPC handle",
+        expression=r"[Ff]ailed to open (?P<call>CUDA|HIP) IPC handle ?: ?(?P<reason>.*)",
+        samples=("failed to open CUDA IPC handle : 201 invalid device context",),
+    ),
+    Pattern(
+        kind="library-missing",
+        literal="nvml",
+        expression=r"nvmlInit(?:_v2)?\(\) failed: (?P<reason>.*)",
+        samples=("nvmlInit_v2() failed: Driver/library version mismatch",),
+    ),
+)

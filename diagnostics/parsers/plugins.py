@@ -1,0 +1,136 @@
+"""External network plugins: found, broken, and what they say of themselves.
+
+``NET/Plugin: Failed to find ncclNetPlugin_v8 symbol.`` is version probing and means nothing. ``NET/Plugin: <library>:
+<linker's text>`` (2.22+) means that the file exists but cannot be loaded.
+"""
+
+from diagnostics.parsers.base import Pattern
+
+PATTERNS = (
+    Pattern(
+        kind="plugin-absent",
+        literal="Plugin",
+        expression=(
+            r"^NET/Plugin ?: (?:(?:Plugin load returned 2 : .*|dlerror=(?P<linker>.*?) )?No plugin found(?: "
+            r"\((?P<name>[^)]*)\))?"
+            r"|Could not find: (?P<names>.*?)\.? *(?:Using internal net(?:work)? plugin\.)?$)"
+        ),
+        samples=(
+            "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
+            "NET/Plugin: Could not find: libnccl-net-aws-ofi.so. Using internal network plugin.",
+        ),
+    ),
+    Pattern(
+        kind="plugin-load-error",
+        literal="NET/Plugin",
+        expression=(
+            r"^NET/Plugin ?: (?:dlerror=|Plugin load (?:\((?P<name>[^)]*)\) )?returned 2 : )?"
+            r"(?P<library>[\w./+\-]+\.so[.\d]*|[/\w.+\-]*(?:libc|libm|libstdc\+\+)\.so[.\d]*): "
+            r"(?P<reason>.*(?:cannot open shared object|undefined symbol|version `|ELF|not "
+            r"found|denied|cannot allocate).*)"
+        ),
+        samples=(
+            "NET/Plugin: libfabric.so.1: cannot open shared object file: No such file or directory",
+            "NET/Plugin: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.34' not found (required by libnccl-net.so)",
+        ),
+    ),
+    Pattern(
+        kind="plugin-loaded",
+        literal="Loaded net plugin",
+        expression=r"Loaded net plugin (?P<name>.+?)(?: \((?P<interface>v\d+)\))?$",
+        samples=("NET/Plugin: Loaded net plugin NCCL RDMA Plugin v9 (v9)",),
+    ),
+    Pattern(
+        kind="plugin-unusable",
+        literal=" plugin ",
+        expression=(
+            r"External network plugin (?P<library>\S+) is unsupported|Failed to initialize NET plugin (?P<name>.+)"
+            r"|Failed to initialize any NET plugin"
+        ),
+        samples=("External network plugin libnccl-net.so is unsupported", "Failed to initialize NET plugin IB"),
+    ),
+    Pattern(
+        kind="network-not-found",
+        literal="Error: network",
+        expression=r"Error: network (?P<name>.+) not found",
+        samples=("Error: network AWS Libfabric not found.",),
+    ),
+    Pattern(
+        kind="ofi",
+        literal="NET/OFI",
+        expression=r"NET/OFI (?P<text>.*)",
+        samples=("NET/OFI Initializing aws-ofi-nccl 1.9.2-aws",),
+    ),
+    Pattern(
+        kind="ofi-provider",
+        literal="rovider is",
+        expression=(
+            r"NET/OFI Selected [Pp]rovider is (?P<provider>[\w;+\-]+)(?:, fabric is [^(]*)?(?: "
+            r"?\(found (?P<nics>\d+) nics\))?"
+        ),
+        samples=(
+            "NET/OFI Selected provider is efa, fabric is efa (found 1 nics)",
+            "NET/OFI Selected Provider is tcp;ofi_rxm",
+        ),
+    ),
+    Pattern(
+        kind="ofi-platform",
+        literal="platform",
+        expression=r"NET/OFI Running on (?P<platform>\S+) platform",
+        samples=("NET/OFI Running on p4d.24xlarge platform, topology file x.xml",),
+    ),
+    Pattern(
+        kind="ofi-failed",
+        literal="NET/OFI",
+        expression=(
+            r"NET/OFI (?P<reason>aws-ofi-nccl initialization failed|No eligible providers were found"
+            r"|Couldn't find any optimal provider|Failed to initialize .*)"
+        ),
+        samples=("NET/OFI aws-ofi-nccl initialization failed",),
+    ),
+    Pattern(
+        kind="plugin-registration-failed",
+        literal="ailed",
+        expression=(
+            r"NET/OFI Unable to register memory.*RC: (?P<code>-?\d+)|Failed: UCX error (?P<ucx>\S+ '-?\d+' .*)"
+            r"|UCX +ERROR (?P<insert>failed to (?:insert|register) .*)"
+        ),
+        samples=("Failed: UCX error ucx_plugin.c:498 '-5' Invalid parameter",),
+    ),
+    Pattern(
+        kind="plugin-registration-failed",
+        literal="Unable to register memory",
+        expression=r"Unable to register memory.*RC: (?P<code>-?\d+)",
+        samples=("NET/OFI Unable to register memory (type = 2) for device 0. RC: -12, Error: Cannot allocate memory",),
+    ),
+    Pattern(
+        kind="plugin-request-failed",
+        literal="completed with error",
+        expression=(
+            r"Request \S+ completed with error\. RC: (?P<code>-?\d+)\. Error: (?P<error>-?\d+) "
+            r"\((?P<reason>[^)]*)\)"
+        ),
+        samples=("NET/OFI Request 0x55 completed with error. RC: 113. Error: 4113 (Unresponsive receiver)",),
+    ),
+    Pattern(
+        kind="sharp-unavailable",
+        literal="SHARP",
+        expression=r"SHARP coll init error: (?P<reason>.*)|SHARP: Group size .* fallback to non-sharp",
+        samples=("NET/IB :SHARP coll init error: Cannot create SHArP job(-11)",),
+    ),
+    Pattern(
+        kind="sharp-unavailable",
+        literal="CollNet",
+        expression=(
+            r"Cannot initialize CollNet, using|CollNet is not supported or fails to initialize, "
+            r"ignoring NCCL_ALGO=COLLNET"
+        ),
+        samples=("Cannot initialize CollNet, using point-to-point network instead",),
+    ),
+    Pattern(
+        kind="vendor-network",
+        literal="NET/",
+        expression=r"NET/(?P<name>FastSocket|GPUDirectTCPX|FasTrak|gIB)\b",
+        samples=("NET/FastSocket : Using [0]ens12:10.0.19.12<0>", "NET/gIB : Initializing gIB v1.0.6"),
+    ),
+)

@@ -1,0 +1,145 @@
+"""What PyTorch's ProcessGroupNCCL, Python and the system print: lines without NCCL's own mark."""
+
+from diagnostics.parsers.base import Pattern
+
+PATTERNS = (
+    Pattern(
+        kind="watchdog-timeout",
+        literal="collective operation timeout",
+        expression=(
+            r"(?:\[Rank (?P<rank>\d+)\]|\[PG \S+ .*?Rank (?P<pg_rank>\d+)\]).*?collective operation timeout: "
+            r"WorkNCCL\((?:SeqNum=(?P<sequence>\d+), )?"
+            r"OpType=(?P<operation>\w+)(?:, TensorShape=\[[^\]]*\])?(?:, NumelIn=(?P<input>\d+), "
+            r"NumelOut=(?P<output>\d+))?"
+            r"(?:, Timeout\(ms\)=(?P<timeout_ms>\d+))?\)(?: ran for (?P<ran_ms>\d+) milliseconds)?"
+        ),
+        samples=(
+            (
+                "[rank1]:[E810 03:04:11.061 ProcessGroupNCCL.cpp:683] [Rank 1] Watchdog caught collective "
+                "operation timeout: "
+                "WorkNCCL(SeqNum=78, OpType=BROADCAST, NumelIn=80, NumelOut=80, Timeout(ms)=600000) ran for "
+                "600096 milliseconds "
+                "before timing out."
+            ),
+        ),
+    ),
+    Pattern(
+        kind="watchdog-status",
+        literal="ast enqueued",
+        expression=(
+            r"\bRank (?P<rank>\d+)\].*?last enqueued(?: NCCL)? work: (?P<enqueued>-?\d+), last completed(?: "
+            r"NCCL)? work: "
+            r"(?P<completed>-?\d+)"
+        ),
+        samples=(
+            (
+                "[rank3]:[E ProcessGroupNCCL.cpp:577] [Rank 3] Timeout at NCCL work: 12, last enqueued NCCL "
+                "work: 12, last "
+                "completed NCCL work: 11."
+            ),
+        ),
+    ),
+    Pattern(
+        kind="watchdog-exception",
+        literal="terminated with exception",
+        expression=r"watchdog thread terminated with exception: (?P<reason>.*)",
+        samples=("[Rank 1] NCCL watchdog thread terminated with exception: CUDA error: device-side assert triggered",),
+    ),
+    Pattern(
+        kind="watchdog-stuck",
+        literal="watchdog",
+        expression=r"watchdog got stuck for (?P<seconds>\d+) ?seconds",
+        samples=("ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress",),
+    ),
+    Pattern(
+        kind="desync",
+        literal="caused the desync",
+        expression=r"(?P<text>ranks that caused the desync.*)",
+        samples=(
+            "lagging/dead/mismatched ranks that caused the desync problem: [3] joined but didn't finish collective #7",
+        ),
+    ),
+    Pattern(
+        kind="desync",
+        literal="finished collective #",
+        expression=r"(?P<text>\[[\d, ]+\] finished collective #\d+, but didn't join collective #\d+.*)",
+        samples=("[0, 1] finished collective #4, but didn't join collective #5 (count from 1)",),
+    ),
+    Pattern(
+        kind="communicator-aborted",
+        literal="communicator was aborted",
+        expression=r"NCCL communicator was aborted on rank (?P<rank>\d+)",
+        samples=("NCCL communicator was aborted on rank 3. ",),
+    ),
+    Pattern(
+        kind="store-failed",
+        literal="via c10d key-value store",
+        expression=r"\[(?P<rank>\d+)\] is setting up NCCL communicator.*got error: (?P<reason>.*)",
+        samples=(
+            (
+                "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value "
+                "store by key '0', "
+                "but store->get('0') got error: Connection reset by peer"
+            ),
+        ),
+    ),
+    Pattern(
+        kind="python-error",
+        literal="rror",
+        expression=r"^(?:.*?[:|] )??(?P<name>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?P<reason>.+)",
+        samples=(
+            "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+            "ValueError: bad batch",
+        ),
+    ),
+    Pattern(
+        kind="disk-full",
+        literal="No space left on device",
+        expression=r"(?:OSError|IOError|Errno 28|errno 28).*No space left on device",
+        samples=("OSError: [Errno 28] No space left on device",),
+    ),
+    Pattern(
+        kind="process-killed",
+        literal="ignal",
+        expression=(
+            r"(?P<who>(?:exitcode|killed by|Received|terminated|exited on).{0,80}?)"
+            r"\b(?P<signal>SIG(?:KILL|SEGV|ABRT|BUS)|signal 9|signal 11)"
+        ),
+        samples=(
+            "failed (exitcode: -9) local_rank: 3 (pid: 4117) of binary: python, Signal 9 (SIGKILL) received",
+            "mpirun noticed that process rank 3 exited on signal 9 (Killed).",
+        ),
+    ),
+    Pattern(
+        kind="verbs-foreign",
+        literal="libibverbs",
+        expression=r"libibverbs: Warning: couldn't (?:open config directory|load driver) ?(?P<what>.*)",
+        samples=("libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so'",),
+    ),
+    Pattern(
+        kind="init-options",
+        literal="ProcessGroupNCCL",
+        expression=r"NCCL version: (?P<version>\d+\.\d+\.\d+)",
+        samples=(
+            "[PG 0 Rank 0] ProcessGroupNCCL initialization options: NCCL version: 2.21.5, size: 8, ProcessGroupNCCL",
+        ),
+    ),
+    Pattern(
+        kind="traceback",
+        literal="Traceback (most",
+        expression=r"Traceback \(most recent call last\)",
+        samples=("Traceback (most recent call last):",),
+    ),
+    Pattern(
+        kind="speedup",
+        literal="peedup",
+        expression=r"^(?:\S+ ){0,6}[Ss]peedup(?: \S+){0,4}? ?[:=] ?(?P<factor>\d{1,6}(?:\.\d{1,6})?) ?x?\s*$",
+        samples=("Speedup: 1.40x", "RDMA over TCP speedup: 1.2x"),
+    ),
+    Pattern(
+        kind="sync-share",
+        literal="radient",
+        expression=r"[Gg]radient[ _-][Ss]ync\w*(?: \w+){0,4} ?[:=] ?(?P<percent>\d{1,3}(?:\.\d{1,6})?) ?%",
+        samples=("Gradient sync overhead: 45.2%", "gradient synchronization overhead = 41 %"),
+    ),
+)

@@ -1,0 +1,155 @@
+"""Errors of sockets: no interface, no connection, a peer that went away, a stranger that called."""
+
+from diagnostics.parsers.base import Pattern
+
+_REASON = (
+    r"(?P<reason>Connection refused|Connection timed out|No route to host|Network is unreachable|Connection "
+    r"reset by peer"
+    r"|Cannot assign requested address|Broken pipe|Operation now in progress)"
+)
+
+PATTERNS = (
+    Pattern(
+        kind="no-interface",
+        literal="nterface found",
+        expression=(
+            r"(?P<what>Bootstrap : no socket interface found|NET/Socket : No usable listening interface found"
+            r"|NET/\w+ : [Nn]o (?:IP )?interface found|No interface found in the same subnet as remote "
+            r"address (?P<peer>\S+))"
+        ),
+        samples=("Bootstrap : no socket interface found", "NET/IB : No IP interface found."),
+    ),
+    Pattern(
+        kind="no-interface",
+        literal="no device found",
+        expression=(
+            r"no device found (?:matching(?: exactly)?|after excluding) (?P<filter>.*?), verify NCCL_OOB_NET_IFNAME"
+        ),
+        samples=("no device found matching eth9, verify NCCL_OOB_NET_IFNAME",),
+    ),
+    Pattern(
+        kind="connect-failed",
+        literal="onnect",
+        expression=(
+            r"(?:Connect|connect)(?: to (?P<peer>\S+))? (?:failed|returned|returned error)\s*:? ?"
+            + _REASON
+            + r"(?P<retrying>, retrying)?"
+        ),
+        samples=(
+            "Net : Connect to 10.120.24.10<52061> failed : No route to host",
+            "socketStartConnect: Connect to 10.0.0.1<4> failed : Connection refused",
+            "socketPollConnect: connect to 10.0.0.1<4> returned Connection timed out, exceeded error retry count",
+            "Call to connect returned Connection refused, retrying",
+        ),
+    ),
+    Pattern(
+        kind="connect-failed",
+        literal="exceeded ",
+        expression=r"socket(?:Start|Poll)Connect: exceeded (?P<reason>retries|timeouts) \(\d+\)",
+        samples=("socketPollConnect: exceeded timeouts (3)",),
+    ),
+    Pattern(
+        kind="address-invalid",
+        literal="NCCL_COMM_ID",
+        expression=r"Invalid NCCL_COMM_ID|NCCL_COMM_ID.*(?:invalid|please use format)",
+        samples=("Invalid NCCL_COMM_ID, please use format: <ipv4>:<port> or [<ipv6>]:<port> or <hostname>:<port>",),
+    ),
+    Pattern(
+        kind="address-invalid",
+        literal="getaddrinfo",
+        expression=(
+            r"error encountered when getting address info : (?P<reason>.*)|getaddrinfo.*(?P<why>failed|not known)"
+        ),
+        samples=("Net : error encountered when getting address info : Name or service not known (getaddrinfo)",),
+    ),
+    Pattern(
+        kind="peer-closed",
+        literal="losed by remote peer",
+        expression=r"Connection closed by remote peer ?(?P<peer>[^\s<]\S*)?",
+        samples=("socketProgress: Connection closed by remote peer node02<35187>",),
+    ),
+    Pattern(
+        kind="peer-closed",
+        literal="Call to ",
+        expression=r"Call to (?:recv|send|recv from|send to)(?: (?:from |to )?(?P<peer>\S+))? failed ?: "
+        r"(?P<reason>Connection reset by peer|Broken pipe|Connection timed out)",
+        samples=(
+            "Call to recv failed : Connection reset by peer",
+            "socketProgressOpt: Call to recv from 10.0.0.1<4> failed : Connection reset by peer",
+        ),
+    ),
+    Pattern(
+        kind="foreign-connection",
+        literal="wrong ",
+        expression=r"wrong (?P<what>magic|type) (?P<seen>\w+) != (?P<wanted>\w+)",
+        samples=("socketFinalizeAccept: wrong type 4 != 3", "socketFinalizeAccept: wrong magic 3132333435 != 564ab9f2"),
+    ),
+    Pattern(
+        kind="foreign-connection",
+        literal="magic",
+        expression=r"receive a valid (?P<what>magic) from (?P<peer>\S+)|socket (?P<mismatch>magic) mismatch",
+        samples=("ncclSocketAccept: didn't receive a valid magic from 10.0.0.9<3>",),
+    ),
+    Pattern(
+        kind="foreign-connection",
+        literal="address family",
+        expression=r"(?:unexpected|unsupported|wrong|unknown) (?P<what>address family) ?(?P<seen>\S*)",
+        samples=("Net : connecting to address with unexpected address family 1280",),
+    ),
+    Pattern(
+        kind="rank-count-mismatch",
+        literal="Bootstrap Root",
+        expression=(
+            r"Bootstrap Root : (?:mismatch in (?:rank count|info) from procs,? (?P<counts>.*)"
+            r"|rank (?P<rank>\d+) of (?P<nranks>\d+) ranks has already checked in)"
+        ),
+        samples=(
+            "Bootstrap Root : mismatch in rank count from procs 16 : 8",
+            "Bootstrap Root : rank 0 of 2 ranks has already checked in",
+        ),
+    ),
+    Pattern(
+        kind="files-exhausted",
+        literal="Too many open files",
+        expression=r"Too many open files",
+        samples=("Call to socket failed : Too many open files",),
+    ),
+    Pattern(
+        kind="proxy-victim",
+        literal="ervice",
+        expression=(
+            r"\[(?:Service thread|Proxy Service\b[^\]]*)\] (?:Accept failed|Could not receive type|Error "
+            r"encountered progressing"
+            r"|Failed to execute operation (?P<operation>\w+)|Connection closed by localRank)"
+        ),
+        samples=(
+            "[Service thread] Accept failed Resource temporarily unavailable",
+            "[Proxy Service 1] Failed to execute operation Connect from rank 1, retcode 3",
+        ),
+    ),
+    Pattern(
+        kind="proxy-victim",
+        literal="roxy",
+        expression=r"Proxy Call to rank \d+ failed \((?P<operation>\w+)\)",
+        samples=("Proxy Call to rank 3 failed (Connect)",),
+    ),
+    Pattern(
+        kind="trace",
+        literal=" -> ",
+        expression=r"(?P<file>(?:[\w/.\-]+/)?(?P<unit>net_socket|net_ib|bootstrap|shm|p2p|init|net)(?:/\w+)?\.cc?):\d+ "
+        r"(?:\(\w+\) )?-> (?P<code>\d+)",
+        samples=("transport/net_socket.cc:403 -> 3", "bootstrap.cc:76 -> 3"),
+    ),
+    Pattern(
+        kind="ras-port",
+        literal="RAS",
+        expression=r"RAS .*(?:[Aa]ddress already in use|bind.*failed|failed to (?:bind|listen))",
+        samples=("RAS failed to bind client listening socket at 127.0.0.1<28028>: Address already in use",),
+    ),
+    Pattern(
+        kind="ras-peer-dead",
+        literal="as DEAD",
+        expression=r"declaring peer (?P<peer>\S+) as DEAD",
+        samples=("RAS declaring peer 10.0.0.3<4231> as DEAD",),
+    ),
+)

@@ -1,0 +1,121 @@
+"""One physical line to the messages in it: who said it, at which level, and what.
+
+NCCL writes ``host:pid:tid [device] NCCL INFO message`` and, for warnings, the source file before ``NCCL WARN``
+(``node1:812:934 [0] init.cc:738 NCCL WARN ...``). Launchers put their own text in front (``[1,0]<stdout>:``, `` 8:
+``, ``[rank3]:``, ``(RayTrainWorker pid=1, ip=10.0.0.1)``, ``pod/name``), terminals add colours, and processes that
+share a pipe glue their lines together. Nothing is anchored on what comes before the host.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+_LEVEL = r"NCCL (?P<level>INFO|WARN|ATTN|TRACE|CALL|DIAG|ABORT|VERSION)\b:? ?"
+_HOST = r"(?P<host>[A-Za-z0-9_<>][\w.\-<>%/+]*)"
+_WITH_DEVICE = _HOST + r":(?P<pid>\d+)(?::(?P<thread>\d+))?\s*\[\s*(?P<device>-?\d+)\s*\]"
+_WITHOUT_DEVICE = _HOST + r":(?P<pid>\d+)(?::(?P<thread>\d+))?\s*$"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message with what its prefix says; ``level`` is empty for a line without NCCL's own mark."""
+
+    text: str
+    level: str = ""
+    host: str | None = None
+    pid: int | None = None
+    thread: int | None = None
+    device: int | None = None
+    rank: int | None = None
+    torn: bool = False  # another message begins inside this one
+    glued: bool = False  # begins inside another line, so that the host may carry characters of that line
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)  # compiled when first needed: a short log must not pay for every pattern
+
+
+def clean(raw: bytes) -> str:
+    """A raw line as text without colours, NULs and the parts that a carriage return overwrote."""
+    text = raw.decode("utf-8", "replace")
+    if "\x1b" in text:
+        text = _compiled(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?)").sub("", text)
+    if "\x00" in text:
+        text = text.replace("\x00", "")
+    if "\r" in text:
+        text = text.rstrip("\r").replace("\r", " ")
+    return text
+
+
+def split_messages(text: str) -> Iterator[Message]:
+    """Every NCCL message in a cleaned physical line; nothing for a line without NCCL's mark."""
+    marks = list(_compiled(_LEVEL).finditer(text))
+    previous_end = 0
+    for index, mark in enumerate(marks):
+        head = text[previous_end : mark.start()]
+        following = marks[index + 1] if index + 1 < len(marks) else None
+        end = len(text) if following is None else _start_of_prefix(text, mark.end(), following.start())
+        previous_end = end
+        yield _message(head, mark["level"], text[mark.end() : end].strip(), torn=following is not None, glued=index > 0)
+
+
+def _start_of_prefix(text: str, start: int, stop: int) -> int:
+    """Where the prefix of the message whose mark is at ``stop`` begins."""
+    found = None
+    for found in _compiled(_WITH_DEVICE).finditer(text, start, stop):  # noqa: B007 - the last one is wanted
+        pass
+    return found.start() if found else stop
+
+
+def _message(head: str, level: str, text: str, *, torn: bool, glued: bool) -> Message:
+    prefix = _last_prefix(head)
+    rank = launcher_rank(head)
+    text = _without_repetition(text)
+    if prefix is None:
+        return Message(text=text, level=level, rank=rank, torn=torn, glued=glued)
+    return Message(
+        text=text,
+        level=level,
+        host=prefix["host"].split(".")[0] or None,
+        pid=_bounded(prefix["pid"]),
+        thread=_bounded(prefix["thread"]),
+        device=_bounded(prefix.groupdict().get("device")),
+        rank=rank,
+        torn=torn,
+        glued=glued,
+    )
+
+
+def _last_prefix(head: str) -> re.Match[str] | None:
+    head = head[-2000:]
+    found = None
+    for found in _compiled(_WITH_DEVICE).finditer(head):  # noqa: B007 - the last one is nearest to the message
+        pass
+    return found or _compiled(_WITHOUT_DEVICE).search(head.rstrip())
+
+
+def _bounded(digits: str | None) -> int | None:
+    return int(digits) if digits and len(digits) < 19 else None
+
+
+def _without_repetition(text: str) -> str:
+    """The text without Ray's mark of de-duplicated lines, ``[repeated 7x across cluster]``."""
+    return text.split(" [repeated ", 1)[0] if " [repeated " in text else text
+
+
+def launcher_rank(head: str) -> int | None:
+    """The rank in a launcher's prefix: ``[1,8]<stdout>:`` of mpirun, `` 8: `` of srun, ``[rank8]:`` of PyTorch.
+
+    torchrun's ``[default0]:`` is a local rank and is left out.
+    """
+    match = _compiled(r"^\s*(?:\[rank(\d{1,7})\]:|\[\d+,(\d{1,7})\]<std|(\d{1,7}): )|\[rank(\d{1,7})\]:").search(
+        head[:200]
+    )
+    return int(next(group for group in match.groups() if group)) if match else None
+
+
+def bare_message(text: str) -> str:
+    """A line without NCCL's mark, as people paste it: stripped of quote marks, bullets and a leading time stamp."""
+    return _compiled(r"^[>\s|*\-]*(?:\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?\s*)?").sub("", text)

@@ -1,0 +1,179 @@
+"""Files, folders, globs, standard input and compressed logs to blocks of raw lines, in constant memory."""
+
+import bz2
+import glob
+import gzip
+import lzma
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol, cast
+
+from diagnostics.errors import UnreadableInputError
+
+CHUNK_BYTES = 4 * 2**20
+MAX_LINE_BYTES = 64 * 2**10  # the rest of a longer line is skipped; NCCL's own lines end at 1 KiB, lists at a few
+MAX_EXPANSION = (
+    2000  # decompressed over compressed; deflate ends at 1032, so only a bomb made for the purpose gets there
+)
+MIN_BOMB_BYTES = 2**28
+STANDARD_INPUT = "-"
+_SKIPPED_SUFFIXES = {".py", ".pyc", ".so", ".json", ".html", ".png", ".xml", ".csv", ".sqlite", ".nsys-rep"}
+DUMP_MARK = "nccl_trace_rank"
+
+
+class Readable(Protocol):
+    """The part of a binary stream that is used."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to ``size`` bytes; empty at the end."""
+
+    def close(self) -> None:
+        """Release the stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Complete lines of one file as one block, newlines between them only. ``first_line`` counts from 1."""
+
+    file: str
+    first_line: int
+    block: bytes
+    note: str | None = None
+
+
+def list_inputs(paths: Sequence[str | Path]) -> list[str]:
+    """Every file that the paths, folders and globs name, in a stable order. Raises UnreadableInputError."""
+    found: dict[str, None] = {}
+    for path in paths:
+        for name in _expand(str(path)):
+            found.setdefault(name)
+    return list(found)
+
+
+def _expand(path: str) -> list[str]:
+    if path == STANDARD_INPUT:
+        return [path]
+    if Path(path).is_dir():
+        files = sorted(str(file) for file in Path(path).rglob("*") if file.is_file() and not file.name.startswith("."))
+        files = [file for file in files if Path(file).suffix not in _SKIPPED_SUFFIXES or DUMP_MARK in file]
+        if not files:
+            raise UnreadableInputError(f"'{path}' holds no log file; name a folder or file with NCCL output")
+        return files
+    if Path(path).exists():
+        return [path]
+    matches = sorted(name for name in glob.glob(path, recursive=True) if Path(name).is_file())  # noqa: PTH207
+    if not matches:
+        raise UnreadableInputError(f"'{path}' does not exist and matches no file; check the path")
+    return matches
+
+
+def read_batches(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
+    """Batches of lines of one file. Raises UnreadableInputError when it cannot be opened.
+
+    A file that breaks off in the middle (cut gzip member, input/output error) gives what could be read and a last
+    batch with a note.
+    """
+    try:
+        stream = _open(file)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise UnreadableInputError(f"cannot read '{file}': {error}; check that it exists and may be read") from error
+    with closing(stream):
+        yield from split_stream(stream, file, chunk_bytes)
+
+
+def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
+    """Blocks of lines of an open stream. Of a line longer than MAX_LINE_BYTES the end may be missing."""
+    tail, line, note = b"", 1, None
+    while True:
+        try:
+            chunk = stream.read(chunk_bytes)
+        except (OSError, EOFError, ValueError, lzma.LZMAError, _zstd_error()) as error:
+            chunk, note = b"", f"{file}: reading stopped early: {error or type(error).__name__}"
+        if not chunk:
+            break
+        end = chunk.rfind(b"\n")
+        if end < 0:
+            tail = (tail + chunk)[: MAX_LINE_BYTES + 1]
+            continue
+        block = tail + chunk[:end]
+        tail = chunk[end + 1 :]
+        yield Batch(file=file, first_line=line, block=block)
+        line += block.count(b"\n") + 1
+    if tail or note:
+        yield Batch(file=file, first_line=line, block=tail, note=note)
+
+
+def _open(file: str) -> Readable:
+    if file == STANDARD_INPUT:
+        return cast("Readable", sys.stdin.buffer)
+    raw = Path(file).open("rb")  # noqa: SIM115 - closed by the caller
+    head = raw.read(6)
+    raw.seek(0) if raw.seekable() else None
+    opened = _decompressor(raw, head, file)
+    if opened is None:
+        return raw if raw.seekable() else _Prefixed(head, raw)
+    return _Bounded(opened, raw, file)
+
+
+def _decompressor(raw: IO[bytes], head: bytes, file: str) -> Readable | None:
+    if head.startswith(b"\x1f\x8b"):
+        return cast("Readable", gzip.open(raw))
+    if head.startswith(b"\xfd7zXZ"):
+        return cast("Readable", lzma.open(raw))
+    if head.startswith(b"BZh"):
+        return cast("Readable", bz2.open(raw))
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return _open_zstd(raw, file)
+    return None
+
+
+def _open_zstd(raw: IO[bytes], file: str) -> Readable:
+    try:
+        import zstandard  # noqa: PLC0415 - optional
+    except ImportError:
+        raise UnreadableInputError(
+            f"'{file}' is compressed with zstd, which needs the zstandard package: pip install zstandard"
+        ) from None
+    return cast(
+        "Readable", zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(raw, read_across_frames=True)
+    )
+
+
+def _zstd_error() -> type[Exception]:
+    module = sys.modules.get("zstandard")
+    return cast("type[Exception]", module.ZstdError) if module else EOFError
+
+
+class _Prefixed:
+    """A stream that cannot be rewound, with the bytes that were already taken from it."""
+
+    def __init__(self, head: bytes, raw: Readable) -> None:
+        self._head, self._raw = head, raw
+
+    def read(self, size: int, /) -> bytes:
+        head, self._head = self._head, b""
+        return head or self._raw.read(size)
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+class _Bounded:
+    """A decompressed stream that ends where its expansion becomes absurd."""
+
+    def __init__(self, opened: Readable, raw: IO[bytes], file: str) -> None:
+        self._opened, self._raw, self._file, self._total = opened, raw, file, 0
+
+    def read(self, size: int, /) -> bytes:
+        chunk = self._opened.read(size)
+        self._total += len(chunk)
+        if self._total > MIN_BOMB_BYTES and self._total > MAX_EXPANSION * max(1, self._raw.tell()):
+            raise UnreadableInputError(f"it expands more than {MAX_EXPANSION} times, like a decompression bomb")
+        return chunk
+
+    def close(self) -> None:
+        self._opened.close()
+        self._raw.close()

@@ -1,0 +1,76 @@
+"""The program itself failed first.
+
+Symptom: a Python exception before any fault of NCCL, and other ranks that lose their peer or time out.
+
+Why: one rank raised; the others waited in a collective until the watchdog ended them. The last lines of a log are
+then about NCCL although the first fault is not.
+
+Not when: the exception is NCCL's own (DistBackendError, ncclSystemError), or the launcher's summary
+(ChildFailedError); an exception is printed and the run goes on.
+
+Severity: critical where other ranks fail after it, info where the log merely ends with it.
+
+Source: field knowledge.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+_NOT_OWN = (
+    "DistBackendError",
+    "DistStoreError",
+    "DistNetworkError",
+    "DistError",
+    "ChildFailedError",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "OutOfMemoryError",
+    "BrokenPipeError",
+    "ConnectionResetError",
+    "RayTaskError",
+    "ActorDiedError",
+)
+_OF_NCCL = ("NCCL", "nccl", "c10d", "ProcessGroup", "CUDA out of memory", "TCPStore", "store->get", "Gloo", "gloo")
+_CONSEQUENCES = ("watchdog-timeout", "peer-closed", "communicator-aborted", "process-killed", "watchdog-exception")
+_TAIL_LINES = 150
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where an exception of the program precedes the faults of the others, or ends the log."""
+    errors = [event for event in facts.of("python-error") if _is_own(event)]
+    if not errors or not facts.of("traceback"):
+        return CLEAR
+    first = errors[0]
+    consequences = facts.of(*_CONSEQUENCES)
+    corroborated = any(event.origin.sequence > first.origin.sequence for event in consequences)
+    at_end = len(facts.files) == 1 and first.origin.line > facts.lines_read - _TAIL_LINES
+    if not corroborated and not at_end:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            errors[:3],
+            severity="critical" if corroborated else "info",
+            confidence="likely" if corroborated else "possible",
+            summary=f"The program raised {first.fields['name']}: {first.fields['reason'][:120]}",
+            explanation="This exception comes before the faults of the other ranks, which are its consequences."
+            if corroborated
+            else "The log ends with this exception of the program. Nothing in the log connects it with NCCL.",
+            occurrences=len(errors),
+        )
+    )
+
+
+def _is_own(event: Event) -> bool:
+    name = event.fields["name"].rsplit(".", 1)[-1]
+    return name not in _NOT_OWN and not any(word in event.fields["reason"] for word in _OF_NCCL)
+
+
+RULE = Rule(
+    id="application-error",
+    title="The program itself failed first",
+    severity="critical; info where nothing of NCCL follows",
+    actions=("look-at-rank",),
+    check=check,
+)

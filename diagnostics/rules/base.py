@@ -1,0 +1,109 @@
+"""What a rule is, and what it can answer."""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.findings import Confidence, Evidence, Finding, Severity
+
+MAX_EVIDENCE = 4
+MAX_NAMED = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Findings, or the reason why the log does not answer. With neither, the rule is clear."""
+
+    findings: tuple[Finding, ...] = ()
+    cannot_tell: str | None = None
+
+
+CLEAR = Outcome()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One question about the facts. Its page is the docstring of its module.
+
+    ``consequence``: what the rule reports follows from another fault wherever one is known. ``fold``: it is then listed
+    under that fault instead of standing alone; ``lower``: it stays, at info, because it tells more than that.
+    """
+
+    id: str
+    title: str
+    severity: str
+    actions: tuple[str, ...]
+    check: Callable[[JobFacts], Outcome]
+    consequence: Literal["", "fold", "lower"] = ""
+
+    @property
+    def page(self) -> str:
+        """Symptom, reason, limits and source, for a reader who has never seen NCCL."""
+        return (sys.modules[self.check.__module__].__doc__ or "").strip()
+
+
+def found(*findings: Finding) -> Outcome:
+    """An answer with findings."""
+    return Outcome(findings=findings)
+
+
+def unsure(why: str) -> Outcome:
+    """An answer that the log cannot give; ``why`` names the setting that would show it."""
+    return Outcome(cannot_tell=why)
+
+
+def conclude(  # noqa: PLR0913 - the parts of a finding, all by name
+    facts: JobFacts,
+    events: Sequence[Event],
+    *,
+    severity: Severity,
+    summary: str,
+    explanation: str,
+    confidence: Confidence = "certain",
+    occurrences: int | None = None,
+    actions: tuple[str, ...] = (),
+    hosts: Iterable[str] | None = None,
+) -> Finding:
+    """A finding that rests on these events; its rule and its standing actions are filled in by the engine."""
+    named = {event.origin.host for event in events if event.origin.host} if hosts is None else set(hosts)
+    return Finding(
+        rule="",
+        severity=severity,
+        confidence=confidence,
+        summary=summary,
+        explanation=explanation,
+        evidence=evidence_of(events),
+        ranks=facts.ranks_of(events)[:MAX_NAMED],
+        hosts=tuple(sorted(named))[:MAX_NAMED],
+        occurrences=len(events) if occurrences is None else occurrences,
+        sequence=min((event.origin.sequence for event in events), default=0),
+        actions=actions,
+    )
+
+
+def evidence_of(events: Sequence[Event], limit: int = MAX_EVIDENCE) -> tuple[Evidence, ...]:
+    """The first lines, at most one a host before a second of any, in reading order."""
+    seen: set[str | None] = set()
+    fresh: list[Event] = []
+    again: list[Event] = []
+    for event in events:
+        (again if event.origin.host in seen else fresh).append(event)
+        seen.add(event.origin.host)
+    chosen = sorted((fresh + again)[:limit], key=lambda event: event.origin.sequence)
+    unique = dict.fromkeys((event.origin.file, event.origin.line, event.text) for event in chosen)
+    return tuple(Evidence(file=file, line=line, text=text) for file, line, text in unique)
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 rank``, ``8 ranks``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(names: Iterable[object], limit: int = 8) -> str:
+    """``a, b, c and 5 more``."""
+    texts = [str(name) for name in names]
+    rest = len(texts) - limit
+    return ", ".join(texts[:limit]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,57 @@
+"""Processes that do not belong together met.
+
+Symptom: ``Bootstrap Root : mismatch in rank count from procs 16 : 8``, ``rank 0 of 2 ranks has already checked in``,
+``wrong magic``, an unexpected address family, ``Message truncated : received 1024 bytes instead of 256``.
+
+Why: two launches share one address or id, the world sizes differ, a port scanner called, or the peers' NCCL versions
+differ.
+
+Not when: NCCL discards a stranger's connection at level INFO and goes on.
+
+Source: NCCL's bootstrap.cc and socket.cc.
+"""
+
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where ranks, sizes or handshakes do not fit."""
+    strangers = [
+        event
+        for event in facts.of("foreign-connection")
+        if event.fields.get("what") in ("magic", "address family") and event.origin.level != "INFO"
+    ]
+    truncated = [event for event in facts.of("message-truncated") if event.fields["what"].startswith("Message")]
+    counts = facts.of("rank-count-mismatch")
+    events = sorted(strangers + truncated + counts, key=lambda event: event.origin.sequence)
+    if not events:
+        return CLEAR
+    if counts:
+        summary = "Processes of different launches met: rank counts or ranks do not fit"
+    elif truncated:
+        summary = "Peers disagree about the size of a bootstrap message: different NCCL versions or settings"
+    else:
+        summary = "A connection of a stranger reached NCCL's port"
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="certain" if counts else "likely",
+            summary=summary,
+            explanation="Each communicator needs its own address and the same number of ranks everywhere. "
+            "Left-over processes of "
+            "an earlier run, two launches with one port, or different versions cause this.",
+            occurrences=len(events),
+        )
+    )
+
+
+RULE = Rule(
+    id="bootstrap-mismatch",
+    title="Processes that do not belong together met",
+    severity="critical",
+    actions=("one-launch", "same-version"),
+    check=check,
+)

@@ -1,0 +1,91 @@
+"""Ranks issue different collectives.
+
+Symptom: at one sequence number, ranks name different operations or sizes; ``message truncated ... may be a mismatch
+in collective sizes``; PyTorch's desync report.
+
+Why: the program's control flow differs between ranks: a branch on rank-local data, a data loader of uneven length,
+another model. No setting of NCCL helps.
+
+Not when: ranks are merely late (straggler).
+
+Source: NCCL's net_ib.cc and net_socket.cc; PyTorch's desync report and flight recorder.
+"""
+
+from collections import defaultdict
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where operations or sizes at one sequence number differ, or where NCCL or PyTorch says so."""
+    stated = facts.of("collective-mismatch")
+    stated += [event for event in facts.of("message-truncated") if event.fields["what"].startswith("NET/Socket")]
+    if stated:
+        return found(_conclude(facts, stated, "Ranks issue different collectives, or with different sizes"))
+    differing = _differing(facts.of("watchdog-timeout"))
+    if differing:
+        forms = sorted({_form(event) for event in differing})
+        number = differing[0].fields.get("sequence", "?")
+        return found(
+            _conclude(
+                facts, differing, f"At sequence number {number} ranks wait in different collectives: {listed(forms)}"
+            )
+        )
+    return _from_recorder(facts)
+
+
+def _differing(events: list[Event]) -> list[Event]:
+    by_number: dict[str, dict[str, Event]] = defaultdict(dict)
+    for event in events:
+        if "sequence" in event.fields and "pg_rank" not in event.fields:
+            by_number[event.fields["sequence"]].setdefault(_form(event), event)
+    return next((list(forms.values()) for forms in by_number.values() if len(forms) > 1), [])
+
+
+def _form(event: Event) -> str:
+    return f"{event.fields['operation']} of {event.fields.get('input', '?')} elements"
+
+
+def _from_recorder(facts: JobFacts) -> Outcome:
+    seen: dict[tuple[str, int], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for record in facts.flight_records:
+        for group, sequence, operation, _, sizes in record.entries:
+            seen[group, sequence][f"{operation} {sizes}"].append(record.rank)
+    for (group, sequence), forms in sorted(seen.items(), key=lambda item: item[0][1]):
+        operations = {form.split(" ")[0].rsplit(":", 1)[-1] for form in forms}
+        if len(operations) > 1:
+            parts = "; ".join(f"{form} on ranks {listed(sorted(ranks))}" for form, ranks in sorted(forms.items()))
+            return found(
+                _conclude(
+                    facts,
+                    [],
+                    f"Process group {group}, collective {sequence}: ranks issue different ones: {parts}"[:400],
+                )
+            )
+    return CLEAR
+
+
+def _conclude(facts: JobFacts, events: list[Event], summary: str) -> Finding:
+    return conclude(
+        facts,
+        events,
+        severity="critical",
+        confidence="likely",
+        summary=summary,
+        explanation="Every rank of a group must issue the same collectives in the same order with fitting "
+        "sizes. The program's "
+        "control flow differs between ranks; this is no fault of the network.",
+        occurrences=max(len(events), 1),
+    )
+
+
+RULE = Rule(
+    id="collective-mismatch",
+    title="Ranks issue different collectives",
+    severity="critical",
+    actions=("find-divergence",),
+    check=check,
+)

@@ -1,0 +1,69 @@
+"""A CUDA or HIP error that NCCL came across.
+
+Symptom: ``Cuda failure 700 'an illegal memory access was encountered'``; ``no kernel image is available``;
+``initialization error``.
+
+Why: errors of kernels are reported by the next call, whoever makes it. An illegal access or launch failure is the
+program's; others name driver, architecture, fork after CUDA, or a wrong device number.
+
+Not when: the reason is memory (gpu-out-of-memory); the line is informational.
+
+Source: CUDA runtime API, error handling.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+_MEANING = (
+    ("illegal", "An earlier kernel of the program read or wrote where it must not; NCCL only saw the error first."),
+    ("unspecified launch failure", "An earlier kernel of the program crashed; NCCL only saw the error first."),
+    ("device-side assert", "An assertion in a kernel of the program failed, such as an index out of range."),
+    ("driver version is insufficient", "The driver is older than the CUDA version that NCCL was built with."),
+    ("no kernel image", "This NCCL was not built for the GPU's architecture."),
+    ("named symbol not found", "This NCCL was not built for the GPU's architecture."),
+    ("initialization error", "CUDA was used before a fork; start the workers with spawn."),
+    ("invalid device ordinal", "The local rank is larger than the number of visible GPUs."),
+    ("ECC", "The GPU's memory has an error that cannot be corrected; the hardware needs attention."),
+)
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where a CUDA failure other than memory was warned about."""
+    events = [event for event in facts.of("cuda-failure") if _counts(event)]
+    events += [
+        event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text
+    ]
+    events += [event for event in facts.of("library-missing") if event.origin.level != "INFO"]
+    if not events:
+        return CLEAR
+    events.sort(key=lambda event: event.origin.sequence)
+    reason = events[0].fields.get("reason", "").strip()
+    meaning = next(
+        (text for sign, text in _MEANING if sign.lower() in reason.lower()), "The text names what CUDA refused."
+    )
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="likely",
+            summary=f"CUDA error: {reason[:140]}" if facts.library == "NCCL" else f"HIP error: {reason[:140]}",
+            explanation=meaning,
+            occurrences=len(events),
+        )
+    )
+
+
+def _counts(event: Event) -> bool:
+    reason = event.fields["reason"]
+    return event.origin.level != "INFO" and "out of memory" not in reason and "driver shutting down" not in reason
+
+
+RULE = Rule(
+    id="cuda-error",
+    title="A CUDA or HIP error",
+    severity="critical",
+    actions=("debug-cuda",),
+    check=check,
+)

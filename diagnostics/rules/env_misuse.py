@@ -1,0 +1,103 @@
+"""A variable has a value that NCCL reads in another way than meant.
+
+Symptom: ``Invalid value 4G8 for NCCL_BUFFSIZE``; ``no algorithm/protocol available``; NCCL_IB_DISABLE=true, which
+reads as 0.
+
+Why: whole-number variables are read by C's rules: ``true`` and ``yes`` are 0, ``4M`` is 4. Forced algorithms do not
+exist for every collective. A name in NCCL_IB_HCA is a prefix. Some names of old releases do nothing.
+
+Not when: a forced algorithm works; the value is as documented.
+
+Source: NCCL user guide, environment variables; NCCL's param.cc.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding, Severity
+from diagnostics.parsers.base import compiled
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+_TEXT_VARIABLES = (
+    r"(?:IFNAME|HCA|FAMILY|FILE|ALGO|PROTO|LEVEL|PLUGIN|NET$|DEBUG|ADDR|HOSTID|COMM_ID|RANGE"
+    r"|POLICY|SUBSYS|CONF|LAUNCH_MODE|FORMAT)"
+)
+_DEAD = frozenset(
+    {"NCCL_IB_CUDA_SUPPORT", "NCCL_IB_GDR_LEVEL", "NCCL_RINGS", "NCCL_LL_THRESHOLD", "NCCL_TREE_THRESHOLD"}
+)
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where NCCL rejects a value, where it reads it differently, or where a name does nothing."""
+    findings = []
+    if failed := facts.of("algorithm-unavailable", "algorithm-syntax"):
+        findings.append(
+            _conclude(
+                facts,
+                failed,
+                "critical",
+                "A forced algorithm or protocol cannot run this collective (NCCL_ALGO, NCCL_PROTO)",
+            )
+        )
+    if invalid := facts.of("variable-invalid"):
+        fields = invalid[0].fields
+        summary = f"{fields['name']}={fields['value']} is not understood; the default {fields['default']} is used"
+        findings.append(_conclude(facts, invalid, "warning", summary))
+    seen: set[str] = set()
+    for event in facts.of("variable", "shell-variable"):
+        message = _misread(event, facts)
+        if message and event.fields["name"] not in seen:
+            seen.add(event.fields["name"])
+            severity: Severity = "info" if event.fields["name"] in _DEAD else "warning"
+            findings.append(_conclude(facts, [event], severity, message))
+    return found(*findings[:10]) if findings else CLEAR
+
+
+def _misread(event: Event, facts: JobFacts) -> str | None:
+    name, value = event.fields["name"], event.fields["value"].strip().removesuffix(".")
+    if not name.startswith("NCCL_"):
+        return None
+    if name in _DEAD:
+        return f"{name} does nothing in current releases"
+    if not compiled(_TEXT_VARIABLES).search(name):
+        if compiled(r"(?i)^(?:true|yes|on|enabled?)$").match(value):
+            return f"{name}={value} is read as 0; write 1"
+        if compiled(r"^\d+[KMGkmg]i?[Bb]?$").match(value):
+            return f"{name}={value} is read as {value.rstrip('KMGkmgiBb')}; write the number of bytes"
+    if name == "NCCL_IB_HCA" and value[:1] not in ("=", "^"):
+        return _prefix_hit(value, facts)
+    return None
+
+
+def _prefix_hit(value: str, facts: JobFacts) -> str | None:
+    names = {device.name for device in facts.devices}
+    for wanted in (part.split(":")[0] for part in value.split(",") if part):
+        longer = sorted(name for name in names if name.startswith(wanted) and name[len(wanted) :].isdigit())
+        if wanted in names and longer and wanted[-1:].isdigit():
+            return (
+                f"NCCL_IB_HCA={value} also takes {', '.join(longer[:4])}: names are prefixes; write "
+                f"NCCL_IB_HCA=={value}"
+            )
+    return None
+
+
+def _conclude(facts: JobFacts, events: list[Event], severity: Severity, summary: str) -> Finding:
+    return conclude(
+        facts,
+        events,
+        severity=severity,
+        summary=summary,
+        explanation=(
+            "NCCL reads variables by fixed rules and mostly without complaint; what it made of this "
+            "one is not what it says."
+        ),
+        occurrences=len(events),
+    )
+
+
+RULE = Rule(
+    id="env-misuse",
+    title="A variable is read in another way than meant",
+    severity="warning; critical where a collective fails",
+    actions=("unset-misread",),
+    check=check,
+)

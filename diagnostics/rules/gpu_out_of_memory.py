@@ -1,0 +1,49 @@
+"""The GPU has no memory left.
+
+Symptom: ``Cuda failure 'out of memory'``, ``Failed to CUDA malloc``, ``torch.OutOfMemoryError``.
+
+Why: NCCL needs buffers for each channel and peer, usually some hundred MiB, after the program has taken its share.
+Another process on the GPU counts too.
+
+Not when: "Cannot allocate memory" from a verbs call (memlock-limit) or /dev/shm (shm-too-small).
+
+Source: NCCL's alloc.h.
+"""
+
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where CUDA, HIP or PyTorch ran out of GPU memory."""
+    events = [
+        event
+        for event in facts.of("cuda-failure")
+        if "out of memory" in event.fields["reason"] and event.origin.level != "INFO"
+    ]
+    events += [event for event in facts.of("gpu-out-of-memory") if event.origin.level != "INFO"]
+    events += [event for event in facts.of("python-error") if "OutOfMemoryError" in event.fields["name"]]
+    if not events:
+        return CLEAR
+    own = events[0].kind == "python-error"
+    return found(
+        conclude(
+            facts,
+            sorted(events, key=lambda event: event.origin.sequence),
+            severity="critical",
+            summary=f"GPU memory is used up{' by the program' if own else ' when NCCL allocates its buffers'}",
+            explanation=(
+                "The GPU's memory is taken by the program, its cache or another process. This is no network problem."
+            ),
+            occurrences=len(events),
+        )
+    )
+
+
+RULE = Rule(
+    id="gpu-out-of-memory",
+    title="The GPU has no memory left",
+    severity="critical",
+    actions=("free-gpu-memory",),
+    check=check,
+)

@@ -1,0 +1,59 @@
+"""InfiniBand and RoCE adapters are mixed.
+
+Symptom: one ``NET/IB : Using`` list holds ``/IB`` and ``/RoCE``; from 2.26.2 on NCCL refuses incompatible peers.
+
+Why: without a filter NCCL takes every active verbs port, so a management or storage adapter joins the data adapters.
+Two ranks that pick different kinds cannot connect.
+
+Not when: all ports have one link layer.
+
+Severity: critical where NCCL says that devices are incompatible, else warning: a mixed list may still work.
+
+Source: NCCL's net_ib.cc.
+"""
+
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where NCCL refused, or where one process lists both kinds."""
+    refused = facts.of("link-layer-mismatch")
+    if refused:
+        return found(
+            conclude(
+                facts,
+                refused,
+                severity="critical",
+                summary="InfiniBand and RoCE adapters cannot be connected with each other",
+                explanation=(
+                    "NCCL found devices of both kinds on one path and stopped. Restrict the job to one of them."
+                ),
+                occurrences=facts.count("link-layer-mismatch"),
+            )
+        )
+    mixed = [p for p in facts.processes.values() if len({device.layer for device in p.devices or ()}) > 1]
+    events = [process.devices_event for process in mixed if process.devices_event]
+    if not events or facts.multi_node is False:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="warning",
+            confidence="possible",
+            summary="InfiniBand and RoCE adapters are in one list",
+            explanation=(
+                "It may work, but ranks may pick adapters that cannot reach each other, or a slow management port."
+            ),
+        )
+    )
+
+
+RULE = Rule(
+    id="hca-mixed-link-layers",
+    title="InfiniBand and RoCE are mixed",
+    severity="critical where NCCL stops, else warning",
+    actions=("select-adapters",),
+    check=check,
+)

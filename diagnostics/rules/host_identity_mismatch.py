@@ -1,0 +1,86 @@
+"""Ranks of one machine take each other for different machines.
+
+Symptom: nNodes is higher than the number of machines; channels between GPUs of one machine go ``via NET``.
+
+Why: NCCL tells machines apart by host name and boot id. Containers with their own host names, or NCCL_HOSTID, make
+one machine look like several; NVLink and shared memory are then ruled out.
+
+Not when: the ranks do run on different machines. Names alone do not show it; the rule compares device numbers and
+buses, and says "possible" where that is all there is.
+
+Source: NCCL's getHostHash; user guide, NCCL_HOSTID.
+"""
+
+from diagnostics import transport
+from diagnostics.events import Event
+from diagnostics.facts import Communicator, JobFacts, Member
+from diagnostics.findings import Finding
+from diagnostics.parsers.base import compiled
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+_POD = r"^(.*?)[-.]?\d+$"
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where NCCL counts more nodes than hosts, or where pods seem to share one machine."""
+    for communicator in facts.communicators:
+        if communicator.nodes is None or len(communicator.members) < communicator.nranks or communicator.nodes < 2:
+            continue
+        members = list(communicator.members.values())
+        lines = [member.started for member in members if member.started is not None]
+        if communicator.hosts and len(communicator.hosts) < communicator.nodes and all(m.process[0] for m in members):
+            return found(_more_nodes_than_hosts(facts, communicator, lines))
+        if _look_like_one_machine(members) and _over_tcp(facts):
+            return found(_pods(facts, communicator, lines))
+    return CLEAR
+
+
+def _more_nodes_than_hosts(facts: JobFacts, communicator: Communicator, lines: list[Event]) -> Finding:
+    return conclude(
+        facts,
+        lines,
+        severity="warning",
+        confidence="likely",
+        summary=f"NCCL counts {communicator.nodes} nodes on {len(communicator.hosts)} hosts",
+        explanation=(
+            "Ranks of one machine take each other for strangers and use the network instead of NVLink or shared memory."
+        ),
+    )
+
+
+def _pods(facts: JobFacts, communicator: Communicator, lines: list[Event]) -> Finding:
+    return conclude(
+        facts,
+        lines,
+        severity="warning",
+        confidence="possible",
+        summary=f"{communicator.nodes} containers with one GPU each talk over TCP and may share one machine",
+        explanation="Their GPUs have different numbers and buses and no two the same, as the GPUs of one "
+        "machine have. If so, the "
+        "data should go over NVLink or PCIe: give the containers one identity (NCCL_HOSTID) and a common IPC "
+        "namespace.",
+    )
+
+
+def _over_tcp(facts: JobFacts) -> bool:
+    return transport.job_network(facts) in transport.TCP_NETWORKS
+
+
+def _look_like_one_machine(members: list[Member]) -> bool:
+    """Pods of one series, one GPU each, visible to each as device 0, and all distinct by number and by bus."""
+    hosts = {member.process[0] for member in members}
+    series = {match[1] for host in hosts if (match := compiled(_POD).match(host))}
+    numbers = [member.nvml for member in members]
+    buses = [member.bus for member in members]
+    distinct = None not in numbers and len(set(numbers)) == len(members) and len(set(buses)) == len(members)
+    masked = all(member.cuda == "0" and member.local_ranks in (1, None) for member in members)
+    return 1 < len(members) <= 16 and len(hosts) == len(members) and len(series) == 1 and distinct and masked
+
+
+RULE = Rule(
+    id="host-identity-mismatch",
+    title="Ranks of one machine take each other for different machines",
+    severity="warning",
+    actions=("same-host-id", "share-ipc"),
+    check=check,
+)

@@ -1,0 +1,55 @@
+"""An adapter reported something outside a transfer.
+
+Symptom: ``NET/IB : Got async event : GID table change``, ``async fatal event on QP``, ``local catastrophic error``.
+
+Why: adapters report changes of addresses, of the subnet manager, and faults of queue pairs or of themselves.
+
+Not when: port errors (ib-port-down). Changes of the address table, client re-registration and ``communication
+established`` are harmless where the run goes on: info.
+
+Source: ibv_get_async_event; NCCL's net_ib.cc.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+_HARMLESS = ("gid", "lid change", "client", "communication established", "sm change", "pkey", "port active", "last wqe")
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where events other than port errors were printed."""
+    events = [event for event in facts.of("async-event") if "port err" not in event.fields["event"].lower()]
+    events = [event for event in events if "port active" not in event.fields["event"].lower()]
+    if not events:
+        return CLEAR
+    fatal = [event for event in events if _is_fatal(event)]
+    odd = [event for event in events if not any(text in event.fields["event"].lower() for text in _HARMLESS)]
+    chosen = fatal or odd or events
+    names = sorted({event.fields["event"].strip() for event in chosen})
+    return found(
+        conclude(
+            facts,
+            chosen,
+            severity="critical" if fatal else "warning" if odd else "info",
+            summary=f"Adapter event: {', '.join(names[:4])}",
+            explanation="The adapter cannot go on with this queue or at all; the next transfer fails."
+            if fatal
+            else "The adapter reports a change. By itself it harms nothing while the job goes on.",
+            occurrences=facts.count("async-event") if chosen is events else len(chosen),
+        )
+    )
+
+
+def _is_fatal(event: Event) -> bool:
+    text = event.fields["event"].lower()
+    return "fatal" in event.fields or "catastrophic" in text or "fatal" in text or "access violation" in text
+
+
+RULE = Rule(
+    id="ib-async-event",
+    title="An adapter reported an event",
+    severity="critical where fatal, warning where unusual, else info",
+    actions=("check-port",),
+    check=check,
+)

@@ -1,0 +1,49 @@
+"""The library that talks to RDMA adapters is missing.
+
+Symptom: ``Failed to open libibverbs.so[.1]`` (spelt ``Count not open libibverbs`` from 2.30.3 on), then TCP.
+
+Why: the image or node lacks rdma-core's user-space library, so NCCL cannot see any adapter.
+
+Not when: all ranks share one node, where it is only worth knowing.
+
+Source: NCCL's ibvsymbols.cc.
+"""
+
+from diagnostics import transport
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where the library could not be opened and no external plugin took over."""
+    events = facts.of("libibverbs-missing")
+    network = transport.job_network(facts)
+    if (
+        not events
+        or network in ("ib", "roce")
+        or (network.startswith("plugin:") and network not in transport.TCP_NETWORKS)
+    ):
+        return CLEAR
+    critical = facts.multi_node and network in transport.TCP_NETWORKS and bool(transport.rdma_evidence(facts))
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical" if critical else "warning" if facts.multi_node else "info",
+            summary="The verbs library libibverbs cannot be opened, so no RDMA adapter can be used",
+            explanation=(
+                "NCCL loads libibverbs at run time. Without it, InfiniBand and RoCE adapters stay "
+                "unseen and TCP is used."
+            ),
+            occurrences=facts.count("libibverbs-missing"),
+        )
+    )
+
+
+RULE = Rule(
+    id="libibverbs-missing",
+    title="libibverbs is missing",
+    severity="warning, critical together with tcp-fallback, info on one node",
+    actions=("install-verbs", "list-rdma-devices"),
+    check=check,
+)

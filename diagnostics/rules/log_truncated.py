@@ -1,0 +1,54 @@
+"""The log is not complete.
+
+Symptom: ranks are missing, the file ends in the middle of a start, or it could not be read to its end.
+
+Why: a slice was given, the writer was killed, several processes wrote over each other's file, or a log collector
+dropped lines.
+
+Not when: every rank that is named both started and completed.
+
+Source: field knowledge.
+"""
+
+from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where ranks of the world are missing, or communicators only start."""
+    world = facts.world
+    if facts.notes:
+        return found(_conclude(facts, f"Not everything could be read: {facts.notes[0][:160]}"))
+    if world is None or world.nranks == 1:
+        return CLEAR
+    missing = [rank for rank in range(min(world.nranks, 100_000)) if rank not in world.members]
+    if missing:
+        return found(_conclude(facts, f"{len(missing)} of {world.nranks} ranks are not in the log: {listed(missing)}"))
+    started = [member for member in world.members.values() if member.started and not member.completed]
+    if started:
+        return found(
+            _conclude(facts, f"{len(started)} of {world.nranks} ranks start a communicator and do not complete it")
+        )
+    return CLEAR
+
+
+def _conclude(facts: JobFacts, summary: str) -> Finding:
+    events = facts.of("init-start", "init-complete", "comm-nodes")[:1]
+    return conclude(
+        facts,
+        events,
+        severity="info",
+        confidence="likely",
+        summary=summary,
+        explanation="What is not there cannot be judged. One file for each rank avoids lost and overwritten lines.",
+    )
+
+
+RULE = Rule(
+    id="log-truncated",
+    title="The log is not complete",
+    severity="info",
+    actions=("whole-log",),
+    check=check,
+)

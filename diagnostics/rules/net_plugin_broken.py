@@ -1,0 +1,73 @@
+"""A network plugin is there but does not work.
+
+Symptom: ``NET/Plugin: libfabric.so.1: cannot open shared object file``, ``External network plugin ... is
+unsupported``, ``aws-ofi-nccl initialization failed``, or errors of the plugin while it registers memory.
+
+Why: the plugin's file was found, but a library it needs is missing or too old, its device cannot be initialised, or
+the memory it is given cannot be registered.
+
+Not when: ``Failed to find ncclNetPlugin_v8 symbol``: NCCL tries interface versions from new to old, which is normal;
+or the missing file is the plugin itself.
+
+Source: NCCL's plugin loader; aws-ofi-nccl; UCX.
+"""
+
+from diagnostics import transport
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where a plugin failed to load, to initialise, or to register memory."""
+    registration = [event for event in facts.of("plugin-registration-failed") if event.origin.level != "INFO"]
+    if registration:
+        return found(_registration(facts, registration))
+    broken = transport.broken_plugins(facts) + facts.of("ofi-failed")
+    broken += [event for event in facts.of("plugin-unusable") if "library" in event.fields or "any NET" in event.text]
+    if not broken:
+        return CLEAR
+    works = transport.job_network(facts) in ("ib", "roce") or facts.multi_node is False
+    reason = broken[0].fields.get("reason", "it cannot be initialised")
+    return found(
+        conclude(
+            facts,
+            broken,
+            severity="info"
+            if facts.multi_node is False
+            else "warning"
+            if works or facts.multi_node is None
+            else "critical",
+            summary=f"A network plugin is present but does not load: {reason[:120]}",
+            explanation=(
+                "NCCL goes on with the next network in its list, which may be TCP. The text names "
+                "what the plugin misses."
+            ),
+        )
+    )
+
+
+def _registration(facts: JobFacts, events: list[Event]) -> Finding:
+    fields = events[0].fields
+    reason = fields.get("ucx") or fields.get("insert") or f"code {fields.get('code', 'unknown')}"
+    return conclude(
+        facts,
+        events,
+        severity="critical",
+        confidence="likely",
+        summary=f"The network plugin fails while registering memory or connecting: {reason[:120]}",
+        explanation="The plugin loaded, but the memory that NCCL handed it could not be used. Proxy and "
+        "connection errors that "
+        "follow are consequences.",
+        actions=("check-plugin-registration", "memlock"),
+    )
+
+
+RULE = Rule(
+    id="net-plugin-broken",
+    title="A network plugin does not work",
+    severity="warning, critical where the job depends on it",
+    actions=("check-plugin-libraries",),
+    check=check,
+)

@@ -1,0 +1,74 @@
+"""A platform that needs a network plugin has none.
+
+Symptom: an AWS EFA, HPE Slingshot or Google Cloud machine runs over Socket, and ``NET/Plugin: Could not find``; or
+``Error: network <name> not found.`` for a name given in NCCL_NET.
+
+Why: these fabrics are not reachable through verbs. Without aws-ofi-nccl or the vendor's plugin, TCP remains.
+
+Not when: the machine has verbs adapters; there ``No plugin found, using internal implementation`` is normal and means
+nothing.
+
+Source: aws-ofi-nccl documentation; NCCL's plugin loader.
+"""
+
+from diagnostics import transport
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.parsers.base import compiled
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where a named network is absent, or a platform's own network is in sight and unused."""
+    named = facts.of("network-not-found")
+    if named:
+        name = named[0].fields["name"]
+        return found(
+            conclude(
+                facts,
+                named,
+                severity="critical",
+                summary=f"The requested network '{name}' does not exist here",
+                explanation="NCCL_NET names a network, not a library. No plugin that is loaded offers this one, so "
+                "initialisation fails.",
+            )
+        )
+    absent = facts.of("plugin-absent")
+    signs = _platform_signs(facts)
+    if not absent or not signs or not facts.multi_node or transport.job_network(facts) not in transport.TCP_NETWORKS:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            [signs[0], absent[0]],
+            severity="warning",
+            confidence="likely",
+            summary="This platform needs a network plugin for NCCL, and none was found",
+            explanation="The log shows signs of EFA or Slingshot. Such a fabric is used only through a plugin "
+            "(aws-ofi-nccl); "
+            "without it NCCL falls to TCP.",
+        )
+    )
+
+
+def _platform_signs(facts: JobFacts) -> list[Event]:
+    sign = compiled(r"\b(?:hsn\d|efa\b|rdmap\d|FI_PROVIDER=(?:efa|cxi)|aws-ofi|p[345]\w{0,3}\.\d+xlarge)")
+    kinds = (
+        "bootstrap-interface",
+        "socket-devices",
+        "variable",
+        "shell-variable",
+        "plugin-absent",
+        "ofi",
+        "topology-file",
+    )
+    return [event for event in facts.of(*kinds) if sign.search(event.text)]
+
+
+RULE = Rule(
+    id="net-plugin-missing",
+    title="A required network plugin is missing",
+    severity="warning, critical where NCCL_NET names it",
+    actions=("install-plugin",),
+    check=check,
+)

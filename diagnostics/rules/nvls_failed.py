@@ -1,0 +1,45 @@
+"""NVLink multicast (NVLS) or multi-node NVLink cannot be set up.
+
+Symptom: ``Failed to bind NVLink SHARP (NVLS) Multicast memory``, ``MNNVL ... is available but not working on this
+system``.
+
+Why: the Fabric Manager does not run or does not fit the driver, the partition lacks multicast, or IMEX is not set up.
+
+Not when: ``NVLS multicast support is not available``, which is normal below Hopper and without NVSwitch; NCCL goes on
+without it: info.
+
+Source: NCCL's nvls.cc and mnnvl.cc.
+"""
+
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where binding or checking failed."""
+    events = facts.of("nvls-failed")
+    if not events:
+        return CLEAR
+    fatal = any(event.origin.level != "INFO" and "proceeds" not in event.fields for event in events)
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical" if fatal else "info",
+            confidence="likely",
+            summary="NVLink multicast cannot be set up" + ("" if fatal else "; NCCL goes on without it"),
+            explanation=(
+                "Fabric Manager (inside a machine) or IMEX (between machines) has to prepare NVLink multicast memory."
+            ),
+            occurrences=facts.count("nvls-failed"),
+        )
+    )
+
+
+RULE = Rule(
+    id="nvls-failed",
+    title="NVLink multicast cannot be set up",
+    severity="critical where fatal, else info",
+    actions=("check-fabric-manager",),
+    check=check,
+)

@@ -1,0 +1,41 @@
+"""GPU memory cannot be shared between processes.
+
+Symptom: ``failed to open CUDA IPC handle``, ``cudaIpcGetMemHandle failed``, ``cuMemImportFromShareableHandle
+failed``, the same of HIP.
+
+Why: the ranks run in containers without a common IPC or process namespace, or the allocation cannot be exported.
+
+Not when: the attempt is printed at INFO and another way is taken.
+
+Source: NCCL's p2p.cc.
+"""
+
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where an IPC call failed at warning level."""
+    events = [event for event in facts.of("ipc-failed") if event.origin.level != "INFO"]
+    if not events:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="likely",
+            summary=f"GPU memory cannot be shared between ranks of a machine ({events[0].fields.get('call', 'IPC')})",
+            explanation="The ranks are probably in containers without a common IPC and process namespace.",
+            occurrences=facts.count("ipc-failed"),
+        )
+    )
+
+
+RULE = Rule(
+    id="p2p-ipc-failed",
+    title="GPU memory cannot be shared between processes",
+    severity="critical",
+    actions=("share-ipc", "enable-p2p"),
+    check=check,
+)

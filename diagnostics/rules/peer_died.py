@@ -1,0 +1,67 @@
+"""A rank's process went away, and the log does not show why.
+
+Symptom: ``Connection closed by remote peer``, ``Connection reset by peer``, flush errors (status 5), proxy failures,
+a killed process.
+
+Why: when one rank ends, its neighbours lose their connections. These lines are victims; the cause is on the rank that
+ended first, in its own output or the kernel's log (out-of-memory killer, Xid, node failure).
+
+Not when: an earlier fault is in the log (these lines are then listed under it); the run was ending anyway: ``[Service
+thread] Accept failed``, ``Could not receive type`` and a failed operation ``Close`` are noise of the teardown.
+
+Source: NCCL's socket.cc and proxy.cc.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.verbs import completion_status, peer_names
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where connections were lost before the end of the run."""
+    killed = facts.of("process-killed", "ras-peer-dead")
+    lost = [event for event in facts.of("peer-closed") if event.origin.level != "INFO"]
+    lost += [event for event in facts.of("proxy-victim") if _matters(event)]
+    lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
+    lost += facts.of("communicator-aborted")
+    lost = [event for event in lost if not _after_the_end(event, facts)]
+    events = sorted(killed + lost, key=lambda event: event.origin.sequence)
+    if not events:
+        return CLEAR
+    peers = peer_names(facts, lost)
+    first = killed[0].fields.get("signal") if killed else None
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="likely" if killed else "possible",
+            summary=(f"A rank's process was ended ({first})" if first else "A rank's process went away")
+            + (f"; first peer lost: {peers[0]}" if peers else ""),
+            explanation="The lines show the neighbours of the rank that ended, not why it ended. Look at that "
+            "rank's own output and "
+            "at its host's kernel log.",
+            occurrences=facts.count("peer-closed", "process-killed", "communicator-aborted") or len(events),
+        )
+    )
+
+
+def _matters(event: Event) -> bool:
+    return event.origin.level != "INFO" and event.fields.get("operation") in ("Connect", "Setup", "Init", "SharedInit")
+
+
+def _after_the_end(event: Event, facts: JobFacts) -> bool:
+    """Whether a communicator was already destroyed, or all work was done, when the line was printed."""
+    ended = facts.first("destroy")
+    return ended is not None and event.origin.sequence > ended.origin.sequence
+
+
+RULE = Rule(
+    id="peer-died",
+    title="A rank's process went away",
+    severity="critical",
+    actions=("look-at-rank", "whole-log"),
+    check=check,
+    consequence="fold",
+)

@@ -1,0 +1,39 @@
+"""The port of NCCL's status service is taken.
+
+Symptom: ``RAS failed to bind client listening socket ...: Address already in use``.
+
+Why: another NCCL job on the machine has the service. It is for monitoring only.
+
+Not when: the address in use belongs to the bootstrap network.
+
+Source: NCCL's ras.cc (2.24+).
+"""
+
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where the service could not listen."""
+    events = facts.of("ras-port")
+    if not events:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="info",
+            summary="The port of NCCL's status service (RAS) is taken by another job",
+            explanation="The job itself is not affected; ncclras shows the other one.",
+            occurrences=facts.count("ras-port"),
+        )
+    )
+
+
+RULE = Rule(
+    id="ras-port-in-use",
+    title="The status service's port is taken",
+    severity="info",
+    actions=("other-ras-port",),
+    check=check,
+)

@@ -1,0 +1,50 @@
+"""The adapters are listed but cannot be opened.
+
+Symptom: ``Call to ibv_open_device failed``, ``NET/IB : Unable to open device mlx5_0``; the job then uses TCP.
+
+Why: /sys shows the adapters to everybody, but using one needs access to /dev/infiniband/uverbs*. A container without
+the device files, a device cgroup of the scheduler or plain permissions forbid it.
+
+Not when: the message concerns the query of one port only, of a device that is used in the end.
+
+Source: NCCL's ibvwrap.cc and net_ib.cc.
+"""
+
+from diagnostics import transport
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where opening a device failed."""
+    opened = {device.name for device in facts.devices}
+    events = [event for event in facts.of("ib-open-failed") if event.fields["device"] not in opened or not opened]
+    calls = [event for event in facts.of("verbs-failed") if event.fields["call"] == "ibv_open_device"]
+    if not events and not calls:
+        return CLEAR
+    names = sorted({event.fields["device"] for event in events if event.fields["device"]})
+    severity = "info"
+    if facts.multi_node and not opened:
+        severity = "critical" if transport.job_network(facts) in transport.TCP_NETWORKS else "warning"
+    return found(
+        conclude(
+            facts,
+            sorted(events + calls, key=lambda event: event.origin.sequence),
+            severity="critical" if severity == "critical" else "warning" if severity == "warning" else "info",
+            summary=f"RDMA adapters are there but cannot be opened{': ' + listed(names) if names else ''}",
+            explanation=(
+                "The adapters are visible in /sys but their device files cannot be used, so NCCL goes on without them."
+            )
+            + ("" if severity != "info" else " The log shows a single node only, where that costs nothing."),
+            occurrences=facts.count("ib-open-failed") or len(calls),
+        )
+    )
+
+
+RULE = Rule(
+    id="rdma-device-not-openable",
+    title="RDMA adapters cannot be opened",
+    severity="warning, critical together with tcp-fallback, info on one node",
+    actions=("open-device-permission", "give-devices"),
+    check=check,
+)

@@ -1,0 +1,55 @@
+"""The user switched RDMA off.
+
+Symptom: the network is Socket on a machine with RDMA adapters.
+
+Why: ``NCCL_IB_DISABLE=1``, ``NCCL_NET=Socket`` or a network name in the program's configuration takes the verbs
+network out of the choice. Often a leftover of a debugging session, sometimes in /etc/nccl.conf or ~/.nccl.conf.
+
+Not when: the variable is only mentioned with another value.
+
+Severity: warning where RDMA hardware is in sight, else info: on plain Ethernet the variable only saves a search.
+
+Source: NCCL user guide, environment variables.
+"""
+
+from diagnostics import transport
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where a line shows the choice of TCP."""
+    event = transport.tcp_by_choice(facts)
+    if event is None:
+        return CLEAR
+    hardware = [
+        line for line in transport.rdma_evidence(facts) if line.kind in ("ib-devices", "ib-open-failed", "ib-speed")
+    ]
+    typed = event.kind == "shell-variable"
+    name = event.fields["name"]
+    setting = (
+        f"{name}={event.fields['value']}"
+        if "value" in event.fields
+        else f"network {name} in the program's configuration"
+    )
+    return found(
+        conclude(
+            facts,
+            [event, *hardware[:2]],
+            severity="warning" if hardware and facts.multi_node else "info",
+            confidence="likely" if typed else "certain",
+            summary=f"RDMA is switched off on purpose: {setting.rstrip('.')}",
+            explanation=(
+                "NCCL leaves out InfiniBand, RoCE and EFA adapters where it is told to, and uses TCP between nodes."
+            ),
+        )
+    )
+
+
+RULE = Rule(
+    id="rdma-disabled-by-env",
+    title="RDMA is switched off by a setting",
+    severity="warning or info",
+    actions=("unset-tcp-choice",),
+    check=check,
+)

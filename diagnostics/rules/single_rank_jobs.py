@@ -1,0 +1,53 @@
+"""Every process is a world of its own.
+
+Symptom: several processes each report ``nranks 1``; bandwidth is absurd or zero.
+
+Why: nccl-tests built without MPI and started by mpirun, or torchrun processes without a common rendezvous: each runs
+the job alone.
+
+Not when: one process with one GPU was started on purpose: info, since its bus bandwidth is 0 by definition.
+
+Source: nccl-tests issues 27 and 213.
+"""
+
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where all communicators have one rank."""
+    if not facts.communicators or any(communicator.nranks > 1 for communicator in facts.communicators):
+        return CLEAR
+    members = [member for communicator in facts.communicators for member in communicator.members.values()]
+    processes = {member.process for member in members}
+    events = [event for event in facts.of("init-start", "init-complete") if event.fields["nranks"] == "1"]
+    if len(processes) > 1:
+        return found(
+            conclude(
+                facts,
+                events,
+                severity="critical",
+                confidence="likely",
+                summary=f"{len(processes)} processes each run a job of one rank: they do not know of each other",
+                explanation="Nothing is communicated, and every result is that of a single GPU.",
+                occurrences=len(processes),
+            )
+        )
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="info",
+            summary="The job has one rank",
+            explanation="Nothing is communicated; a bus bandwidth of 0 is correct and says nothing about the network.",
+        )
+    )
+
+
+RULE = Rule(
+    id="single-rank-jobs",
+    title="Every process is a world of its own",
+    severity="critical; info for a single process",
+    actions=("one-world",),
+    check=check,
+)

@@ -1,0 +1,90 @@
+"""Data between nodes goes over TCP, not RDMA.
+
+Symptom: multi-node training is several times slower than it should be, with no error. NCCL prints no message about
+falling back; the only traces are ``Using network Socket`` and channels ``via NET/Socket/0``.
+
+Why: NCCL takes the first network that initialises with at least one device: a plugin, then InfiniBand or RoCE, then
+TCP sockets. Whatever hides the adapters (a missing device file, a driver, a filter, a variable) leaves sockets, and
+the job runs.
+
+Not when: all ranks share one node (then no data crosses a network and the line is harmless); the user asked for TCP;
+the network is EFA, GPUDirect-TCPX, FasTrak, gIB or UCX. FastSocket is TCP by design and reported only with a sign of
+RDMA.
+
+Severity: critical where the log shows RDMA hardware or the wish for it, warning where it shows neither.
+
+Source: NCCL user guide, troubleshooting; selection order read in NCCL's net.cc.
+"""
+
+from diagnostics import transport
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, unsure
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where a multi-node data path is TCP and nobody asked for it."""
+    network = transport.job_network(facts)
+    if network not in transport.TCP_NETWORKS and network != "mixed":
+        return (
+            CLEAR if network != "unknown" else unsure("no line names the network; NCCL_DEBUG=INFO on every rank would")
+        )
+    channels = [
+        c for c in facts.net_channels if transport.network_class(c.network or "", None) in transport.TCP_NETWORKS
+    ]
+    if facts.multi_node is False or transport.tcp_by_choice(facts) or transport.handshake_refused(facts):
+        return CLEAR
+    if facts.multi_node is None or (network == "mixed" and not channels):
+        return unsure(
+            "the log does not show whether the job spans nodes; NCCL 2.20 or newer prints nNodes at NCCL_DEBUG=INFO"
+        )
+    wanted = transport.rdma_evidence(facts)
+    if network == "plugin:FastSocket" and not wanted:
+        return CLEAR
+    lines = (
+        [channel.event for channel in channels[:2]]
+        + facts.of("network", "socket-devices", "ib-no-device")[:2]
+        + wanted[:3]
+    )
+    interfaces = sorted(
+        {name for event in facts.of("socket-devices") for name in transport.interface_names(event) if name}
+    )
+    over = f" on {', '.join(interfaces[:4])}" if interfaces else ""
+    return found(
+        conclude(
+            facts,
+            sorted(lines, key=lambda event: event.origin.sequence),
+            severity="critical" if wanted else "warning",
+            summary=(
+                "Data between nodes goes over TCP "
+                f"(NET/{'FastSocket' if 'Fast' in network else 'Socket'}){over}, not RDMA"
+            ),
+            explanation=_explain(bool(wanted)),
+            confidence="certain" if wanted else "likely",
+            occurrences=sum(channel.count for channel in channels) or None,
+            hosts=facts.hosts,
+        )
+    )
+
+
+def _explain(wanted: bool) -> str:
+    cost = (
+        "TCP copies every byte through host memory and the kernel; expect a fraction of an RDMA network's bandwidth. "
+    )
+    if wanted:
+        return cost + (
+            "The log shows RDMA hardware or settings, so this is a fallback and not the plan. NCCL does not "
+            "announce it."
+        )
+    return (
+        cost
+        + "Nothing in the log shows that RDMA adapters exist or were wanted; on plain Ethernet this is all there is."
+    )
+
+
+RULE = Rule(
+    id="tcp-fallback",
+    title="Data between nodes goes over TCP",
+    severity="critical or warning",
+    actions=("list-rdma-devices", "give-devices", "unset-tcp-choice", "show-network"),
+    check=check,
+)

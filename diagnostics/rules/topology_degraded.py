@@ -1,0 +1,104 @@
+"""NCCL sees a poor topology inside the machine.
+
+Symptom: ``Pattern 4, ... nChannels 1, ... type SYS/SYS``; ``Could not find a path for pattern 4``; a topology file
+that cannot be read or that was made for another machine; few channels.
+
+Why: GPUs and adapters hang on different sockets, a virtual machine hides the PCIe switches, a link runs narrow, or
+NCCL_TOPO_FILE replaces what NCCL would have found.
+
+Not when: the file is the one of the cloud's image or of a plugin (Azure, AWS); the patterns of NVLS and CollNet find
+no channel (0 channels is normal there); a virtual adapter has no PCI path.
+
+Source: NCCL's graph/search.cc; user guide, NCCL_TOPO_FILE.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding
+from diagnostics.parsers.base import compiled
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+_OF_THE_PLATFORM = r"^/(?:opt|etc|usr|var/run|run)/|aws-ofi-nccl|/microsoft/|gpudirect|nvidia-topologyd"
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where the search failed, a file is bad or foreign and the result poor, or the ring crosses processors."""
+    bad = [event for event in facts.of("topology-file-bad") if "plugin" not in event.text.lower()]
+    failed = [event for event in facts.of("search-failed") if event.fields["pattern"] == "4"]
+    claimed = facts.of("topology-claimed")
+    if bad and any(event.origin.level == "WARN" for event in bad):
+        return found(
+            _conclude(facts, bad, "The topology file cannot be used", "NCCL goes on with what it detects, or stops.")
+        )
+    if failed or claimed:
+        events = failed or claimed
+        return found(
+            _conclude(facts, events, "NCCL found no good path through the machine", "It falls back to a simple order.")
+        )
+    return _from_search(facts)
+
+
+def _from_search(facts: JobFacts) -> Outcome:
+    rings = [event for event in facts.of("search-result") if event.fields["pattern"] == "4"]
+    crossing = [event for event in rings if event.fields["intra"] == "SYS"]
+    few = [event for event in rings if event.number("channels") == 1]
+    own = _own_files(facts)
+    if own and (crossing or few or _few_channels(facts)):
+        return found(
+            _conclude(
+                facts,
+                [own[0], *(few or crossing or facts.of("channel-count"))[:2]],
+                f"A topology file replaces what NCCL detects ({_file(own[0])}), and the result is poor",
+                (
+                    "The rings have very few channels. A file for another machine, or edited by hand, hides links "
+                    "that are there."
+                ),
+            )
+        )
+    if crossing and facts.multi_node is not None and any(event.fields["intra"] == "NVL" for event in rings):
+        return found(
+            _conclude(
+                facts,
+                crossing,
+                "On some ranks the ring crosses processors although others have NVLink",
+                "These machines, or their visible devices, differ from the others.",
+            )
+        )
+    return CLEAR
+
+
+def _own_files(facts: JobFacts) -> list[Event]:
+    named = [event for event in facts.of("variable") if event.fields["name"] in ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE")]
+    return [
+        event for event in [*named, *facts.of("topology-file")] if not compiled(_OF_THE_PLATFORM).search(_file(event))
+    ]
+
+
+def _file(event: Event) -> str:
+    return event.fields.get("file") or event.fields.get("value", "")
+
+
+def _few_channels(facts: JobFacts) -> bool:
+    counts = [event.number("channels") or 0 for event in facts.of("channel-count")]
+    return bool(counts) and max(counts) <= 2
+
+
+def _conclude(facts: JobFacts, events: list[Event], summary: str, explanation: str) -> Finding:
+    return conclude(
+        facts,
+        events,
+        severity="warning",
+        confidence="likely",
+        summary=summary,
+        explanation=explanation,
+        occurrences=len(events),
+    )
+
+
+RULE = Rule(
+    id="topology-degraded",
+    title="A poor topology inside the machine",
+    severity="warning",
+    actions=("fix-topology-file", "check-distance"),
+    check=check,
+)

@@ -1,0 +1,80 @@
+"""PyTorch's watchdog gave up waiting for a collective.
+
+Symptom: ``[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=78, OpType=BROADCAST, ...)``.
+
+Why: at least one rank did not take part in time: it died, is stuck or slow (checkpoint, data loading, CPU work), or
+its control flow went another way. The ranks that print the message are the ones that waited; the ones that do not are
+where to look.
+
+Not when: an earlier fault explains it; then this finding is a consequence.
+
+Source: PyTorch's ProcessGroupNCCL. A longer timeout only hides a rank that never comes.
+"""
+
+from collections import defaultdict
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where a watchdog message was printed; names the ranks that printed none."""
+    events = facts.of("watchdog-timeout")
+    if not events:
+        return CLEAR
+    waiting: dict[str, set[int]] = defaultdict(set)
+    for event in events:
+        waiting[_collective(event)].add(_rank(event))
+    collective, ranks = max(waiting.items(), key=lambda item: len(item[1]))
+    absent = _absent(facts, {rank for group in waiting.values() for rank in group})
+    seconds = (events[0].number("timeout_ms") or 0) // 1000
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="likely" if absent else "certain",
+            summary=f"Ranks {listed(sorted(ranks))} timed out in {collective}"
+            + (f"; ranks {listed(absent)} did not report: look there" if absent else ""),
+            explanation=f"The ranks named waited {f'{seconds} s ' if seconds else ''}for the others. "
+            + (
+                (
+                    "The absent ranks died, hang elsewhere, or took another path through the program; find out "
+                    "what they did. "
+                )
+                if absent
+                else "Which rank was late is not shown by these lines; the flight recorder would. "
+            )
+            + "A longer timeout hides this, it does not cure it.",
+            occurrences=facts.count("watchdog-timeout"),
+        )
+    )
+
+
+def _collective(event: Event) -> str:
+    number = event.fields.get("sequence")
+    return event.fields["operation"] + (f" (sequence number {number})" if number else "")
+
+
+def _rank(event: Event) -> int:
+    rank = event.number("rank")
+    return rank if rank is not None else event.number("pg_rank") or 0
+
+
+def _absent(facts: JobFacts, reported: set[int]) -> list[int]:
+    """Ranks without a message, up to the world's size or else the highest rank that reported."""
+    size = facts.world.nranks if facts.world else max(reported) + 1
+    launched = {event.origin.rank for kind in facts.events for event in facts.of(kind) if event.origin.rank is not None}
+    size = max(size, max(launched, default=-1) + 1)
+    return [rank for rank in range(min(size, 100_000)) if rank not in reported] if len(reported) < size else []
+
+
+RULE = Rule(
+    id="watchdog-timeout",
+    title="A collective timed out",
+    severity="critical",
+    actions=("find-divergence", "look-at-rank"),
+    check=check,
+    consequence="lower",
+)

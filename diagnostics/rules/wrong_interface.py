@@ -1,0 +1,73 @@
+"""The interface that is offered to the peers does not lead to them.
+
+Symptom: ``Bootstrap : Using docker0:172.17.0.1`` or ``lo:127.0.0.1`` in a job of several nodes; ``No route to host``
+or ``Network is unreachable`` while connecting.
+
+Why: NCCL picks interfaces by name, InfiniBand ones first and docker, lo and virbr last. Where the wrong one is
+picked, the peers get an address that they cannot reach.
+
+Not when: all ranks share one node: there even lo works.
+
+Source: NCCL user guide, NCCL_SOCKET_IFNAME.
+"""
+
+from diagnostics import transport
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.parsers.base import compiled
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+_UNROUTED = ("No route to host", "Network is unreachable", "Cannot assign requested address")
+_LOCAL = r"^(?:lo|docker\d*|virbr\d*|veth\w*|br-[0-9a-f]{6,}|cni\d*|flannel[\w.]*|lxc\w*)$"
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where a connection has no route, or where several nodes meet over a local interface."""
+    failed = [event for event in facts.of("connect-failed") if event.fields["reason"] in _UNROUTED]
+    doubtful = [event for event in facts.of("bootstrap-interface") if _is_local(event)]
+    if failed:
+        peers = sorted({event.fields["peer"].split("<")[0] for event in failed if "peer" in event.fields})
+        return found(
+            conclude(
+                facts,
+                failed + doubtful[:1],
+                severity="critical",
+                confidence="likely",
+                summary=(
+                    f"{failed[0].fields['reason']}{' to ' + ', '.join(peers[:4]) if peers else ''}: wrong "
+                    "interface or address"
+                ),
+                explanation="The address that a peer offered cannot be reached from here. Usually NCCL picked "
+                "an interface that "
+                "the nodes do not share; less often a route or a firewall is missing.",
+                occurrences=facts.count("connect-failed"),
+            )
+        )
+    if not doubtful or not facts.multi_node:
+        return CLEAR
+    names = sorted({name for event in doubtful for name in transport.interface_names(event)})
+    return found(
+        conclude(
+            facts,
+            doubtful,
+            severity="warning",
+            confidence="likely",
+            summary=f"Several nodes, but ranks offer a local interface: {', '.join(names[:4])}",
+            explanation="Addresses of loopback and of container bridges mean nothing on another machine.",
+        )
+    )
+
+
+def _is_local(event: Event) -> bool:
+    address = event.fields["address"]
+    named = compiled(_LOCAL).match(event.fields["interface"])
+    return bool(named) or address.startswith(("127.", "169.254.")) or (address.startswith("fe80:") and "%" in address)
+
+
+RULE = Rule(
+    id="wrong-interface",
+    title="The interface does not lead to the peers",
+    severity="critical where a connection fails, else warning",
+    actions=("choose-interface", "check-reachability"),
+    check=check,
+)

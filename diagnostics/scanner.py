@@ -1,0 +1,196 @@
+"""Candidate lines to events. Most lines of a big log repeat each other and are read in full only once.
+
+Channel lines (four of five in a large job's log) are counted by their text behind the channel number, so that only a
+new pair of ranks, direction or transport is read; the table is bounded, and beyond it only the transport itself is
+counted. Everything else goes through ``prefix`` and ``parsers``.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from diagnostics.events import Event, Origin, quote
+from diagnostics.gate import Gate
+from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
+from diagnostics.parsers.base import Pattern, compiled, read_message
+from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
+from diagnostics.reader import Batch
+
+MAX_CHANNEL_KEYS = 60_000
+MAX_TEXTS = 60_000
+MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
+MAX_HOSTS = 20_000
+_BARE = ("NET/", "Using network", "Channel ", "GPU Direct", "Bootstrap")  # how pasted lines begin without NCCL's mark
+_SHELL_VARIABLE = (
+    r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
+)
+
+
+_NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destroy", "abort"})  # each names its rank
+
+
+@dataclass(slots=True)
+class Scanner:
+    """Feeds events to ``sink`` in reading order and channel totals to ``channels`` (text -> count).
+
+    ``channel_event`` holds the first line of each channel text. ``repeated`` counts, by kind, lines that were only
+    counted: from DETAIL_HITS on, a message whose text was read before. Not to be shared between threads.
+    """
+
+    sink: Callable[[Event], None]
+    gate: Gate = field(default_factory=Gate)
+    unreadable: int = 0
+    channels: dict[bytes, int] = field(default_factory=dict)
+    channel_event: dict[bytes, Event] = field(default_factory=dict)
+    repeated: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
+    _sequence: int = 0
+    _file: str = ""
+    _pending: tuple[str, Message, int] | None = None
+    _hosts: dict[str, None] = field(default_factory=dict)
+    _kinds: list[str] = field(default_factory=list)
+
+    def feed(self, batch: Batch) -> None:
+        """Read the lines of one batch."""
+        self._file = batch.file
+        channels, first = self.channels, batch.first_line
+        for number, raw in self.gate.candidates(batch.block):
+            if b"CCL" not in raw:
+                self._read_foreign(raw, first + number)
+                continue
+            if self._pending is None:
+                via = raw.find(b" via ")
+                if via > 0:
+                    key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :]
+                    if key in channels:
+                        channels[key] += 1
+                        continue
+                elif self.gate.detail_left <= 0 and self._is_repetition(raw):
+                    continue
+            self._read_marked(raw, first + number)
+
+    def _is_repetition(self, raw: bytes) -> bool:
+        """Whether the message was read before, whoever printed it; then it is only counted."""
+        text = raw[raw.find(b"NCCL ") + 5 :]
+        kinds = self._texts.get(text)
+        if kinds is None:
+            return False
+        for kind in kinds:
+            self.repeated[kind] += 1
+        return True
+
+    def _remember(self, raw: bytes) -> None:
+        mark = raw.find(b"NCCL ")
+        if mark >= 0 and len(self._texts) < MAX_TEXTS and not _NEVER_REPEATED.intersection(self._kinds):
+            self._texts[raw[mark + 5 :]] = tuple(self._kinds)
+
+    def finish(self) -> None:
+        """Hand over what was kept back for a following line."""
+        self._flush()
+
+    def _read_marked(self, raw: bytes, line: int) -> None:
+        text = clean(raw)
+        messages = list(split_messages(text))
+        self._flush()
+        self._kinds.clear()
+        if not messages:
+            self._read_unmarked(text, line)
+        for message in map(self._with_known_host, messages):
+            self.unreadable += message.torn
+            if message.level in ("WARN", "ATTN") and not message.torn and 60 <= len(text) <= 140:
+                self._pending = (text, message, line)
+            else:
+                self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
+        if messages and "=" in text:
+            self._read_shell(text[: text.find("NCCL ")], line)
+        if self._pending is None:
+            self._remember(raw)
+
+    def _with_known_host(self, message: Message) -> Message:
+        """The message with its host freed of what another process wrote just before it."""
+        host = message.host
+        if host is None or host in self._hosts:
+            return message
+        if message.glued:
+            known = next((name for name in self._hosts if host.endswith(name)), host)
+            return message if known == host else replace(message, host=known)
+        if len(self._hosts) < MAX_HOSTS:
+            self._hosts[host] = None
+        return message
+
+    def _read_unmarked(self, text: str, line: int) -> None:
+        """A line that names NCCL without its mark: the raw version banner, PyTorch, a command with variables."""
+        message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
+        if "CCL version" in text:
+            self._emit(message, [pattern for pattern in PATTERNS if pattern.kind == "version"], text, line)
+        self._emit(message, FOREIGN_PATTERNS, text, line)
+        if message.text.startswith(_BARE):
+            self._emit(message, PATTERNS, text, line)
+        self._read_shell(text, line)
+
+    def _read_shell(self, text: str, line: int) -> None:
+        for match in compiled(_SHELL_VARIABLE).finditer(text[:MAX_PATTERN_CHARACTERS]):
+            self._send("shell-variable", match.groupdict(), Message(text=text), text, line)
+
+    def _read_foreign(self, raw: bytes, line: int) -> None:
+        if self._pending is not None:
+            self._flush(continuation=raw)
+        if raw.count(b"\x00") > 8 or raw.count(b"\xff") > 8:
+            self.unreadable += 1
+        text = clean(raw)
+        message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
+        self._emit(message, FOREIGN_PATTERNS, text, line)
+        if message.text.startswith(_BARE) or "UCX" in text:
+            self._emit(message, PATTERNS, text, line)
+
+    def _flush(self, continuation: bytes | None = None) -> None:
+        """Emit the warning kept back, joined with the next line where a hard wrap tore it in two."""
+        if self._pending is None:
+            return
+        (text, message, line), self._pending = self._pending, None
+        joined = message.text
+        if continuation and not continuation[:1].isspace() and continuation.strip():
+            joined = f"{message.text} {clean(continuation).strip()}"[:MAX_PATTERN_CHARACTERS]
+        if joined != message.text and _fields(joined) > _fields(message.text):
+            text = f"{text} {clean(continuation or b'').strip()}"
+            message = replace(message, text=joined)
+        self._emit(message, PATTERNS, text, line)
+
+    def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:
+        found = read_message(patterns, message.text[:MAX_PATTERN_CHARACTERS])
+        if not found and message.level == "WARN" and message.text:
+            found = [("unclassified-warning", {"text": message.text})]
+        for kind, fields in found:
+            self._send(kind, fields, message, quoted, line)
+
+    def _send(self, kind: str, fields: dict[str, str], message: Message, quoted: str, line: int) -> None:
+        self._sequence += 1
+        self._kinds.append(kind)
+        origin = Origin(
+            file=self._file,
+            line=line,
+            sequence=self._sequence,
+            host=message.host,
+            pid=message.pid,
+            thread=message.thread,
+            device=message.device,
+            rank=message.rank,
+            level=message.level,
+        )
+        event = Event(kind=kind, origin=origin, text=quote(quoted), fields=fields)
+        if kind == "channel":
+            self._count_channel(event, message.text)
+        self.sink(event)
+
+    def _count_channel(self, event: Event, text: str) -> None:
+        """Remember this channel text so that its repetitions are only counted."""
+        via = text.find(" via ")
+        key = text[max(text.find(": ", max(via - 40, 0)), 0) :].encode()
+        if len(self.channels) >= MAX_CHANNEL_KEYS:
+            key = key[key.find(b" via ") :]
+        self.channels[key] = self.channels.get(key, 0) + 1
+        self.channel_event.setdefault(key, event)
+
+
+def _fields(text: str) -> int:
+    return sum(len(fields) for _, fields in read_message(PATTERNS, text))

@@ -1,0 +1,234 @@
+"""The three answers of the verdict, from facts alone: which network, GPUDirect or not, TCP fallback or not.
+
+Each answers None or ``unknown`` where the log cannot tell; a missing line is never evidence.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+
+from diagnostics.events import Event, quote
+from diagnostics.facts import Channel, JobFacts
+from diagnostics.parsers.base import compiled
+
+_OFI_NAMES = frozenset({"aws libfabric", "libfabric", "ofi", "aws-ofi-nccl"})
+_SYNONYMS = {"infiniband": "ib", "ib": "ib", "socket": "socket", "sockets": "socket", "tcp": "socket"}
+_DATA_CALLS = ("reg_mr", "reg_dmabuf", "modify_qp", "create_qp", "create_cq")
+TCP_NETWORKS = frozenset({"socket", "plugin:FastSocket"})
+FABRIC_INTERFACE = r"^(?:ib\d|ibs|ibp|ib[A-Z]|hsn\d|opa\d)"
+_WANTED_VARIABLES = (
+    "NCCL_IB_HCA",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_GDR_READ",
+    "NCCL_IB_GID_INDEX",
+    "NCCL_IB_TC",
+    "NCCL_IB_SL",
+)
+
+
+def network_class(name: str, layer: str | None) -> str:
+    """The verdict's name of a network that NCCL calls ``name``. IB and NVIDIA's plugin for it go by the link layer."""
+    plain = name.strip().lower()
+    known = _SYNONYMS.get(plain)
+    if known == "ib" or plain.startswith(("ibext", "nccl rdma plugin")):
+        return layer or "ib"
+    if known:
+        return known
+    if plain in _OFI_NAMES:
+        return "plugin:aws-ofi-nccl"
+    return f"plugin:{name.strip()}"
+
+
+def link_layer(facts: JobFacts) -> str | None:
+    """``ib`` or ``roce`` by what most devices of the lists show; of equals, the first device's. None without a list."""
+    listed = Counter(device.layer for device in facts.devices)
+    if listed:
+        most = max(listed.values())
+        return next(device.layer.lower() for device in facts.devices if listed[device.layer] == most)
+    if any("RoCE" in event.fields["devices"] for event in facts.of("ib-devices")):
+        return "roce"
+    connections = facts.of("ib-connection")
+    if connections:
+        return "roce" if "gid" in connections[0].fields else "ib"
+    return None
+
+
+def job_network(facts: JobFacts) -> str:
+    """``ib``, ``roce``, ``socket``, ``plugin:<name>``, ``mixed`` or ``unknown``."""
+    layer = link_layer(facts)
+    for names in (_channel_names(facts), _chosen_names(facts), _hinted_names(facts)):
+        classes = {network_class(name, layer) for name in names}
+        if classes:
+            return classes.pop() if len(classes) == 1 else _agreed(classes)
+    return "unknown"
+
+
+def _agreed(classes: set[str]) -> str:
+    plugins = {name for name in classes if name.startswith("plugin:")}
+    return plugins.pop() if len(classes) == 2 and len(plugins) == 1 and "plugin:UCX" in classes else "mixed"
+
+
+def _channel_names(facts: JobFacts) -> set[str]:
+    return {channel.network for channel in facts.net_channels if channel.network}
+
+
+def _chosen_names(facts: JobFacts) -> set[str]:
+    chosen = {name for process in facts.processes.values() for name in process.networks}
+    return chosen or {quote(event.fields["name"])[:60] for event in facts.of("network-assigned", "network")}
+
+
+def _hinted_names(facts: JobFacts) -> set[str]:
+    """What is implied by lines that only one network prints, where no line names the choice."""
+    if vendor := facts.first("vendor-network"):
+        return {vendor.fields["name"]}
+    if facts.of("ofi") and not facts.of("ofi-failed"):
+        return {"aws-ofi-nccl"}
+    if facts.of("socket-devices") and facts.of("ib-no-device"):
+        return {"Socket"}
+    if _rdma_data_events(facts):
+        return {"IB"}
+    units = {event.fields["unit"] for event in facts.of("trace")}
+    if "net_socket" in units:
+        return {"Socket"}
+    return {"IB"} if "net_ib" in units or any(process.devices for process in facts.processes.values()) else set()
+
+
+def _rdma_data_events(facts: JobFacts) -> list[Event]:
+    calls = [event for event in facts.of("verbs-failed") if any(call in event.fields["call"] for call in _DATA_CALLS)]
+    others = facts.of("completion-error", "ib-connection", "async-event", "gdr-claimed")
+    listed = [
+        event
+        for event in facts.of("ib-devices")
+        if "IB" in event.fields["devices"] or "RoCE" in event.fields["devices"]
+    ]
+    return calls + others + listed
+
+
+def data_channels(facts: JobFacts) -> list[Channel]:
+    """Network channels that could use GPUDirect RDMA: all but those over sockets."""
+    return [channel for channel in facts.net_channels if network_class(channel.network or "", None) not in TCP_NETWORKS]
+
+
+def gpu_direct(facts: JobFacts) -> bool | None:
+    """True where a channel shows GDRDMA, False where it is shown to be absent, None where the log cannot tell."""
+    channels = data_channels(facts)
+    if channels:
+        return any(channel.gdr for channel in channels)
+    if facts.net_channels:
+        return False
+    if facts.of("gdr-disabled-by-plugin"):
+        return False
+    states = adapter_states(facts)
+    if states and not any(states.values()):
+        return False
+    if job_network(facts) in TCP_NETWORKS and facts.multi_node:
+        return False
+    claims = facts.of("gdr-claimed")
+    return claims[0].fields["state"] == "enabled" if claims else None
+
+
+def adapter_states(facts: JobFacts) -> dict[tuple[str, str], bool]:
+    """(host, adapter) -> whether it can register GPU memory, by either way. Socket interfaces are left out."""
+    states: dict[tuple[str, str], bool] = {}
+    for event in facts.of("gdr-adapter"):
+        if network_class(event.fields["network"], None) in TCP_NETWORKS:
+            continue
+        key = (event.origin.host or "", event.fields["device"])
+        enabled = event.fields["state"].lower() == "enabled"
+        states[key] = states.get(key, False) or enabled
+    return states
+
+
+def tcp_by_choice(facts: JobFacts) -> Event | None:
+    """The line that shows that the user wanted TCP."""
+    for name, wanted in (("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "socket"), ("NCCL_NET_PLUGIN", "none")):
+        values = chain(facts.variables.get(name, ()), filter(None, (facts.typed_variables.get(name),)))
+        if name != "NCCL_NET_PLUGIN" and any(value.lower() == wanted for value in values):
+            return facts.variable_event(name)
+    requested = facts.first("network-requested")
+    return requested if requested and requested.fields["name"].strip().lower() == "socket" else None
+
+
+def rdma_evidence(facts: JobFacts) -> list[Event]:
+    """Lines that show RDMA hardware, or the wish for it."""
+    evidence = [event for event in facts.of("ib-devices") if read_any(event)]
+    evidence += facts.of("ib-open-failed", "ofi-provider", "ofi-failed") + broken_plugins(facts)
+    evidence += [event for event in facts.of("verbs-failed") if event.fields["call"] != "ibv_get_device_list"]
+    evidence += [event for event in facts.of("variable") if event.fields["name"] in _WANTED_VARIABLES]
+    evidence += [event for event in facts.of("variable", "shell-variable") if _wants_rdma(event)]
+    evidence += [
+        event
+        for event in facts.of("bootstrap-interface", "socket-devices")
+        if compiled(FABRIC_INTERFACE).search(interface_names(event)[0])
+    ]
+    return sorted(evidence, key=lambda event: event.origin.sequence)
+
+
+def broken_plugins(facts: JobFacts) -> list[Event]:
+    """Lines that show a plugin that is there and does not load. One whose own file does not exist is merely absent."""
+    return [event for event in facts.of("plugin-load-error") if not _is_absent_plugin(event)]
+
+
+def _is_absent_plugin(event: Event) -> bool:
+    library = event.fields["library"].rsplit("/", 1)[-1]
+    own = library.startswith(("libnccl-net", "librccl-net", "libnccl_net", "libnccl-gin", "libnccl-tuner"))
+    return own and "cannot open shared object file: No such" in event.text
+
+
+def read_any(event: Event) -> bool:
+    """Whether a ``NET/IB : Using`` line names a device."""
+    return "/IB" in event.fields["devices"] or "RoCE" in event.fields["devices"]
+
+
+def _wants_rdma(event: Event) -> bool:
+    name, value = event.fields["name"], event.fields["value"].lower()
+    return (name == "NCCL_NET" and value == "ib") or (name == "FI_PROVIDER" and value.startswith("efa"))
+
+
+def interface_names(event: Event) -> Sequence[str]:
+    """Names of the interfaces in a Bootstrap or NET/Socket line; at least one, possibly empty."""
+    if "interface" in event.fields:
+        return (event.fields["interface"],)
+    return compiled(r"\[\d+\]([^:\[\]\s]+):").findall(event.fields.get("interfaces", "")) or ("",)
+
+
+def tcp_provider(facts: JobFacts) -> Event | None:
+    """The line in which aws-ofi-nccl says that it runs over TCP."""
+    return next(
+        (
+            event
+            for event in facts.of("ofi-provider")
+            if compiled(r"^(?:tcp|sockets|net)\b").match(event.fields["provider"])
+        ),
+        None,
+    )
+
+
+def handshake_refused(facts: JobFacts) -> bool:
+    """Whether a peer of another kind called while sockets were set up, so that no data path came to be."""
+    wrong_type = any(event.fields.get("what") == "type" for event in facts.of("foreign-connection"))
+    return wrong_type and not facts.net_channels
+
+
+def tcp_fallback(facts: JobFacts, *, split_machine: bool) -> bool | None:
+    """True where data crosses nodes over TCP although RDMA was there or wanted; None where the log cannot tell.
+
+    ``split_machine``: the "nodes" are containers of one machine, whose data could have gone over NVLink or PCIe.
+    """
+    network = job_network(facts)
+    if network in ("unknown", "none"):
+        return None
+    over_tcp = (
+        network in TCP_NETWORKS or tcp_provider(facts) is not None or (network == "mixed" and _socket_data(facts))
+    )
+    if not over_tcp or facts.multi_node is False:
+        return False
+    if facts.multi_node is None:
+        return False if handshake_refused(facts) else None
+    if tcp_by_choice(facts):
+        return False
+    return True if split_machine or network == "mixed" or rdma_evidence(facts) else None
+
+
+def _socket_data(facts: JobFacts) -> bool:
+    return any(network_class(channel.network or "", None) in TCP_NETWORKS for channel in facts.net_channels)

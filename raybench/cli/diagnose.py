@@ -1,0 +1,121 @@
+"""``raybench diagnose``: what an NCCL log proves, why, and what to do."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from raybench.errors import UsageError
+
+if TYPE_CHECKING:
+    from diagnostics.findings import Diagnosis
+
+FORMATS = ("text", "json", "sarif", "markdown", "html")
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="PATH...")
+@click.option(
+    "--format", "output_format", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format."
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["critical", "warning", "never"]),
+    default="warning",
+    show_default=True,
+    help="Exit with 1 when a finding is at least this severe.",
+)
+@click.option("--redact", is_flag=True, help="Replace host names and addresses, the same way throughout.")
+@click.option(
+    "--follow", is_flag=True, help="Keep reading growing logs; report findings as they appear; stop with Ctrl-C."
+)
+@click.option("--explain", metavar="RULE", help="Print the page of one rule and stop.")
+@click.option("--list-rules", is_flag=True, help="List the rules and stop.")
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file instead of the terminal."
+)
+def command(  # noqa: PLR0913, PLR0917 - one parameter an option
+    paths: tuple[str, ...],
+    output_format: str,
+    fail_on: str,
+    redact: bool,
+    follow: bool,
+    explain: str | None,
+    list_rules: bool,
+    output: Path | None,
+) -> None:
+    """Say what NCCL or RCCL logs prove: RDMA or TCP, GPUDirect or not, what broke first, and what to do.
+
+    PATH is a file, a folder, a glob or - for standard input; .gz, .xz, .bz2 and .zst are read as they are, and PyTorch
+    flight-recorder dumps (nccl_trace_rank_*) beside them. Give all ranks' logs of one job in one call.
+    """
+    if explain or list_rules:
+        _print_pages(explain)
+        return
+    if not paths:
+        raise click.UsageError("name at least one log: a file, a folder, a glob, or - for standard input")
+    if follow:
+        sys.exit(_follow(paths, output_format, fail_on, redact))
+    text, exit_code = _diagnose(paths, output_format, fail_on, redact, _wants_color(output))
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+    sys.exit(exit_code)
+
+
+def _diagnose(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bool, color: bool) -> tuple[str, int]:
+    from diagnostics.engine import diagnose_paths  # noqa: PLC0415 - not needed for --help
+    from diagnostics.errors import UnreadableInputError  # noqa: PLC0415
+    from diagnostics.output import render  # noqa: PLC0415
+
+    try:
+        diagnosis = diagnose_paths(paths)
+    except UnreadableInputError as error:
+        raise UsageError(str(error)) from error
+    if redact:
+        from diagnostics.redaction import redact_diagnosis  # noqa: PLC0415
+
+        diagnosis = redact_diagnosis(diagnosis)
+    return render(diagnosis, output_format, color=color), _exit_code(diagnosis, fail_on)
+
+
+def _exit_code(diagnosis: "Diagnosis", fail_on: str) -> int:
+    """1 for a finding that is severe enough, 3 where an input could not be read to its end, else 0."""
+    failing = {"critical": ("critical",), "warning": ("critical", "warning"), "never": ()}[fail_on]
+    if any(finding.severity in failing for finding in diagnosis.findings):
+        return 1
+    return 3 if diagnosis.notes else 0
+
+
+def _follow(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bool) -> int:
+    from diagnostics.errors import UnreadableInputError  # noqa: PLC0415
+    from diagnostics.follow import follow  # noqa: PLC0415
+    from diagnostics.output import report_news  # noqa: PLC0415
+
+    if "-" in paths:
+        raise click.UsageError("--follow reads files, not standard input")
+    try:
+        diagnosis = follow(
+            paths, lambda diagnosis, new: report_news(diagnosis, new, click.echo, output_format, redact=redact)
+        )
+    except UnreadableInputError as error:
+        raise UsageError(str(error)) from error
+    return _exit_code(diagnosis, fail_on)
+
+
+def _print_pages(explain: str | None) -> None:
+    from diagnostics.errors import UnknownRuleError  # noqa: PLC0415
+    from diagnostics.pages import page, rule_list  # noqa: PLC0415
+
+    try:
+        click.echo(page(explain) if explain else rule_list(), nl=False)
+    except UnknownRuleError as error:
+        raise UsageError(str(error)) from error
+
+
+def _wants_color(output: Path | None) -> bool:
+    """Colours only on a terminal, and not where NO_COLOR asks for none."""
+    return output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -1,0 +1,50 @@
+"""Every case of every rule: ``cases/<rule>/<case>/{input.log,expected.json}``.
+
+``expected.json``: ``fires`` (is the folder's rule among the findings), its ``severity`` and a part of its ``summary``;
+``network``, ``gdr``, ``tcp_fallback`` of the verdict; ``also`` and ``never`` (other rules); ``cannot_tell``; ``one_critical``.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from diagnostics.engine import diagnose_paths
+from diagnostics.rules import RULE_IDS
+
+CASES = sorted(Path(__file__).parent.glob("cases/*/*/input.log"))
+
+
+@pytest.mark.parametrize("log", CASES, ids=lambda log: f"{log.parts[-3]}/{log.parts[-2]}")
+def test_case(log: Path) -> None:
+    expected = json.loads((log.parent / "expected.json").read_text())
+    rule = log.parts[-3]
+    diagnosis = diagnose_paths([log])
+    findings = {finding.rule: finding for finding in diagnosis.findings}
+    assert (rule in findings) is expected["fires"], [finding.summary for finding in diagnosis.findings]
+    if expected["fires"]:
+        assert findings[rule].severity == expected.get("severity", findings[rule].severity)
+        assert expected.get("summary", "") in findings[rule].summary
+        assert findings[rule].evidence, "a finding quotes the lines it rests on"
+        assert findings[rule].recommendations
+    for key in ("network", "gdr", "tcp_fallback"):
+        if key in expected:
+            assert getattr(diagnosis, key) == expected[key], key
+    assert set(expected.get("also", ())) <= set(findings)
+    assert not set(expected.get("never", ())) & set(findings)
+    assert set(expected.get("cannot_tell", ())) <= {unsure.rule for unsure in diagnosis.rules_cannot_tell}
+    if expected.get("one_critical"):
+        assert [finding.severity for finding in diagnosis.findings].count("critical") == 1
+    assert not [unsure for unsure in diagnosis.rules_cannot_tell if "error in the rule" in unsure.why]
+
+
+@pytest.mark.parametrize("rule", RULE_IDS)
+def test_rule_has_a_case_that_fires_and_a_near_miss(rule: str) -> None:
+    answers = {
+        json.loads(path.read_text())["fires"] for path in Path(__file__).parent.glob(f"cases/{rule}/*/expected.json")
+    }
+    assert answers == {True, False}
+
+
+def test_every_folder_of_cases_is_a_rule() -> None:
+    assert {log.parts[-3] for log in CASES} <= set(RULE_IDS)

@@ -1,0 +1,167 @@
+"""The rules of docs/architecture.md, read from the code: who may import whom, and that the tables are complete."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from raybench.benchmarks.registry import BENCHMARKS, SUITES
+from raybench.cli import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+
+# Modules of raybench from the bottom up. A module imports from its own group and from groups below it.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("raybench", "errors", "units"),
+    ("sizes", "rounds", "stats", "metadata"),
+    ("results",),
+    ("stability", "compare", "model", "run_folder"),
+    ("benchmarks", "preflight", "importers"),
+    ("config",),
+    ("cluster",),
+    ("studies",),
+    ("cli",),
+)
+# Beside the layers: sees results, stability and what is below, and nothing above.
+REPORTS_MAY_IMPORT = {"errors", "units", "stats", "results", "stability", "compare", "reports", "raybench"}
+
+# Where each heavy or outward library may be imported.
+CONFINED = {
+    "torch": {"benchmarks"},
+    "ray": {"cluster"},
+    "ansible_runner": {"cluster"},
+    "paramiko": {"cluster"},
+    "rich": {"reports", "cli"},
+    "matplotlib": {"reports"},
+    "jinja2": {"reports"},
+    "click": {"cli"},
+}
+
+
+def modules(package: str) -> Iterator[tuple[Path, str]]:
+    """Every source file of a package, with the part of the house that it belongs to."""
+    for path in sorted((ROOT / package).rglob("*.py")):
+        parts = path.relative_to(ROOT / package).parts
+        yield path, package if parts == ("__init__.py",) else parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Absolute names that a file imports anywhere, with the line. Imports for type checkers count too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
+            yield node.module or "", node.lineno
+
+
+def layer(part: str) -> int:
+    return next((number for number, parts in enumerate(LAYERS) if part in parts), -1)
+
+
+def part_of(name: str) -> str:
+    """The part of raybench that an imported name belongs to."""
+    pieces = name.split(".")
+    return pieces[1] if len(pieces) > 1 else "raybench"
+
+
+def broken_edges(path: Path, part: str) -> list[str]:
+    wrong = []
+    for name, line in imports(path):
+        if not name.startswith("raybench"):
+            continue
+        target = part_of(name)
+        allowed = (
+            target in REPORTS_MAY_IMPORT
+            if part == "reports"
+            else (layer(target) <= layer(part) if target != "reports" else part == "cli")
+        )
+        if not allowed:
+            wrong.append(f"{path.relative_to(ROOT)}:{line}: {part} imports {name}")
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("path", "part"), list(modules("raybench")), ids=lambda value: str(value).split("/raybench/")[-1]
+)
+def test_a_module_imports_only_from_its_own_layer_and_below(path: Path, part: str) -> None:
+    assert part == "reports" or layer(part) >= 0, f"{part} has no place in LAYERS"
+    assert broken_edges(path, part) == []
+
+
+def test_an_import_against_the_direction_would_be_seen(tmp_path: Path) -> None:
+    bad = ROOT / "raybench" / "benchmarks" / "not_there.py"
+    source = tmp_path / "bad.py"
+    source.write_text("from raybench.cluster.run import Run\n")
+    names = [part_of(name) for name, _ in imports(source)]
+    assert names == ["cluster"]
+    assert layer(names[0]) > layer("benchmarks")
+    assert not bad.exists()
+
+
+@pytest.mark.parametrize("library", sorted(CONFINED))
+def test_heavy_libraries_stay_in_their_rooms(library: str) -> None:
+    used = {
+        part
+        for path, part in modules("raybench")
+        for name, _ in imports(path)
+        if name == library or name.startswith(f"{library}.")
+    }
+    assert used <= CONFINED[library]
+
+
+def test_diagnostics_knows_nothing_of_raybench() -> None:
+    forbidden = {"raybench", "ray", "torch", "rich", "click", "numpy", "msgspec"}
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path, _ in modules("diagnostics")
+        for name, line in imports(path)
+        if name.split(".")[0] in forbidden
+    ]
+    assert found == []
+
+
+def test_nothing_that_is_read_is_ever_evaluated() -> None:
+    calls = {"eval", "exec"}
+    found = [
+        f"{path}:{node.lineno}"
+        for package in ("raybench", "diagnostics")
+        for path, _ in modules(package)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", sorted(BENCHMARKS))
+def test_every_benchmark_of_the_table_exists(name: str) -> None:
+    module = importlib.import_module(BENCHMARKS[name].module)
+    assert hasattr(module, "COLLECTIVE") or hasattr(module, "run")
+
+
+def test_every_collective_is_in_the_table() -> None:
+    files = {path.stem for path in (ROOT / "raybench/benchmarks/collectives").glob("*.py")} - {"__init__"}
+    assert files <= set(BENCHMARKS)
+    assert {name for names in SUITES.values() for name in names} <= set(BENCHMARKS)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_exists_is_documented_and_shows_examples(name: str) -> None:
+    command = importlib.import_module(COMMANDS[name][0]).command
+    assert command.help
+    assert "xample" in (command.epilog or "") + command.help
+    assert f"raybench {name}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    for parameter in command.params:
+        assert getattr(parameter, "help", "argument") or parameter.param_type_name == "argument", parameter.name
+
+
+@pytest.mark.parametrize("module", ["raybench.cli", "raybench.cli.run", "raybench.config", "raybench.cluster.node"])
+def test_what_starts_fast_imports_nothing_heavy(module: str) -> None:
+    heavy = "torch ray ansible ansible_runner numpy matplotlib paramiko rich"
+    code = f"import sys, {module}; print([name for name in {heavy.split()!r} if name in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert answer.stdout.strip() == "[]"

@@ -1,6 +1,7 @@
 """``raybench run``."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -82,6 +83,7 @@ def command(config_file: str | None, as_json: bool, quiet: bool, **options: Any)
 
 
 def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
+    from raybench.cluster.bounded import unfinished  # noqa: PLC0415
     from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
     from raybench.cluster.run import Run  # noqa: PLC0415
     from raybench.reports.progress import ProgressDisplay  # noqa: PLC0415
@@ -95,7 +97,12 @@ def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
         display.close()
         folder.write_logs(run.logs)
         result, diagnosis = run.result(problem), _diagnose(folder)
-    return _deliver(result, diagnosis, folder, as_json=as_json)
+    code = _deliver(result, diagnosis, folder, as_json=as_json)
+    if unfinished():  # Ray's own clean-up at exit would wait for the cluster that has gone
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def _measure(run: Any, folder: RunFolder) -> list[Any]:
@@ -115,9 +122,9 @@ def _measure(run: Any, folder: RunFolder) -> list[Any]:
 
 
 def _diagnose(folder: RunFolder) -> Mapping[str, Any] | None:
-    try:
-        from diagnostics.engine import diagnose_paths  # noqa: PLC0415
-    except ImportError:
+    from diagnostics.engine import diagnose_paths  # noqa: PLC0415
+
+    if not any((folder.path / "logs").iterdir()):
         return None
     diagnosis: Mapping[str, Any] = diagnose_paths([folder.path / "logs"]).to_json()
     return diagnosis

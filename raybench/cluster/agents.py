@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from raybench import __version__
+from raybench.cluster.bounded import bounded
 from raybench.cluster.node import NodeAgent
 from raybench.cluster.placement import Candidate, Plan
 from raybench.cluster.session import Session
@@ -16,6 +17,7 @@ from raybench.errors import ClusterUnavailableError, IncompleteRunError
 _PLACE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _CLAIM_SECONDS = 3.0
+_CLOSE_SECONDS = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +60,16 @@ class Agents:
 
         Never takes long.
         """
+        bounded(_CLOSE_SECONDS, self._close, "giving back the nodes")
+
+    def _close(self) -> None:
         import ray  # noqa: PLC0415
 
         if self.keep_warm_seconds:
-            _, silent = self.ask(8.0, self._rest)
+            _, silent = self.ask(4.0, self._rest)
             if not silent:
                 return
-        self.ask(8.0, lambda agent: agent.actor.close.remote())
+        self.ask(4.0, lambda agent: agent.actor.close.remote())
         for agent in self.agents:
             ray.kill(agent.actor, no_restart=True)
         ray.util.remove_placement_group(self.group)

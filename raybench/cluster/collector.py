@@ -33,6 +33,13 @@ class Collector:
         complete = len(launches[self.launch]) == samples.contributors
         return dict(launches[self.launch]) if complete else None
 
+    def measured(self, benchmark: int) -> int:
+        """How many points of a benchmark are complete in this launch."""
+        points = [
+            launches[self.launch] for launches in self._samples[benchmark].values() if len(launches) > self.launch
+        ]
+        return sum(bool(ranks) and len(ranks) == next(iter(ranks.values())).contributors for ranks in points)
+
     def finish(self, benchmark: int, rank: int, skipped: str | None) -> None:
         """A rank is through with a benchmark."""
         self._finished[self.launch, benchmark].add(rank)

@@ -39,6 +39,7 @@ def set_ray_variables() -> None:
         RAY_AUTH_TOKEN=secrets.token_hex(32),  # this cluster's own: nobody else on the machine can use it
         RAY_USAGE_STATS_ENABLED="0",
         RAY_worker_niceness="0",
+        RAY_gcs_rpc_server_reconnect_timeout_s="86400",
         RAY_health_check_initial_delay_ms="1000",
         RAY_health_check_period_ms="1000",
         RAY_health_check_timeout_ms="3000",

@@ -24,10 +24,12 @@ from raybench.benchmarks.events import (
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.agents import Agent, Agents, Deadline, reason_of
+from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
 from raybench.cluster.incident import Incident, culprits, failure_kind, step_text
 from raybench.cluster.messages import RankPosition
 from raybench.cluster.placement import Plan
+from raybench.units import format_bytes
 
 POLL_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
@@ -60,6 +62,7 @@ class Launch:
     watcher: Watcher
     stopping: threading.Event
     timeout_seconds: float
+    head: HeadWatch
     incidents: list[Incident] = field(default_factory=list)
     _ready: set[int] = field(default_factory=set)
     _finished: set[int] = field(default_factory=set)
@@ -96,6 +99,9 @@ class Launch:
             self.incidents.append(
                 Incident(kind="interrupted", reason="the run was stopped by the user", step=self._step())
             )
+        elif (problem := self.head.problem()) is not None and not self.incidents:
+            reason = f"the head of the Ray cluster does not answer any more ({problem})"
+            self.incidents.append(Incident(kind="cluster-lost", reason=reason, step=self._step()))
         elif self._deadline.passed and not self.incidents:
             joined = f"{len(self._ready)} of {self.plan.world_size} ranks had joined"
             limit = f"the time limit of {self.timeout_seconds:.0f} s is over"
@@ -107,7 +113,10 @@ class Launch:
         if self._benchmark < 0:
             return "joining the process group"
         spec = self.specs[self._benchmark]
-        return f"{spec.name} {spec.dtype}"
+        sizes = sorted(set(spec.sizes))
+        measured = self.collector.measured(self._benchmark)
+        size = f" {format_bytes(sizes[measured])}" if measured < len(sizes) else ""
+        return f"{spec.name} {spec.dtype}{size}"
 
     def _hear(self, seconds: float) -> None:
         """Take in what the agents have to say within that time."""
@@ -176,7 +185,7 @@ class Launch:
         self.incidents.append(
             Incident(
                 kind="node-lost",
-                reason=f"the node, with {text}, does not answer any more ({why})",
+                reason=f"the node, with {text}, is lost ({why})",
                 node=name,
                 rank=ranks[0] if len(ranks) == 1 else None,
                 step=self._step(),
@@ -185,7 +194,7 @@ class Launch:
 
     def _investigate(self) -> None:
         """Hear the rest, then look where every rank is and which nodes still answer."""
-        if self.incidents[0].kind == "interrupted":
+        if self.incidents[0].kind in ("interrupted", "cluster-lost"):
             return
         until = Deadline(_GATHER_SECONDS)
         while not until.passed:

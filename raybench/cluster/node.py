@@ -58,6 +58,7 @@ class NodeAgent:
             host_socket = str(self._folder / "ranks")
             self._host = start_rank_host(host_socket, self._folder / "rank-host.log")
         self._connection: Connection | None = None
+        self._lost: str | None = None
         self._claim = threading.Lock()
         self._claimed = True  # by the run that placed it
         self._rests = 0
@@ -123,6 +124,8 @@ class NodeAgent:
     def poll(self, seconds: float) -> list[bytes]:
         """Encoded events since the last call; waits up to ``seconds`` for the first."""
         events: list[bytes] = []
+        if self._lost is not None and self._events.empty():
+            raise OSError(self._lost)
         with contextlib.suppress(queue.Empty):
             events.append(self._events.get(timeout=seconds))
             while True:
@@ -185,7 +188,8 @@ class NodeAgent:
                 else:
                     self._replies.put(reply)
         except (EOFError, OSError, TimeoutError) as error:
-            self._replies.put(HostFailed(error=f"the process that holds the ranks is gone ({error})"))
+            self._lost = f"the process that holds the ranks is gone ({type(error).__name__})"
+            self._replies.put(HostFailed(error=self._lost))
 
 
 def start_rank_host(path: str, log: Path) -> "subprocess.Popen[bytes]":

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.agents import Agents, facts_of, place_agents
+from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
 from raybench.cluster.consistency import differences, masked_devices
 from raybench.cluster.incident import Incident, causes
@@ -82,10 +83,10 @@ class Run:
             self._prepare(session)
             with self._phase("placement"):
                 agents = place_agents(session, self._need_plan(), self.config.keep_warm)
-            with contextlib.closing(agents):
+            with contextlib.closing(agents), contextlib.closing(HeadWatch(session.address)) as head:
                 self._compare(agents)
                 with self.interrupt.deferred():
-                    self._launch_all(agents)
+                    self._launch_all(agents, head)
                     self._bring_logs(agents)
 
     def _prepare(self, session: Session) -> None:
@@ -113,13 +114,13 @@ class Run:
                 f"the nodes are not alike: {what}. Make them equal, or measure all the same with --allow-mixed."
             )
 
-    def _launch_all(self, agents: Agents) -> None:
+    def _launch_all(self, agents: Agents, head: HeadWatch) -> None:
         collector = self._need_collector()
         steps = sum(_steps(spec, collector.world_size) for spec in self._specs) * self.config.repeats
         self.display.start(steps, self._title())
         for number in range(self.config.repeats):
             collector.launch, self._launches = number, number + 1
-            self._launch(agents, collector)
+            self._launch(agents, collector, head)
             if self._incidents:
                 return
         if self._emulated:
@@ -128,7 +129,7 @@ class Run:
         ranks = [(plan.node_of(rank).name, facts) for rank, facts in sorted(self._rank_facts.items())]
         self._findings += masked_devices(list(zip((node.name for node in plan.nodes), self._facts, strict=True)), ranks)
 
-    def _launch(self, agents: Agents, collector: Collector) -> None:
+    def _launch(self, agents: Agents, collector: Collector, head: HeadWatch) -> None:
         plan = self._need_plan()
         launch = Launch(
             agents=agents,
@@ -138,6 +139,7 @@ class Run:
             watcher=self,
             stopping=self.interrupt.event,
             timeout_seconds=self.config.timeout,
+            head=head,
         )
         with self._phase("ranks"):
             try:

@@ -3,13 +3,13 @@
 import contextlib
 import logging
 import os
-import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from raybench.cluster.bounded import bounded, connection_problem
 from raybench.cluster.embedded import EmbeddedCluster, set_ray_variables
 from raybench.cluster.node import end_rank_host, start_rank_host
 from raybench.cluster.placement import Candidate, candidates_of
@@ -18,6 +18,7 @@ from raybench.metadata import gpu_facts
 
 _CONNECT_SECONDS = 5.0
 _JOIN_SECONDS = 30.0
+_LEAVE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,26 +64,14 @@ def find_running() -> str | None:
         return named
     with contextlib.suppress(OSError):  # what `ray start` leaves for `ray.init("auto")`
         recorded = Path(tempfile.gettempdir(), "ray", "ray_current_cluster").read_text(encoding="ascii").strip()
-        if recorded and _answers(recorded) is None:
+        if recorded and connection_problem(recorded, _CONNECT_SECONDS) is None:
             return recorded
-    return None
-
-
-def _answers(address: str) -> str | None:
-    """None when something listens at HOST:PORT, else why not."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        return "it is not HOST:PORT"
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        return str(error)
     return None
 
 
 @contextlib.contextmanager
 def _joined(address: str) -> Iterator[Session]:
-    problem = _answers(address)
+    problem = connection_problem(address, _CONNECT_SECONDS)
     if problem is not None:
         raise ClusterUnavailableError(
             f"no Ray cluster answers at '{address}' ({problem}). Start one there with 'ray start --head --port=PORT', "
@@ -145,6 +134,8 @@ def _init(address: str) -> None:
 
 
 def _try_init(address: str, outcome: list[BaseException | None]) -> None:
+    # Without the head Ray would end this process after a minute, and with it all that was measured.
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "86400")
     import ray  # noqa: PLC0415
 
     try:
@@ -155,10 +146,7 @@ def _try_init(address: str, outcome: list[BaseException | None]) -> None:
         outcome.append(None)
 
 
-def _leave(seconds: float = 5.0) -> None:
-    """Leave the cluster; one that has vanished must not keep us."""
+def _leave() -> None:
     import ray  # noqa: PLC0415
 
-    thread = threading.Thread(target=ray.shutdown, daemon=True)
-    thread.start()
-    thread.join(seconds)
+    bounded(_LEAVE_SECONDS, ray.shutdown, "leaving Ray")

@@ -1,0 +1,71 @@
+"""Calls into Ray that must not keep us when the cluster has gone, and a watch on the cluster's head."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+_PROBE_SECONDS = 2.0
+_GONE_SECONDS = 8.0
+
+_unfinished: list[str] = []
+
+
+def bounded(seconds: float, call: Callable[[], object], name: str) -> None:
+    """Run ``call`` for at most so long. One that does not end is left behind in its thread and noted."""
+    thread = threading.Thread(target=_quietly, args=(call,), name=name, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        _unfinished.append(name)
+
+
+def unfinished() -> tuple[str, ...]:
+    """Names of calls that never ended. Where there are any, leaving the interpreter would wait for them too."""
+    return tuple(_unfinished)
+
+
+def _quietly(call: Callable[[], object]) -> None:
+    with contextlib.suppress(Exception):  # the cluster is being left: there is nobody to tell
+        call()
+
+
+def connection_problem(address: str, seconds: float) -> str | None:
+    """None when something listens at HOST:PORT, else why not."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return "it is not HOST:PORT"
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        return str(error)
+    return None
+
+
+class HeadWatch:
+    """Tries the head's port every two seconds. Ray itself says nothing for a minute, and then ends our process."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._answered = time.monotonic()
+        self._problem = ""
+        self._stop = threading.Event()
+        threading.Thread(target=self._watch, daemon=True, name="head-watch").start()
+
+    def problem(self) -> str | None:
+        """Why the head has not answered for some seconds, or None."""
+        silent = time.monotonic() - self._answered
+        return f"{self._problem}, for {silent:.0f} s" if self._problem and silent > _GONE_SECONDS else None
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._stop.set()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_PROBE_SECONDS):
+            problem = connection_problem(self._address, _PROBE_SECONDS)
+            if problem is None:
+                self._answered, self._problem = time.monotonic(), ""
+            else:
+                self._problem = problem

@@ -12,7 +12,6 @@ import importlib
 import os
 import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +23,6 @@ import psutil
 from raybench.errors import IncompleteRunError
 
 _OBJECT_STORE_BYTES = 80 * 2**20  # the least that Ray accepts is 75 MiB; nothing is stored
-_PREFIX = "rb-"
-_LONGEST_SOCKET = 90  # UNIX socket paths end at 107 characters
 
 
 class EmbeddedClusterError(IncompleteRunError):
@@ -52,13 +49,13 @@ def set_ray_variables() -> None:
 class EmbeddedCluster:
     """N Ray nodes on this machine, named ``node-1`` to ``node-N``. They end with this process, however it ends."""
 
-    def __init__(self, *, cpus_per_node: int, gpus: Sequence[Sequence[str]]) -> None:
+    def __init__(self, *, folder: Path, cpus_per_node: int, gpus: Sequence[Sequence[str]]) -> None:
         """One node for each entry of ``gpus``: the ids of the GPUs, of this machine, that it has for itself.
 
+        ``folder`` is for the daemons' files and sockets: its path must be short.
         Raises EmbeddedClusterError when Ray does not start.
         """
-        _remove_leftovers()
-        self._folder = _make_folder()
+        self._folder = folder
         self._nodes: list[Any] = []
         self._closing = threading.Lock()
         # A daemon is ended by the kernel when the thread that started it ends, so the threads live as long as it does.
@@ -85,7 +82,7 @@ class EmbeddedCluster:
         self._nodes[index].kill_all_processes(check_alive=False, allow_graceful=False)
 
     def close(self) -> None:
-        """End all processes of the cluster and remove its files."""
+        """End all processes of the cluster."""
         with self._closing:
             started = _descendants(str(self._folder))
             for node in reversed(self._nodes):
@@ -94,7 +91,6 @@ class EmbeddedCluster:
             self._nodes.clear()
             _end(started)
             self._threads.shutdown(wait=False)
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, cpus: int, gpus: Sequence[Sequence[str]]) -> None:
         node_class = _lean_node_class()
@@ -171,22 +167,6 @@ def _replace_helpers(services: Any) -> None:
 
     start_ray_process.lean = True  # type: ignore[attr-defined]
     services.start_ray_process = start_ray_process
-
-
-def _make_folder() -> Path:
-    base = tempfile.gettempdir()
-    if len(base) > _LONGEST_SOCKET - 40:
-        base = "/tmp"  # noqa: S108 - sockets need a short path; mkdtemp makes it private
-    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
-
-
-def _remove_leftovers() -> None:
-    """Remove folders of embedded clusters whose process is gone (it was killed before it could)."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*-*"):
-        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        with contextlib.suppress(OSError):
-            if owner.isdecimal() and not psutil.pid_exists(int(owner)) and folder.stat().st_uid == os.getuid():
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _descendants(folder: str) -> list[psutil.Process]:

@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import sys
+import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from raybench.cluster.messages import (
 )
 from raybench.cluster.rank_process import RankProcesses
 
+_LAST_WRITES_SECONDS = 2.0  # of Ray's daemons, which end with the same parent and write into the same folder
 PRELOAD = ("raybench.benchmarks.rank", "raybench.benchmarks.collective", "raybench.benchmarks.point_to_point")
 
 
@@ -154,10 +156,12 @@ def main() -> None:
     """Entry point: ``rank_host SOCKET``."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides what Ctrl-C means
     _be_ordinary()
-    path = Path(sys.argv[1])
+    path, parent = Path(sys.argv[1]), os.getppid()
     try:
         serve(str(path))
     finally:
+        if os.getppid() != parent:
+            time.sleep(_LAST_WRITES_SECONDS)
         remove_folder(path.parent)
 
 

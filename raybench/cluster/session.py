@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from raybench.metadata import gpu_facts
 _CONNECT_SECONDS = 5.0
 _JOIN_SECONDS = 30.0
 _LEAVE_SECONDS = 5.0
+_LONGEST_BASE = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,15 +89,23 @@ def _joined(address: str) -> Iterator[Session]:
 @contextlib.contextmanager
 def _embedded(nodes: int, gpus: Sequence[str]) -> Iterator[Session]:
     set_ray_variables()
-    with tempfile.TemporaryDirectory(prefix="raybench-") as folder, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        folder = short_folder()
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)  # the rank host does it where we are killed
         path = str(Path(folder, "ranks"))
         host = start_rank_host(path, Path(folder, "rank-host.log"))  # imports torch while Ray starts
         stack.callback(end_rank_host, host)
-        cluster = EmbeddedCluster(cpus_per_node=1, gpus=gpu_shares(gpus, nodes))
+        cluster = EmbeddedCluster(folder=folder, cpus_per_node=1, gpus=gpu_shares(gpus, nodes))
         stack.callback(cluster.close)
         _init(cluster.address)
         stack.callback(_leave)
         yield Session(address=cluster.address, emulated=True, host_socket=path)
+
+
+def short_folder() -> Path:
+    """A new private folder with a path short enough for UNIX sockets (107 characters) in Ray's folders below it."""
+    base = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="raybench-", dir=base if len(base) < _LONGEST_BASE else "/tmp"))  # noqa: S108
 
 
 def gpu_shares(gpus: Sequence[str], nodes: int) -> list[tuple[str, ...]]:

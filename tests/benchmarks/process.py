@@ -15,7 +15,6 @@ from pathlib import Path
 import psutil
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 class LaunchError(RuntimeError):
@@ -139,9 +138,9 @@ class TreeMeter:
     which a page shared by n processes counts once; reading it costs so much that it is off where time is measured.
     """
 
-    root: int
+    roots: tuple[int, ...]
     memory: bool
-    period_seconds: float = 0.1
+    period_seconds: float = 0.25
     peak_bytes: int = 0
     _cpu: dict[tuple[int, float], float] = field(default_factory=dict)
     _known: dict[int, psutil.Process] = field(default_factory=dict)
@@ -180,14 +179,25 @@ class TreeMeter:
 
     def _family(self) -> list[psutil.Process]:
         """The tree below the root, and what has left it since: daemons outlive the process that started them."""
-        with contextlib.suppress(psutil.Error):
-            root = psutil.Process(self.root)
-            for process in (root, *root.children(recursive=True)):
-                self._known.setdefault(process.pid, process)
+        for process in _trees(self.roots):
+            self._known.setdefault(process.pid, process)
         for process in list(self._known.values()):
             if not process.is_running():
                 del self._known[process.pid]
         return list(self._known.values())
+
+
+def _trees(roots: Sequence[int]) -> list[psutil.Process]:
+    """The processes of that id and all below them, by one look at the process table."""
+    below: dict[int, list[psutil.Process]] = {}
+    found = []
+    for process in psutil.process_iter(["ppid"]):
+        below.setdefault(process.info["ppid"], []).append(process)
+        if process.pid in roots:
+            found.append(process)
+    for process in found:  # grows as it goes
+        found += below.get(process.pid, [])
+    return found
 
 
 def _pss(pid: int) -> int:

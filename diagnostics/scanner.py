@@ -5,18 +5,19 @@ new pair of ranks, direction or transport is read; the table is bounded, and bey
 counted. Everything else goes through ``prefix`` and ``parsers``.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from diagnostics.events import Event, Origin, quote
-from diagnostics.gate import Gate
-from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
+from diagnostics.gate import Gate, is_foreign
+from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS, info_patterns
 from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
 
-MAX_CHANNEL_KEYS = 60_000
+MAX_CHANNEL_KEYS = 30_000
 MAX_TEXTS = 60_000
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 MAX_HOSTS = 20_000
@@ -26,6 +27,12 @@ _SHELL_VARIABLE = (
 )
 
 
+_INIT = re.compile(
+    rb"[^\x1b]{0,160}?(?<![\w.\-])([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):(\d{1,9}) \[(\d{1,4})\] NCCL INFO "
+    rb"(?:\[Rank \d+\] )?(?:\w+ )?"
+    rb"comm (0x[0-9a-f]+) rank (\d{1,9}) nranks (\d{1,9}) cudaDev (\d+)(?: nvmlDev (\d+))?(?: busId ([0-9a-f]+))?"
+    rb"(?:.{0,200}?commId (0x[0-9a-f]+))?.{0,200}?- Init (START|COMPLETE)"
+)
 _NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destroy", "abort"})  # each names its rank
 
 
@@ -56,18 +63,51 @@ class Scanner:
         channels, first = self.channels, batch.first_line
         for number, raw in self.gate.candidates(batch.block):
             if b"CCL" not in raw:
-                self._read_foreign(raw, first + number)
+                if self._pending is not None or is_foreign(raw):
+                    self._read_foreign(raw, first + number)
                 continue
             if self._pending is None:
                 via = raw.find(b" via ")
                 if via > 0:
                     key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :]
+                    if key not in channels and len(channels) >= MAX_CHANNEL_KEYS:
+                        key = raw[via:]
                     if key in channels:
                         channels[key] += 1
                         continue
+                elif b"- Init " in raw:
+                    if self._read_init(raw, first + number):
+                        continue
                 elif self.gate.detail_left <= 0 and self._is_repetition(raw):
                     continue
+            elif self.gate.detail_left <= 0 and self._is_repetition(raw):
+                self._flush()
+                continue
             self._read_marked(raw, first + number)
+
+    def _read_init(self, raw: bytes, line: int) -> bool:
+        """Read a start or completion of the usual form the short way; every rank of every communicator prints two."""
+        match = _INIT.match(raw)
+        if match is None or raw.count(b"NCCL ") > 1:
+            return False
+        host, pid, thread, device, comm, rank, nranks, cuda, nvml, bus, comm_id, state = match.groups()
+        names = ("comm", "rank", "nranks", "cuda", "nvml", "bus", "comm_id")
+        values = (comm, rank, nranks, cuda, nvml, bus, comm_id)
+        fields = {name: value.decode() for name, value in zip(names, values, strict=True) if value is not None}
+        text = clean(raw)
+        message = Message(
+            text="",
+            level="INFO",
+            host=host.decode().split(".")[0],
+            pid=int(pid),
+            thread=int(thread),
+            device=int(device),
+            rank=launcher_rank(text),
+        )
+        self._send(
+            "init-start" if state == b"START" else "init-complete", fields, self._with_known_host(message), text, line
+        )
+        return True
 
     def _is_repetition(self, raw: bytes) -> bool:
         """Whether the message was read before, whoever printed it; then it is only counted."""
@@ -99,12 +139,12 @@ class Scanner:
             self.unreadable += message.torn
             if message.level in ("WARN", "ATTN") and not message.torn and 60 <= len(text) <= 140:
                 self._pending = (text, message, line)
+                self._kinds += [kind for kind, _ in read_message(PATTERNS, message.text)] or ["unclassified-warning"]
             else:
                 self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
         if messages and "=" in text:
             self._read_shell(text[: text.find("NCCL ")], line)
-        if self._pending is None:
-            self._remember(raw)
+        self._remember(raw)
 
     def _with_known_host(self, message: Message) -> Message:
         """The message with its host freed of what another process wrote just before it."""
@@ -157,6 +197,8 @@ class Scanner:
         self._emit(message, PATTERNS, text, line)
 
     def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:
+        if message.level == "INFO":
+            patterns = info_patterns(message.text)
         found = read_message(patterns, message.text[:MAX_PATTERN_CHARACTERS])
         if not found and message.level == "WARN" and message.text:
             found = [("unclassified-warning", {"text": message.text})]

@@ -17,8 +17,9 @@ from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
 
-MAX_CHANNEL_KEYS = 30_000
-MAX_TEXTS = 60_000
+MAX_CHANNEL_KEYS = 20_000
+MAX_INIT_LINES = 40_000  # later ones count only for communicators that were seen before
+MAX_TEXTS = 40_000
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 MAX_HOSTS = 20_000
 _BARE = ("NET/", "Using network", "Channel ", "GPU Direct", "Bootstrap")  # how pasted lines begin without NCCL's mark
@@ -52,6 +53,9 @@ class Scanner:
     repeated: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
     _sequence: int = 0
+    _next_line: dict[str, int] = field(default_factory=dict)
+    _init_lines: int = 0
+    _communicators: set[bytes] = field(default_factory=set)
     _file: str = ""
     _pending: tuple[str, Message, int] | None = None
     _hosts: dict[str, None] = field(default_factory=dict)
@@ -60,7 +64,9 @@ class Scanner:
     def feed(self, batch: Batch) -> None:
         """Read the lines of one batch."""
         self._file = batch.file
-        channels, first = self.channels, batch.first_line
+        before = self.gate.lines
+        first = 1 if batch.first else self._next_line.get(batch.file, 1)
+        channels = self.channels
         for number, raw in self.gate.candidates(batch.block):
             if b"CCL" not in raw:
                 if self._pending is not None or is_foreign(raw):
@@ -69,9 +75,9 @@ class Scanner:
             if self._pending is None:
                 via = raw.find(b" via ")
                 if via > 0:
-                    key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :]
+                    key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :].rstrip()
                     if key not in channels and len(channels) >= MAX_CHANNEL_KEYS:
-                        key = raw[via:]
+                        key = raw[via:].rstrip()
                     if key in channels:
                         channels[key] += 1
                         continue
@@ -84,9 +90,13 @@ class Scanner:
                 self._flush()
                 continue
             self._read_marked(raw, first + number)
+        self._next_line[batch.file] = first + self.gate.lines - before
 
     def _read_init(self, raw: bytes, line: int) -> bool:
         """Read a start or completion of the usual form the short way; every rank of every communicator prints two."""
+        self._init_lines += 1
+        if self._init_lines > MAX_INIT_LINES and not self._is_known_communicator(raw):
+            return True
         match = _INIT.match(raw)
         if match is None or raw.count(b"NCCL ") > 1:
             return False
@@ -94,6 +104,8 @@ class Scanner:
         names = ("comm", "rank", "nranks", "cuda", "nvml", "bus", "comm_id")
         values = (comm, rank, nranks, cuda, nvml, bus, comm_id)
         fields = {name: value.decode() for name, value in zip(names, values, strict=True) if value is not None}
+        if comm_id is not None and self._init_lines <= MAX_INIT_LINES:
+            self._communicators.add(comm_id)
         text = clean(raw)
         message = Message(
             text="",
@@ -108,6 +120,11 @@ class Scanner:
             "init-start" if state == b"START" else "init-complete", fields, self._with_known_host(message), text, line
         )
         return True
+
+    def _is_known_communicator(self, raw: bytes) -> bool:
+        """Whether the line belongs to one of the communicators that were followed from the start."""
+        start = raw.find(b"commId ") + 7
+        return start > 6 and raw[start : raw.find(b" ", start)] in self._communicators
 
     def _is_repetition(self, raw: bytes) -> bool:
         """Whether the message was read before, whoever printed it; then it is only counted."""

@@ -10,6 +10,7 @@ from diagnostics.facts import (
     MAX_EVENTS,
     MAX_MEMBERS,
     MAX_PROCESSES,
+    MAX_START_EVENTS,
     Channel,
     Communicator,
     FlightRecord,
@@ -96,7 +97,8 @@ class FactBuilder:
             self._members += 1
         member.bus, member.cuda, member.nvml = (fields.get(name) for name in ("bus", "cuda", "nvml"))
         if event.kind == "init-start":
-            member.started = event
+            member.started = True
+            member.event = event if self._members <= MAX_START_EVENTS else None
         else:
             member.completed = True
         self._pointers[key, fields["comm"]] = (communicator, rank)

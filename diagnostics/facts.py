@@ -15,7 +15,8 @@ from diagnostics.parsers.network import DEVICE
 MAX_EVENTS = 400
 MAX_PROCESSES = 40_000
 MAX_COMMUNICATORS = 20_000
-MAX_MEMBERS = 200_000
+MAX_MEMBERS = 80_000
+MAX_START_EVENTS = 4000
 
 ProcessKey = tuple[str, int]
 
@@ -47,14 +48,15 @@ class Process:
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """One rank of one communicator."""
+    """One rank of one communicator. ``event`` is the line of its start, kept for the first MAX_START_EVENTS."""
 
     rank: int
     process: ProcessKey
     bus: str | None = None
     cuda: str | None = None
     nvml: str | None = None
-    started: Event | None = None
+    started: bool = False
+    event: Event | None = None
     completed: bool = False
     destroyed: bool = False
     local_ranks: int | None = None

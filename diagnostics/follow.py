@@ -18,14 +18,14 @@ class Tail:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self._offset, self._line, self._rest = 0, 1, b""
+        self._offset, self._first, self._rest = 0, True, b""
 
     def read(self) -> Iterator[Batch]:
         """What was added since the last call, complete lines only."""
         try:
             size = Path(self.file).stat().st_size
             if size < self._offset:
-                self._offset, self._line, self._rest = 0, 1, b""
+                self._offset, self._first, self._rest = 0, True, b""
             with Path(self.file).open("rb") as stream:
                 stream.seek(self._offset)
                 while chunk := stream.read(CHUNK_BYTES):
@@ -38,8 +38,8 @@ class Tail:
         block, newline, rest = (self._rest + chunk).rpartition(b"\n")
         self._rest = rest[:MAX_LINE_BYTES]
         if newline:
-            yield Batch(file=self.file, first_line=self._line, block=block)
-            self._line += block.count(b"\n") + 1
+            yield Batch(file=self.file, block=block, first=self._first)
+            self._first = False
 
 
 def follow(

@@ -11,11 +11,11 @@ from typing import Any
 
 from diagnostics.reader import MAX_LINE_BYTES
 
-DETAIL_HITS = 120_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
+DETAIL_HITS = 80_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
 
 Candidate = tuple[int, bytes]  # number of the line in its block, from 0, and the line
 
-# without NCCL's mark, or rare enough to be always wanted; plain text, escaped for the scanner
+# plain text, escaped for the scanner; what judges the job however big the log is
 _ALWAYS = (
     "NCCL WARN",
     "NCCL ATTN",
@@ -26,9 +26,7 @@ _ALWAYS = (
     "Init START",
     "Init COMPLETE",
     " nNodes ",
-    "Destroy COMPLETE",
     "Abort COMPLETE",
-    " coll channels",
     " set by environment to",
     "NCCL_IB_HCA set to",
     "NCCL_SOCKET_IFNAME set to",
@@ -36,7 +34,6 @@ _ALWAYS = (
     "lugin name set by env",
     "Net name set to",
     "Invalid value",
-    "Using network ",
     "Using internal Network",
     "Assigned NET plugin",
     "NET/IB : Using",
@@ -45,26 +42,20 @@ _ALWAYS = (
     "NET/IB : Made",
     "NET/IB : Got",
     "NET/IB: Got",
-    "NET/IB :SHARP",
-    "NET/IB : SHARP",
     "NET/IB: [",
-    " qpn ",
     "libibverbs",
     "NET/Socket :",
     "Bootstrap : Using",
     "Bootstrap: Using",
     "Net devices",
     "Net device counts",
-    "NET/Plugin",
     "External network plugin",
     "Failed to initialize",
     "NET/OFI",
-    "UCX",
     "NET/FastSocket",
     "NET/GPUDirectTCPX",
     "NET/FasTrak",
     "NET/gIB",
-    "GPU Direct RDMA",
     "NET/IB/GDR",
     "Pattern 4",
     "Could not find a path",
@@ -78,8 +69,6 @@ _ALWAYS = (
     "Failed to bind NVLink",
     "MNNVL (",
     "MNNVL is not",
-    "net_socket",
-    "net_ib",
     "RAS failed",
     "as DEAD",
     "version mismatch",
@@ -109,13 +98,31 @@ _ALWAYS = (
     "ranks detected using",
     "nranks 1 ",
 )
-_EXPRESSIONS = (rb"(?:NCCL|RCCL)_[A-Z0-9_]{2,40}=", rb"FI_[A-Z_]{2,30}=")
-_EVERY_CHANNEL = (rb" via ",)
-_ODD_CHANNELS = (
-    (rb" via NET/[^/\n]{1,60}/[0-9]{1,6}(?:\([0-9]+\))?(?:/Shared|[ \r\n])"),
-    (rb" via NET/(?:Socket|FastSocket)"),
+_EXPRESSIONS = (
+    rb"(?:NCCL|RCCL)_[A-Z0-9_]{2,40}=",
+    rb"FI_[A-Z_]{2,30}=",
+    rb"net_(?:ib|socket)[a-z0-9_/]{0,30}\.cc?:[0-9]{1,6} (?:\([A-Za-z]{1,40}\) )?->",
+    rb"UCX {1,3}(?:ERROR|error)",
+)
+# frequent kinds: all of them while the detail lasts, later only the forms that change a judgement
+_DETAIL = (
+    rb" via ",
+    rb"Using network ",
+    rb"GPU Direct RDMA",
+    rb"NET/Plugin",
+    rb" coll channels",
+    rb"Destroy COMPLETE",
+    rb" qpn ",
+    rb"SHARP",
+)
+_ODD = (
+    rb" via NET/[^/\n]{1,60}/[0-9]{1,6}(?:\([0-9]+\))?(?:/Shared|[ \r\n])",
+    rb" via NET/(?:Socket|FastSocket)",
     rb" via SHM",
     rb" via direct shared",
+    rb"Using network (?:[^I]|I[^B])",
+    rb"GPU Direct RDMA (?:Disabled|\([A-Za-z-]{1,20}\) disabled)",
+    rb"NET/Plugin ?: [^\n]{0,120}(?:cannot open|undefined symbol|version `|ELF|denied)",
 )
 _FOREIGN = (
     b"Using network", b"Traceback", b"rror: ", b"xception: ", b"NET/", b" via ", b"libibverbs", b"SIG", b"signal ",
@@ -157,7 +164,7 @@ class Gate:
 
     def _database(self, detail: bool) -> Any:
         if detail not in self._databases:
-            self._databases[detail] = compile_database(_EVERY_CHANNEL if detail else _ODD_CHANNELS)
+            self._databases[detail] = compile_database(_DETAIL if detail else _ODD)
         return self._databases[detail]
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
@@ -197,7 +204,7 @@ class Gate:
                 if not _is_noise(raw):
                     after_warning = b"NCCL WARN" in raw
                     yield number, raw[:MAX_LINE_BYTES]
-            elif after_warning or _is_foreign(raw):
+            elif after_warning or is_foreign(raw):
                 after_warning = False
                 yield number, raw[:MAX_LINE_BYTES]
         self.lines += number + 1
@@ -208,7 +215,8 @@ def _line_end(block: bytes, start: int) -> int:
     return len(block) if end < 0 else end
 
 
-def _is_foreign(raw: bytes) -> bool:
+def is_foreign(raw: bytes) -> bool:
+    """Whether a line without NCCL's mark can matter."""
     for literal in _FOREIGN:  # noqa: SIM110 - a generator costs three times as much, on every line of every log
         if literal in raw:
             return True
@@ -226,13 +234,13 @@ def _is_noise(raw: bytes) -> bool:
     return head in _NOISE and raw.find(b"NCCL ", start) < 0
 
 
-def compile_database(channels: Sequence[bytes]) -> Any:
+def compile_database(frequent: Sequence[bytes]) -> Any:
     """The compiled set of literals; None where hyperscan is not installed."""
     try:
         import hyperscan  # noqa: PLC0415 - optional, and only big logs pay for it
     except ImportError:
         return None
-    expressions = [*(_escape(text) for text in _ALWAYS), *_EXPRESSIONS, *channels]
+    expressions = [*(_escape(text) for text in _ALWAYS), *_EXPRESSIONS, *frequent]
     database = hyperscan.Database()
     flags = [hyperscan.HS_FLAG_DOTALL] * len(expressions)
     database.compile(expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=flags)

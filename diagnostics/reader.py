@@ -36,11 +36,11 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Complete lines of one file as one block, newlines between them only. ``first_line`` counts from 1."""
+    """Complete lines of one file as one block, newlines between them only. ``first``: the file starts here."""
 
     file: str
-    first_line: int
     block: bytes
+    first: bool = False
     note: str | None = None
 
 
@@ -86,7 +86,7 @@ def read_batches(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
 
 def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
     """Blocks of lines of an open stream. Of a line longer than MAX_LINE_BYTES the end may be missing."""
-    tail, line, note = b"", 1, None
+    tail, first, note = b"", True, None
     while True:
         try:
             chunk = stream.read(chunk_bytes)
@@ -100,10 +100,10 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) ->
             continue
         block = tail + chunk[:end]
         tail = chunk[end + 1 :]
-        yield Batch(file=file, first_line=line, block=block)
-        line += block.count(b"\n") + 1
+        yield Batch(file=file, block=block, first=first)
+        first = False
     if tail or note:
-        yield Batch(file=file, first_line=line, block=tail, note=note)
+        yield Batch(file=file, block=tail, first=first, note=note)
 
 
 def _open(file: str) -> Readable:

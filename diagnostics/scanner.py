@@ -5,19 +5,21 @@ new pair of ranks, direction or transport is read; the table is bounded, and bey
 counted. Everything else goes through ``prefix`` and ``parsers``.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from diagnostics.events import Event, Origin, quote
-from diagnostics.gate import Gate
-from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
+from diagnostics.gate import Gate, is_foreign
+from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS, info_patterns
 from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
 
-MAX_CHANNEL_KEYS = 60_000
-MAX_TEXTS = 60_000
+MAX_CHANNEL_KEYS = 20_000
+MAX_INIT_LINES = 40_000  # later ones count only for communicators that were seen before
+MAX_TEXTS = 40_000
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 MAX_HOSTS = 20_000
 _BARE = ("NET/", "Using network", "Channel ", "GPU Direct", "Bootstrap")  # how pasted lines begin without NCCL's mark
@@ -26,6 +28,12 @@ _SHELL_VARIABLE = (
 )
 
 
+_INIT = re.compile(
+    rb"[^\x1b]{0,160}?(?<![\w.\-])([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):(\d{1,9}) \[(\d{1,4})\] NCCL INFO "
+    rb"(?:\[Rank \d+\] )?(?:\w+ )?"
+    rb"comm (0x[0-9a-f]+) rank (\d{1,9}) nranks (\d{1,9}) cudaDev (\d+)(?: nvmlDev (\d+))?(?: busId ([0-9a-f]+))?"
+    rb"(?:.{0,200}?commId (0x[0-9a-f]+))?.{0,200}?- Init (START|COMPLETE)"
+)
 _NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destroy", "abort"})  # each names its rank
 
 
@@ -45,6 +53,9 @@ class Scanner:
     repeated: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
     _sequence: int = 0
+    _next_line: dict[str, int] = field(default_factory=dict)
+    _init_lines: int = 0
+    _communicators: set[bytes] = field(default_factory=set)
     _file: str = ""
     _pending: tuple[str, Message, int] | None = None
     _hosts: dict[str, None] = field(default_factory=dict)
@@ -53,21 +64,67 @@ class Scanner:
     def feed(self, batch: Batch) -> None:
         """Read the lines of one batch."""
         self._file = batch.file
-        channels, first = self.channels, batch.first_line
+        before = self.gate.lines
+        first = 1 if batch.first else self._next_line.get(batch.file, 1)
+        channels = self.channels
         for number, raw in self.gate.candidates(batch.block):
             if b"CCL" not in raw:
-                self._read_foreign(raw, first + number)
+                if self._pending is not None or is_foreign(raw):
+                    self._read_foreign(raw, first + number)
                 continue
             if self._pending is None:
                 via = raw.find(b" via ")
                 if via > 0:
-                    key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :]
+                    key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :].rstrip()
+                    if key not in channels and len(channels) >= MAX_CHANNEL_KEYS:
+                        key = raw[via:].rstrip()
                     if key in channels:
                         channels[key] += 1
                         continue
+                elif b"- Init " in raw:
+                    if self._read_init(raw, first + number):
+                        continue
                 elif self.gate.detail_left <= 0 and self._is_repetition(raw):
                     continue
+            elif self.gate.detail_left <= 0 and self._is_repetition(raw):
+                self._flush()
+                continue
             self._read_marked(raw, first + number)
+        self._next_line[batch.file] = first + self.gate.lines - before
+
+    def _read_init(self, raw: bytes, line: int) -> bool:
+        """Read a start or completion of the usual form the short way; every rank of every communicator prints two."""
+        self._init_lines += 1
+        if self._init_lines > MAX_INIT_LINES and not self._is_known_communicator(raw):
+            return True
+        match = _INIT.match(raw)
+        if match is None or raw.count(b"NCCL ") > 1:
+            return False
+        host, pid, thread, device, comm, rank, nranks, cuda, nvml, bus, comm_id, state = match.groups()
+        names = ("comm", "rank", "nranks", "cuda", "nvml", "bus", "comm_id")
+        values = (comm, rank, nranks, cuda, nvml, bus, comm_id)
+        fields = {name: value.decode() for name, value in zip(names, values, strict=True) if value is not None}
+        if comm_id is not None and self._init_lines <= MAX_INIT_LINES:
+            self._communicators.add(comm_id)
+        text = clean(raw)
+        message = Message(
+            text="",
+            level="INFO",
+            host=host.decode().split(".")[0],
+            pid=int(pid),
+            thread=int(thread),
+            device=int(device),
+            rank=launcher_rank(text),
+        )
+        self._send(
+            "init-start" if state == b"START" else "init-complete", fields, self._with_known_host(message), text, line
+        )
+        return True
+
+    def _is_known_communicator(self, raw: bytes) -> bool:
+        """Whether the line belongs to one of the communicators that were followed from the start."""
+        start = raw.find(b"commId ") + 7
+        return start > 6 and raw[start : raw.find(b" ", start)] in self._communicators
 
     def _is_repetition(self, raw: bytes) -> bool:
         """Whether the message was read before, whoever printed it; then it is only counted."""
@@ -99,12 +156,12 @@ class Scanner:
             self.unreadable += message.torn
             if message.level in ("WARN", "ATTN") and not message.torn and 60 <= len(text) <= 140:
                 self._pending = (text, message, line)
+                self._kinds += [kind for kind, _ in read_message(PATTERNS, message.text)] or ["unclassified-warning"]
             else:
                 self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
         if messages and "=" in text:
             self._read_shell(text[: text.find("NCCL ")], line)
-        if self._pending is None:
-            self._remember(raw)
+        self._remember(raw)
 
     def _with_known_host(self, message: Message) -> Message:
         """The message with its host freed of what another process wrote just before it."""
@@ -157,6 +214,8 @@ class Scanner:
         self._emit(message, PATTERNS, text, line)
 
     def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:
+        if message.level == "INFO":
+            patterns = info_patterns(message.text)
         found = read_message(patterns, message.text[:MAX_PATTERN_CHARACTERS])
         if not found and message.level == "WARN" and message.text:
             found = [("unclassified-warning", {"text": message.text})]

@@ -30,3 +30,29 @@ PATTERNS: tuple[Pattern, ...] = (
     *memory.PATTERNS,
 )
 FOREIGN_PATTERNS: tuple[Pattern, ...] = pytorch.PATTERNS  # lines without NCCL's own mark
+
+# Errors count at level WARN only: at INFO the same texts are attempts that NCCL retries or does without.
+_INFO: tuple[Pattern, ...] = (
+    *version.PATTERNS,
+    *communicator.PATTERNS,
+    *environment.PATTERNS,
+    *network.PATTERNS,
+    *plugins.PATTERNS,
+    *gpudirect.PATTERNS,
+    *topology.PATTERNS,
+    *(pattern for pattern in sockets.PATTERNS if pattern.kind in ("trace", "ras-port", "ras-peer-dead")),
+    *(pattern for pattern in verbs.PATTERNS if pattern.kind in ("async-event", "link-layer-mismatch")),
+)
+_BY_LITERAL: tuple[tuple[str, tuple[Pattern, ...]], ...] = (
+    ("- Init ", tuple(pattern for pattern in communicator.PATTERNS if pattern.kind.startswith("init-"))),
+    ("GPU Direct RDMA", gpudirect.PATTERNS),
+    (" via ", channels.PATTERNS),
+    (" coll channels", channels.PATTERNS),
+    (" nNodes ", communicator.PATTERNS),
+    (" COMPLETE", communicator.PATTERNS),
+)
+
+
+def info_patterns(text: str) -> tuple[Pattern, ...]:
+    """The patterns worth trying on a message at level INFO."""
+    return next((patterns for literal, patterns in _BY_LITERAL if literal in text), _INFO)

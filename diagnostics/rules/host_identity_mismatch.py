@@ -27,7 +27,7 @@ def check(facts: JobFacts) -> Outcome:
         if communicator.nodes is None or len(communicator.members) < communicator.nranks or communicator.nodes < 2:
             continue
         members = list(communicator.members.values())
-        lines = [member.started for member in members if member.started is not None]
+        lines = [member.event for member in members if member.event is not None]
         if communicator.hosts and len(communicator.hosts) < communicator.nodes and all(m.process[0] for m in members):
             return found(_more_nodes_than_hosts(facts, communicator, lines))
         if _look_like_one_machine(members) and _over_tcp(facts):

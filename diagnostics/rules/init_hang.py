@@ -35,14 +35,15 @@ def check(facts: JobFacts) -> Outcome:
         )
     communicator = max(hanging, key=lambda one: one.nranks)
     absent = [rank for rank in range(min(communicator.nranks, 100_000)) if rank not in communicator.members]
-    starts = [member.started for member in communicator.members.values() if member.started and not member.completed]
+    waiting = [member for member in communicator.members.values() if member.started and not member.completed]
+    starts = [member.event for member in waiting if member.event is not None]
     return found(
         conclude(
             facts,
             [*starts[:3], signs[0]],
             severity="critical",
             confidence="likely",
-            summary=f"Initialisation hung: {len(starts)} of {communicator.nranks} ranks started and none completed"
+            summary=f"Initialisation hung: {len(waiting)} of {communicator.nranks} ranks started and none completed"
             + (f"; ranks {listed(absent)} never came" if absent else ""),
             explanation="Initialisation completes on all ranks together. "
             + (

@@ -1,0 +1,169 @@
+"""``raybench`` as a user starts it: a process of its own, with a mark by which everything that it starts is found."""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_MARK = "RAYBENCH_TEST_MARK"
+_ENTRY = "from raybench.cli import main; main()"
+RAYBENCH = [sys.executable, "-c", _ENTRY]
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@dataclass(kw_only=True)
+class Command:
+    """A started ``raybench``. ``folder`` holds its output (``runs``), its /tmp and what it printed."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+    mark: str
+    begun: float
+
+    @property
+    def out(self) -> str:
+        """Standard output so far."""
+        return (self.folder / "out").read_text()
+
+    @property
+    def errors(self) -> str:
+        """Standard error so far."""
+        return (self.folder / "errors").read_text()
+
+    @property
+    def run_folders(self) -> list[Path]:
+        """Folders of runs that it made."""
+        return sorted((self.folder / "runs").glob("*"))
+
+    def finish(self, seconds: float = 90.0) -> int:
+        """The exit status. Raises TimeoutExpired, after killing everything, when it does not end in time."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill_all()
+            raise
+
+    def result(self) -> dict[str, Any]:
+        """result.json of its only run."""
+        (folder,) = self.run_folders
+        result: dict[str, Any] = json.loads((folder / "result.json").read_text())
+        return result
+
+    def samples(self) -> list[dict[str, Any]]:
+        """Lines of samples.jsonl so far."""
+        found = [folder / "samples.jsonl" for folder in self.run_folders]
+        lines = found[0].read_text().splitlines() if found and found[0].exists() else []
+        return [json.loads(line) for line in lines]
+
+    def wait_for(self, condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+        """What the condition returns once it is true. Raises TimeoutError when it is not in time, or never will be."""
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise TimeoutError(f"did not come to pass; the command said: {self.out[-2000:]}{self.errors[-3000:]}")
+            time.sleep(0.02)
+        return found
+
+    def processes(self) -> dict[int, str]:
+        """Every live process that carries the mark: pid and command line."""
+        return {pid: text for pid, text in _marked(self.mark)}
+
+    def rank(self, number: int) -> int | None:
+        """The pid of a rank on this machine, known by the file that it prints to."""
+        for pid in self.processes():
+            try:
+                if os.readlink(f"/proc/{pid}/fd/1").endswith(f"/output-rank-{number}.log"):
+                    return pid
+            except OSError:
+                continue
+        return None
+
+    def matching(self, words: str) -> list[int]:
+        """Pids whose command line holds these words, oldest first."""
+        return sorted(pid for pid, text in self.processes().items() if words in text)
+
+    def left_over(self, seconds: float = 5.0) -> dict[int, str]:
+        """Processes still there that long after the command ended: none, if all is well."""
+        deadline = time.monotonic() + seconds
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return left
+
+    def left_files(self) -> list[str]:
+        """What is left in its temporary folder."""
+        return sorted(path.name for path in (self.folder / "tmp").iterdir())
+
+    def kill_all(self) -> None:
+        """End whatever carries the mark."""
+        for _ in range(50):
+            left = self.processes()
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            if not left:
+                break
+            time.sleep(0.05)
+        self.process.wait(10)
+
+
+@contextmanager
+def started(*arguments: str, environment: Mapping[str, str] | None = None, output: bool = True) -> Iterator[Command]:
+    """Start ``raybench`` with these arguments; at the end, kill what is left of it."""
+    folder, mark = Path(tempfile.mkdtemp(prefix="t-")), secrets.token_hex(8)
+    (folder / "tmp").mkdir()
+    extra = ["--output-dir", str(folder / "runs")] if output else []
+    settings = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "NCCL_", "GLOO_"))}
+    settings |= {_MARK: mark, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(REPOSITORY)} | dict(environment or {})
+    with (folder / "out").open("wb") as out, (folder / "errors").open("wb") as errors:
+        begun = time.monotonic()
+        process = subprocess.Popen(
+            [*RAYBENCH, *arguments, *extra],
+            env=settings,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            start_new_session=True,
+        )
+    command = Command(process=process, folder=folder, mark=mark, begun=begun)
+    try:
+        yield command
+    finally:
+        command.kill_all()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def raybench(
+    *arguments: str, environment: Mapping[str, str] | None = None, seconds: float = 60.0
+) -> "subprocess.CompletedProcess[str]":
+    """Run ``raybench`` to its end, where nothing but its output matters."""
+    with started(*arguments, environment=environment, output=False) as command:
+        status = command.finish(seconds)
+        return subprocess.CompletedProcess(arguments, status, command.out, command.errors)
+
+
+def _marked(mark: str) -> Iterator[tuple[int, str]]:
+    wanted = f"{_MARK}={mark}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            if wanted not in (entry / "environ").read_bytes().split(b"\0"):
+                continue
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                yield int(entry.name), command
+        except OSError:
+            continue

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from raybench.config import RunConfig, load_config
 from raybench.errors import IncompleteRunError, ProblemFoundError, RaybenchError, UsageError
 from raybench.results import RunResult
 from raybench.run_folder import RunFolder, new_run_id
+
+if TYPE_CHECKING:
+    from raybench.cluster.run import Run
 
 EXAMPLES = """\b
 Examples:
@@ -85,19 +88,17 @@ def command(config_file: str | None, as_json: bool, quiet: bool, **options: Any)
 def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
     from raybench.cluster.bounded import unfinished  # noqa: PLC0415
     from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
+    from raybench.cluster.record import Record  # noqa: PLC0415
     from raybench.cluster.run import Run  # noqa: PLC0415
     from raybench.reports.progress import ProgressDisplay  # noqa: PLC0415
 
-    run_id = new_run_id()
-    folder = RunFolder(config.output_dir, run_id)
+    record = Record(config=config, run_id=new_run_id())
+    folder = RunFolder(config.output_dir, record.run_id)
     display = _Silent() if quiet else ProgressDisplay()
     with contextlib.closing(folder), contextlib.closing(display), Interrupt().installed() as interrupt:
-        run = Run(config=config, run_id=run_id, display=display, journal=folder, interrupt=interrupt)
-        problem = _measure(run, folder)
-        display.close()
-        folder.write_logs(run.logs)
-        result, diagnosis = run.result(problem), _diagnose(folder)
-    code = _deliver(result, diagnosis, folder, as_json=as_json)
+        _measure(Run(record=record, display=display, journal=folder, interrupt=interrupt), folder)
+    folder.write_logs(record.logs)
+    code = _deliver(record.result(), _diagnose(folder), folder, as_json=as_json)
     if unfinished():  # Ray's own clean-up at exit would wait for the cluster that has gone
         sys.stdout.flush()
         sys.stderr.flush()
@@ -105,8 +106,8 @@ def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
     return code
 
 
-def _measure(run: Any, folder: RunFolder) -> list[Any]:
-    """Do the run. Trouble that leaves something to report is returned; wrong use is raised, and leaves no folder."""
+def _measure(run: "Run", folder: RunFolder) -> None:
+    """Do the run. Trouble that leaves something to report goes on record; wrong use is raised, and leaves no folder."""
     from raybench.cluster.incident import Incident  # noqa: PLC0415
 
     try:
@@ -115,10 +116,9 @@ def _measure(run: Any, folder: RunFolder) -> list[Any]:
         folder.discard()
         raise
     except IncompleteRunError as error:
-        return [Incident(kind="cluster-lost", reason=str(error))]
+        run.record.incidents.append(Incident(kind="cluster-lost", reason=str(error)))
     except KeyboardInterrupt:
-        return [Incident(kind="interrupted", reason="the run was stopped by the user before it measured anything")]
-    return []
+        run.record.incidents.append(Incident(kind="interrupted", reason="the run was stopped by the user"))
 
 
 def _diagnose(folder: RunFolder) -> Mapping[str, Any] | None:

@@ -1,0 +1,124 @@
+"""What is known of a run at any moment, and the result that follows from it."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.cluster.collector import Collector
+from raybench.cluster.incident import Incident, causes
+from raybench.cluster.placement import Candidate, Plan
+from raybench.config import RunConfig
+from raybench.results import BenchmarkResult, ClusterInfo, DroppedNode, NodeInfo, RunResult, Status
+
+_VERSIONS = ("raybench", "python", "ray", "torch", "nccl", "driver", "kernel")
+
+
+@dataclass(kw_only=True)
+class Planned:
+    """What is known once the cluster is joined: nodes, benchmarks, and what has been measured of them."""
+
+    plan: Plan
+    emulated: bool
+    specs: tuple[BenchmarkSpec, ...]
+    collector: Collector
+    variables: dict[str, str]
+    facts: list[dict[str, Any]] = field(default_factory=list)  # by node, in plan order
+    rank_facts: dict[int, Mapping[str, str]] = field(default_factory=dict)
+
+    def named_facts(self) -> list[tuple[str, dict[str, Any]]]:
+        """(node name, its facts) in plan order."""
+        return [(node.name, facts) for node, facts in zip(self.plan.nodes, self.facts, strict=True)]
+
+    def named_rank_facts(self) -> list[tuple[str, Mapping[str, str]]]:
+        """(node name, facts of one of its ranks) in rank order."""
+        return [(self.plan.node_of(rank).name, facts) for rank, facts in sorted(self.rank_facts.items())]
+
+    def versions(self) -> dict[str, str]:
+        """Versions of the software of the run: the first node's, and what the first rank says of itself."""
+        versions = {name: str(self.facts[0][name]) for name in _VERSIONS if self.facts and self.facts[0].get(name)}
+        if self.rank_facts:
+            first = self.rank_facts[min(self.rank_facts)]
+            versions |= {name: first[name] for name in ("torch", "nccl", "cuda") if name in first}
+        return versions
+
+    def node_info(self, index: int, node: Candidate) -> NodeInfo:
+        """One node of the result."""
+        ranks = self.plan.ranks_of(index)
+        facts = dict(self.facts[index]) if index < len(self.facts) else {}
+        facts["ranks"] = {str(rank): dict(self.rank_facts[rank]) for rank in ranks if rank in self.rank_facts}
+        return NodeInfo(name=node.name, address=node.address, ranks=ranks, gpu_count=node.gpu_count, facts=facts)
+
+
+@dataclass(kw_only=True)
+class Record:
+    """Everything about one run. ``result`` can be called at any time, also after an error."""
+
+    config: RunConfig
+    run_id: str
+    planned: Planned | None = None
+    incidents: list[Incident] = field(default_factory=list)
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    logs: dict[str, bytes] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+    launches: int = 0
+    _started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _clock: float = field(default_factory=time.monotonic)
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Since the run began."""
+        return time.monotonic() - self._clock
+
+    def need(self) -> Planned:
+        """What was planned. Raises RuntimeError before there is a plan."""
+        if self.planned is None:
+            raise RuntimeError("the run has no plan yet")
+        return self.planned
+
+    def result(self) -> RunResult:
+        """What is known now."""
+        blamed = causes(self.incidents)
+        benchmarks = self._benchmarks(blamed[0].text() if blamed else None)
+        victims = [one.text() for one in self.incidents if blamed and one.kind != blamed[0].kind]
+        return RunResult(
+            run_id=self.run_id,
+            status=_status(broken=bool(self.incidents), benchmarks=benchmarks),
+            started_at=self._started.isoformat(timespec="seconds"),
+            finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            cluster=self._cluster(),
+            versions=self.planned.versions() if self.planned else {},
+            variables=self.planned.variables if self.planned else {},
+            config=self.config.to_json(),
+            benchmarks=benchmarks,
+            findings=(*(cause.to_finding() | {"victims": victims} for cause in blamed), *self.findings),
+            timings={**self.timings, "total": self.elapsed_seconds},
+        )
+
+    def _benchmarks(self, reason: str | None) -> tuple[BenchmarkResult, ...]:
+        return self.planned.collector.results(max(self.launches, 1), reason) if self.planned else ()
+
+    def _cluster(self) -> ClusterInfo:
+        lost = [one for one in self.incidents if one.kind == "node-lost"]
+        dropped = tuple(DroppedNode(node=one.node, reason=one.reason) for one in lost if one.node is not None)
+        if self.planned is None:
+            backend = self.config.backend or "none"
+            return ClusterInfo(nodes=(), world_size=0, backend=backend, emulated=False, dropped=dropped)
+        plan = self.planned.plan
+        return ClusterInfo(
+            nodes=tuple(self.planned.node_info(index, node) for index, node in enumerate(plan.nodes)),
+            world_size=plan.world_size,
+            backend=plan.backend,
+            emulated=self.planned.emulated,
+            dropped=dropped,
+        )
+
+
+def _status(*, broken: bool, benchmarks: Sequence[BenchmarkResult]) -> Status:
+    if any(point.wrong_elements for benchmark in benchmarks for point in benchmark.points):
+        return "failed"
+    if broken:
+        return "partial" if any(benchmark.points for benchmark in benchmarks) else "failed"
+    return "complete" if benchmarks else "failed"

@@ -24,10 +24,8 @@ def table_lines(table: Table, width: int, *, emulated: bool) -> Iterator[Line]:
     columns = full if total_width(full, 1) <= width else _columns(table, short=True)
     yield from lines(*fit(columns, width))
     yield (("# ", "dim"), (bandwidth_summary(table.points), ""))
-    for point in table.points:
-        if len(point.launches) > 1:
-            yield (("# ", "dim"), (launches_in_short(point), ""))
-    remarks = [(f"stopped: {inert(reason)}", "red") for reason in table.reasons]
+    remarks = [(launches_in_short(point), "") for point in table.points if len(point.launches) > 1]
+    remarks += [(f"stopped: {inert(reason)}", "red") for reason in table.reasons]
     if table.warnings:
         remarks.append((f"{DOUBT_MARK} {doubts_in_short(table.warnings)}", "yellow"))
     for text, style in remarks:
@@ -36,7 +34,7 @@ def table_lines(table: Table, width: int, *, emulated: bool) -> Iterator[Line]:
 
 
 def launches_in_short(point: Point) -> str:
-    """Mean and spread over ``--repeats``: ``1M: 5 launches, mean 733.4 us, stddev 12.1 us (1.6%), 721.0 to 750.2 us``."""
+    """Mean and spread over ``--repeats``: ``1M: 5 launches, mean 733 us, stddev 12 us (1.6%), 721 to 750 us``."""
     medians = summarize(point.launch_medians_seconds)
     return (
         f"{format_bytes(point.message_bytes)}: {len(point.launches)} launches, mean {microseconds(medians.mean)} us, "

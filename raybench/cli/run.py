@@ -1,6 +1,7 @@
 """``raybench run``."""
 
 import contextlib
+import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -82,6 +83,9 @@ def command(config_file: str | None, as_json: bool, quiet: bool, **options: Any)
     """
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     config = load_config(config_file, given)
+    missing = [name for name in ("ray", "torch", "numpy") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"this command needs {' and '.join(missing)}: pip install 'raybench[all]'")
     sys.exit(_run(config, as_json=as_json, quiet=quiet))
 
 

@@ -35,7 +35,7 @@ POLL_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
 _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
 _ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
-_START_SECONDS = 120.0  # until every rank has joined; torch may come from a cold network file system
+_START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
 
 
 class Watcher(Protocol):

@@ -8,6 +8,7 @@ from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.text import bandwidth, inert, microseconds, percent
 from raybench.results import Point
 from raybench.stability import interval_half_width
+from raybench.stats import summarize
 from raybench.units import format_bytes
 
 DOUBT_MARK = "~"
@@ -23,12 +24,23 @@ def table_lines(table: Table, width: int, *, emulated: bool) -> Iterator[Line]:
     columns = full if total_width(full, 1) <= width else _columns(table, short=True)
     yield from lines(*fit(columns, width))
     yield (("# ", "dim"), (bandwidth_summary(table.points), ""))
-    remarks = [(f"stopped: {inert(reason)}", "red") for reason in table.reasons]
+    remarks = [(launches_in_short(point), "") for point in table.points if len(point.launches) > 1]
+    remarks += [(f"stopped: {inert(reason)}", "red") for reason in table.reasons]
     if table.warnings:
         remarks.append((f"{DOUBT_MARK} {doubts_in_short(table.warnings)}", "yellow"))
     for text, style in remarks:
         for line in textwrap.wrap(text, width - 2, subsequent_indent="  ", break_on_hyphens=False):
             yield (("# ", "dim"), (line, style))
+
+
+def launches_in_short(point: Point) -> str:
+    """Mean and spread over ``--repeats``: ``1M: 5 launches, mean 733 us, stddev 12 us (1.6%), 721 to 750 us``."""
+    medians = summarize(point.launch_medians_seconds)
+    return (
+        f"{format_bytes(point.message_bytes)}: {len(point.launches)} launches, mean {microseconds(medians.mean)} us, "
+        f"stddev {microseconds(medians.stddev)} us ({percent(medians.stddev / medians.mean)}), "
+        f"{microseconds(medians.min)} to {microseconds(medians.max)} us"
+    )
 
 
 def doubts_in_short(warnings: Sequence[str]) -> str:

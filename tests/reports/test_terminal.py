@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from raybench.reports.terminal import print_result
-from raybench.results import BenchmarkResult, DroppedNode, RunResult
+from raybench.results import BenchmarkResult, DroppedNode, Point, RunResult
 
 from .sample import cluster, launches, pairs, point, run_result, sweep
 
@@ -154,3 +154,18 @@ def test_a_run_without_results_prints() -> None:
     text = printed(run_result(sweep(points=(), status="failed", reason="no rank answered"), status="failed"))
     assert "failed: all_reduce: no rank answered" in text
     assert "not checked" in text
+
+
+def test_repeats_give_mean_and_spread() -> None:
+    repeated = Point(
+        message_bytes=1024,
+        element_count=256,
+        bus_factor=1.0,
+        launches=(((1e-3,) * 4,) * 5, ((3e-3,) * 4,) * 5),
+        rank_seconds=(1e-3, 1e-3),
+        verified=True,
+        wrong_elements=0,
+    )
+    text = printed(run_result(sweep(points=(repeated,))))
+    assert "1K: 2 launches, mean 2000.00 us, stddev 1414.21 us (71%), 1000.00 to 3000.00 us" in text
+    assert "launches, mean" not in printed(run_result(sweep(points=(point(1024),))))

@@ -1,7 +1,6 @@
 """A running Ray cluster of one node to attach to, owned and ended by the benchmark."""
 
 import contextlib
-import os
 import secrets
 import shutil
 import socket
@@ -59,8 +58,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def without_ray() -> dict[str, str]:
-    """Variables that keep a command away from any cluster of the user's."""
-    return {name: "" for name in ("RAY_ADDRESS",) if name in os.environ}

@@ -29,7 +29,13 @@ def ray_head(cpus: int = 4) -> Iterator[RayHead]:
     folder = Path(tempfile.mkdtemp(prefix="rbb-"))
     port = free_port()
     variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
-    command = [*script("ray", "ray.scripts.scripts"), "start", "--head", "--block", "--node-ip-address=127.0.0.1"]
+    command = [
+        *script("ray", ["-m", "ray.scripts.scripts"]),
+        "start",
+        "--head",
+        "--block",
+        "--node-ip-address=127.0.0.1",
+    ]
     command += [f"--port={port}", f"--num-cpus={cpus}", "--num-gpus=0", "--include-dashboard=false"]
     command += [f"--temp-dir={folder}", "--object-store-memory=100000000", "--disable-usage-stats"]
     daemon = start(command, extra=variables | {"RAY_worker_niceness": "0"})

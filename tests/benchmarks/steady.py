@@ -51,7 +51,7 @@ def main() -> int:
 
 def _round(number: int, launches: Mapping[str, Launch], figures: dict[str, dict[int, list[float]]]) -> None:
     """Each side once; every other round in the opposite order."""
-    order = list(launches) if number % 2 == 0 else list(reversed(launches))
+    order = list(launches) if number % 2 == 0 else list(launches)[::-1]
     for side in order:
         for size, seconds in launches[side]().items():
             figures.setdefault(side, {}).setdefault(size, []).append(seconds)

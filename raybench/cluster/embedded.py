@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,7 @@ from raybench.cluster.bounded import leave_behind
 from raybench.errors import IncompleteRunError
 
 _OBJECT_STORE_BYTES = 80 * 2**20  # the least that Ray accepts is 75 MiB; nothing is stored
+_END_SECONDS = 3.0
 
 
 class EmbeddedClusterError(IncompleteRunError):
@@ -185,8 +187,20 @@ def _descendants(folder: str) -> list[psutil.Process]:
 
 
 def _end(processes: list[psutil.Process]) -> None:
-    _, alive = psutil.wait_procs(processes, timeout=1)
-    for process in alive:
+    """Kill what is left, at once: their daemons are dead, and an idle worker takes over a second to notice.
+
+    One that has ended counts as gone even where nobody collects its status (pid 1 of many containers does not).
+    """
+    for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(alive, timeout=3)
+    deadline = time.monotonic() + _END_SECONDS
+    while any(map(_runs, processes)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

@@ -132,7 +132,7 @@ def _alternate(sides: Mapping[str, Launch], launches: int, machine: QuietMachine
     figures: Figures = {side: [] for side in sides}
     for number in range(launches):
         with machine.held():
-            for side in list(sides) if number % 2 == 0 else list(reversed(sides)):
+            for side in list(sides) if number % 2 == 0 else list(sides)[::-1]:
                 figures[side].append(sides[side](False))
         print(f"round {number + 1} of {launches} done", file=sys.stderr, flush=True)
     return figures
@@ -179,7 +179,7 @@ def _report(title: str, figures: Figures, limits: Mapping[str, float] | None = N
 
 
 def _median(sights: Sequence[Sight], name: str) -> float:
-    return statistics.median(getattr(sight, name) for sight in sights)
+    return float(statistics.median(getattr(sight, name) for sight in sights))
 
 
 def _ratio(figures: Figures, side: str, name: str) -> Ratio:

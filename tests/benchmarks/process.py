@@ -27,20 +27,20 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **(extra or {})}
 
 
-def script(name: str, module: str) -> list[str]:
-    """The console script of that name beside this Python, as a person calls it; else its module."""
+def script(name: str, otherwise: Sequence[str]) -> list[str]:
+    """The console script of that name beside this Python, as a person calls it; else this Python with ``otherwise``."""
     installed = Path(sys.executable).with_name(name)
-    return [str(installed)] if installed.exists() else [sys.executable, "-m", module]
+    return [str(installed)] if installed.exists() else [sys.executable, *otherwise]
 
 
 def torchrun() -> list[str]:
     """The torchrun command."""
-    return script("torchrun", "torch.distributed.run")
+    return script("torchrun", ["-m", "torch.distributed.run"])
 
 
 def raybench() -> list[str]:
     """The raybench command."""
-    return script("raybench", "raybench.cli")
+    return script("raybench", ["-c", "from raybench.cli import main; main()"])
 
 
 def run(command: Sequence[str], *, seconds: float = 300.0, extra: Mapping[str, str] | None = None) -> str:

@@ -1,7 +1,6 @@
 """A running Ray cluster of one node to attach to, owned and ended by the benchmark."""
 
 import contextlib
-import os
 import secrets
 import shutil
 import socket
@@ -30,7 +29,13 @@ def ray_head(cpus: int = 4) -> Iterator[RayHead]:
     folder = Path(tempfile.mkdtemp(prefix="rbb-"))
     port = free_port()
     variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
-    command = [*script("ray", "ray.scripts.scripts"), "start", "--head", "--block", "--node-ip-address=127.0.0.1"]
+    command = [
+        *script("ray", ["-m", "ray.scripts.scripts"]),
+        "start",
+        "--head",
+        "--block",
+        "--node-ip-address=127.0.0.1",
+    ]
     command += [f"--port={port}", f"--num-cpus={cpus}", "--num-gpus=0", "--include-dashboard=false"]
     command += [f"--temp-dir={folder}", "--object-store-memory=100000000", "--disable-usage-stats"]
     daemon = start(command, extra=variables | {"RAY_worker_niceness": "0"})
@@ -59,8 +64,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def without_ray() -> dict[str, str]:
-    """Variables that keep a command away from any cluster of the user's."""
-    return {name: "" for name in ("RAY_ADDRESS",) if name in os.environ}

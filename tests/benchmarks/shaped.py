@@ -15,7 +15,7 @@ from typing import Any
 from tests.lab.cluster import Lab, parse_rate
 from tests.lab.requirement import lab_available
 
-from .process import QuietMachine, end_on_sigterm
+from .process import LaunchError, QuietMachine, end_on_sigterm, raybench
 from .table import print_table, write_json
 
 _PAYLOAD = 1448 / 1514
@@ -56,9 +56,13 @@ def main() -> int:
 
 def _point(lab: Lab, rate: str, size: str, launches: int) -> dict[str, Any]:
     output = lab.folder.shared / f"shaped-{rate}-{size}"
-    command = ["python", "-m", "raybench.cli", "run", "--nodes=2", "--address", lab.ray_address, "--suite=all_reduce"]
+    command = [*raybench(), "run", "--nodes=2", "--address", lab.ray_address, "--suite=all_reduce"]
     command += [f"--sizes={size}", "--backend=gloo", "--quiet", "--iters=4", f"--repeats={launches}"]
-    lab.nodes[0].run([*command, f"--output-dir={output}"], timeout=300, check=True)
+    done = lab.nodes[0].run([*command, f"--output-dir={output}"], timeout=300)
+    if done.returncode:
+        raise LaunchError(
+            f"{' '.join(command)} ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
     (path,) = output.glob("*/result.json")
     (point,) = json.loads(path.read_text())["benchmarks"][0]["points"]
     medians = point.get("repeats", {}).get("medians_seconds") or [point["seconds"]["median"]]

@@ -51,7 +51,7 @@ def main() -> int:
 
 def _round(number: int, launches: Mapping[str, Launch], figures: dict[str, dict[int, list[float]]]) -> None:
     """Each side once; every other round in the opposite order."""
-    order = list(launches) if number % 2 == 0 else list(reversed(launches))
+    order = list(launches) if number % 2 == 0 else list(launches)[::-1]
     for side in order:
         for size, seconds in launches[side]().items():
             figures.setdefault(side, {}).setdefault(size, []).append(seconds)
@@ -98,7 +98,8 @@ def _raybench(arguments: Sequence[str], folder: Path, variables: Mapping[str, st
 def _block_median(stamps: Mapping[str, Sequence[Sequence[float]]]) -> float:
     """From each rank's completion times in each block: the slowest rank's mean time of an operation."""
     by_block = zip(*stamps.values(), strict=True)
-    return statistics.median(max(rank[-1] for rank in block) / len(block[0]) for block in by_block)
+    means = [max(rank[-1] for rank in block) / len(block[0]) for block in by_block]
+    return float(statistics.median(means))
 
 
 def _report(figures: Mapping[str, Mapping[int, Sequence[float]]], options: argparse.Namespace) -> int:

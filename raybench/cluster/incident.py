@@ -36,7 +36,14 @@ _RANKING: tuple[Kind, ...] = (
 )
 
 # Types of exception, and words in them, by which a rank reports that it lost another one.
-_CONNECTION_TYPES = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError", "ConnectionError")
+_CONNECTION_TYPES = (
+    "RuntimeError",
+    "DistBackendError",
+    "DistNetworkError",
+    "DistStoreError",
+    "Connection",
+    "BrokenPipeError",
+)
 _CONNECTION_WORDS = re.compile(
     r"connection (closed|reset|refused|was)|broken pipe|timed? ?out|remote (process|peer)|\bsockets?\b|\bpeer\b"
     r"|nccl ?(error|communicator)|remoteerror|systemerror|unhandled (system|cuda) error|\bstore\b"

@@ -132,8 +132,6 @@ def test_bus_factors_are_those_of_nccl_tests(name: str) -> None:
 def test_sent_data_differs_between_ranks() -> None:
     """Else a rank that received its neighbour's part would pass."""
     for name in ("all_gather", "all_to_all", "send_recv", "broadcast", "gather"):
-        jobs = [
-            Job(rank=rank, world_size=4, elements=400, dtype="int8", reduce_op=None, root=0) for rank in range(4)
-        ]
+        jobs = [Job(rank=rank, world_size=4, elements=400, dtype="int8", reduce_op=None, root=0) for rank in range(4)]
         messages = [spread(collective(name).sent(job), collective(name).lengths(job)[0]) for job in jobs]
         assert all(one != other for one, other in pairwise(messages))

@@ -87,10 +87,8 @@ def main() -> None:
         whole, output = time_command([sys.executable, "-c", CHILD, str(log)])
         ours.append(whole)
         print(
-
-                f"grep {seconds:.2f} s ({count} lines)   diagnose {whole:.2f} s (inside: seconds, peak MiB, "
-                f"verdict ... {output})"
-
+            f"grep {seconds:.2f} s ({count} lines)   diagnose {whole:.2f} s (inside: seconds, peak MiB, "
+            f"verdict ... {output})"
         )
     ratio = sorted(ours)[len(ours) // 2] / sorted(theirs)[len(theirs) // 2]
     print(f"ratio of medians: {ratio:.2f}")

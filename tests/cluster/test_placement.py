@@ -1,5 +1,6 @@
-"""The plan of a run: which nodes, in which order, with which ranks; and what is said when there are too few."""
+"""Nodes in a stable order, as many as asked for or a message that names those that exist, and ranks adjacent."""
 
+import random
 from typing import Any
 
 import pytest
@@ -8,99 +9,108 @@ from raybench.cluster.placement import Candidate, candidates_of, device_index, p
 from raybench.errors import ClusterUnavailableError, UsageError
 
 
-def ray_node(name: str, address: str = "10.0.0.1", gpus: int = 0, alive: bool = True, **more: Any) -> dict[str, Any]:
-    """One entry as ``ray.nodes()`` of Ray 2.60 gives it."""
-    resources = {"CPU": 8.0, "memory": 1e9} | ({"GPU": float(gpus)} if gpus else {})
-    return {
-        "NodeID": f"id-{name}-{address}",
-        "Alive": alive,
-        "NodeName": name,
-        "NodeManagerAddress": address,
-        "NodeManagerHostname": more.get("hostname", f"host-of-{name}"),
-        "Resources": resources if alive else {},
-    }
+def ray_node(name: str, address: str = "10.0.0.1", *, alive: bool = True, gpus: int = 0, **more: Any) -> dict[str, Any]:
+    resources = {"CPU": 4.0, **({"GPU": float(gpus)} if gpus else {})}
+    node = {"NodeID": f"id-{name}-{address}", "NodeName": name, "NodeManagerAddress": address, "Alive": alive}
+    return node | {"Resources": resources} | more
 
 
-def nodes(*gpu_counts: int) -> tuple[Candidate, ...]:
-    return candidates_of(
-        [ray_node(f"node-{index + 1}", f"10.0.0.{index + 1}", count) for index, count in enumerate(gpu_counts)]
-    )
+def candidates(*gpus: int) -> tuple[Candidate, ...]:
+    return candidates_of([ray_node(f"node{index}", f"10.0.0.{index}", gpus=count) for index, count in enumerate(gpus)])
 
 
-def test_nodes_are_in_the_order_that_a_person_counts() -> None:
-    found = candidates_of([ray_node("node10"), ray_node("node9"), ray_node("node2"), ray_node("a1")])
-    assert [node.name for node in found] == ["a1", "node2", "node9", "node10"]
+def test_order_counts_numbers_as_numbers_and_does_not_hang_on_rays() -> None:
+    nodes = [ray_node(f"node{number}", f"10.0.0.{number}") for number in (1, 2, 3, 9, 10, 11, 100)]
+    expected = [node["NodeName"] for node in nodes]
+    for seed in range(5):
+        random.Random(seed).shuffle(nodes)
+        assert [node.name for node in candidates_of(nodes)] == expected
 
 
-def test_a_dead_node_is_no_candidate() -> None:
-    assert [node.name for node in candidates_of([ray_node("a"), ray_node("b", alive=False)])] == ["a"]
+def test_equal_names_go_by_address_and_then_id() -> None:
+    nodes = [ray_node("gpu", "10.0.0.10"), ray_node("gpu", "10.0.0.9"), ray_node("gpu", "10.0.0.9", NodeID="a")]
+    assert [(one.address, one.node_id) for one in candidates_of(nodes)] == [
+        ("10.0.0.9", "a"), ("10.0.0.9", "id-gpu-10.0.0.9"), ("10.0.0.10", "id-gpu-10.0.0.10")
+    ]  # fmt: skip
 
 
-def test_a_node_without_a_name_of_its_own_has_its_hosts() -> None:
-    (found,) = candidates_of([ray_node("10.0.0.5", "10.0.0.5", hostname="gpu-17")])
-    assert found.name == "gpu-17"
+def test_dead_nodes_are_no_candidates() -> None:
+    assert [one.name for one in candidates_of([ray_node("a"), ray_node("b", alive=False)])] == ["a"]
+
+
+@pytest.mark.parametrize("name", ["", "10.0.0.1", None])
+def test_a_node_without_a_name_goes_by_its_host_name(name: str | None) -> None:
+    assert candidates_of([ray_node("x", NodeName=name, NodeManagerHostname="host7")])[0].name == "host7"
+
+
+def test_names_with_and_without_numbers_can_be_ordered() -> None:
+    nodes = [ray_node(name) for name in ("b", "10", "a1b", "a", "a1", "2")]
+    assert [one.name for one in candidates_of(nodes)] == ["2", "10", "a", "a1", "a1b", "b"]
 
 
 def test_ranks_of_a_node_are_adjacent() -> None:
-    plan = plan_of(nodes(8, 8, 8), nodes=3, ranks_per_node=None, backend=None)
-    assert plan.backend == "nccl"
-    assert plan.world_size == 24
-    assert plan.ranks_of(1) == tuple(range(8, 16))
-    assert [plan.node_of(rank).name for rank in (0, 7, 8, 23)] == ["node-1", "node-1", "node-2", "node-3"]
-    assert plan.bundles == [{"CPU": 1.0, "GPU": 8.0}] * 3
+    plan = plan_of(candidates(4, 4, 4), nodes=2, ranks_per_node=None, backend=None)
+    assert (plan.backend, plan.ranks_per_node, plan.world_size) == ("nccl", 4, 8)
+    assert [plan.ranks_of(index) for index in range(2)] == [(0, 1, 2, 3), (4, 5, 6, 7)]
+    assert [plan.node_of(rank).name for rank in range(8)] == ["node0"] * 4 + ["node1"] * 4
+    assert plan.bundles == [{"CPU": 1.0, "GPU": 4.0}] * 2
 
 
 def test_the_node_with_the_fewest_gpus_decides() -> None:
-    assert plan_of(nodes(8, 4), nodes=None, ranks_per_node=None, backend=None).ranks_per_node == 4
+    assert plan_of(candidates(8, 2, 4), nodes=None, ranks_per_node=None, backend=None).ranks_per_node == 2
 
 
-def test_without_gpus_there_is_one_gloo_rank_a_node() -> None:
-    plan = plan_of(nodes(0, 0), nodes=None, ranks_per_node=None, backend=None)
-    assert (plan.backend, plan.world_size) == ("gloo", 2)
-    assert plan.bundles == [{"CPU": 1.0}] * 2
-    assert plan_of(nodes(0, 0), nodes=2, ranks_per_node=4, backend=None).world_size == 8
+def test_without_gpus_it_is_gloo_with_a_rank_a_node() -> None:
+    plan = plan_of(candidates(0, 0), nodes=None, ranks_per_node=None, backend=None)
+    assert (plan.backend, plan.ranks_per_node, plan.bundles) == ("gloo", 1, [{"CPU": 1.0}] * 2)
 
 
-def test_nodes_without_gpus_take_no_part_in_nccl() -> None:
-    plan = plan_of(nodes(0, 8, 8), nodes=2, ranks_per_node=8, backend=None)
-    assert [node.name for node in plan.nodes] == ["node-2", "node-3"]
+def test_nodes_without_gpus_take_no_part_in_nccl_and_do_in_gloo() -> None:
+    assert [one.name for one in plan_of(candidates(0, 2, 2), nodes=None, ranks_per_node=None, backend=None).nodes] == [
+        "node1", "node2"
+    ]  # fmt: skip
+    assert len(plan_of(candidates(0, 2, 2), nodes=3, ranks_per_node=3, backend="gloo").nodes) == 3
 
 
-def test_gloo_on_request_uses_no_gpus() -> None:
-    plan = plan_of(nodes(8, 8), nodes=2, ranks_per_node=None, backend="gloo")
-    assert plan.bundles == [{"CPU": 1.0}] * 2
+def test_too_few_nodes_names_those_that_exist() -> None:
+    with pytest.raises(ClusterUnavailableError) as caught:
+        plan_of(candidates(0, 0), nodes=3, ranks_per_node=None, backend=None)
+    text = str(caught.value)
+    assert "3 nodes were asked for and the cluster has 2" in text
+    assert "node0 (10.0.0.0, 0 GPUs, 4 CPUs)" in text
+    assert "node1" in text
+    assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize(("asked", "backend"), [(3, None), (2, "nccl")])
-def test_too_few_nodes_names_those_that_exist(asked: int, backend: str | None) -> None:
-    with pytest.raises(ClusterUnavailableError, match=rf"{asked} nodes.*node-1 \(10.0.0.1.*node-2") as raised:
-        plan_of(nodes(0, 0), nodes=asked, ranks_per_node=None, backend=backend)
-    assert raised.value.exit_code == 2
+def test_too_few_nodes_with_gpus_names_the_others_too() -> None:
+    with pytest.raises(ClusterUnavailableError, match=r"2 nodes with GPUs were asked .* has 1.*node0.*node1"):
+        plan_of(candidates(0, 2), nodes=2, ranks_per_node=None, backend="nccl")
 
 
-def test_exactly_enough_nodes_are_enough() -> None:
-    assert len(plan_of(nodes(0, 0), nodes=2, ranks_per_node=None, backend=None).nodes) == 2
-
-
-def test_too_few_gpus_on_a_node_names_it() -> None:
-    with pytest.raises(ClusterUnavailableError, match=r"8 GPUs on each.*node-2") as raised:
-        plan_of(nodes(8, 4), nodes=2, ranks_per_node=8, backend=None)
-    assert "node-1 (" not in str(raised.value)
-
-
-def test_an_empty_cluster_is_said_to_be_empty() -> None:
+def test_nccl_without_any_gpu_and_no_nodes_at_all() -> None:
+    with pytest.raises(ClusterUnavailableError, match="1 nodes with GPUs"):
+        plan_of(candidates(0), nodes=None, ranks_per_node=None, backend="nccl")
     with pytest.raises(ClusterUnavailableError, match="exist: none"):
         plan_of((), nodes=None, ranks_per_node=None, backend=None)
 
 
+def test_too_few_gpus_names_the_node() -> None:
+    with pytest.raises(ClusterUnavailableError, match="4 GPUs on each node were asked for; fewer are on: node1 "):
+        plan_of(candidates(4, 2), nodes=2, ranks_per_node=4, backend=None)
+    assert plan_of(candidates(4, 2), nodes=1, ranks_per_node=4, backend=None).world_size == 4
+
+
 @pytest.mark.parametrize(
-    ("granted", "visible", "index"),
-    [("3", None, 3), ("2", "3,2,1,0", 1), ("7", "4, 5, 6, 7", 3), ("GPU-b", "GPU-a,GPU-b", 1), ("0", "0", 0)],
-)
-def test_a_granted_gpu_is_found_among_those_that_processes_see(granted: str, visible: str | None, index: int) -> None:
-    assert device_index(granted, visible) == index
+    ("gpu_id", "visible", "index"),
+    [("0", None, 0), ("7", None, 7), ("4", "4,5,6,7", 0), ("7", "4,5,6,7", 3), ("2", " 3, 2 ", 1),
+     ("GPU-b", "GPU-a,GPU-b", 1),
+     ("MIG-1", "MIG-0,MIG-1,", 1)],
+)  # fmt: skip
+def test_a_granted_gpu_is_found_among_the_visible(gpu_id: str, visible: str | None, index: int) -> None:
+    assert device_index(gpu_id, visible) == index
 
 
-def test_a_gpu_that_is_not_visible_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"GPU 2.*'0,1'"):
-        device_index("2", "0,1")
+@pytest.mark.parametrize(("gpu_id", "visible"), [("0", "4,5"), ("0", ""), ("GPU-c", "GPU-a,GPU-b"), ("1", "10,11")])
+def test_a_gpu_that_is_not_visible_is_refused(gpu_id: str, visible: str) -> None:
+    with pytest.raises(UsageError, match=f"granted GPU {gpu_id}"):
+        device_index(gpu_id, visible)

@@ -11,7 +11,7 @@ from typing import Any
 
 from diagnostics.reader import MAX_LINE_BYTES
 
-DETAIL_HITS = 80_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
+DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
 
 Candidate = tuple[int, bytes]  # number of the line in its block, from 0, and the line
 

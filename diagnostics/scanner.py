@@ -17,9 +17,9 @@ from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
 
-MAX_CHANNEL_KEYS = 20_000
-MAX_INIT_LINES = 40_000  # later ones count only for communicators that were seen before
-MAX_TEXTS = 40_000
+MAX_CHANNEL_KEYS = 10_000
+MAX_INIT_LINES = 12_000  # later ones count only for communicators that were seen before
+MAX_TEXTS = 30_000
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 MAX_HOSTS = 20_000
 _BARE = ("NET/", "Using network", "Channel ", "GPU Direct", "Bootstrap")  # how pasted lines begin without NCCL's mark
@@ -66,31 +66,36 @@ class Scanner:
         self._file = batch.file
         before = self.gate.lines
         first = 1 if batch.first else self._next_line.get(batch.file, 1)
-        channels = self.channels
         for number, raw in self.gate.candidates(batch.block):
             if b"CCL" not in raw:
                 if self._pending is not None or is_foreign(raw):
                     self._read_foreign(raw, first + number)
-                continue
-            if self._pending is None:
-                via = raw.find(b" via ")
-                if via > 0:
-                    key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :].rstrip()
-                    if key not in channels and len(channels) >= MAX_CHANNEL_KEYS:
-                        key = raw[via:].rstrip()
-                    if key in channels:
-                        channels[key] += 1
-                        continue
-                elif b"- Init " in raw:
-                    if self._read_init(raw, first + number):
-                        continue
-                elif self.gate.detail_left <= 0 and self._is_repetition(raw):
-                    continue
-            elif self.gate.detail_left <= 0 and self._is_repetition(raw):
-                self._flush()
-                continue
-            self._read_marked(raw, first + number)
+            elif not self._is_counted(raw, first + number):
+                self._read_marked(raw, first + number)
         self._next_line[batch.file] = first + self.gate.lines - before
+
+    def _is_counted(self, raw: bytes, line: int) -> bool:
+        """Whether a line is done with by counting it, or by the short way of the Init lines."""
+        if self._pending is not None:
+            if self.gate.detail_left > 0 or not self._is_repetition(raw):
+                return False
+            self._flush()
+            return True
+        via = raw.find(b" via ")
+        if via > 0:
+            return self._is_known_channel(raw, via)
+        if b"- Init " in raw:
+            return self._read_init(raw, line)
+        return self.gate.detail_left <= 0 and self._is_repetition(raw)
+
+    def _is_known_channel(self, raw: bytes, via: int) -> bool:
+        key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :].rstrip()
+        if key not in self.channels and len(self.channels) >= MAX_CHANNEL_KEYS:
+            key = raw[via:].rstrip()
+        if key not in self.channels:
+            return False
+        self.channels[key] += 1
+        return True
 
     def _read_init(self, raw: bytes, line: int) -> bool:
         """Read a start or completion of the usual form the short way; every rank of every communicator prints two."""

@@ -153,12 +153,13 @@ class Gate:
     lines: int = 0
     nccl_lines: int = 0
     detail_left: int = DETAIL_HITS
+    scan_from_bytes: int = 2**16  # below, compiling the set costs more than it saves
     _databases: dict[bool, Any] = field(default_factory=dict)
 
     def candidates(self, block: bytes) -> Iterator[Candidate]:
         """Lines of a block (complete lines, no newline at its end) that can matter, in order."""
         detail = self.detail_left > 0
-        if len(block) < 2**16 or (database := self._database(detail)) is None:
+        if len(block) < self.scan_from_bytes or (database := self._database(detail)) is None:
             return self._by_line(block)
         return self._by_scan(block, database)
 

@@ -6,7 +6,7 @@ pattern reads.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -152,11 +152,16 @@ _NOISE = frozenset(
 
 @dataclass(slots=True)
 class Gate:
-    """Finds the candidates of blocks, one after another. ``lines`` and ``nccl_lines`` count all lines of all blocks."""
+    """Finds the candidates of blocks, one after another. ``lines`` and ``nccl_lines`` count the lines of all blocks.
+
+    ``known`` holds messages (text behind NCCL's mark -> repetitions) that were read; once the detail is used up they are
+    only counted, whoever prints them.
+    """
 
     lines: int = 0
     nccl_lines: int = 0
     detail_left: int = DETAIL_HITS
+    known: dict[bytes, int] = field(default_factory=dict)
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
 
     def candidates(self, block: bytes) -> Iterator[Candidate]:
@@ -176,23 +181,31 @@ class Gate:
         database.scan(block, match_event_handler=note)
         ends.sort()
         self.nccl_lines += block.count(b"] NCCL INFO ")
-        number = position = self_end = 0
+        find, rfind, known, skips = block.find, block.rfind, self.known, self.detail_left <= 0
+        number = counted = start = line_end = 0
         for end in ends:
-            if end <= self_end:
+            if end <= line_end:
                 continue
-            start = block.rfind(b"\n", position, end - 1) + 1 or position
-            self_end = _line_end(block, end - 1)
-            number += block.count(b"\n", position, start)
-            position = start
-            raw = block[start : min(self_end, start + MAX_LINE_BYTES)]
+            start = rfind(b"\n", start, end - 1) + 1 or start
+            line_end = find(b"\n", end - 1)
+            if line_end < 0:
+                line_end = len(block)
+            if skips and (mark := find(b"NCCL ", start, line_end)) >= 0:
+                text = block[mark + 5 : line_end]
+                if text in known:
+                    known[text] += 1
+                    continue
+            number += block.count(b"\n", counted, start)
+            counted = start
+            raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             self.nccl_lines += b"] NCCL INFO " not in raw and b"CCL" in raw
             yield number, raw
-            if b"NCCL WARN" in raw and self_end < len(block):
-                following = block[self_end + 1 : min(_line_end(block, self_end + 1), self_end + 1 + MAX_LINE_BYTES)]
+            if b"NCCL WARN" in raw and line_end < len(block):
+                following = block[line_end + 1 : min(_line_end(block, line_end + 1), line_end + 1 + MAX_LINE_BYTES)]
                 if b"CCL" not in following:  # perhaps the rest of a line that was wrapped hard
                     yield number + 1, following
         self.detail_left -= len(ends)
-        self.lines += number + block.count(b"\n", position) + 1
+        self.lines += number + block.count(b"\n", counted) + 1
 
     def _by_line(self, block: bytes) -> Iterator[Candidate]:
         number = -1

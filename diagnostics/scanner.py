@@ -41,8 +41,8 @@ _NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destr
 class Scanner:
     """Feeds events to ``sink`` in reading order and channel totals to ``channels`` (text -> count).
 
-    ``channel_event`` holds the first line of each channel text. ``repeated`` counts, by kind, lines that were only
-    counted: from DETAIL_HITS on, a message whose text was read before. Not to be shared between threads.
+    ``channel_event`` holds the first line of each channel text. From DETAIL_HITS on, a message that was read before
+    is only counted. Not to be shared between threads.
     """
 
     sink: Callable[[Event], None]
@@ -50,7 +50,6 @@ class Scanner:
     unreadable: int = 0
     channels: dict[bytes, int] = field(default_factory=dict)
     channel_event: dict[bytes, Event] = field(default_factory=dict)
-    repeated: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
     _sequence: int = 0
     _next_line: dict[str, int] = field(default_factory=dict)
@@ -100,7 +99,8 @@ class Scanner:
     def _read_init(self, raw: bytes, line: int) -> bool:
         """Read a start or completion of the usual form the short way; every rank of every communicator prints two."""
         self._init_lines += 1
-        if self._init_lines > MAX_INIT_LINES and not self._is_known_communicator(raw):
+        late = self._init_lines > MAX_INIT_LINES
+        if late and (self._init_lines > 10 * MAX_INIT_LINES or not self._is_known_communicator(raw)):
             return True
         match = _INIT.match(raw)
         if match is None or raw.count(b"NCCL ") > 1:
@@ -134,17 +134,24 @@ class Scanner:
     def _is_repetition(self, raw: bytes) -> bool:
         """Whether the message was read before, whoever printed it; then it is only counted."""
         text = raw[raw.find(b"NCCL ") + 5 :]
-        kinds = self._texts.get(text)
-        if kinds is None:
+        if text not in self.gate.known:
             return False
-        for kind in kinds:
-            self.repeated[kind] += 1
+        self.gate.known[text] += 1
         return True
+
+    def repeated(self) -> dict[str, int]:
+        """Events by kind that were only counted."""
+        totals: dict[str, int] = defaultdict(int)
+        for text, count in self.gate.known.items():
+            for kind in self._texts[text] if count else ():
+                totals[kind] += count
+        return totals
 
     def _remember(self, raw: bytes) -> None:
         mark = raw.find(b"NCCL ")
         if mark >= 0 and len(self._texts) < MAX_TEXTS and not _NEVER_REPEATED.intersection(self._kinds):
             self._texts[raw[mark + 5 :]] = tuple(self._kinds)
+            self.gate.known.setdefault(raw[mark + 5 :], 0)
 
     def finish(self) -> None:
         """Hand over what was kept back for a following line."""

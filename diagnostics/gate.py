@@ -130,7 +130,7 @@ _ODD = (
 )
 _FOREIGN = (
     b"Using network", b"Traceback", b"rror: ", b"xception: ", b"NET/", b" via ", b"libibverbs", b"SIG", b"signal ",
-    b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA",
+    b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA", b"Topology detection",
 )  # fmt: skip
 _NOISE = frozenset(
     head.encode()
@@ -154,8 +154,8 @@ _NOISE = frozenset(
 class Gate:
     """Finds the candidates of blocks, one after another. ``lines`` and ``nccl_lines`` count the lines of all blocks.
 
-    ``known`` holds messages (text behind NCCL's mark -> repetitions) that were read; once the detail is used up they are
-    only counted, whoever prints them.
+    ``known`` holds messages (text behind NCCL's mark -> repetitions) that were read; once the detail is used up
+    they are only counted, whoever prints them.
     """
 
     lines: int = 0

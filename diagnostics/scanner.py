@@ -22,7 +22,14 @@ MAX_INIT_LINES = 12_000  # later ones count only for communicators that were see
 MAX_TEXTS = 30_000
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 MAX_HOSTS = 20_000
-_BARE = ("NET/", "Using network", "Channel ", "GPU Direct", "Bootstrap")  # how pasted lines begin without NCCL's mark
+_BARE = (
+    "NET/",
+    "Using network",
+    "Channel ",
+    "GPU Direct",
+    "Bootstrap",
+    "Topology detection",
+)  # how pasted lines begin without NCCL's mark
 _SHELL_VARIABLE = (
     r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
 )
@@ -210,7 +217,9 @@ class Scanner:
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         self._emit(message, FOREIGN_PATTERNS, text, line)
         if message.text.startswith(_BARE) or "UCX" in text:
+            before = self._sequence
             self._emit(message, PATTERNS, text, line)
+            self.gate.nccl_lines += self._sequence > before  # pasted without NCCL's mark, and NCCL's all the same
 
     def _flush(self, continuation: bytes | None = None) -> None:
         """Emit the warning kept back, joined with the next line where a hard wrap tore it in two."""

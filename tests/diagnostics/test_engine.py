@@ -34,6 +34,25 @@ def test_a_log_of_another_backend_is_unknown(tmp_path: Path) -> None:
     assert not diagnosis.findings
 
 
+def test_lines_that_are_often_quoted_although_nccl_never_prints_them(tmp_path: Path) -> None:
+    claims = (
+        "Using network InfiniBand",
+        "NET/IB/GDR enabled",
+        "Topology detection failed, performance may be degraded",
+    )
+    (tmp_path / "a.log").write_text("\n".join(claims) + "\n")
+    diagnosis = diagnose_paths([tmp_path])
+    assert (diagnosis.network, diagnosis.gdr, diagnosis.tcp_fallback) == ("ib", True, False)
+    assert [finding.rule for finding in diagnosis.findings if finding.severity == "warning"] == ["topology-degraded"]
+
+
+def test_the_real_lines_win_over_the_claims(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(
+        "NET/IB/GDR enabled\n" + (CASES / "gdr-missing/ib_without_gdr/input.log").read_text()
+    )
+    assert diagnose_paths([tmp_path]).gdr is False
+
+
 def test_one_file_for_each_rank_is_one_job(tmp_path: Path) -> None:
     lines = GOOD.read_text().splitlines()
     for host in ("gpu-a", "gpu-b"):

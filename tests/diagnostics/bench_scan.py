@@ -1,7 +1,8 @@
 """Time and memory of the diagnosis on a big log, against grep on the same file, alternating.
 
-``python tests/diagnostics/bench_scan.py [corpus folder] [--gib 2] [--rounds 3] [--keep FILE]``. The log is made of the large cases of
-the corpus, repeated with changed ranks, pids and sizes. Each diagnosis runs in a process of its own, whose peak memory is read.
+``python tests/diagnostics/bench_scan.py [corpus folder] [--gib 2] [--rounds 3] [--keep FILE]``. The log is made of
+the large cases of the corpus, repeated with changed ranks, pids and sizes. Each diagnosis runs in a process of its
+own, whose peak memory is read.
 """
 
 import argparse

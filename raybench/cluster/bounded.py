@@ -51,6 +51,23 @@ def connection_problem(address: str, seconds: float) -> str | None:
     return None
 
 
+def grpc_problem(address: str, seconds: float) -> str | None:
+    """None when a gRPC server, as Ray's head is, listens at HOST:PORT, else why not.
+
+    A server of HTTP/2 answers a client's preface with a SETTINGS frame (RFC 9113, 3.4), whose fourth byte is 4.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=seconds) as connection:
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+            answer = connection.recv(9)
+    except TimeoutError:
+        return f"it says nothing within {seconds:.0f} s"
+    except OSError as error:
+        return str(error)
+    return None if len(answer) > 3 and answer[3] == 4 else "it does not speak gRPC"
+
+
 class HeadWatch:
     """Tries the head's port every two seconds. Ray itself says nothing for a minute, and then ends our process."""
 

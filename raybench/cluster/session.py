@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raybench.cluster.bounded import bounded, connection_problem
+from raybench.cluster.bounded import bounded, connection_problem, grpc_problem
 from raybench.cluster.embedded import EmbeddedCluster, set_ray_variables
 from raybench.cluster.node import end_rank_host, start_rank_host
 from raybench.cluster.placement import Candidate, candidates_of
@@ -77,6 +77,12 @@ def _joined(address: str) -> Iterator[Session]:
         raise ClusterUnavailableError(
             f"no Ray cluster answers at '{address}' ({problem}). Start one there with 'ray start --head --port=PORT', "
             "correct --address, or use --address local for an embedded cluster."
+        )
+    stranger = None if os.environ.get("RAY_USE_TLS", "0") == "1" else grpc_problem(address, _CONNECT_SECONDS)
+    if stranger is not None:
+        raise ClusterUnavailableError(
+            f"what listens at '{address}' is not the head of a Ray cluster ({stranger}); check the port: 6379 unless "
+            "'ray start' was told otherwise"
         )
     _init(address)
     try:

@@ -1,0 +1,105 @@
+"""What a user gets wrong: one clear message each, exit 2, no traceback, and no folder left behind."""
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.command import raybench, started
+
+
+def refused(*arguments: str, environment: dict[str, str] | None = None) -> str:
+    """The message of a run that must be refused."""
+    with started("run", *arguments, environment=environment) as command:
+        status = command.finish(60)
+        assert status == 2, command.errors
+        assert command.out == ""
+        assert "Traceback" not in command.errors
+        lines = [line for line in command.errors.splitlines() if line]
+        assert len(lines) == 1 or lines[0].startswith("Usage:"), lines
+        assert command.run_folders == []
+        assert command.left_over() == {}
+        assert command.left_files() == []
+    return lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sizes", "8:1:2"], "the sizes '8:1:2' end (1 B) below their beginning (8 B); swap the two"),
+        (["--sizes", "8:8G:1"], "does not grow"),
+        (["--nodes", "0"], "--nodes is 0; it must be at least 1"),
+        (["--nodes", "two"], "'two' is not a valid integer"),
+        (["--suite", "all_reduse"], "there is no suite or benchmark 'all_reduse'; there are: collectives"),
+        (["--op", "mean"], "--op 'mean' is not known; there are: sum"),
+        (["--dtype", "float31"], "--dtype 'float31' is not known"),
+        (["--backend", "mpi"], "--backend 'mpi' is not known; there are: nccl, gloo"),
+        (["--env", "NCCL_ALGO"], "--env 'NCCL_ALGO' is not NAME=VALUE"),
+        (["--timeout", "nan"], "--timeout is nan"),
+        (["--address", "127.0.0.1:1"], "no Ray cluster answers at '127.0.0.1:1' ([Errno 111] Connection refused)"),
+        (["--address", "nonsense"], "no Ray cluster answers at 'nonsense' (it is not HOST:PORT)"),
+        (["--address", "no-such-host.invalid:6379"], "no Ray cluster answers at 'no-such-host.invalid:6379'"),
+        (["--address", "127.0.0.1:99999"], "no Ray cluster answers at '127.0.0.1:99999'"),
+        (["--config", "/nowhere/run.yml"], "the configuration file /nowhere/run.yml cannot be read"),
+        (["--config", "/dev/null"], "must hold 'key: value' lines"),
+        (["--no-such-option"], "No such option"),
+    ],
+)
+def test_wrong_options_are_refused(arguments: list[str], message: str) -> None:
+    assert message in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("node: 4\n", "has an unknown key 'node'; did you mean 'nodes'?"),
+        ("nodes: [\n", "is not YAML"),
+        ("nodes: four\n", "Expected `int | null`, got `str`"),
+        ("sizes: 8:1:2\n", "swap the two"),
+    ],
+)
+def test_wrong_files_are_refused_by_name(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "run.yml"
+    path.write_text(text)
+    said = refused("--config", str(path))
+    assert message in said
+    assert str(path) in said
+
+
+def test_an_output_folder_that_cannot_be_written_is_refused() -> None:
+    done = raybench("run", "--output-dir", "/dev/null/runs")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("raybench: the output folder /dev/null/runs/")
+    assert "choose another with --output-dir" in done.stderr
+
+
+def test_an_address_in_the_environment_is_one_that_was_asked_for() -> None:
+    assert "'127.0.0.1:1'" in refused("--address", "auto", environment={"RAY_ADDRESS": "127.0.0.1:1"})
+
+
+@pytest.mark.cluster
+def test_a_root_that_no_rank_has_is_refused() -> None:
+    said = refused("--address", "local", "--nodes", "2", "--suite", "broadcast", "--root", "2")
+    assert "--root is 2, and the run has ranks 0 to 1" in said
+
+
+@pytest.mark.cluster
+def test_more_gpus_than_there_are_is_refused_with_the_nodes_that_exist() -> None:
+    said = refused("--address", "local", "--nodes", "1", "--backend", "nccl", "--gpus-per-node", "512")
+    assert "node-1 (" in said
+
+
+@pytest.fixture
+def not_ray() -> Iterator[int]:
+    """A port that accepts connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_port_that_is_not_rays_is_refused_in_time(not_ray: int) -> None:
+    begun = time.monotonic()
+    said = refused("--address", f"127.0.0.1:{not_ray}")
+    assert f"what listens at '127.0.0.1:{not_ray}' is not the head of a Ray cluster (it says nothing within 5 s)" in said
+    assert time.monotonic() - begun < 15

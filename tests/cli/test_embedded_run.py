@@ -1,0 +1,164 @@
+"""One embedded run end to end, as a user sees it: files, screen, exit status, and nothing left."""
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.command import Command, started
+from tests.result_contract import Result, read_result
+
+pytestmark = pytest.mark.cluster
+SUITE = "all_reduce,all_gather,reduce,scatter,p2p_matrix"
+RUN = ["run", "--address", "local", "--nodes", "2", "--gpus-per-node", "2", "--suite", SUITE, "--sizes", "1K:64K:8"]
+ONE = ["run", "--address", "local", "--nodes", "2", "--suite", "quick", "--sizes", "1K", "--iters", "3"]
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Command]:
+    """Finished; its folder is still there."""
+    with started(*RUN, "--p2p-size", "16K", "--iters", "4", "--op", "sum,max", "--env", "NCCL_ALGO=Ring") as command:
+        assert command.finish(120) == 0, command.errors
+        yield command
+
+
+@pytest.fixture(scope="module")
+def result(run: Command) -> Result:
+    return read_result((run.run_folders[0] / "result.json").read_bytes())
+
+
+def test_the_result_is_the_contracts_and_consistent(result: Result) -> None:
+    assert (result.status, result.findings) == ("complete", [])
+    cluster = result.cluster
+    assert (cluster.world_size, cluster.backend, cluster.emulated, cluster.dropped) == (4, "gloo", True, [])
+    assert [(node.name, node.ranks) for node in cluster.nodes] == [("node-1", [0, 1]), ("node-2", [2, 3])]
+    assert {"raybench", "python", "ray", "torch", "kernel"} <= set(result.environment.versions)
+    assert result.environment.variables["NCCL_ALGO"] == "Ring"
+    assert result.config["nodes"] == 2
+
+
+def test_each_benchmark_is_there_with_each_size(result: Result) -> None:
+    names = [(one.name, one.parameters["reduce_op"], one.parameters["in_place"]) for one in result.benchmarks]
+    assert names == [
+        ("all_reduce", "sum", True),
+        ("all_reduce", "max", True),
+        ("all_gather", None, False),
+        ("all_gather", None, True),
+        ("reduce", "sum", True),
+        ("reduce", "max", True),
+        ("scatter", None, False),
+        ("p2p_matrix", None, False),
+    ]
+    for benchmark in result.benchmarks[:-1]:
+        assert [point.message_bytes for point in benchmark.points] == [1024, 8192, 65536]
+        assert benchmark.status == "complete"
+        assert all(point.block_iterations == [[4] * 5] for point in benchmark.points)
+        assert all((point.verified, point.wrong_elements) == (True, 0) for point in benchmark.points)
+    pairs = {(point.source_rank, point.destination_rank) for point in result.benchmarks[-1].points}
+    assert pairs == {(source, to) for source in range(4) for to in range(4) if source != to}
+    assert {point.message_bytes for point in result.benchmarks[-1].points} == {16384}
+
+
+def test_ranks_say_how_the_system_treats_them(result: Result) -> None:
+    for node in result.cluster.nodes:
+        assert set(node.facts["ranks"]) == {str(rank) for rank in node.ranks}
+        for facts in node.facts["ranks"].values():
+            assert (facts["niceness"], facts["omp_threads"]) == ("0", "1")
+            assert facts["tcp_congestion_control"] != "unknown"
+
+
+def test_raw_samples_are_complete_and_those_of_the_result(run: Command, result: Result) -> None:
+    lines = run.samples()
+    assert len(lines) == sum(len(benchmark.points) for benchmark in result.benchmarks)
+    for line in lines:
+        stamps = line["rank_completion_seconds"]
+        blocks = [max(stamps[rank][block][-1] for rank in stamps) for block in range(5)]
+        (point,) = [
+            point
+            for benchmark in result.benchmarks
+            if (benchmark.name, benchmark.parameters) == (line["benchmark"], line["parameters"])
+            for point in benchmark.points
+            if (point.message_bytes, point.source_rank, point.destination_rank)
+            == (line["message_bytes"], line["source_rank"], line["destination_rank"])
+        ]
+        assert sum(point.samples_seconds) == pytest.approx(sum(blocks))
+
+
+def test_the_folder_holds_what_is_promised_and_nothing_hidden(run: Command, result: Result) -> None:
+    (folder,) = run.run_folders
+    assert folder.name == result.run_id
+    names = {path.name for path in folder.iterdir()}
+    assert {"result.json", "result.csv", "report.html", "samples.jsonl", "logs"} <= names
+    assert not [name for name in names if name.startswith(".")]
+    logs = {path.name for path in (folder / "logs").iterdir()}
+    assert {f"output-rank-{rank}.log" for rank in range(4)} <= logs
+    rows = list(csv.reader((folder / "result.csv").read_text().splitlines()))
+    assert len(rows) == 1 + sum(len(benchmark.points) for benchmark in result.benchmarks)
+    page = (folder / "report.html").read_text()
+    assert result.run_id in page
+    assert "emulated" in page.lower()
+
+
+def test_the_screen_says_emulated_shows_a_table_and_names_the_report(run: Command) -> None:
+    assert "EMULATED" in run.out
+    assert "all_reduce" in run.out
+    assert str(run.run_folders[0] / "report.html") in run.out
+    assert "Out of bounds values : 0 OK" in run.out
+    assert "Traceback" not in run.errors
+
+
+def test_progress_goes_to_standard_error_and_counts_to_the_end(run: Command) -> None:
+    steps = [tuple(map(int, match)) for match in re.findall(r"\[ *(\d+)/(\d+)\]", run.errors)]
+    assert steps
+    assert {total for _, total in steps} == {7 * 3 + 12}
+    assert [step for step, _ in steps] == sorted({step for step, _ in steps})
+    assert "[" not in "".join(line[:1] for line in run.out.splitlines())
+
+
+def test_without_a_terminal_there_are_no_control_characters(run: Command) -> None:
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", run.out + run.errors)
+
+
+def test_nothing_is_left_running_or_lying_about(run: Command) -> None:
+    assert run.left_over() == {}
+    assert run.left_files() == []
+
+
+def test_json_alone_is_on_standard_output_and_quiet_is_quiet() -> None:
+    with started(*ONE, "--json", "--quiet") as command:
+        assert command.finish(60) == 0, command.errors
+        printed = json.loads(command.out)
+        read_result(command.out)
+        assert printed == command.result()
+        assert command.errors == ""
+
+
+def test_repeats_are_launches_of_their_own_with_their_spread() -> None:
+    with started(*ONE, "--repeats", "3", "--no-verify") as command:
+        assert command.finish(60) == 0, command.errors
+        (benchmark,) = command.result()["benchmarks"]
+        (point,) = benchmark["points"]
+        assert point["block_iterations"] == [[3] * 5] * 3
+        assert len(point["repeats"]["medians_seconds"]) == 3
+        assert point["verified"] is None
+        assert [line["launch"] for line in command.samples()] == [0, 1, 2]
+
+
+def test_a_backend_that_lacks_an_operation_skips_it_and_the_run_is_clean() -> None:
+    with started(*ONE, "--dtype", "int8,float32", "--op", "avg") as command:
+        assert command.finish(60) == 0, command.errors
+        skipped, measured = command.result()["benchmarks"]
+        assert (skipped["status"], skipped["points"]) == ("skipped", [])
+        assert "gloo does not offer all_reduce of int8 with avg" in skipped["reason"]
+        assert measured["status"] == "complete"
+        assert skipped["reason"] in " ".join(command.out.replace("#", " ").split())
+
+
+def test_one_node_is_a_run_too() -> None:
+    with started("run", "--address", "local", "--suite", "collectives", "--sizes", "1K", "--iters", "2") as command:
+        assert command.finish(60) == 0, command.errors
+        result = read_result((command.run_folders[0] / "result.json").read_bytes())
+        assert result.cluster.world_size == 1
+        assert {one.name for one in result.benchmarks if one.status == "skipped"} == {"p2p_matrix"}

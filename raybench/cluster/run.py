@@ -2,8 +2,9 @@
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
@@ -53,7 +54,7 @@ class Run:
     display: Display
     journal: Journal
     interrupt: Interrupt
-    _done: int = 0
+    _done: Counter[tuple[int, int]] = field(default_factory=Counter)  # points, by launch and benchmark
 
     def measure(self) -> None:
         """Do the run. Raises UsageError and ProblemFoundError before anything is measured; later trouble is kept."""
@@ -156,23 +157,23 @@ class Run:
 
     def started(self, benchmark: int) -> None:
         """The ranks turn to a benchmark."""
-        self._done = 0
-        self._show(benchmark)
+        self._show(benchmark, 0)
 
     def measured(self, benchmark: int, samples: Mapping[int, RankSamples]) -> None:
         """A point is complete: into the journal, and on to the next size."""
         self.record.timings.setdefault("until_first_point", self.record.elapsed_seconds)
         spec = self.record.need().specs[benchmark]
         self.journal.record(_journal_entry(self.record.launches - 1, spec, samples))
-        self._done += 1
-        self._show(benchmark)
+        key = self.record.launches, benchmark  # the last point of one may come after another has started
+        self._done[key] += 1
+        self._show(benchmark, self._done[key])
 
-    def _show(self, benchmark: int) -> None:
+    def _show(self, benchmark: int, done: int) -> None:
         planned = self.record.need()
         spec, world_size = planned.specs[benchmark], planned.plan.world_size
-        if self._done < steps_of(spec, world_size):
+        if done < steps_of(spec, world_size):
             sizes = sorted(set(spec.sizes))
-            detail = format_bytes(sizes[min(self._done, len(sizes) - 1)])
+            detail = format_bytes(sizes[min(done, len(sizes) - 1)])
             self.display.step(spec.name, detail, world_size)
 
     @contextlib.contextmanager

@@ -101,5 +101,6 @@ def not_ray() -> Iterator[int]:
 def test_a_port_that_is_not_rays_is_refused_in_time(not_ray: int) -> None:
     begun = time.monotonic()
     said = refused("--address", f"127.0.0.1:{not_ray}")
-    assert f"what listens at '127.0.0.1:{not_ray}' is not the head of a Ray cluster (it says nothing within 5 s)" in said
+    assert f"what listens at '127.0.0.1:{not_ray}' is not the head of a Ray cluster" in said
+    assert "it says nothing within 5 s" in said
     assert time.monotonic() - begun < 15

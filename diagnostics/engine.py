@@ -73,7 +73,7 @@ class Reading:
             channel_event=self._scanner.channel_event,
             files=tuple(self._files),
             lines=(self._scanner.gate.lines, self._scanner.gate.nccl_lines),
-            repeated=self._scanner.repeated,
+            repeated=self._scanner.repeated(),
             notes=self._notes,
             dumps=self._dumps,
             damaged_dumps=self._damaged,

@@ -5,13 +5,14 @@ without it, a loop over the lines tests a few literals each (about 90 MB/s). Bot
 pattern reads.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from diagnostics.reader import MAX_LINE_BYTES
 
-DETAIL_HITS = 80_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
+DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
 
 Candidate = tuple[int, bytes]  # number of the line in its block, from 0, and the line
 
@@ -99,9 +100,9 @@ _ALWAYS = (
     "nranks 1 ",
 )
 _EXPRESSIONS = (
-    rb"(?:NCCL|RCCL)_[A-Z0-9_]{2,40}=",
-    rb"FI_[A-Z_]{2,30}=",
-    rb"net_(?:ib|socket)[a-z0-9_/]{0,30}\.cc?:[0-9]{1,6} (?:\([A-Za-z]{1,40}\) )?->",
+    rb"(?:NCCL|RCCL)_[A-Z0-9_]+=",
+    rb"FI_[A-Z_]+=",
+    rb"net_(?:ib|socket)[a-z0-9_/]*\.cc?:[0-9]+ (?:\([A-Za-z]+\) )?->",
     rb"UCX {1,3}(?:ERROR|error)",
 )
 # frequent kinds: all of them while the detail lasts, later only the forms that change a judgement
@@ -116,17 +117,20 @@ _DETAIL = (
     rb"SHARP",
 )
 _ODD = (
-    rb" via NET/[^/\n]{1,60}/[0-9]{1,6}(?:\([0-9]+\))?(?:/Shared|[ \r\n])",
+    rb" via NET/[^/\n]+/[0-9]+(?:\([0-9]+\))?(?:/Shared|[ \r\n])",
     rb" via NET/(?:Socket|FastSocket)",
     rb" via SHM",
     rb" via direct shared",
     rb"Using network (?:[^I]|I[^B])",
-    rb"GPU Direct RDMA (?:Disabled|\([A-Za-z-]{1,20}\) disabled)",
-    rb"NET/Plugin ?: [^\n]{0,120}(?:cannot open|undefined symbol|version `|ELF|denied)",
+    rb"GPU Direct RDMA (?:Disabled|\([A-Za-z-]+\) disabled)",
+    rb"cannot open shared object",
+    rb"undefined symbol",
+    rb"version `",
+    rb"invalid ELF",
 )
 _FOREIGN = (
     b"Using network", b"Traceback", b"rror: ", b"xception: ", b"NET/", b" via ", b"libibverbs", b"SIG", b"signal ",
-    b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA",
+    b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA", b"Topology detection",
 )  # fmt: skip
 _NOISE = frozenset(
     head.encode()
@@ -148,24 +152,24 @@ _NOISE = frozenset(
 
 @dataclass(slots=True)
 class Gate:
-    """Finds the candidates of blocks, one after another. ``lines`` and ``nccl_lines`` count all lines of all blocks."""
+    """Finds the candidates of blocks, one after another. ``lines`` and ``nccl_lines`` count the lines of all blocks.
+
+    ``known`` holds messages (text behind NCCL's mark -> repetitions) that were read; once the detail is used up
+    they are only counted, whoever prints them.
+    """
 
     lines: int = 0
     nccl_lines: int = 0
     detail_left: int = DETAIL_HITS
-    _databases: dict[bool, Any] = field(default_factory=dict)
+    known: dict[bytes, int] = field(default_factory=dict)
+    scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
 
     def candidates(self, block: bytes) -> Iterator[Candidate]:
         """Lines of a block (complete lines, no newline at its end) that can matter, in order."""
         detail = self.detail_left > 0
-        if len(block) < 2**16 or (database := self._database(detail)) is None:
+        if len(block) < self.scan_from_bytes or (database := compile_database(_DETAIL if detail else _ODD)) is None:
             return self._by_line(block)
         return self._by_scan(block, database)
-
-    def _database(self, detail: bool) -> Any:
-        if detail not in self._databases:
-            self._databases[detail] = compile_database(_DETAIL if detail else _ODD)
-        return self._databases[detail]
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
         ends: list[int] = []
@@ -177,23 +181,31 @@ class Gate:
         database.scan(block, match_event_handler=note)
         ends.sort()
         self.nccl_lines += block.count(b"] NCCL INFO ")
-        number = position = self_end = 0
+        find, rfind, known, skips = block.find, block.rfind, self.known, self.detail_left <= 0
+        number = counted = start = line_end = 0
         for end in ends:
-            if end <= self_end:
+            if end <= line_end:
                 continue
-            start = block.rfind(b"\n", position, end - 1) + 1 or position
-            self_end = _line_end(block, end - 1)
-            number += block.count(b"\n", position, start)
-            position = start
-            raw = block[start : min(self_end, start + MAX_LINE_BYTES)]
+            start = rfind(b"\n", start, end - 1) + 1 or start
+            line_end = find(b"\n", end - 1)
+            if line_end < 0:
+                line_end = len(block)
+            if skips and (mark := find(b"NCCL ", start, line_end)) >= 0:
+                text = block[mark + 5 : line_end]
+                if text in known:
+                    known[text] += 1
+                    continue
+            number += block.count(b"\n", counted, start)
+            counted = start
+            raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             self.nccl_lines += b"] NCCL INFO " not in raw and b"CCL" in raw
             yield number, raw
-            if b"NCCL WARN" in raw and self_end < len(block):
-                following = block[self_end + 1 : min(_line_end(block, self_end + 1), self_end + 1 + MAX_LINE_BYTES)]
+            if b"NCCL WARN" in raw and line_end < len(block):
+                following = block[line_end + 1 : min(_line_end(block, line_end + 1), line_end + 1 + MAX_LINE_BYTES)]
                 if b"CCL" not in following:  # perhaps the rest of a line that was wrapped hard
                     yield number + 1, following
         self.detail_left -= len(ends)
-        self.lines += number + block.count(b"\n", position) + 1
+        self.lines += number + block.count(b"\n", counted) + 1
 
     def _by_line(self, block: bytes) -> Iterator[Candidate]:
         number = -1
@@ -234,7 +246,8 @@ def _is_noise(raw: bytes) -> bool:
     return head in _NOISE and raw.find(b"NCCL ", start) < 0
 
 
-def compile_database(frequent: Sequence[bytes]) -> Any:
+@cache
+def compile_database(frequent: tuple[bytes, ...]) -> Any:
     """The compiled set of literals; None where hyperscan is not installed."""
     try:
         import hyperscan  # noqa: PLC0415 - optional, and only big logs pay for it

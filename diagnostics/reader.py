@@ -22,6 +22,7 @@ MIN_BOMB_BYTES = 2**28
 STANDARD_INPUT = "-"
 _SKIPPED_SUFFIXES = {".py", ".pyc", ".so", ".json", ".html", ".png", ".xml", ".csv", ".sqlite", ".nsys-rep"}
 DUMP_MARK = "nccl_trace_rank"
+_STEP_BYTES = 2**16
 
 
 class Readable(Protocol):
@@ -29,6 +30,16 @@ class Readable(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Up to ``size`` bytes; empty at the end."""
+
+    def close(self) -> None:
+        """Release the stream."""
+
+
+class _Stepwise(Protocol):
+    """The part of a decompressor's stream that is used."""
+
+    def read1(self, size: int, /) -> bytes:
+        """What is there, up to ``size`` bytes; empty at the end."""
 
     def close(self) -> None:
         """Release the stream."""
@@ -115,22 +126,22 @@ def _open(file: str) -> Readable:
     opened = _decompressor(raw, head, file)
     if opened is None:
         return raw if raw.seekable() else _Prefixed(head, raw)
-    return _Bounded(opened, raw, file)
+    return _Bounded(opened, raw)
 
 
-def _decompressor(raw: IO[bytes], head: bytes, file: str) -> Readable | None:
+def _decompressor(raw: IO[bytes], head: bytes, file: str) -> _Stepwise | None:
     if head.startswith(b"\x1f\x8b"):
-        return cast("Readable", gzip.open(raw))
+        return cast("_Stepwise", gzip.open(raw))
     if head.startswith(b"\xfd7zXZ"):
-        return cast("Readable", lzma.open(raw))
+        return cast("_Stepwise", lzma.open(raw))
     if head.startswith(b"BZh"):
-        return cast("Readable", bz2.open(raw))
+        return cast("_Stepwise", bz2.open(raw))
     if head.startswith(b"\x28\xb5\x2f\xfd"):
         return _open_zstd(raw, file)
     return None
 
 
-def _open_zstd(raw: IO[bytes], file: str) -> Readable:
+def _open_zstd(raw: IO[bytes], file: str) -> _Stepwise:
     try:
         import zstandard  # noqa: PLC0415 - optional
     except ImportError:
@@ -138,7 +149,7 @@ def _open_zstd(raw: IO[bytes], file: str) -> Readable:
             f"'{file}' is compressed with zstd, which needs the zstandard package: pip install zstandard"
         ) from None
     return cast(
-        "Readable", zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(raw, read_across_frames=True)
+        "_Stepwise", zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(raw, read_across_frames=True)
     )
 
 
@@ -162,17 +173,40 @@ class _Prefixed:
 
 
 class _Bounded:
-    """A decompressed stream that ends where its expansion becomes absurd."""
+    """A decompressed stream, taken in small steps: what stands before a damaged place is not lost.
 
-    def __init__(self, opened: Readable, raw: IO[bytes], file: str) -> None:
-        self._opened, self._raw, self._file, self._total = opened, raw, file, 0
+    It ends where its expansion becomes absurd.
+    """
+
+    def __init__(self, opened: _Stepwise, raw: IO[bytes]) -> None:
+        self._opened, self._raw, self._total = opened, raw, 0
+        self._error: Exception | None = None
 
     def read(self, size: int, /) -> bytes:
-        chunk = self._opened.read(size)
-        self._total += len(chunk)
+        if self._error is not None:
+            raise self._error
+        parts: list[bytes] = []
+        taken = 0
+        while taken < size:
+            try:
+                part = self._step()
+            except (OSError, EOFError, ValueError, lzma.LZMAError, _zstd_error()) as error:
+                self._error = error
+                if not parts:
+                    raise
+                break
+            if not part:
+                break
+            parts.append(part)
+            taken += len(part)
+        return b"".join(parts)
+
+    def _step(self) -> bytes:
+        part = self._opened.read1(_STEP_BYTES)
+        self._total += len(part)
         if self._total > MIN_BOMB_BYTES and self._total > MAX_EXPANSION * max(1, self._raw.tell()):
             raise UnreadableInputError(f"it expands more than {MAX_EXPANSION} times, like a decompression bomb")
-        return chunk
+        return part
 
     def close(self) -> None:
         self._opened.close()

@@ -17,12 +17,19 @@ from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
 
-MAX_CHANNEL_KEYS = 20_000
-MAX_INIT_LINES = 40_000  # later ones count only for communicators that were seen before
-MAX_TEXTS = 40_000
+MAX_CHANNEL_KEYS = 10_000
+MAX_INIT_LINES = 12_000  # later ones count only for communicators that were seen before
+MAX_TEXTS = 30_000
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 MAX_HOSTS = 20_000
-_BARE = ("NET/", "Using network", "Channel ", "GPU Direct", "Bootstrap")  # how pasted lines begin without NCCL's mark
+_BARE = (
+    "NET/",
+    "Using network",
+    "Channel ",
+    "GPU Direct",
+    "Bootstrap",
+    "Topology detection",
+)  # how pasted lines begin without NCCL's mark
 _SHELL_VARIABLE = (
     r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
 )
@@ -41,8 +48,8 @@ _NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destr
 class Scanner:
     """Feeds events to ``sink`` in reading order and channel totals to ``channels`` (text -> count).
 
-    ``channel_event`` holds the first line of each channel text. ``repeated`` counts, by kind, lines that were only
-    counted: from DETAIL_HITS on, a message whose text was read before. Not to be shared between threads.
+    ``channel_event`` holds the first line of each channel text. From DETAIL_HITS on, a message that was read before
+    is only counted. Not to be shared between threads.
     """
 
     sink: Callable[[Event], None]
@@ -50,7 +57,6 @@ class Scanner:
     unreadable: int = 0
     channels: dict[bytes, int] = field(default_factory=dict)
     channel_event: dict[bytes, Event] = field(default_factory=dict)
-    repeated: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
     _sequence: int = 0
     _next_line: dict[str, int] = field(default_factory=dict)
@@ -66,36 +72,42 @@ class Scanner:
         self._file = batch.file
         before = self.gate.lines
         first = 1 if batch.first else self._next_line.get(batch.file, 1)
-        channels = self.channels
         for number, raw in self.gate.candidates(batch.block):
             if b"CCL" not in raw:
                 if self._pending is not None or is_foreign(raw):
                     self._read_foreign(raw, first + number)
-                continue
-            if self._pending is None:
-                via = raw.find(b" via ")
-                if via > 0:
-                    key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :].rstrip()
-                    if key not in channels and len(channels) >= MAX_CHANNEL_KEYS:
-                        key = raw[via:].rstrip()
-                    if key in channels:
-                        channels[key] += 1
-                        continue
-                elif b"- Init " in raw:
-                    if self._read_init(raw, first + number):
-                        continue
-                elif self.gate.detail_left <= 0 and self._is_repetition(raw):
-                    continue
-            elif self.gate.detail_left <= 0 and self._is_repetition(raw):
-                self._flush()
-                continue
-            self._read_marked(raw, first + number)
+            elif not self._is_counted(raw, first + number):
+                self._read_marked(raw, first + number)
         self._next_line[batch.file] = first + self.gate.lines - before
+
+    def _is_counted(self, raw: bytes, line: int) -> bool:
+        """Whether a line is done with by counting it, or by the short way of the Init lines."""
+        if self._pending is not None:
+            if self.gate.detail_left > 0 or not self._is_repetition(raw):
+                return False
+            self._flush()
+            return True
+        via = raw.find(b" via ")
+        if via > 0:
+            return self._is_known_channel(raw, via)
+        if b"- Init " in raw:
+            return self._read_init(raw, line)
+        return self.gate.detail_left <= 0 and self._is_repetition(raw)
+
+    def _is_known_channel(self, raw: bytes, via: int) -> bool:
+        key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :].rstrip()
+        if key not in self.channels and len(self.channels) >= MAX_CHANNEL_KEYS:
+            key = raw[via:].rstrip()
+        if key not in self.channels:
+            return False
+        self.channels[key] += 1
+        return True
 
     def _read_init(self, raw: bytes, line: int) -> bool:
         """Read a start or completion of the usual form the short way; every rank of every communicator prints two."""
         self._init_lines += 1
-        if self._init_lines > MAX_INIT_LINES and not self._is_known_communicator(raw):
+        late = self._init_lines > MAX_INIT_LINES
+        if late and (self._init_lines > 10 * MAX_INIT_LINES or not self._is_known_communicator(raw)):
             return True
         match = _INIT.match(raw)
         if match is None or raw.count(b"NCCL ") > 1:
@@ -129,17 +141,24 @@ class Scanner:
     def _is_repetition(self, raw: bytes) -> bool:
         """Whether the message was read before, whoever printed it; then it is only counted."""
         text = raw[raw.find(b"NCCL ") + 5 :]
-        kinds = self._texts.get(text)
-        if kinds is None:
+        if text not in self.gate.known:
             return False
-        for kind in kinds:
-            self.repeated[kind] += 1
+        self.gate.known[text] += 1
         return True
+
+    def repeated(self) -> dict[str, int]:
+        """Events by kind that were only counted."""
+        totals: dict[str, int] = defaultdict(int)
+        for text, count in self.gate.known.items():
+            for kind in self._texts[text] if count else ():
+                totals[kind] += count
+        return totals
 
     def _remember(self, raw: bytes) -> None:
         mark = raw.find(b"NCCL ")
         if mark >= 0 and len(self._texts) < MAX_TEXTS and not _NEVER_REPEATED.intersection(self._kinds):
             self._texts[raw[mark + 5 :]] = tuple(self._kinds)
+            self.gate.known.setdefault(raw[mark + 5 :], 0)
 
     def finish(self) -> None:
         """Hand over what was kept back for a following line."""
@@ -198,7 +217,9 @@ class Scanner:
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         self._emit(message, FOREIGN_PATTERNS, text, line)
         if message.text.startswith(_BARE) or "UCX" in text:
+            before = self._sequence
             self._emit(message, PATTERNS, text, line)
+            self.gate.nccl_lines += self._sequence > before  # pasted without NCCL's mark, and NCCL's all the same
 
     def _flush(self, continuation: bytes | None = None) -> None:
         """Emit the warning kept back, joined with the next line where a hard wrap tore it in two."""

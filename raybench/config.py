@@ -1,6 +1,7 @@
 """What a run is asked to do: defaults, a YAML file, then the command line, each over the one before."""
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from raybench.errors import UsageError
 from raybench.sizes import parse_sizes
 from raybench.units import parse_bytes
 
+_LONGEST_SECONDS = 100 * 86400
+_TEXTS = ("sizes", "p2p_size", "log_limit")
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 
 
@@ -58,7 +61,7 @@ class RunConfig:
         """``--env NAME=VALUE`` as a mapping. Raises UsageError for text without a name."""
         pairs = [text.partition("=") for text in self.env]
         for name, equals, _ in pairs:
-            if not equals or not name.replace("_", "").isalnum() or name[0].isdigit():
+            if not equals or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
                 raise UsageError(f"--env '{name}{equals}' is not NAME=VALUE, such as NCCL_ALGO=Ring")
         return {name: value for name, _, value in pairs}
 
@@ -104,8 +107,14 @@ def _check_counts(config: RunConfig) -> None:
     }
     for name, limit in least.items():
         value = getattr(config, name)
-        if value is not None and value < limit:
+        if value is not None and not value >= limit:  # so that a timeout of nan is refused as well
             raise UsageError(f"--{name.replace('_', '-')} is {value}; it must be at least {limit}")
+    for name in ("timeout", "keep_warm"):
+        if getattr(config, name) > _LONGEST_SECONDS:
+            given = getattr(config, name)
+            raise UsageError(
+                f"--{name.replace('_', '-')} is {given:g}; it may be at most {_LONGEST_SECONDS} (100 days)"
+            )
     if config.master_port > 65535:
         raise UsageError(f"--master-port is {config.master_port}; ports end at 65535")
 
@@ -139,11 +148,31 @@ def load_config(path: str | None, options: Mapping[str, Any]) -> RunConfig:
         raise UsageError(f"{where}{error}") from error
 
 
+def _plain_loader() -> Any:
+    """YAML's safe loader, but for numbers to base 60: ``8:16:2`` are sizes, not 29 762."""
+    import yaml  # noqa: PLC0415
+
+    class PlainLoader(yaml.SafeLoader):
+        pass
+
+    decimal = {
+        "tag:yaml.org,2002:int": r"[-+]?[0-9]+",
+        "tag:yaml.org,2002:float": r"[-+]?[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?",
+    }
+    PlainLoader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in decimal]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    for tag, pattern in decimal.items():
+        PlainLoader.add_implicit_resolver(tag, re.compile(f"(?i:{pattern})$"), list("-+.0123456789"))
+    return PlainLoader
+
+
 def _read(path: Path) -> dict[str, Any]:
     import yaml  # noqa: PLC0415 - only where there is a file
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_plain_loader())  # noqa: S506 - a safe one
     except OSError as error:
         raise UsageError(f"the configuration file {path} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -151,6 +180,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UsageError(f"the configuration file {path} must hold 'key: value' lines, such as 'nodes: 4'")
     settings = {str(key).replace("-", "_"): value for key, value in content.items()}
+    settings |= {name: str(value) for name, value in settings.items() if name in _TEXTS and type(value) is int}
     known = [field.name for field in fields(RunConfig)]
     for key in settings:
         if key not in known:

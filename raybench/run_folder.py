@@ -33,7 +33,7 @@ class RunFolder:
             (self.path / "logs").mkdir(parents=True)
             with self._reserve.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
-            self._journal = (self.path / "samples.jsonl").open("ab")
+            self._journal = (self.path / "samples.jsonl").open("ab", buffering=0)
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._reserve.unlink(missing_ok=True)
@@ -43,13 +43,24 @@ class RunFolder:
 
     def record(self, entry: Mapping[str, Any]) -> None:
         """Append one line of raw samples to ``samples.jsonl``. A full disk is noted once and loses nothing else."""
+        line = msgspec.json.encode(entry) + b"\n"
         try:
-            self._journal.write(msgspec.json.encode(entry) + b"\n")
-            self._journal.flush()
+            before = os.fstat(self._journal.fileno()).st_size
+            self._append(line, before)
         except OSError as error:
             note = f"samples.jsonl could not be written ({error.strerror}); its samples are in result.json"
             if note not in self.problems:
                 self.problems.append(note)
+
+    def _append(self, line: bytes, before: int) -> None:
+        """Write a line whole or not at all: half a line would spoil the next one."""
+        written = 0
+        try:
+            while written < len(line):
+                written += self._journal.write(line[written:])
+        except OSError:
+            os.ftruncate(self._journal.fileno(), before)
+            raise
 
     def write_logs(self, logs: Mapping[str, bytes]) -> None:
         """Write files to ``logs/``; names are of our own making. What does not fit is noted."""

@@ -76,13 +76,13 @@ class Command:
 
     def processes(self) -> dict[int, str]:
         """Every live process that carries the mark: pid and command line."""
-        return {pid: text for pid, text in _marked(self.mark)}
+        return dict(_marked(self.mark))
 
     def rank(self, number: int) -> int | None:
         """The pid of a rank on this machine, known by the file that it prints to."""
         for pid in self.processes():
             try:
-                if os.readlink(f"/proc/{pid}/fd/1").endswith(f"/output-rank-{number}.log"):
+                if Path(f"/proc/{pid}/fd/1").readlink().name == f"output-rank-{number}.log":
                     return pid
             except OSError:
                 continue

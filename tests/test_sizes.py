@@ -66,7 +66,16 @@ def test_the_most_sizes_allowed_are_allowed() -> None:
 
 @pytest.mark.parametrize(
     ("message_bytes", "element_bytes", "multiple", "elements"),
-    [(8, 4, 1, 2), (9, 4, 1, 2), (3, 4, 1, 1), (8, 4, 3, 3), (24, 4, 3, 6), (23, 4, 3, 3), (1, 1, 8, 8), (100, 1, 8, 96)],
+    [
+        (8, 4, 1, 2),
+        (9, 4, 1, 2),
+        (3, 4, 1, 1),
+        (8, 4, 3, 3),
+        (24, 4, 3, 6),
+        (23, 4, 3, 3),
+        (1, 1, 8, 8),
+        (100, 1, 8, 96),
+    ],
 )
 def test_elements_fill_the_message_in_whole_parts(
     message_bytes: int, element_bytes: int, multiple: int, elements: int

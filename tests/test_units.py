@@ -20,7 +20,9 @@ def test_a_size_is_read(text: str, byte_count: int) -> None:
     assert parse_bytes(text) == byte_count
 
 
-@pytest.mark.parametrize("text", ["", " ", "K", "-1", "+1", "1e3", "0x10", "1P", "1KK", "1i", "nan", "inf", "1,5K", "1.K"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "K", "-1", "+1", "1e3", "0x10", "1P", "1KK", "1i", "nan", "inf", "1,5K", "1.K"]
+)
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a size in bytes"):
         parse_bytes(text)
@@ -41,7 +43,16 @@ def test_a_size_beyond_all_machines_is_refused_and_not_a_crash() -> None:
 
 @pytest.mark.parametrize(
     ("byte_count", "text"),
-    [(1, "1"), (1023, "1023"), (1024, "1K"), (1536, "1.5K"), (2**20, "1M"), (2**30, "1G"), (2**40, "1T"), (3 * 2**29, "1.5G")],
+    [
+        (1, "1"),
+        (1023, "1023"),
+        (1024, "1K"),
+        (1536, "1.5K"),
+        (2**20, "1M"),
+        (2**30, "1G"),
+        (2**40, "1T"),
+        (3 * 2**29, "1.5G"),
+    ],
 )
 def test_a_size_is_written_shortest(byte_count: int, text: str) -> None:
     assert format_bytes(byte_count) == text

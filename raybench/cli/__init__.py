@@ -5,6 +5,7 @@ Ray nor torch nor Ansible. The table below is the list of commands.
 """
 
 import importlib
+import os
 import sys
 
 import click
@@ -50,19 +51,32 @@ def group() -> None:
 
 def main() -> None:
     """Entry point of the console script. Never shows a traceback for an error of ours."""
+    status = _run_command()
+    bounded = sys.modules.get("raybench.cluster.bounded")
+    if bounded is not None and bounded.unfinished():  # Ray's clean-up at exit would wait for a cluster that has gone
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def _run_command() -> int:
     from raybench.errors import RaybenchError  # noqa: PLC0415
 
     try:
         group.main(standalone_mode=False)
+    except SystemExit as end:
+        return int(end.code or 0)
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        return 2
     except click.exceptions.Abort:
         click.echo("raybench: stopped", err=True)
-        sys.exit(3)
+        return 3
     except RaybenchError as error:
         click.echo(f"raybench: {error}", err=True)
-        sys.exit(error.exit_code)
+        return error.exit_code
+    return 0
 
 
 if __name__ == "__main__":

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "sarif", "markdown", "html")
 
 
-@click.command()
+EXAMPLES = """\b
+Examples:
+  raybench diagnose nccl_debug.log
+  raybench diagnose runs/*/logs --format json
+  kubectl logs worker-0 | raybench diagnose -
+  raybench diagnose 'logs/rank*.log' --redact --format markdown -o ticket.md
+  raybench diagnose --explain gdr-missing
+"""
+
+
+@click.command(epilog=EXAMPLES)
 @click.argument("paths", nargs=-1, metavar="PATH...")
 @click.option(
     "--format", "output_format", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format."

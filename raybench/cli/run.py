@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.util
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -90,7 +89,6 @@ def command(config_file: str | None, as_json: bool, quiet: bool, **options: Any)
 
 
 def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
-    from raybench.cluster.bounded import unfinished  # noqa: PLC0415
     from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
     from raybench.cluster.record import Record  # noqa: PLC0415
     from raybench.cluster.run import Run  # noqa: PLC0415
@@ -102,12 +100,7 @@ def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
     with contextlib.closing(folder), contextlib.closing(display), Interrupt().installed() as interrupt:
         _measure(Run(record=record, display=display, journal=folder, interrupt=interrupt), folder)
     folder.write_logs(record.logs)
-    code = _deliver(record.result(), _diagnose(folder), folder, as_json=as_json)
-    if unfinished():  # Ray's own clean-up at exit would wait for the cluster that has gone
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return code
+    return _deliver(record.result(), _diagnose(folder), folder, as_json=as_json)
 
 
 def _measure(run: "Run", folder: RunFolder) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,24 +35,31 @@ class Agents:
 
     agents: tuple[Agent, ...]
     group: Any
+    lost: set[int] = field(default_factory=set)  # indices of nodes that have gone
     name: str | None = None  # under which the agents can be found by a later run
     keep_warm_seconds: float = 0.0
 
     def ask(self, seconds: float, call: Callable[[Agent], Any]) -> tuple[dict[int, Any], dict[int, str]]:
-        """Call every agent at once. Returns answers and, for nodes that did not answer in time, why, by node index."""
+        """Call every agent at once. Returns answers and, for nodes that did not answer in time, why, by node index.
+
+        Agents in ``lost`` are called as well, and not waited for: a dead machine costs its silence once.
+        """
         import ray  # noqa: PLC0415
 
         asked = {call(agent): agent for agent in self.agents}
         answers: dict[int, Any] = {}
         silent: dict[int, str] = {}
-        ready, late = ray.wait(list(asked), num_returns=len(asked), timeout=seconds)
+        waited = [reference for reference, agent in asked.items() if agent.index not in self.lost]
+        ready = ray.wait(waited, num_returns=len(waited), timeout=seconds)[0] if waited else []
         for reference in ready:
             try:
                 answers[asked[reference].index] = ray.get(reference)
             except Exception as error:  # noqa: BLE001 - one node's error must not hide the others' answers
                 silent[asked[reference].index] = reason_of(error)
-        for reference in late:
-            silent[asked[reference].index] = f"no answer within {seconds:.0f} s"
+        for agent in self.agents:
+            if agent.index not in answers and agent.index not in silent:
+                lost = agent.index in self.lost
+                silent[agent.index] = "lost before" if lost else f"no answer within {seconds:.0f} s"
         return answers, silent
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from raybench.cluster.bounded import leave_behind
 from raybench.errors import IncompleteRunError
 
 _OBJECT_STORE_BYTES = 80 * 2**20  # the least that Ray accepts is 75 MiB; nothing is stored
@@ -73,6 +74,10 @@ class EmbeddedCluster:
         except Exception as error:
             self.close()
             raise EmbeddedClusterError(f"the embedded Ray cluster did not start: {error}") from error
+        except BaseException:  # Ctrl-C: the threads may wait for daemons that are now gone, half a minute long
+            self.close()
+            leave_behind("starting Ray")
+            raise
 
     @property
     def address(self) -> str:

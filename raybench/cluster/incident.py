@@ -5,6 +5,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from raybench.benchmarks.progress import PHASES
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cluster.messages import RankPosition
 from raybench.units import format_bytes
@@ -35,7 +36,14 @@ _RANKING: tuple[Kind, ...] = (
 )
 
 # Types of exception, and words in them, by which a rank reports that it lost another one.
-_CONNECTION_TYPES = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError", "ConnectionError")
+_CONNECTION_TYPES = (
+    "RuntimeError",
+    "DistBackendError",
+    "DistNetworkError",
+    "DistStoreError",
+    "Connection",
+    "BrokenPipeError",
+)
 _CONNECTION_WORDS = re.compile(
     r"connection (closed|reset|refused|was)|broken pipe|timed? ?out|remote (process|peer)|\bsockets?\b|\bpeer\b"
     r"|nccl ?(error|communicator)|remoteerror|systemerror|unhandled (system|cuda) error|\bstore\b"
@@ -103,12 +111,17 @@ def causes(incidents: Sequence[Incident]) -> list[Incident]:
 
 
 def culprits(
-    positions: Sequence[tuple[str, RankPosition]], plan: Sequence[BenchmarkSpec], spoken: Container[int] = ()
+    positions: Sequence[tuple[str, RankPosition]],
+    plan: Sequence[BenchmarkSpec],
+    spoken: Container[int] = (),
+    *,
+    moving: bool = False,
 ) -> list[Incident]:
     """Who is to blame for a hang, from every reachable rank's ``(node, position)``; ranks in ``spoken`` said why.
 
     A stopped or ended process is. Otherwise ranks that have done less than the rest are, unless that is most of them:
-    in a collective all wait for the slowest, so the one behind is the one that the others wait for.
+    in a collective all wait for the slowest, so the one behind is the one that the others wait for. While ranks are
+    ``moving`` nobody hangs, and one of them is always a little behind.
     """
     blamed = []
     for node, position in positions:
@@ -117,7 +130,7 @@ def culprits(
             blamed.append(_about(node, position, plan, "rank-stopped", reason))
         elif position.state in ("X", "Z") and position.phase != "finished" and position.rank not in spoken:
             blamed.append(_about(node, position, plan, "rank-died", "the process has ended"))
-    return blamed or _behind(positions, plan)
+    return blamed if blamed or moving else _behind(positions, plan)
 
 
 def _behind(positions: Sequence[tuple[str, RankPosition]], plan: Sequence[BenchmarkSpec]) -> list[Incident]:
@@ -131,8 +144,9 @@ def _behind(positions: Sequence[tuple[str, RankPosition]], plan: Sequence[Benchm
     return [_about(node, position, plan, "rank-behind", reason) for node, position in last]
 
 
-def _order(position: RankPosition) -> tuple[int, int, int, int]:
-    return position.benchmark, position.point, position.block, position.iteration
+def _order(position: RankPosition) -> tuple[int, int, int, int, int]:
+    phase = PHASES.index(position.phase)  # a new phase starts its blocks and iterations from zero
+    return position.benchmark, position.point, phase, position.block, position.iteration
 
 
 def _about(node: str, position: RankPosition, plan: Sequence[BenchmarkSpec], kind: Kind, reason: str) -> Incident:

@@ -34,6 +34,7 @@ from raybench.units import format_bytes
 POLL_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
 _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
+_STILL_SECONDS = 0.5  # ranks that have not moved in so long after the end of their time do hang
 _ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
 _START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
 
@@ -178,6 +179,7 @@ class Launch:
         self.incidents.append(Incident(kind=kind, reason=reason, node=node, rank=event.rank, step=self._step()))
 
     def _node_lost(self, name: str, index: int, why: str) -> None:
+        self.agents.lost.add(index)
         if any(one.kind == "node-lost" and one.node == name for one in self.incidents):
             return
         ranks = self.plan.ranks_of(index)
@@ -199,14 +201,29 @@ class Launch:
         until = Deadline(_GATHER_SECONDS)
         while not until.passed:
             self._hear(min(until.left, 0.25))
+        before = self._positions()
+        time.sleep(_STILL_SECONDS)
+        positions = self._positions()
+        self._sharpen_steps(positions)
+        if self.incidents[0].kind in ("time-limit", "connection-lost"):
+            moving = positions != before
+            spoken = {one.rank for one in self.incidents if one.rank is not None}
+            found = culprits(positions, self.specs, spoken, moving=moving)
+            if moving and not found and self.incidents[0].kind == "time-limit":
+                self._say_at_work()
+            self.incidents += found
+
+    def _positions(self) -> list[tuple[str, RankPosition]]:
+        """Where the ranks are of every node that answers; the others are lost."""
         answers, silent = self.agents.ask(_ANSWER_SECONDS, lambda agent: agent.actor.positions.remote())
         for index, why in silent.items():
             self._node_lost(self.plan.nodes[index].name, index, why)
-        positions = [(self.plan.nodes[index].name, one) for index, found in sorted(answers.items()) for one in found]
-        self._sharpen_steps(positions)
-        if self.incidents[0].kind in ("time-limit", "connection-lost"):
-            spoken = {one.rank for one in self.incidents if one.rank is not None}
-            self.incidents += culprits(positions, self.specs, spoken)
+        return [(self.plan.nodes[index].name, one) for index, found in sorted(answers.items()) for one in found]
+
+    def _say_at_work(self) -> None:
+        first = self.incidents[0]
+        advice = f"{first.reason}, and the ranks were still at work; raise --timeout or ask for fewer --sizes"
+        self.incidents[0] = replace(first, reason=advice)
 
     def _sharpen_steps(self, positions: Sequence[tuple[str, RankPosition]]) -> None:
         steps = {position.rank: step_text(position, self.specs) for _, position in positions}

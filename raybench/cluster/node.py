@@ -185,6 +185,8 @@ class NodeAgent:
                 reply = decode_reply(connection.recv_bytes())
                 if isinstance(reply, RankEvent):
                     self._events.put(reply.data)
+                elif isinstance(reply, HostFailed) and not self._asking.locked():
+                    self._lost = reply.error  # nobody waits for an answer: the ranks could not be started
                 else:
                     self._replies.put(reply)
         except (EOFError, OSError, TimeoutError) as error:

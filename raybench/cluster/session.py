@@ -5,7 +5,6 @@ import logging
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,9 +126,7 @@ def own_gpus() -> list[str]:
 def _init(address: str) -> None:
     """``ray.init`` with a limit in time: against a port that is not Ray's it would try for minutes."""
     outcome: list[BaseException | None] = []
-    thread = threading.Thread(target=_try_init, args=(address, outcome), daemon=True)
-    thread.start()
-    thread.join(_JOIN_SECONDS)
+    bounded(_JOIN_SECONDS, lambda: _try_init(address, outcome), "joining Ray")
     if not outcome:
         raise ClusterUnavailableError(
             f"what listens at '{address}' does not answer as a Ray cluster within {_JOIN_SECONDS:.0f} s; check the "

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 
-import torch  # noqa: F401 - imported once, before the forks
+import torch  # imported once, before the forks
 import torch.distributed  # noqa: F401
 
 from raybench.benchmarks import collective, point_to_point  # noqa: F401

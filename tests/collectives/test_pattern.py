@@ -47,7 +47,9 @@ def test_no_partial_result_leaves_the_exact_range(dtype: str, op: str, world_siz
 @pytest.mark.parametrize("world_size", [1, 2, 3, 8, 300])
 def test_the_reduction_in_the_type_itself_is_the_table(dtype: str, op: str, world_size: int) -> None:
     """Rank after rank, in the type, as a ring does it; for sums also as a tree does."""
-    tensors = [torch.tensor(table_of(rank, world_size, dtype, op)).to(getattr(torch, dtype)) for rank in range(world_size)]
+    tensors = [
+        torch.tensor(table_of(rank, world_size, dtype, op)).to(getattr(torch, dtype)) for rank in range(world_size)
+    ]
     combine = {"sum": torch.add, "prod": torch.mul, "min": torch.minimum, "max": torch.maximum}[op]
     ring = tensors[0]
     for one in tensors[1:]:

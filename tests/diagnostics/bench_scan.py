@@ -1,7 +1,8 @@
 """Time and memory of the diagnosis on a big log, against grep on the same file, alternating.
 
-``python tests/diagnostics/bench_scan.py [corpus folder] [--gib 2] [--rounds 3] [--keep FILE]``. The log is made of the large cases of
-the corpus, repeated with changed ranks, pids and sizes. Each diagnosis runs in a process of its own, whose peak memory is read.
+``python tests/diagnostics/bench_scan.py [corpus folder] [--gib 2] [--rounds 3] [--keep FILE]``. The log is made of
+the large cases of the corpus, repeated with changed ranks, pids and sizes. Each diagnosis runs in a process of its
+own, whose peak memory is read.
 """
 
 import argparse
@@ -87,10 +88,8 @@ def main() -> None:
         whole, output = time_command([sys.executable, "-c", CHILD, str(log)])
         ours.append(whole)
         print(
-
-                f"grep {seconds:.2f} s ({count} lines)   diagnose {whole:.2f} s (inside: seconds, peak MiB, "
-                f"verdict ... {output})"
-
+            f"grep {seconds:.2f} s ({count} lines)   diagnose {whole:.2f} s (inside: seconds, peak MiB, "
+            f"verdict ... {output})"
         )
     ratio = sorted(ours)[len(ours) // 2] / sorted(theirs)[len(theirs) // 2]
     print(f"ratio of medians: {ratio:.2f}")

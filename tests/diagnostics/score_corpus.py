@@ -1,7 +1,8 @@
 """Scores the diagnosis on the labelled logs: ``python tests/diagnostics/score_corpus.py [corpus folder]``.
 
-The folder is the argument, or RAYBENCH_NCCL_CORPUS, or ``../shared/nccl/corpus`` beside the checkout. It is measured only;
-nothing of it is in this repository. Exit code 0 when every goal is met, 1 when not, 0 with a reason when there is no corpus.
+The folder is the argument, or RAYBENCH_NCCL_CORPUS, or ``../shared/nccl/corpus`` beside the checkout. It is
+measured only; nothing of it is in this repository. Exit code 0 when every goal is met, 1 when not, 0 with a reason
+when there is no corpus.
 """
 
 import json

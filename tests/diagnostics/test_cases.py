@@ -1,7 +1,8 @@
 """Every case of every rule: ``cases/<rule>/<case>/{input.log,expected.json}``.
 
-``expected.json``: ``fires`` (is the folder's rule among the findings), its ``severity`` and a part of its ``summary``;
-``network``, ``gdr``, ``tcp_fallback`` of the verdict; ``also`` and ``never`` (other rules); ``cannot_tell``; ``one_critical``.
+``expected.json``: ``fires`` (is the folder's rule among the findings), its ``severity`` and a part of its
+``summary``; ``network``, ``gdr``, ``tcp_fallback`` of the verdict; ``also`` and ``never`` (other rules);
+``cannot_tell``; ``one_critical``.
 """
 
 import json

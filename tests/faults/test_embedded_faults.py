@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ..command import Command, started
+from tests.command import Command, started
 
 pytestmark = pytest.mark.cluster
 TIMEOUT = 12.0

@@ -1,0 +1,73 @@
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from diagnostics.engine import diagnose_paths
+from diagnostics.flight_recorder import DamagedDumpError, read_dump
+
+
+def entry(sequence: int, operation: str = "nccl:all_reduce", size: int = 4) -> dict[str, object]:
+    return {
+        "process_group": ("0", "default_pg"),
+        "collective_seq_id": sequence,
+        "profiling_name": operation,
+        "input_sizes": [[size]],
+        "state": "scheduled",
+    }
+
+
+def write(folder: Path, rank: int, entries: list[dict[str, object]]) -> None:
+    (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps({"version": "2.5", "entries": entries}))
+
+
+def test_the_rank_that_is_behind_is_named(tmp_path: Path) -> None:
+    for rank in range(4):
+        write(tmp_path, rank, [entry(number) for number in range(5 if rank == 2 else 8)])
+    (finding,) = [f for f in diagnose_paths([tmp_path]).findings if f.rule == "straggler"]
+    assert finding.summary.startswith("Rank 2 is behind: last collective 4, the others are at 7")
+
+
+def test_different_collectives_are_named(tmp_path: Path) -> None:
+    write(tmp_path, 0, [entry(1), entry(2)])
+    write(tmp_path, 1, [entry(1), entry(2, "nccl:broadcast")])
+    (finding,) = [f for f in diagnose_paths([tmp_path]).findings if f.rule == "collective-mismatch"]
+    assert "collective 2" in finding.summary
+
+
+def test_equal_ranks_give_nothing(tmp_path: Path) -> None:
+    for rank in range(3):
+        write(tmp_path, rank, [entry(number) for number in range(5)])
+    assert not diagnose_paths([tmp_path]).findings
+
+
+def test_json_dumps_are_read(tmp_path: Path) -> None:
+    (tmp_path / "nccl_trace_rank_7").write_text(json.dumps({"entries": [entry(3)]}))
+    record = read_dump(str(tmp_path / "nccl_trace_rank_7"))
+    assert (record.rank, dict(record.last_sequence)) == (7, {"0": 3})
+
+
+class Malicious:
+    def __reduce__(self):
+        return os.mkdir, ("executed",)
+
+
+def test_nothing_in_a_dump_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps({"entries": [Malicious()]}))
+    with pytest.raises(DamagedDumpError, match="plain data only"):
+        read_dump("nccl_trace_rank_0")
+    diagnosis = diagnose_paths([tmp_path])
+    assert diagnosis.notes
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80", b"garbage", pickle.dumps([1]), pickle.dumps({"entries": 5}), b"{", b"[]"]
+)
+def test_damaged_dumps_are_reported(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "nccl_trace_rank_0").write_bytes(content)
+    with pytest.raises(DamagedDumpError):
+        read_dump(str(tmp_path / "nccl_trace_rank_0"))

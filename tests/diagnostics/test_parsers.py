@@ -1,0 +1,96 @@
+import pytest
+
+from diagnostics.facts import read_devices, version_numbers
+from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
+from diagnostics.parsers.base import Pattern, read_message
+from diagnostics.prefix import bare_message, clean, launcher_rank, split_messages
+
+LINE = "gpu-a:4101:4141 [3] NCCL INFO Using network IB"
+WRAPPED = {
+    "plain": (LINE, None),
+    "torchrun": ("[default3]:" + LINE, None),
+    "pytorch": ("[rank3]:" + LINE, 3),
+    "torchrun and pytorch": ("[default0]:[rank3]:" + LINE, 3),
+    "mpirun": ("[1,11]<stdout>:" + LINE, 11),
+    "srun": (" 8: " + LINE, 8),
+    "pdsh": ("gpu-a: " + LINE, None),
+    "ray": ("(RayTrainWorker pid=285, ip=10.0.0.1) " + LINE, None),
+    "nested ray": ("(EngineCore_DP0 pid=1088) (RayWorkerWrapper pid=285, ip=192.168.1.2) " + LINE, None),
+    "ray repeated": (LINE + " [repeated 7x across cluster] (Ray deduplicates logs)", None),
+    "compose": ("worker-1  | " + LINE, None),
+    "kubectl": ("[pod/train-0/main] " + LINE, None),
+    "timestamps": ("2026-01-02T03:04:05.678Z " + LINE, None),
+    "nccl timestamp": ("[2026-01-02 03:04:05] " + LINE, None),
+    "python logging": ("INFO 12-18 20:27:21 worker.py:12] " + LINE, None),
+    "ansi": ("\x1b[36m(pid=1)\x1b[0m " + LINE, None),
+    "crlf": (LINE + "\r", None),
+    "progress bar": ("50%|#####     |\r" + LINE, None),
+    "quoted": ("> " + LINE, None),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_prefix_survives_its_wrapper(name: str) -> None:
+    raw, rank = WRAPPED[name]
+    (message,) = split_messages(clean(raw.encode()))
+    assert (message.host, message.pid, message.thread, message.device) == ("gpu-a", 4101, 4141, 3)
+    assert message.text == "Using network IB"
+    assert message.rank == rank
+
+
+def test_host_is_cut_at_the_first_dot_and_may_be_anonymised() -> None:
+    (message,) = split_messages("<cluster_name>:924:924 [ 6 ] NCCL INFO hello")
+    assert (message.host, message.device) == ("<cluster_name>", 6)
+    (message,) = split_messages("node1.example.org:924:925 [0] NCCL INFO hello")
+    assert message.host == "node1"
+
+
+def test_file_with_spaces_and_colons_before_a_warning() -> None:
+    text = "h:1:2 [0] int f(void*, std::pair<int, int>):1615 NCCL WARN NET/OFI broken"
+    (message,) = split_messages(text)
+    assert (message.host, message.level, message.text) == ("h", "WARN", "NET/OFI broken")
+
+
+def test_glued_lines_are_taken_apart() -> None:
+    first, second = split_messages(
+        "h:1:2 [0] NCCL INFO comm 0x1 rank 1 nranks h:3:4 [1] NCCL INFO Using network Socket"
+    )
+    assert first.torn
+    assert (second.pid, second.text) == (3, "Using network Socket")
+
+
+def test_call_lines_have_no_device() -> None:
+    (message,) = split_messages("h:1:2 NCCL CALL ncclAllReduce(1, 2)")
+    assert (message.host, message.pid, message.level) == ("h", 1, "CALL")
+
+
+def test_a_line_without_mark_gives_nothing() -> None:
+    assert not list(split_messages("epoch 3 loss 0.1"))
+    assert launcher_rank("epoch 3") is None
+    assert bare_message("> [2026-01-02 03:04:05] NET/IB : No device found.") == "NET/IB : No device found."
+
+
+@pytest.mark.parametrize(
+    "pattern", [*PATTERNS, *FOREIGN_PATTERNS], ids=lambda pattern: f"{pattern.kind}:{pattern.literal}"
+)
+def test_every_pattern_reads_its_samples(pattern: Pattern) -> None:
+    assert pattern.samples
+    for sample in pattern.samples:
+        assert [kind for kind, _ in read_message([pattern], sample)] == [pattern.kind], sample
+
+
+def test_merged_adapters_give_each_port() -> None:
+    devices = read_devices("[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [1]mlx5_4:2/IB [RO]")
+    assert [(device.name, device.port, device.layer) for device in devices] == [
+        ("mlx5_0", 1, "RoCE"),
+        ("mlx5_1", 1, "RoCE"),
+        ("mlx5_4", 2, "IB"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("2.12.6azure3+cuda11.4", (2, 12, 6)), ("2.18.3+hip5.7 HEAD:b5027", (2, 18, 3)), ("2.4", (2, 4, 0)), ("x", None)],
+)
+def test_version_numbers(text: str, numbers: tuple[int, int, int] | None) -> None:
+    assert version_numbers(text) == numbers

@@ -1,0 +1,119 @@
+import bz2
+import gzip
+import io
+import lzma
+import sys
+from pathlib import Path
+
+import pytest
+
+from diagnostics import reader
+from diagnostics.builder import FactBuilder
+from diagnostics.engine import diagnose_paths
+from diagnostics.errors import UnreadableInputError
+from diagnostics.gate import Gate
+from diagnostics.reader import MAX_LINE_BYTES, list_inputs, read_batches, split_stream
+from diagnostics.scanner import Scanner
+
+CASES = Path(__file__).parent / "cases"
+LOG = (CASES / "ib-retry-exceeded" / "with_victims" / "input.log").read_bytes()
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
+def test_compressed_logs_read_like_plain_ones(tmp_path: Path, suffix: str, pack) -> None:
+    (tmp_path / "a.log").write_bytes(LOG)
+    (tmp_path / f"b{suffix}").write_bytes(pack(LOG))
+    plain, packed = diagnose_paths([tmp_path / "a.log"]), diagnose_paths([tmp_path / f"b{suffix}"])
+    assert [finding.rule for finding in packed.findings] == [finding.rule for finding in plain.findings]
+    assert packed.lines == plain.lines
+
+
+def test_zstd(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    (tmp_path / "a.zst").write_bytes(zstandard.ZstdCompressor().compress(LOG))
+    assert diagnose_paths([tmp_path / "a.zst"]).verdict == "critical"
+
+
+def test_a_cut_archive_gives_what_can_be_read_and_says_so(tmp_path: Path) -> None:
+    packed = gzip.compress(LOG * 400, compresslevel=0)
+    (tmp_path / "a.gz").write_bytes(packed[: len(packed) // 2])
+    diagnosis = diagnose_paths([tmp_path / "a.gz"])
+    assert diagnosis.verdict == "critical"
+    assert diagnosis.notes
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LOG)))
+    assert diagnose_paths(["-"]).findings[0].rule == "ib-retry-exceeded"
+
+
+def test_folders_and_globs(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("b.log", "a.log", "sub/c.log", "script.py", ".hidden"):
+        (tmp_path / name).write_bytes(LOG)
+    names = [Path(file).name for file in list_inputs([tmp_path])]
+    assert names == ["a.log", "b.log", "c.log"]
+    assert [Path(file).name for file in list_inputs([f"{tmp_path}/*.log", tmp_path / "a.log"])] == ["a.log", "b.log"]
+
+
+@pytest.mark.parametrize("path", ["does-not-exist", "no/such/*.log"])
+def test_missing_inputs_are_an_error(path: str) -> None:
+    with pytest.raises(UnreadableInputError, match="does not exist"):
+        diagnose_paths([path])
+
+
+def test_blocks_hold_every_line_once_whatever_the_chunk_size() -> None:
+    lines = [b"line %d" % number for number in range(200)]
+    for chunk_bytes in (1, 7, 64, 10_000):
+        batches = list(split_stream(io.BytesIO(b"\n".join(lines)), "x", chunk_bytes))
+        assert [line for batch in batches for line in batch.block.split(b"\n")] == lines
+        assert [batch.first for batch in batches] == [True] + [False] * (len(batches) - 1)
+
+
+def test_a_huge_line_takes_bounded_memory() -> None:
+    stream = io.BytesIO(b"x" * 10_000_000 + b"\nNCCL version 2.20.5+cuda12.4\n")
+    batches = list(split_stream(stream, "x", 2**20))
+    assert max(len(batch.block) for batch in batches) <= 2**20 + MAX_LINE_BYTES + 1
+
+
+def test_line_numbers_are_right_across_blocks(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"noise\n" * 100_000 + LOG)
+    diagnosis = diagnose_paths([tmp_path / "a.log"])
+    for evidence in diagnosis.findings[0].evidence:
+        assert (tmp_path / "a.log").read_text().splitlines()[evidence.line - 1] == evidence.text
+    assert diagnosis.lines.read == 100_000 + LOG.count(b"\n")
+
+
+def test_both_gates_pass_what_the_patterns_need() -> None:
+    pytest.importorskip("hyperscan")
+    for log in sorted(CASES.glob("*/*/input.log")):
+        seen = []
+        for gate in (Gate(scan_from_bytes=0), Gate(scan_from_bytes=2**40)):
+            builder = FactBuilder()
+            scanner = Scanner(builder.add, gate=gate)
+            for batch in read_batches(str(log)):
+                scanner.feed(batch)
+            scanner.finish()
+            kinds = {kind: total for kind, total in builder.totals.items() if kind not in UNUSED}
+            seen.append((kinds, gate.lines))
+        assert seen[0] == seen[1], log
+
+
+# kinds that no rule needs beyond the lines that both gates pass
+UNUSED = {
+    "cuda-driver",
+    "dmabuf-available",
+    "nvls-support",
+    "connected",
+    "p2p-support",
+    "pci-link",
+    "socket-connection",
+}
+
+
+def test_a_decompression_bomb_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MIN_BOMB_BYTES", 2**20)
+    monkeypatch.setattr(reader, "MAX_EXPANSION", 50)
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(bytes(64 * 2**20)))
+    diagnosis = diagnose_paths([tmp_path / "bomb.gz"])
+    assert "bomb" in diagnosis.notes[0]

@@ -134,7 +134,8 @@ def _alternate(sides: Mapping[str, Launch], launches: int, machine: QuietMachine
         with machine.held():
             for side in list(sides) if number % 2 == 0 else list(sides)[::-1]:
                 figures[side].append(sides[side](False))
-        print(f"round {number + 1} of {launches} done", file=sys.stderr, flush=True)
+        latest = ", ".join(f"{side} {sights[-1].first_seconds:.2f} s" for side, sights in figures.items())
+        print(f"round {number + 1} of {launches}: first result {latest}", file=sys.stderr, flush=True)
     return figures
 
 

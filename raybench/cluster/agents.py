@@ -18,6 +18,7 @@ _PLACE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _CLAIM_SECONDS = 3.0
 _CLOSE_SECONDS = 6.0
+LEASE_SECONDS = 60.0  # a run calls its agents every second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ class Agents:
         ray.util.remove_placement_group(self.group)
 
     def _rest(self, agent: Agent) -> Any:
-        return agent.actor.rest.remote(self.keep_warm_seconds, self.name if agent.index == 0 else None)
+        return agent.actor.rest.remote(self.keep_warm_seconds)
 
 
 def reason_of(error: BaseException) -> str:
@@ -100,22 +101,39 @@ def place_agents(session: Session, plan: Plan, keep_warm_seconds: float = 0.0) -
     warm = None if session.emulated else warm_agents(plan)
     if warm is not None:
         return replace(warm, keep_warm_seconds=keep_warm_seconds)
-    name = None if session.emulated or not keep_warm_seconds else warm_name(plan)
+    name = None if session.emulated or not keep_warm_seconds or _name_is_taken(plan) else warm_name(plan)
     group = _place_group(plan, name)
     agents = tuple(_place_agent(session, plan, group, index, name) for index in range(len(plan.nodes)))
     return Agents(agents=agents, group=group, name=name, keep_warm_seconds=keep_warm_seconds if name else 0.0)
 
 
+def _name_is_taken(plan: Plan) -> bool:
+    """Whether agents of another run have the name: this run then has agents of its own, which are not kept."""
+    import ray  # noqa: PLC0415
+
+    try:
+        ray.util.get_placement_group(warm_name(plan))
+    except ValueError:
+        return False
+    return True
+
+
 def _place_group(plan: Plan, name: str | None) -> Any:
     import ray  # noqa: PLC0415
 
-    group = ray.util.placement_group(
-        plan.bundles,
-        strategy="STRICT_SPREAD",
-        bundle_label_selector=[{"ray.io/node-id": node.node_id} for node in plan.nodes],
-        name=name or "",
-        lifetime="detached" if name else None,
-    )
+    try:
+        group = ray.util.placement_group(
+            plan.bundles,
+            strategy="STRICT_SPREAD",
+            bundle_label_selector=[{"ray.io/node-id": node.node_id} for node in plan.nodes],
+            name=name or "",
+            lifetime="detached" if name else None,
+        )
+    except (ValueError, ray.exceptions.RayError) as error:
+        raise ClusterUnavailableError(
+            f"Ray does not place this run: {reason_of(error)}; where another run of the same shape is starting with "
+            "--keep-warm, start again when it measures"
+        ) from error
     if not group.wait(_PLACE_SECONDS):
         ray.util.remove_placement_group(group)
         raise ClusterUnavailableError(
@@ -138,7 +156,7 @@ def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str
         max_restarts=0,
         scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
         **options,
-    ).remote(session.host_socket)
+    ).remote(session.host_socket, LEASE_SECONDS if name else None, name)
     return Agent(index=index, node=plan.nodes[index], actor=actor)
 
 

@@ -12,14 +12,25 @@ def differences(facts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str
 
     The odd ones out are those that differ from the most common version.
     """
-    findings = []
-    for software in COMPARED:
-        versions = {name: str(one.get(software) or "not installed") for name, one in facts}
-        common, _ = Counter(versions.values()).most_common(1)[0]
-        odd = {name: version for name, version in versions.items() if version != common}
-        if odd:
-            findings.append(_finding(software, common, odd))
-    return findings
+    return [finding for software in COMPARED for finding in _difference(software, facts)]
+
+
+def rank_differences(facts: Sequence[tuple[str, Mapping[str, str]]]) -> list[dict[str, Any]]:
+    """The same for what the ranks loaded, which can differ from what is installed; ``facts`` are (node name, a rank's).
+
+    A container may bring an NCCL of its own, which no package's version tells of.
+    """
+    loaded = [(name, {key: one[key] for key in ("torch", "nccl") if key in one}) for name, one in facts]
+    return [finding for software in ("torch", "nccl") for finding in _difference(software, loaded)]
+
+
+def _difference(software: str, facts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    versions = {name: str(one.get(software) or "not installed") for name, one in facts}
+    if not versions:
+        return []
+    common, _ = Counter(versions.values()).most_common(1)[0]
+    odd = {name: version for name, version in versions.items() if version != common}
+    return [_finding(software, common, odd)] if odd else []
 
 
 def masked_devices(

@@ -33,6 +33,7 @@ from raybench.units import format_bytes
 
 POLL_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
+_ABSENCE_SECONDS = 3.0
 _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
 _STILL_SECONDS = 0.5  # ranks that have not moved in so long after the end of their time do hang
 _ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
@@ -69,6 +70,8 @@ class Launch:
     _finished: set[int] = field(default_factory=set)
     _benchmark: int = -1
     _deadline: Deadline = field(default_factory=lambda: Deadline(_START_SECONDS))
+    _last_heard: float = field(default_factory=time.monotonic)
+    _answered: set[int] = field(default_factory=set)  # nodes that could say where their ranks were
     _polls: dict[Any, tuple[Agent, float]] = field(default_factory=dict)  # by reference: who, and asked when
 
     def run(
@@ -89,7 +92,7 @@ class Launch:
             self._investigate()
         _, silent = self.agents.ask(_ANSWER_SECONDS, lambda agent: agent.actor.stop.remote())
         for index, why in silent.items():
-            if self.incidents:
+            if self.incidents and index not in self._answered:  # one that answered may take its time to end its ranks
                 self._node_lost(self.plan.nodes[index].name, index, why)
 
     def _poll(self, agent: Agent) -> None:
@@ -126,7 +129,11 @@ class Launch:
         if not self._polls:
             time.sleep(seconds)
             return
-        ready, _ = ray.wait(list(self._polls), num_returns=1, timeout=seconds)
+        self._forgive_absence()
+        polls = list(self._polls)
+        ready, _ = ray.wait(polls, num_returns=len(polls), timeout=0)
+        if not ready:
+            ready, _ = ray.wait(polls, num_returns=1, timeout=seconds)
         for reference in ready:
             agent, _ = self._polls.pop(reference)
             try:
@@ -138,6 +145,14 @@ class Launch:
                 self._take(decode(data))
             self._poll(agent)
         self._miss_silent()
+        self._last_heard = time.monotonic()
+
+    def _forgive_absence(self) -> None:
+        """Where it was us who were away (a stopped terminal, a stalled disk), nobody's silence counts yet."""
+        now = time.monotonic()
+        if now - self._last_heard > _ABSENCE_SECONDS:
+            self._polls = {reference: (agent, now) for reference, (agent, _) in self._polls.items()}
+        self._last_heard = now
 
     def _miss_silent(self) -> None:
         """A poll is answered within POLL_SECONDS; Ray itself takes up to a minute to see that a machine has gone."""
@@ -218,6 +233,7 @@ class Launch:
         answers, silent = self.agents.ask(_ANSWER_SECONDS, lambda agent: agent.actor.positions.remote())
         for index, why in silent.items():
             self._node_lost(self.plan.nodes[index].name, index, why)
+        self._answered |= set(answers)
         return [(self.plan.nodes[index].name, one) for index, found in sorted(answers.items()) for one in found]
 
     def _say_at_work(self) -> None:

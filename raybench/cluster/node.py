@@ -41,13 +41,17 @@ from raybench.cluster.messages import (
 from raybench.cluster.unix_socket import connect
 from raybench.metadata import node_facts
 
+_LEASE_CHECK_SECONDS = 1.0
 _IMPORT_SECONDS = 120.0  # torch from a cold network file system
 
 
 class NodeAgent:
     """One node of a run. Made into a Ray actor by ``session``; tests may use it as it is."""
 
-    def __init__(self, host_socket: str | None = None) -> None:
+    def __init__(
+        self, host_socket: str | None = None, lease_seconds: float | None = None, group: str | None = None
+    ) -> None:
+        """``lease_seconds``: end, with the placement ``group``, when no run has called for so long (kept warm only)."""
         self._folder = Path(tempfile.mkdtemp(prefix="raybench-"))
         self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
@@ -61,36 +65,47 @@ class NodeAgent:
         self._lost: str | None = None
         self._claim = threading.Lock()
         self._claimed = True  # by the run that placed it
-        self._rests = 0
+        self._rest_until = 0.0
+        self._group = group
+        self._heard = time.monotonic()
+        if lease_seconds is not None:
+            threading.Thread(target=self._keep_lease, args=(lease_seconds,), daemon=True).start()
         threading.Thread(target=self._listen, args=(host_socket,), daemon=True).start()
 
     def claim(self) -> bool:
         """Take an agent that an earlier run left warm. False while another run has it."""
         with self._claim:
             free, self._claimed = not self._claimed, True
+            self._heard = time.monotonic()
         return free
 
-    def rest(self, seconds: float, group: str | None) -> None:
-        """Wait for the next run with torch imported, but not longer; then end, with the placement ``group``."""
+    def rest(self, seconds: float) -> None:
+        """Wait for the next run with torch imported, but not longer; then end, with the placement group."""
         self.stop()
         for path in self._folder.glob("*-rank-*.log*"):
             path.unlink(missing_ok=True)
         with self._claim:
             self._claimed = False
-            self._rests += 1
-        threading.Thread(target=self._expire, args=(self._rests, seconds, group), daemon=True).start()
+            self._rest_until = time.monotonic() + seconds
 
-    def _expire(self, rest: int, seconds: float, group: str | None) -> None:
-        time.sleep(seconds)
-        with self._claim:
-            if self._claimed or self._rests != rest:
-                return
-            self._claimed = True
+    def _keep_lease(self, lease_seconds: float) -> None:
+        """End when the rest is over, or when the run that has us has fallen silent: its driver is gone."""
+        while True:
+            time.sleep(_LEASE_CHECK_SECONDS)
+            now = time.monotonic()
+            with self._claim:
+                over = now - self._heard > lease_seconds if self._claimed else now > self._rest_until
+                self._claimed = self._claimed or over
+            if over:
+                self._end()
+
+    def _end(self) -> None:
         self.close()
-        if group is not None:
+        if self._group is not None:
             import ray  # noqa: PLC0415
 
-            ray.util.remove_placement_group(ray.util.get_placement_group(group))
+            with contextlib.suppress(Exception):  # another agent of the group was first
+                ray.util.remove_placement_group(ray.util.get_placement_group(self._group))
         os._exit(0)
 
     def facts(self) -> dict[str, Any]:
@@ -124,6 +139,7 @@ class NodeAgent:
     def poll(self, seconds: float) -> list[bytes]:
         """Encoded events since the last call; waits up to ``seconds`` for the first."""
         events: list[bytes] = []
+        self._heard = time.monotonic()
         if self._lost is not None and self._events.empty():
             raise OSError(self._lost)
         with contextlib.suppress(queue.Empty):
@@ -160,6 +176,7 @@ class NodeAgent:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(self, request: Request, seconds: float = _IMPORT_SECONDS) -> Reply:
+        self._heard = time.monotonic()
         with self._asking:
             self._send(request)
             try:

@@ -98,8 +98,9 @@ class RankProcesses:
         for rank in self._ranks.values():
             if rank.process.is_alive() and rank.process.pid is not None:
                 _kill_group(rank.process.pid)
+        deadline = time.monotonic() + _END_SECONDS
         for rank in self._ranks.values():
-            rank.process.join(_END_SECONDS)
+            rank.process.join(max(deadline - time.monotonic(), 0.01))
             if not rank.pipe.closed:
                 self._selector.unregister(rank.pipe)
                 rank.pipe.close()

@@ -119,6 +119,7 @@ class Record:
 def _status(*, broken: bool, benchmarks: Sequence[BenchmarkResult]) -> Status:
     if any(point.wrong_elements for benchmark in benchmarks for point in benchmark.points):
         return "failed"
-    if broken:
-        return "partial" if any(benchmark.points for benchmark in benchmarks) else "failed"
-    return "complete" if benchmarks else "failed"
+    if not any(benchmark.points for benchmark in benchmarks):
+        return "failed"  # nothing measured is never a clean result, also where everything was skipped
+    incomplete = broken or any(benchmark.status == "partial" for benchmark in benchmarks)
+    return "partial" if incomplete else "complete"

@@ -11,7 +11,7 @@ from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.agents import Agents, facts_of, place_agents
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
-from raybench.cluster.consistency import differences, masked_devices
+from raybench.cluster.consistency import differences, masked_devices, rank_differences
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.jobs import jobs_of, variables_of
 from raybench.cluster.launch import Launch
@@ -110,8 +110,6 @@ class Run:
                 self._launch(agents, head, planned)
             if self.record.incidents:
                 return
-        if not planned.emulated:  # an emulated node has a share of the machine's GPUs, and its ranks see that share
-            self.record.findings += masked_devices(planned.named_facts(), planned.named_rank_facts())
 
     def _launch(self, agents: Agents, head: HeadWatch, planned: Planned) -> None:
         config = self.record.config
@@ -154,6 +152,17 @@ class Run:
         planned.rank_facts[rank] = facts
         if len(planned.rank_facts) == planned.plan.world_size:
             self.record.timings.setdefault("until_all_ranks_joined", self.record.elapsed_seconds)
+            self._judge_ranks(planned)
+
+    def _judge_ranks(self, planned: Planned) -> None:
+        """Say before anything is timed what makes the ranks' figures doubtful, and keep it whatever happens then."""
+        found = rank_differences(planned.named_rank_facts())
+        if not planned.emulated:  # an emulated node has a share of the machine's GPUs, and its ranks see that share
+            found += masked_devices(planned.named_facts(), planned.named_rank_facts())
+        for finding in found:
+            if finding not in self.record.findings:
+                self.record.findings.append(finding)
+                self.display.note(f"{finding['severity'].upper()}: {finding['summary']}")
 
     def started(self, benchmark: int) -> None:
         """The ranks turn to a benchmark."""

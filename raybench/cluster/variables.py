@@ -4,7 +4,22 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-PASSED_ON = ("NCCL_", "TORCH_NCCL_", "TORCH_DISTRIBUTED_", "GLOO_", "TORCH_GLOO_", "UCX_", "FI_", "RCCL_", "OMP_")
+PASSED_ON = (
+    "NCCL_",
+    "TORCH_NCCL_",
+    "TORCH_DISTRIBUTED_",
+    "GLOO_",
+    "TORCH_GLOO_",
+    "UCX_",
+    "FI_",
+    "OFI_NCCL_",
+    "RCCL_",
+    "MLX5_",
+    "IBV_",
+    "RDMAV_",
+    "SHARP_",
+    "OMP_",
+)
 
 
 def common_variables(given: Mapping[str, str], environment: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -51,7 +51,7 @@ class NodeAgent:
     def __init__(
         self, host_socket: str | None = None, lease_seconds: float | None = None, group: str | None = None
     ) -> None:
-        """``lease_seconds``: end, with the placement ``group``, when no run has called for so long (kept warm only)."""
+        """``lease_seconds``: end, with a kept-warm placement ``group``, when no run has called for so long."""
         self._folder = Path(tempfile.mkdtemp(prefix="raybench-"))
         self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 from raybench.benchmarks.pattern import Segment
 from raybench.benchmarks.progress import ProgressSlot
@@ -23,6 +24,7 @@ class RankContext:
     backend: str
     device: torch.device
     progress: ProgressSlot
+    store: Store
 
 
 class Benchmark(Protocol):

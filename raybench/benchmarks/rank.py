@@ -77,9 +77,10 @@ def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]
     if device.type == "cuda":
         torch.cuda.set_device(device)
     timeout = timedelta(seconds=job.timeout_seconds)
+    store = _store(job, timeout)
     dist.init_process_group(
         job.backend,
-        store=_store(job, timeout),
+        store=store,
         rank=job.rank,
         world_size=job.world_size,
         timeout=timeout,
@@ -93,6 +94,7 @@ def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]
         backend=job.backend,
         device=device,
         progress=progress,
+        store=store,
     )
     dist.barrier()  # nobody leaves while another still needs it
     dist.destroy_process_group()

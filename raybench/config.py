@@ -15,7 +15,25 @@ from raybench.errors import UsageError
 from raybench.sizes import parse_sizes
 from raybench.units import parse_bytes
 
-_LONGEST_SECONDS = 100 * 86400
+# Far above what makes sense: a slip of the finger is refused here, and not by a run that never ends.
+_MOST = {
+    "timeout": (100 * 86400, " (100 days)"),
+    "keep_warm": (100 * 86400, " (100 days)"),
+    "warmup": (1_000_000, ""),
+    "iters": (1_000_000, ""),
+    "blocks": (10_000, ""),
+    "repeats": (1000, ""),
+    "nodes": (100_000, ""),
+    "gpus_per_node": (1024, ""),
+}
+_OWNED = {
+    "CUDA_VISIBLE_DEVICES": "each rank sees all GPUs of its node, so that NCCL finds their links, and takes its own; "
+    "set it where Ray is started on a node to leave GPUs out",
+    "NCCL_DEBUG_FILE": "each rank logs to a file of its own, in logs/ of the run's folder",
+    **dict.fromkeys(
+        ("RANK", "LOCAL_RANK", "WORLD_SIZE"), "raybench numbers the ranks; see --nodes and --gpus-per-node"
+    ),
+}
 _TEXTS = ("sizes", "p2p_size", "log_limit")
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 
@@ -58,11 +76,16 @@ class RunConfig:
         self.variables()
 
     def variables(self) -> dict[str, str]:
-        """``--env NAME=VALUE`` as a mapping. Raises UsageError for text without a name."""
+        """``--env NAME=VALUE`` as a mapping. Raises UsageError for text without a name, and for names not to be set."""
         pairs = [text.partition("=") for text in self.env]
-        for name, equals, _ in pairs:
+        for name, equals, value in pairs:
             if not equals or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
-                raise UsageError(f"--env '{name}{equals}' is not NAME=VALUE, such as NCCL_ALGO=Ring")
+                raise UsageError(f"--env {name + equals!a} is not NAME=VALUE, such as NCCL_ALGO=Ring")
+            if "\0" in value:
+                raise UsageError(f"--env {name} holds a NUL character, which no variable can hold; remove it")
+            reason = _refusal(name)
+            if reason:
+                raise UsageError(f"--env {name} cannot be set: {reason}")
         return {name: value for name, _, value in pairs}
 
     def plan(self, backend: str) -> tuple[BenchmarkSpec, ...]:
@@ -80,8 +103,8 @@ class RunConfig:
         specs = specs_of(
             self.suite,
             placement=self.placement,
-            reduce_ops=tuple(self.op.split(",")),
-            dtypes=tuple(self.dtype.split(",")),
+            reduce_ops=_parts(self.op),
+            dtypes=_parts(self.dtype),
             template=template,
         )
         pair_sizes = (parse_bytes(self.p2p_size),)
@@ -90,6 +113,21 @@ class RunConfig:
     def to_json(self) -> dict[str, Any]:
         """Every setting as a plain value."""
         return asdict(self)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    """Names of a comma list, each once, in the order given."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+
+
+def _refusal(name: str) -> str | None:
+    """Why ``--env`` may not set a variable; None when it may."""
+    if name.startswith("LD_"):
+        return (
+            "the loader reads it when a process starts, and ranks are forked from one that runs by then; set it where "
+            "Ray is started on each node"
+        )
+    return _OWNED.get(name)
 
 
 def _check_counts(config: RunConfig) -> None:
@@ -109,12 +147,15 @@ def _check_counts(config: RunConfig) -> None:
         value = getattr(config, name)
         if value is not None and not value >= limit:  # so that a timeout of nan is refused as well
             raise UsageError(f"--{name.replace('_', '-')} is {value}; it must be at least {limit}")
-    for name in ("timeout", "keep_warm"):
-        if getattr(config, name) > _LONGEST_SECONDS:
-            given = getattr(config, name)
-            raise UsageError(
-                f"--{name.replace('_', '-')} is {given:g}; it may be at most {_LONGEST_SECONDS} (100 days)"
-            )
+    for name, (limit, remark) in _MOST.items():
+        value = getattr(config, name)
+        if value is not None and value > limit:
+            raise UsageError(f"--{name.replace('_', '-')} is {value}; it may be at most {limit}{remark}")
+    if "://" in config.address:
+        raise UsageError(
+            f"--address {config.address}: Ray Client cannot place ranks on nodes; give HOST:PORT of the head, port "
+            "6379 unless 'ray start' was told otherwise"
+        )
     if config.master_port > 65535:
         raise UsageError(f"--master-port is {config.master_port}; ports end at 65535")
 
@@ -129,7 +170,7 @@ def _check_names(config: RunConfig) -> None:
     }
     for name, choices in allowed.items():
         text = getattr(config, name)
-        for part in (text,) if text is None or name in ("placement", "backend") else text.split(","):
+        for part in (text,) if text is None or name in ("placement", "backend") else _parts(text):
             if part not in choices:
                 known = ", ".join(choice for choice in choices if choice)
                 raise UsageError(f"--{name} '{part}' is not known; there are: {known}")

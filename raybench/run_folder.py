@@ -1,12 +1,13 @@
 """The folder of one run: a journal of raw samples while it measures, the result at the end, and room kept for it."""
 
 import contextlib
+import errno
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -20,6 +21,38 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
+def _make_folders(path: Path) -> Iterator[Path]:
+    """Make a folder and what is missing above it, each yielded once it is there. Raises OSError when one cannot be."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    if not missing or path.parent not in missing:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path.parent))
+    for folder in reversed(missing):
+        try:
+            folder.mkdir()
+        except FileExistsError:  # another run that began at the same time made what is above ours
+            if folder in (path, path.parent):
+                raise
+        else:
+            yield folder
+
+
+def _reserved(path: Path) -> IO[bytes]:
+    """An open file that holds room on the disk and has no name: a run that is killed gives it free."""
+    file = path.open("xb")
+    try:
+        path.unlink()
+        os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _remove_folder(path: Path) -> None:
+    with contextlib.suppress(OSError):  # somebody else put something there
+        path.rmdir()
+
+
 class RunFolder:
     """``OUTPUT_DIR/RUN_ID``. Some megabytes are held free, so that a disk that fills up still takes the result."""
 
@@ -28,18 +61,19 @@ class RunFolder:
         self.path = Path(output_dir, run_id)
         self.problems: list[str] = []  # something of the run is missing here
         self.notes: list[str] = []
-        self._reserve = self.path / ".reserve"
-        try:
-            (self.path / "logs").mkdir(parents=True)
-            with self._reserve.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
-            self._journal = (self.path / "samples.jsonl").open("ab", buffering=0)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self._reserve.unlink(missing_ok=True)
-            raise UsageError(
-                f"the output folder {self.path} cannot be written: {error.strerror}; choose another with --output-dir"
-            ) from error
+        with contextlib.ExitStack() as undo:
+            try:
+                for made in _make_folders(self.path / "logs"):
+                    undo.callback(_remove_folder, made)
+                self._reserve = _reserved(self.path / ".reserve")
+                undo.callback(self._reserve.close)
+                self._journal = (self.path / "samples.jsonl").open("ab", buffering=0)
+            except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+                reason = getattr(error, "strerror", None) or error
+                raise UsageError(
+                    f"the output folder {self.path} cannot be written: {reason}; choose another with --output-dir"
+                ) from error
+            undo.pop_all()
 
     def record(self, entry: Mapping[str, Any]) -> None:
         """Append one line of raw samples to ``samples.jsonl``. A full disk is noted once and loses nothing else."""
@@ -92,7 +126,7 @@ class RunFolder:
     def release(self) -> None:
         """Give the reserved room free."""
         with contextlib.suppress(OSError):
-            self._reserve.unlink(missing_ok=True)
+            self._reserve.close()
 
     def close(self) -> None:
         """Close the journal and give the reserve free."""

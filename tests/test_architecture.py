@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("config",),
     ("cluster",),
     ("studies",),
-    ("cli",),
+    ("cli", "__main__"),
 )
 # Beside the layers: sees results, stability and what is below, and nothing above.
 REPORTS_MAY_IMPORT = {"errors", "units", "stats", "results", "stability", "compare", "reports", "raybench"}

@@ -1,5 +1,6 @@
 """The folder of a run, and what becomes of it on a disk that is full."""
 
+import errno
 import json
 import os
 import subprocess
@@ -67,6 +68,27 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         RunFolder(str(tmp_path), "twice")
 
 
+def test_the_reserve_has_no_name_that_a_killed_run_could_leave(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path), "run")
+    assert sorted(path.name for path in folder.path.iterdir()) == ["logs", "samples.jsonl"]
+    folder.close()
+
+
+def test_what_was_made_of_a_folder_that_failed_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int, _offset: int, _length: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(UsageError, match="No space left on device"):
+        RunFolder(str(tmp_path / "deep" / "er"), "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be written: embedded null byte"):
+        RunFolder(str(tmp_path / "a\0b"), "run")
+
+
 @pytest.fixture
 def tiny(tmp_path: Path) -> Iterator[Path]:
     """A file system of 12 MiB."""
@@ -130,6 +152,15 @@ def test_no_room_for_the_reserve_is_said_before_anything_is_measured(tiny: Path)
     fill(tiny)
     with pytest.raises(UsageError, match="No space left on device"):
         RunFolder(str(tiny), "run")
+    assert [path.name for path in tiny.iterdir()] == ["filler"]
+
+
+def test_the_reserve_is_held_until_it_is_needed(tiny: Path) -> None:
+    folder = RunFolder(str(tiny), "run")
+    filler = fill(tiny)
+    assert filler.stat().st_size < 5 * 2**20
+    folder.write_json("result.json", {"big": "x" * (6 * 2**20)})
+    folder.close()
 
 
 def test_a_result_larger_than_all_room_is_an_error_and_leaves_no_half(tiny: Path) -> None:

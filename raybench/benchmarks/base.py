@@ -73,7 +73,6 @@ class Buffers:
 class Collective:
     """The facts of one operation.
 
-    - ``cuts``: the message is cut into one part a rank, so its elements are a multiple of world_size.
     - ``lengths(job)``: elements of the send and of the receive buffer of this rank.
     - ``bus_factor(world_size)``: busbw / algbw, derived in docs/methods.md.
     - ``sent(job)``, ``expected(job)``: what the send buffer holds before, the receive buffer after; nothing expected
@@ -82,7 +81,6 @@ class Collective:
     - ``prepare(job, buffers)``: the call to be timed.
     """
 
-    cuts: bool
     lengths: Callable[[Job], tuple[int, int]]
     bus_factor: Callable[[int], float]
     sent: Callable[[Job], Iterable[Segment]]

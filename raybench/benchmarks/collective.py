@@ -8,10 +8,9 @@ import torch.distributed as dist
 
 from raybench.benchmarks.base import Buffers, Collective, Job, RankContext, UnsupportedError
 from raybench.benchmarks.pattern import PERIOD, Segment, tolerance_of
-from raybench.benchmarks.registry import BENCHMARKS
+from raybench.benchmarks.registry import BENCHMARKS, sizes_of
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec, RankSamples
 from raybench.benchmarks.timing import Stamps, iterations_for, synchronize, timed_block
-from raybench.sizes import elements_of
 
 _CHECK_ELEMENTS = 2**24  # expected values are made this many at a time, so that a check needs no second buffer
 _UNSUPPORTED = (
@@ -32,18 +31,16 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Iterator[RankSamples]:
     collective: Collective = importlib.import_module(BENCHMARKS[spec.name].module).COLLECTIVE
     _probe(context, spec, collective)
     context.progress.enter("preparing buffers")
-    jobs = _jobs(context, spec, collective)
+    jobs = _jobs(context, spec)
     memory = _Memory(context, spec, collective, jobs)
     for index, job in enumerate(jobs[: memory.fitting]):
         context.progress.point(index)
         yield _measure(context, spec, collective, job, memory.buffers(job))
 
 
-def _jobs(context: RankContext, spec: BenchmarkSpec, collective: Collective) -> list[Job]:
-    multiple = context.world_size if collective.cuts else 1
+def _jobs(context: RankContext, spec: BenchmarkSpec) -> list[Job]:
     element_bytes = DTYPE_BYTES[spec.dtype]
-    counts = sorted({elements_of(size, element_bytes, multiple) for size in spec.sizes})
-    return [_job(context, spec, elements) for elements in counts]
+    return [_job(context, spec, size // element_bytes) for size in sizes_of(spec, context.world_size)]
 
 
 def _job(context: RankContext, spec: BenchmarkSpec, elements: int) -> Job:

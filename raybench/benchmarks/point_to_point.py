@@ -8,10 +8,10 @@ import torch.distributed as dist
 from raybench.benchmarks.base import RankContext, UnsupportedError
 from raybench.benchmarks.collective import count_wrong, write_segments
 from raybench.benchmarks.pattern import Segment, table_of
+from raybench.benchmarks.registry import sizes_of
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec, RankSamples
 from raybench.benchmarks.timing import fitting, synchronize, timed_block
 from raybench.rounds import disjoint_rounds
-from raybench.sizes import elements_of
 
 
 def run(context: RankContext, spec: BenchmarkSpec) -> Iterator[RankSamples]:
@@ -22,7 +22,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Iterator[RankSamples]:
     """
     if context.world_size < 2:
         raise UnsupportedError("a pair needs two ranks, and this run has one")
-    elements = elements_of(spec.sizes[0], DTYPE_BYTES[spec.dtype], 1)
+    elements = sizes_of(spec, context.world_size)[0] // DTYPE_BYTES[spec.dtype]
     buffer = torch.empty(elements, dtype=getattr(torch, spec.dtype), device=context.device)
     for index, (pairs, forward) in enumerate(_passes(context.world_size)):
         context.progress.point(index)

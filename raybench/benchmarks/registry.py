@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec
 from raybench.errors import UsageError
+from raybench.sizes import elements_of
 
 Placement = Literal["in_place", "out_of_place"]
 IN: tuple[Placement, ...] = ("in_place",)
@@ -17,7 +18,8 @@ class Entry:
     """Where a benchmark lives and which parameters apply to it.
 
     ``placements``: torch.distributed offers all_reduce, broadcast and reduce in place only, and all_to_all, gather,
-    scatter and send_recv out of place only.
+    scatter and send_recv out of place only. ``cuts``: the message is cut into one part a rank, so its elements are a
+    multiple of world_size.
     """
 
     module: str
@@ -25,19 +27,22 @@ class Entry:
     placements: tuple[Placement, ...]
     reduces: bool = False
     rooted: bool = False
+    cuts: bool = False
 
 
 _COLLECTIVES = "raybench.benchmarks.collectives"
 
 BENCHMARKS: dict[str, Entry] = {
     "all_reduce": Entry(module=f"{_COLLECTIVES}.all_reduce", kind="collective", placements=IN, reduces=True),
-    "all_gather": Entry(module=f"{_COLLECTIVES}.all_gather", kind="collective", placements=BOTH),
-    "reduce_scatter": Entry(module=f"{_COLLECTIVES}.reduce_scatter", kind="collective", placements=BOTH, reduces=True),
+    "all_gather": Entry(module=f"{_COLLECTIVES}.all_gather", kind="collective", placements=BOTH, cuts=True),
+    "reduce_scatter": Entry(
+        module=f"{_COLLECTIVES}.reduce_scatter", kind="collective", placements=BOTH, reduces=True, cuts=True
+    ),
     "broadcast": Entry(module=f"{_COLLECTIVES}.broadcast", kind="collective", placements=IN, rooted=True),
     "reduce": Entry(module=f"{_COLLECTIVES}.reduce", kind="collective", placements=IN, reduces=True, rooted=True),
-    "gather": Entry(module=f"{_COLLECTIVES}.gather", kind="collective", placements=OUT, rooted=True),
-    "scatter": Entry(module=f"{_COLLECTIVES}.scatter", kind="collective", placements=OUT, rooted=True),
-    "all_to_all": Entry(module=f"{_COLLECTIVES}.all_to_all", kind="collective", placements=OUT),
+    "gather": Entry(module=f"{_COLLECTIVES}.gather", kind="collective", placements=OUT, rooted=True, cuts=True),
+    "scatter": Entry(module=f"{_COLLECTIVES}.scatter", kind="collective", placements=OUT, rooted=True, cuts=True),
+    "all_to_all": Entry(module=f"{_COLLECTIVES}.all_to_all", kind="collective", placements=OUT, cuts=True),
     "send_recv": Entry(module=f"{_COLLECTIVES}.send_recv", kind="p2p", placements=OUT),
     "p2p_matrix": Entry(module="raybench.benchmarks.point_to_point", kind="p2p", placements=OUT),
 }
@@ -61,6 +66,17 @@ def names_of(suite: str) -> tuple[str, ...]:
             raise UsageError(f"there is no suite or benchmark '{part}'; there are: {known}")
         names += [name for name in SUITES.get(part, (part,)) if name not in names]
     return tuple(names)
+
+
+def sizes_of(spec: BenchmarkSpec, world_size: int) -> tuple[int, ...]:
+    """Message sizes in bytes that are really measured, ascending, each once: what driver and ranks both count by.
+
+    A matrix of pairs has one size, the first of the spec's.
+    """
+    element_bytes = DTYPE_BYTES[spec.dtype]
+    multiple = world_size if BENCHMARKS[spec.name].cuts else 1
+    wanted = spec.sizes[:1] if spec.name == "p2p_matrix" else spec.sizes
+    return tuple(sorted({elements_of(size, element_bytes, multiple) * element_bytes for size in wanted}))
 
 
 def specs_of(

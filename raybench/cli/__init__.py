@@ -11,6 +11,7 @@ import sys
 import click
 
 from raybench import __version__
+from raybench.cli.output import open_closed_streams, printing, say
 
 # name -> (module, the line shown by `raybench --help`); the module holds a click command called `command`
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -51,11 +52,13 @@ def group() -> None:
 
 def main() -> None:
     """Entry point of the console script. Never shows a traceback for an error of ours."""
+    open_closed_streams()
     status = _run_command()
+    for name in ("stdout", "stderr"):
+        with printing(name):
+            pass  # what is still to be written
     bounded = sys.modules.get("raybench.cluster.bounded")
     if bounded is not None and bounded.unfinished():  # Ray's clean-up at exit would wait for a cluster that has gone
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(status)
     sys.exit(status)
 
@@ -68,16 +71,13 @@ def _run_command() -> int:
     except SystemExit as end:
         return int(end.code or 0)
     except click.ClickException as error:
-        error.show()
+        with printing("stderr"):
+            error.show()
         return 2
     except click.exceptions.Abort:
-        click.echo("raybench: stopped", err=True)
+        say("raybench: stopped")
         return 3
     except RaybenchError as error:
-        click.echo(f"raybench: {error}", err=True)
+        say(f"raybench: {error}")
         return error.exit_code
     return 0
-
-
-if __name__ == "__main__":
-    main()

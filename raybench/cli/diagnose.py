@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from raybench.cli.output import printing
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         sys.exit(_follow(paths, output_format, fail_on, redact))
     text, exit_code = _diagnose(paths, output_format, fail_on, redact, _wants_color(output))
     if output is None:
-        click.echo(text, nl=False)
+        with printing("stdout"):
+            click.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8")
     sys.exit(exit_code)
@@ -121,9 +123,11 @@ def _print_pages(explain: str | None) -> None:
     from diagnostics.pages import page, rule_list  # noqa: PLC0415
 
     try:
-        click.echo(page(explain) if explain else rule_list(), nl=False)
+        text = page(explain) if explain else rule_list()
     except UnknownRuleError as error:
         raise UsageError(str(error)) from error
+    with printing("stdout"):
+        click.echo(text, nl=False)
 
 
 def _wants_color(output: Path | None) -> bool:

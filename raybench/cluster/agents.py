@@ -18,7 +18,7 @@ _PLACE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _CLAIM_SECONDS = 3.0
 _CLOSE_SECONDS = 6.0
-LEASE_SECONDS = 60.0  # a run calls its agents every second
+LEASE_SECONDS = 120.0  # a run calls its agents every second; one that is not called so long is cut off, or orphaned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str
         max_restarts=0,
         scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
         **options,
-    ).remote(session.host_socket, LEASE_SECONDS, name)
+    ).remote(session.host_socket, None if session.emulated else LEASE_SECONDS, name)
     return Agent(index=index, node=plan.nodes[index], actor=actor)
 
 

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from raybench.benchmarks.combine import point_of
+from raybench.benchmarks.registry import sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.results import BenchmarkResult, BenchmarkStatus, Point
 from raybench.stability import benchmark_warnings
+from raybench.units import format_bytes
 
 PointKey = tuple[int, int | None, int | None]  # message bytes, source rank, destination rank
 
@@ -18,6 +20,7 @@ class Collector:
 
     plan: Sequence[BenchmarkSpec]
     world_size: int
+    all_sizes: bool = False  # the sizes were asked for one by one: one that does not fit is missing
     launch: int = 0
     skipped: dict[int, str] = field(default_factory=dict)
     _samples: dict[int, dict[PointKey, list[dict[int, RankSamples]]]] = field(default_factory=lambda: defaultdict(dict))
@@ -53,16 +56,20 @@ class Collector:
     def _result(self, index: int, spec: BenchmarkSpec, launches: int, reason: str | None) -> BenchmarkResult:
         points = self._points(index)
         through = all(len(self._finished[launch, index]) == self.world_size for launch in range(launches))
-        status = _status(skipped=index in self.skipped, through=through, measured=bool(points))
-        if any(point.wrong_elements for point in points):
-            status = "failed"
+        too_large = self._too_large(spec, points) if through else None
+        complete = through and not (too_large and self.all_sizes)
+        status = _status(skipped=index in self.skipped, complete=complete, measured=bool(points))
+        why = self.skipped.get(index) or too_large or (None if through else reason)
+        wrong = sum(point.wrong_elements for point in points)
+        if wrong:
+            status, why = "failed", f"{wrong} elements differ from their exact expected value"
         return BenchmarkResult(
             name=spec.name,
             kind="p2p" if spec.kind == "p2p" else "collective",
             parameters=spec.parameters(),
             status=status,
             points=points,
-            reason=self._reason(index, spec, status, points, reason),
+            reason=why,
             warnings=benchmark_warnings(points),
         )
 
@@ -78,31 +85,18 @@ class Collector:
             sorted(points, key=lambda point: (point.source_rank or 0, point.destination_rank or 0, point.message_bytes))
         )
 
-    def _reason(
-        self, index: int, spec: BenchmarkSpec, status: BenchmarkStatus, points: Sequence[Point], reason: str | None
-    ) -> str | None:
-        if index in self.skipped:
-            return self.skipped[index]
-        wrong = sum(point.wrong_elements for point in points)
-        if wrong:
-            return f"{wrong} elements differ from their exact expected value"
-        if status == "complete":
-            missing = len(set(spec.sizes)) - len(points) if spec.name != "p2p_matrix" else 0
-            return _fewer_sizes(missing, points) if missing > 0 else None
-        return reason
+    def _too_large(self, spec: BenchmarkSpec, points: Sequence[Point]) -> str | None:
+        """What sizes a benchmark that all ranks are through with left out: those that did not fit."""
+        missing = 0 if spec.name == "p2p_matrix" else len(sizes_of(spec, self.world_size)) - len(points)
+        if missing <= 0 or not points:
+            return None
+        largest = max(point.message_bytes for point in points)
+        return f"{missing} sizes above {format_bytes(largest)} did not fit the memory of every rank"
 
 
-def _fewer_sizes(missing: int, points: Sequence[Point]) -> str | None:
-    largest = max(point.message_bytes for point in points)
-    return (
-        f"{missing} of the sizes asked for were not measured apart: small ones that round up to the same whole number "
-        f"of elements a rank are measured once, and those above {largest} bytes did not fit every rank's memory"
-    )
-
-
-def _status(*, skipped: bool, through: bool, measured: bool) -> BenchmarkStatus:
+def _status(*, skipped: bool, complete: bool, measured: bool) -> BenchmarkStatus:
     if skipped:
         return "skipped"
-    if through:
+    if complete:
         return "complete"
     return "partial" if measured else "failed"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from raybench.benchmarks.progress import PHASES
+from raybench.benchmarks.registry import sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cluster.messages import RankPosition
 from raybench.units import format_bytes
@@ -115,6 +116,7 @@ def culprits(
     plan: Sequence[BenchmarkSpec],
     spoken: Container[int] = (),
     *,
+    world_size: int,
     moving: bool = False,
 ) -> list[Incident]:
     """Who is to blame for a hang, from every reachable rank's ``(node, position)``; ranks in ``spoken`` said why.
@@ -123,25 +125,28 @@ def culprits(
     in a collective all wait for the slowest, so the one behind is the one that the others wait for. While ranks are
     ``moving`` nobody hangs, and one of them is always a little behind.
     """
-    blamed = []
+    blamed: list[tuple[str, RankPosition, Kind, str]] = []
     for node, position in positions:
         if position.state in ("T", "t"):
             reason = "the process is stopped (SIGSTOP or a debugger); continue it with SIGCONT, or end it"
-            blamed.append(_about(node, position, plan, "rank-stopped", reason))
+            blamed.append((node, position, "rank-stopped", reason))
         elif position.state in ("X", "Z") and position.phase != "finished" and position.rank not in spoken:
-            blamed.append(_about(node, position, plan, "rank-died", "the process has ended"))
-    return blamed if blamed or moving else _behind(positions, plan)
+            blamed.append((node, position, "rank-died", "the process has ended"))
+    if not blamed and not moving:
+        reason = "the rank has done less than the others, which wait for it"
+        blamed += [(node, position, "rank-behind", reason) for node, position in _behind(positions)]
+    return [
+        Incident(kind=kind, node=node, rank=position.rank, step=step_text(position, plan, world_size), reason=reason)
+        for node, position, kind, reason in blamed
+    ]
 
 
-def _behind(positions: Sequence[tuple[str, RankPosition]], plan: Sequence[BenchmarkSpec]) -> list[Incident]:
+def _behind(positions: Sequence[tuple[str, RankPosition]]) -> list[tuple[str, RankPosition]]:
     orders = [_order(position) for _, position in positions]
     if not orders or min(orders) == max(orders):
         return []
     last = [(node, position) for node, position in positions if _order(position) == min(orders)]
-    if len(last) * 2 > len(positions):
-        return []
-    reason = "the rank has done less than the others, which wait for it"
-    return [_about(node, position, plan, "rank-behind", reason) for node, position in last]
+    return last if len(last) * 2 <= len(positions) else []
 
 
 def _order(position: RankPosition) -> tuple[int, int, int, int, int]:
@@ -149,17 +154,16 @@ def _order(position: RankPosition) -> tuple[int, int, int, int, int]:
     return position.benchmark, position.point, phase, position.block, position.iteration
 
 
-def _about(node: str, position: RankPosition, plan: Sequence[BenchmarkSpec], kind: Kind, reason: str) -> Incident:
-    return Incident(kind=kind, node=node, rank=position.rank, step=step_text(position, plan), reason=reason)
-
-
-def step_text(position: RankPosition, plan: Sequence[BenchmarkSpec]) -> str:
+def step_text(position: RankPosition, plan: Sequence[BenchmarkSpec], world_size: int) -> str:
     """Where a rank is: ``all_reduce float32 1M, timing, block 3, iteration 17``."""
     if position.phase in ("not started", "joining the process group") or position.benchmark >= len(plan):
         return position.phase
     spec = plan[position.benchmark]
-    sizes = sorted(set(spec.sizes))
-    size = f" {format_bytes(sizes[position.point])}" if position.point < len(sizes) else f" pass {position.point + 1}"
+    sizes = sizes_of(spec, world_size)
+    if spec.name == "p2p_matrix":  # its points are passes over pairs, all of one size
+        size = f" {format_bytes(sizes[0])} pass {position.point + 1}"
+    else:
+        size = f" {format_bytes(sizes[min(position.point, len(sizes) - 1)])}"
     where = f"{spec.name} {spec.dtype}{size}, {position.phase}"
     if position.phase == "timing":
         where += f", block {position.block + 1}, iteration {position.iteration + 1}"

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: at once while nothing is measured, and in an orderly way while something is."""
+"""Ctrl-C, SIGTERM and SIGHUP: at once while nothing is measured, and in an orderly way while something is."""
 
 import contextlib
 import signal
@@ -8,17 +8,22 @@ from types import FrameType
 
 
 class Interrupt:
-    """Handles SIGINT and SIGTERM while installed. While ``deferred``, the first sets ``event`` instead of raising."""
+    """Handles these signals while installed. While ``deferred``, the first sets ``event`` instead of raising.
+
+    SIGHUP, a lost ssh session, is one of them unless it was ignored when the run began, as under nohup.
+    """
 
     def __init__(self) -> None:
         self.event = threading.Event()
         self._deferred = False
+        self._numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
 
     @contextlib.contextmanager
     def installed(self) -> Iterator["Interrupt"]:
-        """Take over both signals, and give them back."""
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self._received) for number in numbers}
+        """Take over the signals, and give them back."""
+        hangup = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+        self._numbers = (signal.SIGINT, signal.SIGTERM, *hangup)
+        before = {number: signal.signal(number, self._received) for number in self._numbers}
         try:
             yield self
         finally:
@@ -28,7 +33,7 @@ class Interrupt:
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
         """Within it the first signal only sets ``event``; a second one raises KeyboardInterrupt."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self._numbers:
             signal.signal(number, self._received)  # Ray put its own in place when it was joined
         self._deferred = True
         try:

@@ -22,6 +22,7 @@ from raybench.benchmarks.events import (
     decode,
 )
 from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.registry import sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.agents import Agent, Agents, Deadline, reason_of
 from raybench.cluster.bounded import HeadWatch
@@ -124,7 +125,7 @@ class Launch:
         if self._benchmark < 0:
             return "joining the process group"
         spec = self.specs[self._benchmark]
-        sizes = sorted(set(spec.sizes))
+        sizes = sizes_of(spec, self.plan.world_size)
         measured = self.collector.measured(self._benchmark)
         size = f" {format_bytes(sizes[measured])}" if measured < len(sizes) else ""
         return f"{spec.name} {spec.dtype}{size}"
@@ -230,7 +231,7 @@ class Launch:
         if self.incidents[0].kind in ("time-limit", "connection-lost"):
             moving = positions != before
             spoken = {one.rank for one in self.incidents if one.rank is not None}
-            found = culprits(positions, self.specs, spoken, moving=moving)
+            found = culprits(positions, self.specs, spoken, moving=moving, world_size=self.plan.world_size)
             if moving and not found and self.incidents[0].kind == "time-limit":
                 self._say_at_work()
             self.incidents += found
@@ -249,7 +250,7 @@ class Launch:
         self.incidents[0] = replace(first, reason=advice)
 
     def _sharpen_steps(self, positions: Sequence[tuple[str, RankPosition]]) -> None:
-        steps = {position.rank: step_text(position, self.specs) for _, position in positions}
+        steps = {position.rank: step_text(position, self.specs, self.plan.world_size) for _, position in positions}
         self.incidents[:] = [replace(one, step=steps[one.rank]) if one.rank in steps else one for one in self.incidents]
 
 

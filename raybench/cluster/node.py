@@ -107,7 +107,7 @@ class NodeAgent:
                 self._end()
 
     def _end(self) -> None:
-        self.close()
+        self._release()
         if self._group is not None:
             import ray  # noqa: PLC0415
 
@@ -178,13 +178,16 @@ class NodeAgent:
 
     def close(self) -> None:
         """End everything that this agent started and remove its files; soon after, the actor itself."""
+        self._release()
+        if _ray_node_id() is not None:  # where the head of the cluster is gone, Ray does not end us
+            threading.Timer(_EXIT_SECONDS, os._exit, (0,)).start()
+
+    def _release(self) -> None:
         if self._connection is not None:
             self._connection.close()
         if self._host is not None:
             end_rank_host(self._host)
         shutil.rmtree(self._folder, ignore_errors=True)
-        if _ray_node_id() is not None:  # where the head of the cluster is gone, Ray does not end us
-            threading.Timer(_EXIT_SECONDS, os._exit, (0,)).start()
 
     def _ask(self, request: Request, seconds: float = _IMPORT_SECONDS) -> Reply:
         self._heard = time.monotonic()

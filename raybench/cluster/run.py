@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from raybench.benchmarks.registry import sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.agents import Agents, facts_of, place_agents
 from raybench.cluster.bounded import HeadWatch
@@ -86,7 +87,7 @@ class Run:
             plan=plan,
             emulated=session.emulated,
             specs=specs,
-            collector=Collector(plan=specs, world_size=plan.world_size),
+            collector=Collector(plan=specs, world_size=plan.world_size, all_sizes=config.sizes is not None),
             variables=common_variables(config.variables()),
         )
         return self.record.planned
@@ -181,7 +182,7 @@ class Run:
         planned = self.record.need()
         spec, world_size = planned.specs[benchmark], planned.plan.world_size
         if done < steps_of(spec, world_size):
-            sizes = sorted(set(spec.sizes))
+            sizes = sizes_of(spec, world_size)
             detail = format_bytes(sizes[min(done, len(sizes) - 1)])
             self.display.step(spec.name, detail, world_size)
 
@@ -196,7 +197,7 @@ class Run:
 
 def steps_of(spec: BenchmarkSpec, world_size: int) -> int:
     """Points that a benchmark measures: its sizes, or the ordered pairs of ranks."""
-    return world_size * (world_size - 1) if spec.name == "p2p_matrix" else len(set(spec.sizes))
+    return world_size * (world_size - 1) if spec.name == "p2p_matrix" else len(sizes_of(spec, world_size))
 
 
 def _title(planned: Planned) -> str:

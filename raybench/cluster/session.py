@@ -59,15 +59,37 @@ def open_session(address: str, *, nodes: int | None, backend: str | None) -> Ite
 
 
 def find_running() -> str | None:
-    """The address of the running cluster that ``auto`` means, or None."""
-    named = os.environ.get("RAY_ADDRESS")
-    if named:
+    """The address of the running cluster that ``auto`` means, or None: RAY_ADDRESS, then one of this machine.
+
+    RAY_ADDRESS is read as Ray reads it: ``auto`` is the cluster of this machine, ``local`` asks for a new one. Raises
+    ClusterUnavailableError when it names a cluster that cannot be joined.
+    """
+    named = os.environ.get("RAY_ADDRESS", "").strip()
+    if named == "local":
+        return None
+    if named not in ("", "auto"):
+        _check_named(named)
         return named
     with contextlib.suppress(OSError):  # what `ray start` leaves for `ray.init("auto")`
         recorded = Path(tempfile.gettempdir(), "ray", "ray_current_cluster").read_text(encoding="ascii").strip()
         if recorded and connection_problem(recorded, _CONNECT_SECONDS) is None:
             return recorded
     return None
+
+
+def _check_named(address: str) -> None:
+    """Raises ClusterUnavailableError, naming RAY_ADDRESS, for an address from there that is of no use."""
+    if "://" in address:
+        raise ClusterUnavailableError(
+            f"RAY_ADDRESS is '{address}': Ray Client cannot place ranks on nodes. Give HOST:PORT of the head, "
+            "port 6379 unless 'ray start' was told otherwise, in RAY_ADDRESS or with --address."
+        )
+    problem = connection_problem(address, _CONNECT_SECONDS)
+    if problem is not None:
+        raise ClusterUnavailableError(
+            f"no Ray cluster answers at '{address}', which RAY_ADDRESS names ({problem}). Correct or unset it, or "
+            "use --address local for an embedded cluster."
+        )
 
 
 @contextlib.contextmanager

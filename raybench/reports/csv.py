@@ -5,7 +5,7 @@ parameters (others, ``name=value`` joined by ``;``), algorithm, warnings (joined
 (counts), root, in_place and emulated (true/false), message_bytes, element_count, launches, blocks, samples; times
 ``*_us`` in microseconds (median, mean, min, max, p99, stddev, ci95_low, ci95_high) per operation; ``algbw_gb_per_s``
 and ``busbw_gb_per_s`` in 10^9 bytes per second; verified (true/false, empty where it was not checked), wrong_elements,
-slowest_rank, source_rank and destination_rank (pairs only). What does not apply is empty.
+slowest_rank, source_rank and destination_rank (pairs only, which have no ci95). What does not apply is empty.
 
 A benchmark without points has one row that carries its status and reason, in ``warnings``.
 """
@@ -72,7 +72,8 @@ def _benchmark_fields(benchmark: BenchmarkResult) -> dict[str, Any]:
 
 def _point_fields(point: Point) -> dict[str, Any]:
     seconds = point.seconds
-    low, high = point.interval_seconds or (None, None)
+    of_a_pair = point.source_rank is not None  # result.json has no interval for pairs either
+    low, high = (None, None) if of_a_pair else point.interval_seconds or (None, None)
     times = {name: getattr(seconds, name) for name in ("median", "mean", "min", "max", "p99", "stddev")}
     times |= {"ci95_low": low, "ci95_high": high}
     return {

@@ -21,7 +21,7 @@ from raybench.reports.view import (
 from raybench.results import RunResult
 from raybench.units import format_bytes, format_seconds
 
-INSTALL = "pip install 'raybench[report]'"
+INSTALL = "pip install '.[report]' in raybench's checkout"
 _MOST_MATRICES = 2  # sizes of one matrix that get a heatmap, the largest
 
 

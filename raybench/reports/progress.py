@@ -1,9 +1,11 @@
 """Progress on standard error: a live bar on a terminal, plain lines elsewhere."""
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol, Self
 
@@ -32,11 +34,13 @@ class Display(Protocol):
 class ProgressDisplay:
     """Progress that suits the stream: live on a terminal, plain lines in a pipe, a file or a dumb terminal.
 
-    A context manager too. ``clock`` returns seconds and is replaced in tests.
+    A stream that is closed, full or gone ends the display, not the run. A context manager too. ``clock`` returns
+    seconds and is replaced in tests.
     """
 
     def __init__(self, stream: IO[str] | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream if stream is not None else sys.stderr
+        given = stream if stream is not None else sys.stderr
+        self._stream: IO[str] = given if given is not None else _nowhere()
         live = self._stream.isatty() and os.environ.get("TERM", "") not in {"dumb", "unknown", ""}
         self._painter = _live_painter(self._stream) if live else PlainPainter(self._stream, clock)
         self._clock = clock
@@ -47,7 +51,8 @@ class ProgressDisplay:
         """Begin; ``total_steps`` calls of ``step`` are to come."""
         self._total = total_steps
         self._began = []
-        self._painter.begin(total_steps, inert(title))
+        with self._bearing_loss():
+            self._painter.begin(total_steps, inert(title))
 
     def step(self, benchmark: str, detail: str, rank_count: int) -> None:
         """Say what begins now; the step before it has ended."""
@@ -55,15 +60,28 @@ class ProgressDisplay:
         self._began.append((benchmark, now))
         left = estimate_left_seconds(self._began, self._total, now)
         what = f"{inert(benchmark)} {inert(detail)}".rstrip()
-        self._painter.paint(len(self._began) - 1, benchmark, f"{what}, {count_of(rank_count, 'rank')}", left)
+        text = f"{what}, {count_of(rank_count, 'rank')}"
+        with self._bearing_loss():
+            self._painter.paint(len(self._began) - 1, benchmark, text, left)
 
     def note(self, text: str) -> None:
         """Say something that stays on the screen."""
-        self._painter.note(inert(text))
+        with self._bearing_loss():
+            self._painter.note(inert(text))
 
     def close(self) -> None:
         """End the display. May be called more than once."""
-        self._painter.end()
+        with self._bearing_loss():
+            self._painter.end()
+
+    @contextlib.contextmanager
+    def _bearing_loss(self) -> Iterator[None]:
+        """From the first failure on, such as EIO of a terminal that went with its ssh session, paint to /dev/null."""
+        try:
+            yield
+        except (OSError, SystemExit):  # SystemExit is what rich makes of a broken pipe
+            self._stream = _nowhere()
+            self._painter = PlainPainter(self._stream, self._clock)
 
     def __enter__(self) -> Self:
         return self
@@ -72,6 +90,10 @@ class ProgressDisplay:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _nowhere() -> IO[str]:
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 class Painter(Protocol):

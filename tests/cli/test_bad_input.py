@@ -1,12 +1,14 @@
 """What a user gets wrong: one clear message each, exit 2, no traceback, and no folder left behind."""
 
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from raybench.cluster.session import find_running
 from tests.command import raybench, started
 
 
@@ -37,7 +39,10 @@ def refused(*arguments: str, environment: dict[str, str] | None = None) -> str:
         (["--dtype", "float31"], "--dtype 'float31' is not known"),
         (["--backend", "mpi"], "--backend 'mpi' is not known; there are: nccl, gloo"),
         (["--env", "NCCL_ALGO"], "--env 'NCCL_ALGO' is not NAME=VALUE"),
+        (["--env", "LD_PRELOAD=/x.so"], "--env LD_PRELOAD cannot be set: the loader reads it when a process starts"),
+        (["--env", "RANK=3"], "--env RANK cannot be set: raybench numbers the ranks"),
         (["--timeout", "nan"], "--timeout is nan"),
+        (["--address", "ray://head:10001"], "Ray Client cannot place ranks on nodes; give HOST:PORT of the head"),
         (["--address", "127.0.0.1:1"], "no Ray cluster answers at '127.0.0.1:1' ([Errno 111] Connection refused)"),
         (["--address", "nonsense"], "no Ray cluster answers at 'nonsense' (it is not HOST:PORT)"),
         (["--address", "no-such-host.invalid:6379"], "no Ray cluster answers at 'no-such-host.invalid:6379'"),
@@ -76,7 +81,34 @@ def test_an_output_folder_that_cannot_be_written_is_refused() -> None:
 
 
 def test_an_address_in_the_environment_is_one_that_was_asked_for() -> None:
-    assert "'127.0.0.1:1'" in refused("--address", "auto", environment={"RAY_ADDRESS": "127.0.0.1:1"})
+    said = refused("--address", "auto", environment={"RAY_ADDRESS": "127.0.0.1:1"})
+    assert "no Ray cluster answers at '127.0.0.1:1', which RAY_ADDRESS names ([Errno 111] Connection refused)" in said
+
+
+def test_ray_client_in_the_environment_is_refused() -> None:
+    said = refused(environment={"RAY_ADDRESS": "ray://head:10001"})
+    assert "RAY_ADDRESS is 'ray://head:10001': Ray Client cannot place ranks on nodes. Give HOST:PORT" in said
+
+
+@pytest.mark.parametrize("named", ["auto", "local", "", " "])
+def test_words_of_rays_in_the_environment_are_no_addresses(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str
+) -> None:
+    """``auto`` is the cluster of this machine, here none; ``local`` a new one."""
+    monkeypatch.setenv("RAY_ADDRESS", named)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert find_running() is None
+
+
+@pytest.mark.parametrize(("named", "meant"), [("auto", True), ("local", False)])
+def test_auto_in_the_environment_is_the_cluster_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, not_ray: int, named: str, meant: bool
+) -> None:
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{not_ray}")
+    monkeypatch.setenv("RAY_ADDRESS", named)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert find_running() == (f"127.0.0.1:{not_ray}" if meant else None)
 
 
 @pytest.mark.cluster

@@ -43,6 +43,13 @@ def test_help_lists_commands_examples_and_exit_codes() -> None:
     assert "raybench run --nodes 2" in run.stdout
 
 
+def test_python_m_raybench_is_raybench() -> None:
+    done = subprocess.run([sys.executable, "-m", "raybench", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("raybench, version ")
+    assert subprocess.run([sys.executable, "-m", "raybench"], capture_output=True, check=False).returncode == 2
+
+
 def test_nothing_asked_is_wrong_use_and_an_unknown_command_too() -> None:
     assert raybench().returncode == 2
     done = raybench("measure")

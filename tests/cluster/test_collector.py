@@ -1,5 +1,7 @@
 """Who has measured what: points that count, and what becomes of a plan that broke."""
 
+import dataclasses
+
 import pytest
 
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
@@ -112,12 +114,24 @@ def test_skipped_keeps_its_own_reason_whatever_broke_later(collector: Collector)
     assert (result.status, result.reason, result.points) == ("skipped", "gloo lacks it", ())
 
 
-def test_sizes_that_were_not_measured_apart_are_said(collector: Collector) -> None:
+def test_sizes_that_did_not_fit_are_said_and_missing_where_they_were_asked_for(collector: Collector) -> None:
     through(collector, sizes=(8,))
     (result, _) = collector.results(1, None)
-    assert result.status == "complete"
-    assert result.reason is not None
-    assert "1 of the sizes" in result.reason
+    assert (result.status, result.reason) == ("complete", "1 sizes above 8 did not fit the memory of every rank")
+    collector.all_sizes = True
+    assert collector.results(1, None)[0].status == "partial"
+
+
+def test_sizes_that_round_to_the_same_message_leave_nothing_out() -> None:
+    spec = BenchmarkSpec(name="all_gather", kind="collective", sizes=(8, 16, 32, 64, 128))
+    merged = Collector(plan=(spec,), world_size=16, all_sizes=True)  # 16 floats are the smallest message
+    for size in (64, 128):
+        for rank in range(16):
+            merged.add(0, rank, dataclasses.replace(samples(size), contributors=16))
+    for rank in range(16):
+        merged.finish(0, rank, None)
+    (result,) = merged.results(1, None)
+    assert (result.status, result.reason, len(result.points)) == ("complete", None, 2)
 
 
 def test_pairs_are_points_of_their_own_in_order(collector: Collector) -> None:

@@ -31,7 +31,7 @@ def at(
 def blamed(
     *positions: tuple[str, RankPosition], spoken: tuple[int, ...] = (), moving: bool = False
 ) -> list[tuple[str, int]]:
-    found = culprits(positions, PLAN, spoken, moving=moving)
+    found = culprits(positions, PLAN, spoken, moving=moving, world_size=2)
     return [(one.kind, one.rank) for one in found if one.rank is not None]
 
 
@@ -91,14 +91,14 @@ def test_nobody_is_behind_where_all_stand_alike_or_most_stand_back_or_all_move()
     [
         (at(0, block=2, done=16), "all_reduce float32 1K, timing, block 3, iteration 17"),
         (at(0, point=1, phase="verifying"), "all_reduce float32 1M, verifying"),
-        (at(0, benchmark=1, point=3, phase="warming up"), "p2p_matrix int8 pass 4, warming up"),
+        (at(0, benchmark=1, point=3, phase="warming up"), "p2p_matrix int8 4K pass 4, warming up"),
         (at(0, phase="joining the process group"), "joining the process group"),
         (at(0, phase="not started"), "not started"),
         (at(0, benchmark=2, phase="finished"), "finished"),
     ],
 )
 def test_a_step_says_where_a_rank_was(position: tuple[str, RankPosition], text: str) -> None:
-    assert step_text(position[1], PLAN) == text
+    assert step_text(position[1], PLAN, 2) == text
 
 
 def incident(kind: Kind, rank: int | None = None, node: str | None = None) -> Incident:

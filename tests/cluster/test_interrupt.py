@@ -7,7 +7,7 @@ import pytest
 
 from raybench.cluster.interrupt import Interrupt
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -48,3 +48,14 @@ def test_handlers_are_given_back() -> None:
     with Interrupt().installed():
         assert [signal.getsignal(number) for number in SIGNALS] != before
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_under_nohup_a_lost_session_ends_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupt().installed() as interrupt, interrupt.deferred():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interrupt.event.is_set()
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

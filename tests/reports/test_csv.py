@@ -40,6 +40,7 @@ def test_header_is_stable() -> None:
 def test_pairs_name_both_ends(tmp_path: Path) -> None:
     read = rows(run_result(pairs(2, per_node=1)), tmp_path)
     assert [(row["source_rank"], row["destination_rank"]) for row in read] == [("0", "1"), ("1", "0")]
+    assert {(row["ci95_low_us"], row["ci95_high_us"]) for row in read} == {("", "")}  # null in result.json
 
 
 def test_a_benchmark_without_points_keeps_its_reason(tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ def prepare(_: Job, buffers: Buffers) -> Callable[[], object]:
 
 
 COLLECTIVE = Collective(
-    cuts=True,
     lengths=lambda job: (job.part, job.elements),
     bus_factor=lambda world_size: (world_size - 1) / world_size,
     sent=sent,

@@ -31,7 +31,6 @@ def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
 
 
 COLLECTIVE = Collective(
-    cuts=False,
     lengths=lambda job: (job.elements, job.elements),
     bus_factor=lambda world_size: 2 * (world_size - 1) / world_size,
     sent=sent,

@@ -28,7 +28,6 @@ def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
 
 
 COLLECTIVE = Collective(
-    cuts=False,
     lengths=lambda job: (job.elements, job.elements),
     bus_factor=lambda _: 1.0,
     sent=sent,

@@ -26,7 +26,6 @@ def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
 
 
 COLLECTIVE = Collective(
-    cuts=True,
     lengths=lambda job: (job.part, job.elements if job.is_root else 0),
     bus_factor=lambda world_size: (world_size - 1) / world_size,
     sent=sent,

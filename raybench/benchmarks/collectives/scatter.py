@@ -31,7 +31,6 @@ def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
 
 
 COLLECTIVE = Collective(
-    cuts=True,
     lengths=lambda job: (job.elements if job.is_root else 0, job.part),
     bus_factor=lambda world_size: (world_size - 1) / world_size,
     sent=sent,

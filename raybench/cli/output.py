@@ -1,0 +1,65 @@
+"""Printing to streams that may be closed, full or gone: no traceback, and no other exit code than without."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Literal
+
+import click
+
+
+def open_closed_streams() -> None:
+    """Put /dev/null where the shell closed a stream (``>&-``).
+
+    Its number would go to the next file that is opened, and whatever prints there, as Ray's own code does, would write
+    into that file.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            stream = _devnull("r" if name == "stdin" else "w")
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
+
+
+@contextlib.contextmanager
+def printing(name: Literal["stdout", "stderr"]) -> Iterator[None]:
+    """Print to the stream within; when it cannot be written, the rest goes to /dev/null, and the program goes on.
+
+    At the end the stream is flushed, so that the interpreter, which ends with 120 when it cannot, has nothing to flush.
+    """
+    try:
+        yield
+        stream: IO[str] | None = getattr(sys, name)
+        if stream is not None:
+            stream.flush()
+    except BrokenPipeError:  # `| head`: the reader has what it wants
+        _silence(name)
+    except OSError as error:
+        _silence(name)
+        if name == "stdout":
+            say(f"raybench: standard output cannot be written: {error.strerror}")
+    except SystemExit:  # what rich makes of a broken pipe
+        _silence(name)
+
+
+def say(text: str) -> None:
+    """One line on standard error, if it can be had."""
+    with printing("stderr"):
+        click.echo(text, err=True)
+
+
+def _silence(name: Literal["stdout", "stderr"]) -> None:
+    """Point the stream at /dev/null: its number where it has one, so that what it still holds can be flushed."""
+    devnull = _devnull("w")
+    try:
+        os.dup2(devnull.fileno(), getattr(sys, name).fileno())
+    except (OSError, ValueError, AttributeError):
+        setattr(sys, name, devnull)
+    else:
+        devnull.close()
+
+
+def _devnull(mode: Literal["r", "w"]) -> IO[str]:
+    return Path(os.devnull).open(mode, encoding="utf-8")

@@ -1,0 +1,155 @@
+"""A result that is measured is kept, and its exit status stands, whatever becomes of reports and of streams."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from raybench.cli import run as run_command
+from raybench.cli.output import printing
+from raybench.reports.errors import MissingLibraryError
+from raybench.reports.progress import ProgressDisplay
+from raybench.run_folder import RunFolder
+from tests.command import REPOSITORY
+from tests.reports.sample import run_result, sweep
+
+# What the command does once it has measured, in a process of its own, so that it may be given any stream.
+DELIVER = """
+import sys
+from raybench import cli
+from raybench.cli import run
+from raybench.reports.progress import ProgressDisplay
+from raybench.run_folder import RunFolder
+from tests.reports.sample import run_result, sweep
+
+def command():
+    display = ProgressDisplay()
+    display.start(3, "title")
+    display.step("all_reduce", "8", 4)
+    display.note("noted")
+    display.close()
+    folder = RunFolder(sys.argv[1], "run")
+    folder.close()
+    if sys.argv[3] == "trouble":
+        folder.problems.append("trouble")
+    return run._deliver(run_result(sweep()), {}, folder, as_json=sys.argv[2] == "json")
+
+cli._run_command = command
+cli.main()
+"""
+
+
+def delivered(folder: Path, redirection: str, form: str = "text", state: str = "fine") -> tuple[int, str, str]:
+    """Exit status, standard output and standard error of a delivery through a shell's redirection."""
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            f'set -o pipefail; "$0" -c "$1" "$2" {form} {state} {redirection}',
+            sys.executable,
+            DELIVER,
+            folder,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=REPOSITORY,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize(
+    "redirection", ["", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "| head -1", "| true"]
+)
+def test_no_stream_changes_the_exit_status_or_shows_a_traceback(tmp_path: Path, redirection: str, form: str) -> None:
+    status, _, errors = delivered(tmp_path, redirection, form)
+    assert status == 0, errors
+    assert "Traceback" not in errors
+    assert "Exception ignored" not in errors
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "complete"
+    assert (tmp_path / "run" / "samples.jsonl").read_text() == ""
+
+
+@pytest.mark.parametrize("redirection", ["", ">&-", ">/dev/full", "| true"])
+def test_an_incomplete_run_stays_one(tmp_path: Path, redirection: str) -> None:
+    assert delivered(tmp_path, redirection, state="trouble")[0] == 3
+
+
+def test_a_full_standard_output_is_said(tmp_path: Path) -> None:
+    assert "standard output cannot be written: No space left" in delivered(tmp_path, ">/dev/full")[2]
+
+
+def fail(error: Exception) -> Callable[..., None]:
+    def failing(*_: object, **__: object) -> None:
+        raise error
+
+    return failing
+
+
+@pytest.mark.parametrize("name", ["_diagnose", "_write_csv", "_write_html"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyError("x"), RecursionError("deep")])
+def test_what_explains_a_result_may_fail_and_the_result_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, error: Exception
+) -> None:
+    monkeypatch.setattr(run_command, name, fail(error))
+    folder = RunFolder(str(tmp_path), "run")
+    folder.close()
+    status = run_command._deliver(run_result(sweep()), {"output-rank-0.log": b"x"}, folder, as_json=False)
+    assert status == 3
+    assert json.loads((folder.path / "result.json").read_text())["run_id"]
+    said = capsys.readouterr()
+    assert "all_reduce" in said.out
+    assert "could not be" in said.err
+    assert "Traceback" not in said.err
+
+
+def test_the_result_is_written_before_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_command, "_diagnose", fail(KeyboardInterrupt()))  # type: ignore[arg-type]
+    folder = RunFolder(str(tmp_path), "run")
+    folder.close()
+    with pytest.raises(KeyboardInterrupt):
+        run_command._deliver(run_result(sweep()), {}, folder, as_json=False)
+    assert (folder.path / "result.json").exists()
+
+
+def test_a_library_of_the_report_that_is_missing_is_only_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_command, "_write_html", fail(MissingLibraryError("needs jinja2")))
+    folder = RunFolder(str(tmp_path), "run")
+    folder.close()
+    assert run_command._deliver(run_result(sweep()), {}, folder, as_json=False) == 0
+    assert "needs jinja2" in capsys.readouterr().err
+
+
+def test_a_result_that_cannot_be_kept_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(str(tmp_path), "run")
+    folder.close()
+    monkeypatch.setattr(RunFolder, "write_json", fail(OSError(28, "No space left on device")))
+    assert run_command._deliver(run_result(sweep()), {}, folder, as_json=False) == 3
+    assert json.loads(capsys.readouterr().out)["schema"] == "raybench.result/1"
+
+
+def test_a_display_whose_terminal_has_gone_ends_quietly() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        display = ProgressDisplay(full)
+        display.start(3, "title")
+        display.step("all_reduce", "8", 2)
+        display.note("noted")
+        display.close()
+        with pytest.raises(OSError, match="No space left"):
+            full.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())
+
+
+def test_printing_swallows_nothing_but_trouble_with_the_stream() -> None:
+    with pytest.raises(KeyError), printing("stdout"):
+        raise KeyError

@@ -72,7 +72,7 @@ class HeadWatch:
     """Tries the head's port every two seconds. Ray itself says nothing for a minute, and then ends our process."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        self.address = address
         self._answered = time.monotonic()
         self._problem = ""
         self._stop = threading.Event()
@@ -89,7 +89,7 @@ class HeadWatch:
 
     def _watch(self) -> None:
         while not self._stop.wait(_PROBE_SECONDS):
-            problem = connection_problem(self._address, _PROBE_SECONDS)
+            problem = connection_problem(self.address, _PROBE_SECONDS)
             if problem is None:
                 self._answered, self._problem = time.monotonic(), ""
             else:

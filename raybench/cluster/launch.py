@@ -106,13 +106,20 @@ class Launch:
             )
         elif (problem := self.head.problem()) is not None and not self.incidents:
             reason = f"the head of the Ray cluster does not answer any more ({problem})"
-            self.incidents.append(Incident(kind="cluster-lost", reason=reason, step=self._step()))
+            node = self._node_at(self.head.address)
+            self.incidents.append(Incident(kind="cluster-lost", node=node, reason=reason, step=self._step()))
         elif self._deadline.passed and not self.incidents:
             joined = f"{len(self._ready)} of {self.plan.world_size} ranks had joined"
             limit = f"the time limit of {self.timeout_seconds:.0f} s is over"
             reason = limit if self._benchmark >= 0 else f"the ranks did not come together in time: {joined}"
             self.incidents.append(Incident(kind="time-limit", reason=reason, step=self._step()))
         return bool(self.incidents)
+
+    def _node_at(self, address: str) -> str | None:
+        """The name of the only node of the plan with the host of HOST:PORT; None where there is none, or several."""
+        host = address.rpartition(":")[0].strip("[]")
+        names = [node.name for node in self.plan.nodes if node.address == host]
+        return names[0] if len(names) == 1 else None
 
     def _step(self) -> str:
         if self._benchmark < 0:

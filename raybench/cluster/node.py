@@ -43,6 +43,8 @@ from raybench.metadata import node_facts
 
 _LEASE_CHECK_SECONDS = 1.0
 _IMPORT_SECONDS = 120.0  # torch from a cold network file system
+_PREPARE_SECONDS = 200.0  # a lease before there are ranks: the first node's import of torch keeps the others waiting
+_EXIT_SECONDS = 1.0
 
 
 class NodeAgent:
@@ -51,7 +53,10 @@ class NodeAgent:
     def __init__(
         self, host_socket: str | None = None, lease_seconds: float | None = None, group: str | None = None
     ) -> None:
-        """``lease_seconds``: end, with a kept-warm placement ``group``, when no run has called for so long."""
+        """``lease_seconds``: end, with the placement ``group``, when the run is silent for so long while it measures.
+
+        Its driver is then gone, or this node is cut off from it and nobody else will end what runs here.
+        """
         self._folder = Path(tempfile.mkdtemp(prefix="raybench-"))
         self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
@@ -67,6 +72,7 @@ class NodeAgent:
         self._claimed = True  # by the run that placed it
         self._rest_until = 0.0
         self._group = group
+        self._measuring = False
         self._heard = time.monotonic()
         if lease_seconds is not None:
             threading.Thread(target=self._keep_lease, args=(lease_seconds,), daemon=True).start()
@@ -94,13 +100,14 @@ class NodeAgent:
             time.sleep(_LEASE_CHECK_SECONDS)
             now = time.monotonic()
             with self._claim:
-                over = now - self._heard > lease_seconds if self._claimed else now > self._rest_until
+                lease = lease_seconds if self._measuring else max(lease_seconds, _PREPARE_SECONDS)
+                over = now - self._heard > lease if self._claimed else now > self._rest_until
                 self._claimed = self._claimed or over
             if over:
                 self._end()
 
     def _end(self) -> None:
-        self.close()
+        self._release()
         if self._group is not None:
             import ray  # noqa: PLC0415
 
@@ -126,6 +133,7 @@ class NodeAgent:
         """Start this node's ranks; ``jobs`` is an encoded (RankJob tuple, plan)."""
         ranks, plan = msgspec.msgpack.decode(jobs, type=tuple[tuple[RankJob, ...], tuple[BenchmarkSpec, ...]])
         self._log_limit_bytes = log_limit_bytes
+        self._heard, self._measuring = time.monotonic(), True
         self._send(
             StartRanks(
                 jobs=ranks,
@@ -156,6 +164,7 @@ class NodeAgent:
 
     def stop(self) -> None:
         """End this node's ranks and wait for their processes."""
+        self._measuring = False
         reply = self._ask(StopRanks())
         assert isinstance(reply, RanksStopped)
 
@@ -168,7 +177,12 @@ class NodeAgent:
         return logs
 
     def close(self) -> None:
-        """End everything that this agent started and remove its files."""
+        """End everything that this agent started and remove its files; soon after, the actor itself."""
+        self._release()
+        if _ray_node_id() is not None:  # where the head of the cluster is gone, Ray does not end us
+            threading.Timer(_EXIT_SECONDS, os._exit, (0,)).start()
+
+    def _release(self) -> None:
         if self._connection is not None:
             self._connection.close()
         if self._host is not None:

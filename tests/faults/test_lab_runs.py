@@ -1,0 +1,137 @@
+"""Runs over four nodes that differ: right figures, a slow node that stands out, and guests who leave others alone."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lab.cluster import Lab
+from tests.lab.process import Process
+from tests.lab_run import lab_run, nothing_left
+from tests.result_contract import read_result
+
+pytestmark = [pytest.mark.lab, pytest.mark.cluster]
+PAYLOAD_SHARE = 1448 / 1514  # of an Ethernet frame, with TCP timestamps
+RATE_BITS = 200e6
+FOREIGN = """
+import sys, time
+import ray
+ray.init(address="auto", log_to_driver=False)
+@ray.remote(num_cpus=1)
+class Guest:
+    def count(self):
+        self.seen = getattr(self, "seen", 0) + 1
+        return self.seen
+guest = Guest.remote()
+print(ray.get(guest.count.remote()), flush=True)
+for _ in sys.stdin:
+    print(ray.get(guest.count.remote()), flush=True)
+"""
+
+
+def test_four_nodes_twice_on_one_cluster(ray_lab: Lab) -> None:
+    for _ in range(2):
+        with lab_run(ray_lab, "--nodes", "4", "--suite", "quick", "--sizes", "1K:64K:8", "--iters", "4") as run:
+            assert run.finish(60) == 0, run.errors
+            (path,) = run.folder.glob("runs/*/result.json")
+            result = read_result(path.read_bytes())
+            assert [(node.name, node.address, node.ranks) for node in result.cluster.nodes] == [
+                (f"node{number}", f"10.88.0.{number}", [number - 1]) for number in range(1, 5)
+            ]
+            assert not result.cluster.emulated
+            assert "EMULATED" not in run.out
+            logs = {log.name for log in path.parent.joinpath("logs").iterdir()}
+            assert {f"output-rank-{rank}.log" for rank in range(4)} <= logs
+            for node in result.cluster.nodes:
+                (facts,) = node.facts["ranks"].values()
+                assert facts["niceness"] == "0"
+        assert nothing_left(ray_lab, 5)
+
+
+def test_fewer_nodes_than_asked_for_is_wrong_use_and_names_those_that_exist(ray_lab: Lab) -> None:
+    with lab_run(ray_lab, "--nodes", "5") as run:
+        assert run.finish(30) == 2
+        assert run.out == ""
+        (line,) = run.errors.splitlines()
+        assert "5 nodes were asked for and the cluster has 4" in line
+        assert all(f"node{number} (10.88.0.{number}" in line for number in range(1, 5))
+        assert list(run.folder.glob("runs/*")) == []
+    assert nothing_left(ray_lab, 5)
+
+
+def test_a_shaped_link_is_measured_and_its_node_stands_out(ray_lab: Lab) -> None:
+    slow = 2
+    ray_lab.shape(ray_lab.nodes[slow], f"{RATE_BITS / 1e6:.0f}mbit")
+    try:
+        with lab_run(
+            ray_lab, "--suite", "p2p_matrix", "--p2p-size", "2M", "--iters", "2", "--blocks", "5"
+        ) as run:  # fmt: skip
+            assert run.finish(90) == 0, run.errors
+    finally:
+        ray_lab.shape(ray_lab.nodes[slow], None)
+    known = RATE_BITS / 8 * PAYLOAD_SHARE / 1e9
+    matrix = next(one for one in run.result()["benchmarks"] if one["name"] == "p2p_matrix")
+    pairs = {(one["source_rank"], one["destination_rank"]): one["algbw_gb_per_s"] for one in matrix["points"]}
+    assert len(pairs) == 12
+    for pair, measured in pairs.items():
+        if slow in pair:
+            assert measured == pytest.approx(known, rel=0.1), pair
+        else:
+            assert measured > 3 * known, pair
+    assert "slow node: pairs of node3 with other nodes" in run.out
+
+
+def test_a_foreign_actor_survives_our_run_and_its_abort(ray_lab: Lab) -> None:
+    stranger = ray_lab.nodes[3].popen(
+        ["python", "-c", FOREIGN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+
+    def foreign(process: Process) -> bool:
+        return "ray::Guest" in process.command or " -c " in process.command
+
+    with stranger:
+        assert stranger.stdin is not None
+        assert stranger.stdout is not None
+        assert stranger.stdout.readline() == "1\n"
+        with lab_run(ray_lab, "--suite", "quick", "--sizes", "1K:900K:+1K", "--timeout", "60") as run:
+            run.wait_for_points(1)
+            run.process.send_signal(signal.SIGINT)
+            begun = time.monotonic()
+            assert run.finish(20) == 3
+            assert time.monotonic() - begun < 15
+            assert run.result()["findings"][0]["rule"] == "interrupted"
+        assert nothing_left(ray_lab, 5, but=foreign)
+        with lab_run(ray_lab, "--suite", "quick", "--sizes", "1K:900K:+1K", "--timeout", "60") as run:
+            run.wait_for_points(1)
+            (driver,) = [one for one in ray_lab.nodes[0].leftover_processes() if "raybench.cli" in one.command]
+            ray_lab.nodes[0].signal(driver, signal.SIGKILL)
+            assert run.finish(10) == -signal.SIGKILL
+        assert nothing_left(ray_lab, 10, but=foreign)
+        stranger.stdin.write("again\n")
+        stranger.stdin.flush()
+        assert stranger.stdout.readline() == "2\n"
+        stranger.stdin.close()
+    assert nothing_left(ray_lab, 5)
+    assert not list(Path("/tmp").glob("raybench-lab-*/shared/raybench-*"))
+
+
+def test_a_stopped_rank_is_named_with_its_node_and_step(ray_lab: Lab) -> None:
+    with lab_run(ray_lab, "--suite", "quick", "--sizes", "1K:900K:+1K", "--iters", "50", "--timeout", "10") as run:
+        run.wait_for_points(2)
+        node = ray_lab.nodes[2]
+        node.signal(run.rank(node, 2), signal.SIGSTOP)
+        begun = time.monotonic()
+        assert run.finish(60) == 3
+        seconds = time.monotonic() - begun
+    print(f"{seconds:.1f} s from SIGSTOP to exit")
+    assert seconds < 10 + 15
+    result = run.result()
+    finding = result["findings"][0]
+    assert (result["status"], finding["rule"]) == ("partial", "rank-stopped")
+    assert (finding["ranks"], finding["hosts"]) == ([2], ["node3"])
+    assert finding["step"].startswith("all_reduce float32 ")
+    assert "rank 2 on node node3" in run.out
+    assert len(result["benchmarks"][0]["points"]) == len(run.samples()) >= 2
+    assert nothing_left(ray_lab, 5)

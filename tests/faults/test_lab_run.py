@@ -1,4 +1,4 @@
-"""``raybench run`` over four nodes with networks of their own: figures that are known beforehand, and nodes that fail."""
+"""``raybench run`` over four nodes with networks of their own: figures known beforehand, and nodes that fail."""
 
 import json
 import signal

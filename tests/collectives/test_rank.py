@@ -1,9 +1,11 @@
 """One rank's life: what it says of itself and of its end."""
 
+import dataclasses
+
 import pytest
 import torch
 
-from raybench.benchmarks import rank
+from raybench.benchmarks import rank, timing
 from raybench.benchmarks.events import Event, RankFailed
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
@@ -94,3 +96,30 @@ def test_progress_stays_where_a_device_hangs() -> None:
     with pytest.raises(HangError):
         follow([FakeEvent(1), FakeEvent(2), Stuck(), FakeEvent(1)], progress.iteration)
     assert progress.read().iteration == 2
+
+
+def test_a_device_block_counts_completed_operations_not_queued_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    progress, seen, at = ProgressSlot(), [], iter(range(100))
+
+    class Recorded:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+            self.time = 0
+
+        def record(self) -> None:
+            self.time = next(at)
+
+        def query(self) -> bool:
+            seen.append(progress.read().iteration)
+            return True
+
+        def elapsed_time(self, later: "Recorded") -> float:
+            return later.time - self.time
+
+    monkeypatch.setattr(torch.cuda, "Event", Recorded)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
+    queued: list[int] = []
+    here = dataclasses.replace(context(1), progress=progress)
+    stamps = timing._device_block(here, lambda: queued.append(progress.read().iteration), 3)
+    assert stamps == (0.001, 0.002, 0.003)
+    assert (queued, seen, progress.read().iteration) == ([0, 0, 0], [0, 1, 2], 3)

@@ -1,12 +1,12 @@
 """The one driver of all collectives: for each size allocate, warm up, time blocks, check one operation exactly."""
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 import torch
-import torch.distributed as dist
 
-from raybench.benchmarks.base import Buffers, Collective, Job, RankContext, UnsupportedError
+from raybench.benchmarks.base import Buffers, Collective, Job, RankContext
+from raybench.benchmarks.memory import sizes_that_fit
 from raybench.benchmarks.pattern import PERIOD, Segment, poison_of, tolerance_of
 from raybench.benchmarks.probe import probe
 from raybench.benchmarks.registry import BENCHMARKS, sizes_of
@@ -16,8 +16,10 @@ from raybench.benchmarks.timing import Stamps, iterations_for, synchronize, time
 _CHECK_ELEMENTS = 2**24  # expected values are made this many at a time, so that a check needs no second buffer
 
 
-def run(context: RankContext, spec: BenchmarkSpec) -> Iterator[RankSamples]:
+def run(context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples, None, int]:
     """Sweep one collective. Yields this rank's samples size after size, the same sizes in every rank.
+
+    Returns how many of the largest sizes do not fit the memory.
 
     Raises UnsupportedError, in every rank alike, where the backend lacks the operation, type or reduction.
     """
@@ -29,6 +31,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Iterator[RankSamples]:
     for index, job in enumerate(jobs[: memory.fitting]):
         context.progress.point(index)
         yield _measure(context, spec, collective, job, memory.buffers(job))
+    return len(jobs) - memory.fitting
 
 
 def _jobs(context: RankContext, spec: BenchmarkSpec) -> list[Job]:
@@ -52,22 +55,16 @@ class _Memory:
 
     def __init__(self, context: RankContext, spec: BenchmarkSpec, collective: Collective, jobs: list[Job]) -> None:
         self._collective, self._in_place = collective, spec.in_place
-        free = _free_bytes(context)
-        needs = [sum(collective.lengths(job)) * DTYPE_BYTES[spec.dtype] for job in jobs]
-        own = sum(need <= free * 0.8 for need in needs)
-        agreed = torch.tensor([own], device=context.device)
-        dist.all_reduce(agreed, dist.ReduceOp.MIN)
-        self.fitting = int(agreed.item())
-        if not self.fitting:
-            raise UnsupportedError(
-                f"{needs[0]} bytes of buffers do not fit the memory of every rank ({free} bytes free on rank "
-                f"{context.rank}); ask for smaller --sizes"
-            )
+        self.fitting = sizes_that_fit(context, [self._need(job) for job in jobs])
         dtype = getattr(torch, spec.dtype)
         send, receive = collective.lengths(jobs[self.fitting - 1])
         longest = max(send, receive) if spec.in_place else receive
         self._receive = torch.empty(longest, dtype=dtype, device=context.device)
         self._send = self._receive if spec.in_place else torch.empty(send, dtype=dtype, device=context.device)
+
+    def _need(self, job: Job) -> int:
+        lengths = self._collective.lengths(job)
+        return (max(lengths) if self._in_place else sum(lengths)) * DTYPE_BYTES[job.dtype]
 
     def buffers(self, job: Job) -> Buffers:
         """Send and receive tensors for one size."""
@@ -79,14 +76,6 @@ class _Memory:
             return Buffers(send=self._receive[offset : offset + send], receive=self._receive[:receive])
         first = offset if send > receive else 0
         return Buffers(send=self._receive[:send], receive=self._receive[first : first + receive])
-
-
-def _free_bytes(context: RankContext) -> int:
-    if context.device.type == "cuda":
-        return int(torch.cuda.mem_get_info(context.device)[0])
-    import psutil  # noqa: PLC0415 - not needed on a GPU
-
-    return int(psutil.virtual_memory().available) // max(context.ranks_on_machine, 1)
 
 
 def _measure(

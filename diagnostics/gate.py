@@ -95,6 +95,7 @@ _ALWAYS = (
     "peedup",
     "radient",
     "Duplicate",
+    "Last error:",
     "Ranks are using",
     "ranks detected using",
     "nranks 1 ",
@@ -131,6 +132,7 @@ _ODD = (
 _FOREIGN = (
     b"Using network", b"Traceback", b"rror: ", b"xception: ", b"NET/", b" via ", b"libibverbs", b"SIG", b"signal ",
     b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA", b"Topology detection",
+    b"Last error:",
 )  # fmt: skip
 _NOISE = frozenset(
     head.encode()
@@ -200,7 +202,7 @@ class Gate:
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             self.nccl_lines += b"] NCCL INFO " not in raw and b"CCL" in raw
             yield number, raw
-            if b"NCCL WARN" in raw and line_end < len(block):
+            if (b"NCCL WARN" in raw or b"Last error:" in raw) and line_end < len(block):
                 following = block[line_end + 1 : min(_line_end(block, line_end + 1), line_end + 1 + MAX_LINE_BYTES)]
                 if b"CCL" not in following:  # perhaps the rest of a line that was wrapped hard
                     yield number + 1, following
@@ -217,7 +219,7 @@ class Gate:
                     after_warning = b"NCCL WARN" in raw
                     yield number, raw[:MAX_LINE_BYTES]
             elif after_warning or is_foreign(raw):
-                after_warning = False
+                after_warning = b"Last error:" in raw
                 yield number, raw[:MAX_LINE_BYTES]
         self.lines += number + 1
 

@@ -66,6 +66,7 @@ class Scanner:
     _pending: tuple[str, Message, int] | None = None
     _hosts: dict[str, None] = field(default_factory=dict)
     _kinds: list[str] = field(default_factory=list)
+    _quotes_error: bool = False  # PyTorch repeats NCCL's last warning on the line after "Last error:"
 
     def feed(self, batch: Batch) -> None:
         """Read the lines of one batch."""
@@ -74,7 +75,7 @@ class Scanner:
         first = 1 if batch.first else self._next_line.get(batch.file, 1)
         for number, raw in self.gate.candidates(batch.block):
             if b"CCL" not in raw:
-                if self._pending is not None or is_foreign(raw):
+                if self._pending is not None or self._quotes_error or is_foreign(raw):
                     self._read_foreign(raw, first + number)
             elif not self._is_counted(raw, first + number):
                 self._read_marked(raw, first + number)
@@ -216,6 +217,10 @@ class Scanner:
         text = clean(raw)
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         self._emit(message, FOREIGN_PATTERNS, text, line)
+        if self._quotes_error:
+            for kind, fields in read_message(PATTERNS, message.text):
+                self._send(kind, fields, replace(message, level="WARN"), text, line)
+        self._quotes_error = "Last error:" in text
         if message.text.startswith(_BARE) or "UCX" in text:
             before = self._sequence
             self._emit(message, PATTERNS, text, line)

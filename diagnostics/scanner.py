@@ -148,7 +148,7 @@ class Scanner:
 
     def _is_repetition(self, raw: bytes) -> bool:
         """Whether the message was read before, whoever printed it; then it is only counted."""
-        text = raw[raw.find(b"NCCL ") + 5 :]
+        text = _behind_mark(raw)
         if text not in self.gate.known:
             return False
         self.gate.known[text] += 1
@@ -163,10 +163,10 @@ class Scanner:
         return totals
 
     def _remember(self, raw: bytes) -> None:
-        mark = raw.find(b"NCCL ")
-        if mark >= 0 and len(self._texts) < MAX_TEXTS and not _NEVER_REPEATED.intersection(self._kinds):
-            self._texts[raw[mark + 5 :]] = tuple(self._kinds)
-            self.gate.known.setdefault(raw[mark + 5 :], 0)
+        if len(self._texts) < MAX_TEXTS and not _NEVER_REPEATED.intersection(self._kinds):
+            text = _behind_mark(raw)
+            self._texts[text] = tuple(self._kinds)
+            self.gate.known.setdefault(text, 0)
 
     def finish(self) -> None:
         """Hand over what was kept back for a following line."""
@@ -282,6 +282,12 @@ class Scanner:
             key = key[key.find(b" via ") :]
         self.channels[key] = self.channels.get(key, 0) + 1
         self.channel_event.setdefault(key, event)
+
+
+def _behind_mark(raw: bytes) -> bytes:
+    """What a line says, whoever printed it; the whole line where NCCL's mark is missing."""
+    mark = raw.find(b"NCCL ")
+    return raw[mark + 5 :] if mark >= 0 else raw
 
 
 def _fields(text: str) -> int:

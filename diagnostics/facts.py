@@ -233,9 +233,26 @@ class JobFacts:
             return world.nodes or 1
         if len(world.members) == world.nranks and world.hosts and (len(world.hosts) > 1 or not self.net_channels):
             return len(world.hosts)
+        if not self.net_channels and self._joined_locally(world.nranks):
+            return 1
         processes = [process for process in self.processes.values() if process.host]
         alone = len(self.hosts) == 1 and len(processes) >= world.nranks and not self.net_channels
         return 1 if alone else None
+
+    def _joined_locally(self, nranks: int) -> bool:
+        """Whether channels inside a machine (P2P or SHM, not multi-node NVLink) join all of these ranks."""
+        neighbours: dict[int, set[int]] = defaultdict(set)
+        for channel in self.channels:
+            local = channel.transport in ("P2P", "SHM") and "MNNVL" not in channel.event.text
+            if local and channel.source is not None and channel.target is not None:
+                neighbours[channel.source].add(channel.target)
+                neighbours[channel.target].add(channel.source)
+        reached, waiting = {0}, [0]
+        while waiting:
+            fresh = neighbours[waiting.pop()] - reached
+            reached |= fresh
+            waiting += fresh
+        return nranks <= len(reached) and reached.issuperset(range(nranks))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

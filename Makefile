@@ -3,7 +3,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format docs bench-parity bench-first-result bench-start-up bench-shaped clean
+.PHONY: help setup run test lint format docs bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
+	bench-hogs clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -22,6 +23,7 @@ lint: ## style and types, as CI checks them
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/lab
+	$(BIN)/mypy tests/benchmarks
 
 format: ## rewrite the code in the house's format
 	$(BIN)/ruff format .
@@ -38,6 +40,13 @@ bench-start-up: ## raybench --help against torchrun --help, and where the start 
 
 bench-shaped: ## measured against true bandwidth on shaped links (root)
 	$(BIN)/python -m tests.benchmarks.shaped
+
+bench-quick: ## bench-parity and bench-first-result in brief
+	$(BIN)/python -m tests.benchmarks.steady --quick
+	$(BIN)/python -m tests.benchmarks.first_result --quick --scenes attached,embedded
+
+bench-hogs: ## bench-parity at 16M beside four busy processes
+	$(BIN)/python -m tests.benchmarks.steady --hogs 4 --sizes 16M --sides torchrun,attached,control
 
 clean: ## remove caches and run folders, not .venv
 	rm -rf runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

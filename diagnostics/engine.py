@@ -12,6 +12,7 @@ from diagnostics.findings import (
     SEVERITY_ORDER,
     CannotTell,
     Diagnosis,
+    Evidence,
     Finding,
     LineCounts,
     RankRow,
@@ -98,6 +99,7 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     """The diagnosis of facts that were already collected."""
     findings, clear, unsure = ask_rules(facts, load_rules())
     setting = setting_of(facts)
+    findings = lower_explained(findings, {rule.id: rule.explained_by for rule in load_rules() if rule.explained_by})
     folded = fold_consequences(findings, {rule.id: rule.consequence for rule in load_rules() if rule.consequence})
     finished = [_finish(finding, setting) for finding in folded]
     finished.sort(key=lambda finding: (SEVERITY_ORDER[finding.severity], finding.sequence))
@@ -147,6 +149,30 @@ def ask_rules(facts: JobFacts, rules: Iterable[Rule]) -> tuple[list[Finding], li
     return findings, clear, unsure
 
 
+def lower_explained(findings: Sequence[Finding], explained_by: Mapping[str, tuple[str, ...]]) -> list[Finding]:
+    """Findings at info where a rule that says more of the same lines reports a fault; that one gets their lines."""
+    faults = {finding.rule: finding for finding in findings if finding.severity == "critical"}
+    lowered: list[Finding] = []
+    victims: dict[str, tuple[Evidence, ...]] = {}
+    for finding in findings:
+        causes = (faults[rule] for rule in explained_by.get(finding.rule, ()) if rule in faults)
+        cause = next((fault.rule for fault in causes if fault.sequence <= finding.sequence), None)
+        if cause is None or finding.severity == "info":
+            lowered.append(finding)
+            continue
+        victims[cause] = victims.get(cause, ()) + finding.evidence
+        note = f"Explained by {cause}. "
+        lowered.append(replace(finding, severity="info", explanation=note + finding.explanation))
+    return [_with_victims(finding, victims.get(finding.rule, ())) for finding in lowered]
+
+
+def _with_victims(finding: Finding, lines: Sequence[Evidence]) -> Finding:
+    """The finding with these lines under it, without those that it quotes already."""
+    own = {(evidence.file, evidence.line) for evidence in (*finding.evidence, *finding.victims)}
+    fresh = tuple(evidence for evidence in lines if (evidence.file, evidence.line) not in own)
+    return replace(finding, victims=(finding.victims + fresh)[:MAX_VICTIMS])
+
+
 def fold_consequences(findings: Sequence[Finding], consequences: Mapping[str, str]) -> list[Finding]:
     """Findings with consequences listed under, or set below, the first critical cause; unchanged without a cause.
 
@@ -158,12 +184,10 @@ def fold_consequences(findings: Sequence[Finding], consequences: Mapping[str, st
     first = min(causes, key=lambda finding: finding.sequence)
     folded = [finding for finding in findings if consequences.get(finding.rule) == "fold"]
     lines = tuple(evidence for victim in folded for evidence in victim.evidence)
-    own = {(evidence.file, evidence.line) for evidence in (*first.evidence, *first.victims)}
-    fresh = tuple(evidence for evidence in lines if (evidence.file, evidence.line) not in own)
     result = []
     for finding in findings:
         if finding is first:
-            result.append(replace(finding, victims=(finding.victims + fresh)[:MAX_VICTIMS]))
+            result.append(_with_victims(finding, lines))
         elif consequences.get(finding.rule) == "lower":
             note = f"A consequence of {first.rule}, most likely. "
             result.append(replace(finding, severity="info", explanation=note + finding.explanation))

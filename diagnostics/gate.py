@@ -1,7 +1,7 @@
 """Which lines of a block can matter at all: everything else is never looked at again.
 
-With the optional hyperscan package one pass of a compiled set of literals finds them (about 1 GB/s on one core);
-without it, a loop over the lines tests a few literals each (about 90 MB/s). Both pass at least every line that a
+With the optional hyperscan package one pass of a compiled set of literals finds them (about 1.5 GB/s on one core);
+without it, a loop over the lines tests a few literals each (about 35 MB/s). Both pass at least every line that a
 pattern reads.
 """
 
@@ -14,7 +14,7 @@ from diagnostics.reader import MAX_LINE_BYTES
 
 DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
 
-Candidate = tuple[int, bytes]  # number of the line in its block, from 0, and the line
+Candidate = tuple[int, bytes]  # a position for Gate.line_of, and the line
 
 # plain text, escaped for the scanner; what judges the job however big the log is
 _ALWAYS = (
@@ -24,9 +24,6 @@ _ALWAYS = (
     "ROCr version",
     "ROCm version",
     "rocm_smi_lib",
-    "Init START",
-    "Init COMPLETE",
-    " nNodes ",
     "Abort COMPLETE",
     " set by environment to",
     "NCCL_IB_HCA set to",
@@ -95,6 +92,7 @@ _ALWAYS = (
     "peedup",
     "radient",
     "Duplicate",
+    "Last error:",
     "Ranks are using",
     "ranks detected using",
     "nranks 1 ",
@@ -116,6 +114,11 @@ _DETAIL = (
     rb" qpn ",
     rb"SHARP",
 )
+_INIT = (
+    rb"Init START",
+    rb"Init COMPLETE",
+    rb" nNodes ",
+)
 _ODD = (
     rb" via NET/[^/\n]+/[0-9]+(?:\([0-9]+\))?(?:/Shared|[ \r\n])",
     rb" via NET/(?:Socket|FastSocket)",
@@ -131,6 +134,7 @@ _ODD = (
 _FOREIGN = (
     b"Using network", b"Traceback", b"rror: ", b"xception: ", b"NET/", b" via ", b"libibverbs", b"SIG", b"signal ",
     b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA", b"Topology detection",
+    b"Last error:",
 )  # fmt: skip
 _NOISE = frozenset(
     head.encode()
@@ -149,6 +153,8 @@ _NOISE = frozenset(
     )
 )
 
+_HEADS = _NOISE | {b"Channe"}
+
 
 @dataclass(slots=True)
 class Gate:
@@ -162,14 +168,32 @@ class Gate:
     nccl_lines: int = 0
     detail_left: int = DETAIL_HITS
     known: dict[bytes, int] = field(default_factory=dict)
+    skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
+    _seen_bytes: int = 0
+    _block: bytes | None = None
+    _number: int = 0
+    _counted: int = 0
 
     def candidates(self, block: bytes) -> Iterator[Candidate]:
         """Lines of a block (complete lines, no newline at its end) that can matter, in order."""
-        detail = self.detail_left > 0
-        if len(block) < self.scan_from_bytes or (database := compile_database(_DETAIL if detail else _ODD)) is None:
+        self._seen_bytes += len(block)
+        if self._seen_bytes < self.scan_from_bytes or (database := compile_database(self._expressions())) is None:
             return self._by_line(block)
         return self._by_scan(block, database)
+
+    def _expressions(self) -> tuple[bytes, ...]:
+        """What is looked for beside _ALWAYS, the less the longer the log is."""
+        frequent = _DETAIL if self.detail_left > 0 else _ODD
+        return frequent if self.skips_init else frequent + _INIT
+
+    def line_of(self, position: int) -> int:
+        """The number of the line, from 0 in its block, of the candidate that was given last."""
+        if self._block is None:
+            return position
+        self._number += self._block.count(b"\n", self._counted, position)
+        self._counted = position
+        return self._number
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
         ends: list[int] = []
@@ -182,9 +206,10 @@ class Gate:
         ends.sort()
         self.nccl_lines += block.count(b"] NCCL INFO ")
         find, rfind, known, skips = block.find, block.rfind, self.known, self.detail_left <= 0
-        number = counted = start = line_end = 0
+        self._block, self._number, self._counted = block, 0, 0
+        start = line_end = 0
         for end in ends:
-            if end <= line_end:
+            if end <= line_end + 1:  # a match may take in the newline of its line
                 continue
             start = rfind(b"\n", start, end - 1) + 1 or start
             line_end = find(b"\n", end - 1)
@@ -195,31 +220,49 @@ class Gate:
                 if text in known:
                     known[text] += 1
                     continue
-            number += block.count(b"\n", counted, start)
-            counted = start
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             self.nccl_lines += b"] NCCL INFO " not in raw and b"CCL" in raw
-            yield number, raw
-            if b"NCCL WARN" in raw and line_end < len(block):
+            yield start, raw
+            if (b"NCCL WARN" in raw or b"Last error:" in raw) and line_end < len(block):
                 following = block[line_end + 1 : min(_line_end(block, line_end + 1), line_end + 1 + MAX_LINE_BYTES)]
                 if b"CCL" not in following:  # perhaps the rest of a line that was wrapped hard
-                    yield number + 1, following
+                    yield line_end + 1, following
         self.detail_left -= len(ends)
-        self.lines += number + block.count(b"\n", counted) + 1
+        self.lines += self._number + block.count(b"\n", self._counted) + 1
+        self._block = None
 
     def _by_line(self, block: bytes) -> Iterator[Candidate]:
+        self._block = None
         number = -1
         after_warning = False
+        present = tuple(literal for literal in _FOREIGN if literal in block)
         for number, raw in enumerate(block.split(b"\n")):
             if b"CCL" in raw:
                 self.nccl_lines += 1
-                if not _is_noise(raw):
-                    after_warning = b"NCCL WARN" in raw
-                    yield number, raw[:MAX_LINE_BYTES]
-            elif after_warning or is_foreign(raw):
-                after_warning = False
+                if self._is_told(raw) if self.detail_left <= 0 else _is_noise(raw):
+                    continue
+                after_warning = b"NCCL WARN" in raw
+                self.detail_left -= 1
+                yield number, raw[:MAX_LINE_BYTES]
+            elif after_warning or is_foreign(raw, present):
+                after_warning = b"Last error:" in raw
                 yield number, raw[:MAX_LINE_BYTES]
         self.lines += number + 1
+
+    def _is_told(self, raw: bytes) -> bool:
+        """Whether a marked line tells nothing once the detail is used up: what _ODD leaves out, and repetitions."""
+        mark = raw.find(b"NCCL INFO ")
+        if mark < 0:
+            return False
+        if raw[mark + 10 : mark + 16] in _HEADS or (self.skips_init and b"- Init " in raw):
+            if raw.find(b"NCCL ", mark + 10) >= 0:
+                return False
+            return b" via " not in raw or b" via P2P" in raw or b"/GDRDMA" in raw
+        text = raw[mark + 5 :]
+        if text not in self.known:
+            return False
+        self.known[text] += 1
+        return True
 
 
 def _line_end(block: bytes, start: int) -> int:
@@ -227,9 +270,9 @@ def _line_end(block: bytes, start: int) -> int:
     return len(block) if end < 0 else end
 
 
-def is_foreign(raw: bytes) -> bool:
+def is_foreign(raw: bytes, literals: tuple[bytes, ...] = _FOREIGN) -> bool:
     """Whether a line without NCCL's mark can matter."""
-    for literal in _FOREIGN:  # noqa: SIM110 - a generator costs three times as much, on every line of every log
+    for literal in literals:  # noqa: SIM110 - a generator costs three times as much, on every line of every log
         if literal in raw:
             return True
     return False

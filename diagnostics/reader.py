@@ -13,7 +13,7 @@ from typing import IO, Protocol, cast
 
 from diagnostics.errors import UnreadableInputError
 
-CHUNK_BYTES = 4 * 2**20
+CHUNK_BYTES = 2**20  # stays in the processor's cache between its passes
 MAX_LINE_BYTES = 64 * 2**10  # the rest of a longer line is skipped; NCCL's own lines end at 1 KiB, lists at a few
 MAX_EXPANSION = (
     2000  # decompressed over compressed; deflate ends at 1032, so only a bomb made for the purpose gets there
@@ -109,7 +109,7 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) ->
         if end < 0:
             tail = (tail + chunk)[: MAX_LINE_BYTES + 1]
             continue
-        block = tail + chunk[:end]
+        block = b"".join((tail, memoryview(chunk)[:end]))
         tail = chunk[end + 1 :]
         yield Batch(file=file, block=block, first=first)
         first = False

@@ -19,6 +19,7 @@ from diagnostics.reader import Batch
 
 MAX_CHANNEL_KEYS = 10_000
 MAX_INIT_LINES = 12_000  # later ones count only for communicators that were seen before
+MAX_KNOWN_INIT_LINES = 24_000  # starts and completions of 12,000 ranks; behind them none is looked at
 MAX_TEXTS = 30_000
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 MAX_HOSTS = 20_000
@@ -66,21 +67,23 @@ class Scanner:
     _pending: tuple[str, Message, int] | None = None
     _hosts: dict[str, None] = field(default_factory=dict)
     _kinds: list[str] = field(default_factory=list)
+    _quotes_error: bool = False  # PyTorch repeats NCCL's last warning on the line after "Last error:"
 
     def feed(self, batch: Batch) -> None:
         """Read the lines of one batch."""
         self._file = batch.file
         before = self.gate.lines
         first = 1 if batch.first else self._next_line.get(batch.file, 1)
-        for number, raw in self.gate.candidates(batch.block):
+        line_of = self.gate.line_of
+        for position, raw in self.gate.candidates(batch.block):
             if b"CCL" not in raw:
-                if self._pending is not None or is_foreign(raw):
-                    self._read_foreign(raw, first + number)
-            elif not self._is_counted(raw, first + number):
-                self._read_marked(raw, first + number)
+                if self._pending is not None or self._quotes_error or is_foreign(raw):
+                    self._read_foreign(raw, first + line_of(position))
+            elif not self._is_counted(raw, position, first):
+                self._read_marked(raw, first + line_of(position))
         self._next_line[batch.file] = first + self.gate.lines - before
 
-    def _is_counted(self, raw: bytes, line: int) -> bool:
+    def _is_counted(self, raw: bytes, position: int, first: int) -> bool:
         """Whether a line is done with by counting it, or by the short way of the Init lines."""
         if self._pending is not None:
             if self.gate.detail_left > 0 or not self._is_repetition(raw):
@@ -91,7 +94,7 @@ class Scanner:
         if via > 0:
             return self._is_known_channel(raw, via)
         if b"- Init " in raw:
-            return self._read_init(raw, line)
+            return self._read_init(raw, position, first)
         return self.gate.detail_left <= 0 and self._is_repetition(raw)
 
     def _is_known_channel(self, raw: bytes, via: int) -> bool:
@@ -103,11 +106,12 @@ class Scanner:
         self.channels[key] += 1
         return True
 
-    def _read_init(self, raw: bytes, line: int) -> bool:
+    def _read_init(self, raw: bytes, position: int, first: int) -> bool:
         """Read a start or completion of the usual form the short way; every rank of every communicator prints two."""
         self._init_lines += 1
         late = self._init_lines > MAX_INIT_LINES
-        if late and (self._init_lines > 10 * MAX_INIT_LINES or not self._is_known_communicator(raw)):
+        self.gate.skips_init = self._init_lines > MAX_KNOWN_INIT_LINES
+        if late and (self.gate.skips_init or not self._is_known_communicator(raw)):
             return True
         match = _INIT.match(raw)
         if match is None or raw.count(b"NCCL ") > 1:
@@ -129,7 +133,11 @@ class Scanner:
             rank=launcher_rank(text),
         )
         self._send(
-            "init-start" if state == b"START" else "init-complete", fields, self._with_known_host(message), text, line
+            "init-start" if state == b"START" else "init-complete",
+            fields,
+            self._with_known_host(message),
+            text,
+            first + self.gate.line_of(position),
         )
         return True
 
@@ -140,7 +148,7 @@ class Scanner:
 
     def _is_repetition(self, raw: bytes) -> bool:
         """Whether the message was read before, whoever printed it; then it is only counted."""
-        text = raw[raw.find(b"NCCL ") + 5 :]
+        text = _behind_mark(raw)
         if text not in self.gate.known:
             return False
         self.gate.known[text] += 1
@@ -155,10 +163,10 @@ class Scanner:
         return totals
 
     def _remember(self, raw: bytes) -> None:
-        mark = raw.find(b"NCCL ")
-        if mark >= 0 and len(self._texts) < MAX_TEXTS and not _NEVER_REPEATED.intersection(self._kinds):
-            self._texts[raw[mark + 5 :]] = tuple(self._kinds)
-            self.gate.known.setdefault(raw[mark + 5 :], 0)
+        if len(self._texts) < MAX_TEXTS and not _NEVER_REPEATED.intersection(self._kinds):
+            text = _behind_mark(raw)
+            self._texts[text] = tuple(self._kinds)
+            self.gate.known.setdefault(text, 0)
 
     def finish(self) -> None:
         """Hand over what was kept back for a following line."""
@@ -216,6 +224,10 @@ class Scanner:
         text = clean(raw)
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         self._emit(message, FOREIGN_PATTERNS, text, line)
+        if self._quotes_error:
+            for kind, fields in read_message(PATTERNS, message.text):
+                self._send(kind, fields, replace(message, level="WARN"), text, line)
+        self._quotes_error = "Last error:" in text
         if message.text.startswith(_BARE) or "UCX" in text:
             before = self._sequence
             self._emit(message, PATTERNS, text, line)
@@ -270,6 +282,12 @@ class Scanner:
             key = key[key.find(b" via ") :]
         self.channels[key] = self.channels.get(key, 0) + 1
         self.channel_event.setdefault(key, event)
+
+
+def _behind_mark(raw: bytes) -> bytes:
+    """What a line says, whoever printed it; the whole line where NCCL's mark is missing."""
+    mark = raw.find(b"NCCL ")
+    return raw[mark + 5 :] if mark >= 0 else raw
 
 
 def _fields(text: str) -> int:

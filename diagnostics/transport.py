@@ -149,6 +149,29 @@ def tcp_by_choice(facts: JobFacts) -> Event | None:
     return requested if requested and requested.fields["name"].strip().lower() == "socket" else None
 
 
+def never_tried(facts: JobFacts) -> Event | None:
+    """The line that shows TCP being chosen by ranks that never looked for RDMA; None where that is not shown.
+
+    NCCL names its verbs adapters, or says that it has none, before it takes sockets. Where a rank's start is in the log
+    (its banner and completion, or its bootstrap and socket interfaces) without a word of either, it was told to.
+    """
+    tried = (
+        "ib-no-device",
+        "ib-devices",
+        "ib-open-failed",
+        "libibverbs-missing",
+        "verbs-failed",
+        "ofi",
+        "plugin-unusable",
+    )
+    if facts.of(*tried) or job_network(facts) != "socket" or rdma_evidence(facts):
+        return None
+    started = {event.origin.process for event in facts.of("bootstrap-interface")}
+    chosen = next((event for event in facts.of("socket-devices") if event.origin.process in started), None)
+    whole = facts.of("version") and facts.of("init-complete") and facts.net_channels
+    return chosen or (facts.net_channels[0].event if whole else None)
+
+
 def rdma_evidence(facts: JobFacts) -> list[Event]:
     """Lines that show RDMA hardware, or the wish for it."""
     evidence = [event for event in facts.of("ib-devices") if read_any(event)]
@@ -225,7 +248,7 @@ def tcp_fallback(facts: JobFacts, *, split_machine: bool) -> bool | None:
         return False
     if facts.multi_node is None:
         return False if handshake_refused(facts) else None
-    if tcp_by_choice(facts):
+    if tcp_by_choice(facts) or (not split_machine and never_tried(facts)):
         return False
     return True if split_machine or network == "mixed" or rdma_evidence(facts) else None
 

@@ -84,9 +84,15 @@ PATTERNS = (
         literal="NET/OFI",
         expression=(
             r"NET/OFI (?P<reason>aws-ofi-nccl initialization failed|No eligible providers were found"
-            r"|Couldn't find any optimal provider|Failed to initialize .*)"
+            r"|Could(?:n't| not) find any optimal provider|Failed to initialize .*"
+            r"|(?:OFI )?fi_getinfo\(\) call failed: .*"
+            r"|Unable to find a protocol that worked.*|Initializing plugin failed)"
         ),
-        samples=("NET/OFI aws-ofi-nccl initialization failed",),
+        samples=(
+            "NET/OFI aws-ofi-nccl initialization failed",
+            "NET/OFI Could not find any optimal provider",
+            "NET/OFI OFI fi_getinfo() call failed: No data available",
+        ),
     ),
     Pattern(
         kind="plugin-registration-failed",

@@ -5,7 +5,7 @@ from diagnostics.parsers.base import Pattern
 _REASON = (
     r"(?P<reason>Connection refused|Connection timed out|No route to host|Network is unreachable|Connection "
     r"reset by peer"
-    r"|Cannot assign requested address|Broken pipe|Operation now in progress)"
+    r"|Cannot assign requested address|Broken pipe|Operation now in progress|Software caused connection abort)"
 )
 
 PATTERNS = (
@@ -31,7 +31,7 @@ PATTERNS = (
         kind="connect-failed",
         literal="onnect",
         expression=(
-            r"(?:Connect|connect)(?: to (?P<peer>\S+))? (?:failed|returned|returned error)\s*:? ?"
+            r"(?:Connect|connect)(?: to (?P<peer>\S+))? (?:failed|returned|returned error)\s*:? ?(?:\d{1,3}\()?"
             + _REASON
             + r"(?P<retrying>, retrying)?"
         ),
@@ -39,6 +39,7 @@ PATTERNS = (
             "Net : Connect to 10.120.24.10<52061> failed : No route to host",
             "socketStartConnect: Connect to 10.0.0.1<4> failed : Connection refused",
             "socketPollConnect: connect to 10.0.0.1<4> returned Connection timed out, exceeded error retry count",
+            "socketPollConnect: Connect to 10.0.0.4<5> returned 113(No route to host) errno 115(Operation in progress)",
             "Call to connect returned Connection refused, retrying",
         ),
     ),

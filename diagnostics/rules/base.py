@@ -30,6 +30,7 @@ class Rule:
 
     ``consequence``: what the rule reports follows from another fault wherever one is known. ``fold``: it is then listed
     under that fault instead of standing alone; ``lower``: it stays, at info, because it tells more than that.
+    ``explained_by`` names rules that say more about the same lines: with one of them, this finding is a victim.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Rule:
     actions: tuple[str, ...]
     check: Callable[[JobFacts], Outcome]
     consequence: Literal["", "fold", "lower"] = ""
+    explained_by: tuple[str, ...] = ()
 
     @property
     def page(self) -> str:

@@ -15,7 +15,14 @@ Source: NCCL's socket.cc.
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
-_REASONS = ("Connection refused", "Connection timed out", "retries", "timeouts", "Operation now in progress")
+_REASONS = (
+    "Connection refused",
+    "Connection timed out",
+    "retries",
+    "timeouts",
+    "Operation now in progress",
+    "Software caused connection abort",
+)
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -54,5 +61,6 @@ RULE = Rule(
     severity="critical",
     actions=("check-reachability", "choose-interface", "look-at-rank"),
     check=check,
+    explained_by=("wrong-interface", "peer-died"),
     consequence="lower",
 )

@@ -61,4 +61,5 @@ RULE = Rule(
     severity="critical",
     actions=("measure-link", "fix-gid", "select-adapters", "check-fabric"),
     check=check,
+    explained_by=("roce-gid-invalid", "hca-mixed-link-layers"),
 )

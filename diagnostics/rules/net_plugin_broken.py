@@ -7,7 +7,8 @@ Why: the plugin's file was found, but a library it needs is missing or too old, 
 the memory it is given cannot be registered.
 
 Not when: ``Failed to find ncclNetPlugin_v8 symbol``: NCCL tries interface versions from new to old, which is normal;
-or the missing file is the plugin itself.
+the missing file is the plugin itself; aws-ofi-nccl, which many container images bring along, finds no provider on a
+machine whose InfiniBand works (info).
 
 Source: NCCL's plugin loader; aws-ofi-nccl; UCX.
 """
@@ -24,21 +25,21 @@ def check(facts: JobFacts) -> Outcome:
     registration = [event for event in facts.of("plugin-registration-failed") if event.origin.level != "INFO"]
     if registration:
         return found(_registration(facts, registration))
-    broken = transport.broken_plugins(facts) + facts.of("ofi-failed")
+    network = transport.job_network(facts)
+    broken = transport.broken_plugins(facts)
+    if network != "plugin:aws-ofi-nccl":  # it tries several ways of its own, and one of them worked
+        broken += facts.of("ofi-failed")
     broken += [event for event in facts.of("plugin-unusable") if "library" in event.fields or "any NET" in event.text]
     if not broken:
         return CLEAR
-    works = transport.job_network(facts) in ("ib", "roce") or facts.multi_node is False
+    works = network in ("ib", "roce")
+    unneeded = facts.multi_node is False or (works and all(event.kind == "ofi-failed" for event in broken))
     reason = broken[0].fields.get("reason", "it cannot be initialised")
     return found(
         conclude(
             facts,
             broken,
-            severity="info"
-            if facts.multi_node is False
-            else "warning"
-            if works or facts.multi_node is None
-            else "critical",
+            severity="info" if unneeded else "warning" if works or facts.multi_node is None else "critical",
             summary=f"A network plugin is present but does not load: {reason[:120]}",
             explanation=(
                 "NCCL goes on with the next network in its list, which may be TCP. The text names "

@@ -64,4 +64,5 @@ RULE = Rule(
     actions=("look-at-rank", "whole-log"),
     check=check,
     consequence="fold",
+    explained_by=("bootstrap-unreachable",),
 )

@@ -4,6 +4,8 @@ Symptom: the network is Socket on a machine with RDMA adapters.
 
 Why: ``NCCL_IB_DISABLE=1``, ``NCCL_NET=Socket`` or a network name in the program's configuration takes the verbs
 network out of the choice. Often a leftover of a debugging session, sometimes in /etc/nccl.conf or ~/.nccl.conf.
+NCCL does not always echo the variable; but without it NCCL names its adapters, or says that it has none, so the start
+of a rank without either line shows the choice too (confidence "possible").
 
 Not when: the variable is only mentioned with another value.
 
@@ -13,7 +15,9 @@ Source: NCCL user guide, environment variables.
 """
 
 from diagnostics import transport
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 
@@ -21,7 +25,8 @@ def check(facts: JobFacts) -> Outcome:
     """Found where a line shows the choice of TCP."""
     event = transport.tcp_by_choice(facts)
     if event is None:
-        return CLEAR
+        untried = transport.never_tried(facts) if facts.multi_node else None
+        return found(_untried(facts, untried)) if untried else CLEAR
     hardware = [
         line for line in transport.rdma_evidence(facts) if line.kind in ("ib-devices", "ib-open-failed", "ib-speed")
     ]
@@ -43,6 +48,20 @@ def check(facts: JobFacts) -> Outcome:
                 "NCCL leaves out InfiniBand, RoCE and EFA adapters where it is told to, and uses TCP between nodes."
             ),
         )
+    )
+
+
+def _untried(facts: JobFacts, event: Event) -> Finding:
+    return conclude(
+        facts,
+        [event],
+        severity="info",
+        confidence="possible",
+        summary="TCP between nodes, and no sign that RDMA was looked for",
+        explanation="NCCL names its RDMA adapters, or says that it has none, before it takes sockets. The log shows "
+        "the start of a rank without either, so RDMA was probably switched off (NCCL_IB_DISABLE, NCCL_NET), or "
+        "lines are missing. If the machines have RDMA adapters, this costs most of their bandwidth.",
+        hosts=facts.hosts,
     )
 
 

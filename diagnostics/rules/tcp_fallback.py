@@ -7,7 +7,8 @@ Why: NCCL takes the first network that initialises with at least one device: a p
 TCP sockets. Whatever hides the adapters (a missing device file, a driver, a filter, a variable) leaves sockets, and
 the job runs.
 
-Not when: all ranks share one node (then no data crosses a network and the line is harmless); the user asked for TCP;
+Not when: all ranks share one node (then no data crosses a network and the line is harmless); the user asked for TCP
+(a variable says so, or a rank starts without looking for an adapter at all);
 the network is EFA, GPUDirect-TCPX, FasTrak, gIB or UCX. FastSocket is TCP by design and reported only with a sign of
 RDMA.
 
@@ -31,7 +32,12 @@ def check(facts: JobFacts) -> Outcome:
     channels = [
         c for c in facts.net_channels if transport.network_class(c.network or "", None) in transport.TCP_NETWORKS
     ]
-    if facts.multi_node is False or transport.tcp_by_choice(facts) or transport.handshake_refused(facts):
+    if (
+        facts.multi_node is False
+        or transport.tcp_by_choice(facts)
+        or transport.never_tried(facts)
+        or transport.handshake_refused(facts)
+    ):
         return CLEAR
     if facts.multi_node is None or (network == "mixed" and not channels):
         return unsure(

@@ -4,7 +4,7 @@ Symptom: ``Bootstrap : Using docker0:172.17.0.1`` or ``lo:127.0.0.1`` in a job o
 or ``Network is unreachable`` while connecting.
 
 Why: NCCL picks interfaces by name, InfiniBand ones first and docker, lo and virbr last. Where the wrong one is
-picked, the peers get an address that they cannot reach.
+picked, the peers get an address that they cannot reach. 172.17.x.x is docker's own bridge and different on every host.
 
 Not when: all ranks share one node: there even lo works.
 
@@ -23,7 +23,7 @@ _LOCAL = r"^(?:lo|docker\d*|virbr\d*|veth\w*|br-[0-9a-f]{6,}|cni\d*|flannel[\w.]
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a connection has no route, or where several nodes meet over a local interface."""
-    failed = [event for event in facts.of("connect-failed") if event.fields["reason"] in _UNROUTED]
+    failed = [event for event in facts.of("connect-failed") if event.fields["reason"] in _UNROUTED or _to_bridge(event)]
     doubtful = [event for event in facts.of("bootstrap-interface") if _is_local(event)]
     if failed:
         peers = sorted({event.fields["peer"].split("<")[0] for event in failed if "peer" in event.fields})
@@ -56,6 +56,11 @@ def check(facts: JobFacts) -> Outcome:
             explanation="Addresses of loopback and of container bridges mean nothing on another machine.",
         )
     )
+
+
+def _to_bridge(event: Event) -> bool:
+    """Whether a peer offered the address of docker's own bridge, which exists on every host that runs docker."""
+    return event.fields.get("peer", "").startswith("172.17.") and event.origin.level != "INFO"
 
 
 def _is_local(event: Event) -> bool:

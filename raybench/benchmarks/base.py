@@ -1,11 +1,12 @@
 """What a benchmark is handed, and what a collective is: a handful of facts that one driver sweeps, times and checks."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 from raybench.benchmarks.pattern import Segment
 from raybench.benchmarks.progress import ProgressSlot
@@ -14,7 +15,10 @@ from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankContext:
-    """One rank of an initialised process group. ``ranks_on_machine`` share this machine's memory."""
+    """One rank of an initialised process group.
+
+    ``ranks_on_machine`` share this machine's memory, ``ranks_on_device`` the memory of this rank's GPU.
+    """
 
     rank: int
     local_rank: int
@@ -23,20 +27,31 @@ class RankContext:
     backend: str
     device: torch.device
     progress: ProgressSlot
+    store: Store
+    ranks_on_device: int = 1
 
 
 class Benchmark(Protocol):
     """The ``run`` function of a benchmark module: yields what this rank measured, size after size, in every rank alike.
 
-    Raises UnsupportedError, in every rank alike, when the backend lacks the operation.
+    Returns how many of the largest sizes were left out because they do not fit the memory of every rank. Raises
+    UnsupportedError, in every rank alike, when the backend lacks the operation, TooLargeError when nothing fits.
     """
 
-    def __call__(self, context: RankContext, spec: BenchmarkSpec) -> Iterator[RankSamples]:
+    def __call__(self, context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples, None, int]:
         """Measure on this rank."""
 
 
 class UnsupportedError(Exception):
     """The backend, or this number of ranks, does not offer the operation with these parameters."""
+
+
+class TooLargeError(UnsupportedError):
+    """Not even the smallest of the ``too_large`` sizes fits the memory of every rank."""
+
+    def __init__(self, message: str, *, too_large: int) -> None:
+        super().__init__(message)
+        self.too_large = too_large
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,11 +28,15 @@ class PointMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class BenchmarkFinished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The rank is through with a benchmark; ``skipped`` says why the backend could not do it."""
+    """The rank is through with a benchmark; ``skipped`` says why the backend could not do it.
+
+    ``too_large``: how many of its sizes were left out because they do not fit the memory of every rank.
+    """
 
     rank: int
     benchmark: int
     skipped: str | None = None
+    too_large: int = 0
 
 
 class RankFinished(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 class RankJob:
     """Who a rank is and whom it meets where.
 
-    ``device_index`` is the GPU among those that the process sees, None for the CPU. ``listen_fd`` is an open listening
-    socket on ``master_port``, in rank 0 only (None elsewhere: the port is then opened, not inherited).
+    ``device_index`` is the GPU among those that the process sees, None for the CPU. ``ranks_on_device`` share
+    that GPU (more than one on emulated nodes). ``listen_fd`` is an open listening socket on ``master_port``, in rank 0
+    only (None elsewhere: the port is then opened, not inherited).
     """
 
     rank: int
@@ -22,3 +23,4 @@ class RankJob:
     device_index: int | None = None
     listen_fd: int | None = None
     threads: int = 1
+    ranks_on_device: int = 1

@@ -7,6 +7,7 @@ expected result is exact whatever the order of the additions, and any difference
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,6 +25,10 @@ EXACT_LIMIT = {
     "uint8": 255,
 }
 
+# Distance from 1 to the next number of the type.
+_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+_AVERAGED = 4  # ranks that send anything but zero at a position of an average, see tolerance_of
+
 Table = tuple[float, ...]
 
 
@@ -40,6 +45,8 @@ class Segment:
 @lru_cache(maxsize=4096)
 def table_of(rank: int, world_size: int, dtype: str, reduce_op: str | None) -> Table:
     """The values that ``rank`` sends. Length PERIOD."""
+    if reduce_op == "avg" and dtype in _EPSILON:
+        return tuple(_averaged(rank, index, world_size) for index in range(PERIOD))
     if reduce_op in ("sum", "avg"):
         return tuple(_addend(rank, index, world_size, EXACT_LIMIT[dtype]) for index in range(PERIOD))
     if reduce_op == "prod":
@@ -57,6 +64,13 @@ def _addend(rank: int, index: int, world_size: int, limit: int) -> float:
     return float((rank + index) % world_size < limit)  # more ranks than the type can count: only some add
 
 
+def _averaged(rank: int, index: int, world_size: int) -> float:
+    adds = min(world_size, _AVERAGED)
+    stride = 1 if world_size <= PERIOD else adds  # so that every rank adds somewhere, up to 1004 of them
+    place = (rank + index * stride) % world_size
+    return float(1 + (rank + index + place) % 3) if place < adds else 0.0
+
+
 @lru_cache(maxsize=256)
 def reduced_table(world_size: int, dtype: str, reduce_op: str) -> Table:
     """The reduction of all ranks' tables, computed exactly. Length PERIOD."""
@@ -71,10 +85,26 @@ def reduced_table(world_size: int, dtype: str, reduce_op: str) -> Table:
     return tuple((min if reduce_op == "min" else max)(column) for column in columns)
 
 
-def tolerance_of(reduce_op: str | None, world_size: int) -> float:
-    """Relative difference allowed: none, except for an average over a number of ranks that is not a power of two.
+def tolerance_of(reduce_op: str | None, world_size: int, dtype: str) -> float:
+    """Relative difference allowed: none, except for an average of floats over a number of ranks not a power of two.
 
-    NCCL multiplies by 1/n before it adds (ncclAvg), and 1/n is then rounded.
+    NCCL multiplies each addend by 1/n, rounded to the type, and then adds in the type (ncclAvg as PreMulSum). With unit
+    roundoff u, half the type's epsilon: 1/n is rounded once, each product once, each of k-1 sums of k addends once and
+    the expected value once, so they differ by (k + 2) u at most. k is not n: adding the zeros that most ranks send is
+    exact, so the bound stays far below the smallest addend whatever the number of ranks.
     """
-    exact = reduce_op != "avg" or world_size & (world_size - 1) == 0
-    return 0.0 if exact else 2.0**-6
+    exact = reduce_op != "avg" or world_size & (world_size - 1) == 0 or dtype not in _EPSILON
+    return 0.0 if exact else (min(world_size, _AVERAGED) + 2) * _EPSILON[dtype] / 2
+
+
+def poison_of(dtype: str, segments: Iterable[Segment]) -> int:
+    """An integer of the type that none of these segments holds: what is not written over it shows.
+
+    No table holds a negative number, so only uint8 needs a search. Raises ValueError where a table holds all of uint8.
+    """
+    used = {int(value) for table in {segment.table for segment in segments} for value in table}
+    candidates = range(255, -1, -1) if dtype == "uint8" else range(-1, -129, -1)
+    free = next((value for value in candidates if value not in used), None)
+    if free is None:
+        raise ValueError(f"the test data use every value of {dtype}; there is none left to mark what is not written")
+    return free

@@ -1,12 +1,13 @@
 """The bandwidth of every ordered pair of ranks, in rounds of disjoint pairs: who is slow, and towards whom."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import torch
 import torch.distributed as dist
 
 from raybench.benchmarks.base import RankContext, UnsupportedError
 from raybench.benchmarks.collective import count_wrong, write_segments
+from raybench.benchmarks.memory import sizes_that_fit
 from raybench.benchmarks.pattern import Segment, table_of
 from raybench.benchmarks.registry import sizes_of
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec, RankSamples
@@ -14,7 +15,7 @@ from raybench.benchmarks.timing import fitting, synchronize, timed_block
 from raybench.rounds import disjoint_rounds
 
 
-def run(context: RankContext, spec: BenchmarkSpec) -> Iterator[RankSamples]:
+def run(context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples, None, int]:
     """Measure every ordered pair at the first size of the spec. Yields only the pairs that this rank is part of.
 
     Bus factor 1: the link carries each byte once. All pairs of a round send at the same time, as they would in an
@@ -22,7 +23,10 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Iterator[RankSamples]:
     """
     if context.world_size < 2:
         raise UnsupportedError("a pair needs two ranks, and this run has one")
-    elements = sizes_of(spec, context.world_size)[0] // DTYPE_BYTES[spec.dtype]
+    context.progress.enter("preparing buffers")
+    message_bytes = sizes_of(spec, context.world_size)[0]
+    sizes_that_fit(context, [message_bytes])
+    elements = message_bytes // DTYPE_BYTES[spec.dtype]
     buffer = torch.empty(elements, dtype=getattr(torch, spec.dtype), device=context.device)
     for index, (pairs, forward) in enumerate(_passes(context.world_size)):
         context.progress.point(index)
@@ -31,6 +35,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Iterator[RankSamples]:
             _sit_out(context, spec)
         else:
             yield _measure(context, spec, buffer, pair if forward else pair[::-1])
+    return 0
 
 
 def _passes(world_size: int) -> Iterator[tuple[tuple[tuple[int, int], ...], bool]]:

@@ -65,7 +65,7 @@ class ProgressSlot:
         self._values[self._start + 4] = 0
 
     def iteration(self, completed: int) -> None:
-        """The rank has completed that many iterations of its block."""
+        """The rank has completed that many iterations of its block; on a GPU the device has, not only the queueing."""
         self._values[self._start + 4] = completed
 
     def read(self) -> Position:

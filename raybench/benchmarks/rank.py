@@ -3,6 +3,8 @@
 import contextlib
 import importlib
 import os
+import resource
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -11,7 +13,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from raybench.benchmarks.base import Benchmark, RankContext, UnsupportedError
+from raybench.benchmarks.base import Benchmark, RankContext, TooLargeError, UnsupportedError
 from raybench.benchmarks.events import (
     BenchmarkFinished,
     BenchmarkStarted,
@@ -27,6 +29,10 @@ from raybench.benchmarks.registry import BENCHMARKS
 from raybench.benchmarks.spec import BenchmarkSpec
 
 Emit = Callable[[Event], None]
+_ENVIRONMENT = (
+    *("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCH_GLOO_", "UCX_", "FI_", "OFI_NCCL_", "RCCL_", "OMP_"),
+    *("MLX5_", "IBV_", "RDMAV_", "SHARP_", "CUDA_"),
+)
 
 
 def run_rank(job: RankJob, plan: Sequence[BenchmarkSpec], emit: Emit, progress: ProgressSlot) -> bool:
@@ -41,22 +47,46 @@ def run_rank(job: RankJob, plan: Sequence[BenchmarkSpec], emit: Emit, progress: 
             emit(RankFinished(rank=job.rank))
     except Exception as error:  # noqa: BLE001 - whatever ends a rank must be told to the driver
         benchmark = progress.read().benchmark
-        text = f"{type(error).__name__}: {error}"
-        emit(RankFailed(rank=job.rank, benchmark=benchmark, error=text, traceback=traceback.format_exc()))
+        text = traceback.format_exc()
+        sys.stderr.write(text)  # the rank's own log keeps it even where the event is lost
+        sys.stderr.flush()
+        emit(RankFailed(rank=job.rank, benchmark=benchmark, error=summary_of(error), traceback=text))
         return False
     return True
 
 
+def summary_of(error: Exception) -> str:
+    """An error on one line of at most 400 characters: type, first line, and what NCCL gives as its last error."""
+    text = str(error).strip()
+    first = next(iter(text.splitlines()), "")
+    _, _, last = text.partition("Last error:")
+    cause = " ".join(last.split())
+    line = f"{type(error).__name__}: {first}".removesuffix(": ")
+    return f"{line[:300]} Last error: {cause}"[:400] if cause and "Last error:" not in first else line[:400]
+
+
 def _run_benchmark(context: RankContext, index: int, spec: BenchmarkSpec, emit: Emit) -> None:
     emit(BenchmarkStarted(rank=context.rank, benchmark=index))
-    skipped = None
+    skipped, too_large = None, 0
     try:
-        for samples in implementation(spec)(context, spec):
-            emit(PointMeasured(rank=context.rank, benchmark=index, samples=samples))
+        too_large = _measure(context, index, spec, emit)
+    except TooLargeError as error:
+        skipped, too_large = str(error), error.too_large
     except UnsupportedError as error:
         skipped = str(error)
     context.progress.enter("waiting for the others")
-    emit(BenchmarkFinished(rank=context.rank, benchmark=index, skipped=skipped))
+    emit(BenchmarkFinished(rank=context.rank, benchmark=index, skipped=skipped, too_large=too_large))
+
+
+def _measure(context: RankContext, index: int, spec: BenchmarkSpec, emit: Emit) -> int:
+    """Emit every point. Returns how many sizes did not fit the memory."""
+    measured = implementation(spec)(context, spec)
+    while True:
+        try:
+            samples = next(measured)
+        except StopIteration as end:
+            return int(end.value or 0)
+        emit(PointMeasured(rank=context.rank, benchmark=index, samples=samples))
 
 
 def implementation(spec: BenchmarkSpec) -> Benchmark:
@@ -75,11 +105,13 @@ def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]
     torch.set_num_threads(job.threads)
     device = torch.device("cpu") if job.device_index is None else torch.device("cuda", job.device_index)
     if device.type == "cuda":
+        _assert_fresh_cuda()
         torch.cuda.set_device(device)
     timeout = timedelta(seconds=job.timeout_seconds)
+    store = _store(job, timeout)
     dist.init_process_group(
         job.backend,
-        store=_store(job, timeout),
+        store=store,
         rank=job.rank,
         world_size=job.world_size,
         timeout=timeout,
@@ -93,9 +125,21 @@ def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]
         backend=job.backend,
         device=device,
         progress=progress,
+        store=store,
+        ranks_on_device=job.ranks_on_device,
     )
     dist.barrier()  # nobody leaves while another still needs it
     dist.destroy_process_group()
+
+
+def _assert_fresh_cuda() -> None:
+    """A forked rank cannot use CUDA that its parent has started, and fails late and obscurely when it tries."""
+    started: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    if started or torch.cuda._is_in_bad_fork():
+        raise RuntimeError(
+            "CUDA was already initialised when this rank started: its parent process used a GPU before it forked; "
+            "nothing may touch torch.cuda before the ranks are started"
+        )
 
 
 def _store(job: RankJob, timeout: timedelta) -> torch._C._distributed_c10d.Store:
@@ -120,10 +164,18 @@ def rank_facts(context: RankContext) -> dict[str, str]:
         "affinity": str(len(os.sched_getaffinity(0))),
         "tcp_congestion_control": _line("/proc/sys/net/ipv4/tcp_congestion_control"),
         "device": str(context.device),
+        "memlock": _memlock(),
     }
+    facts |= {f"env.{name}": value for name, value in sorted(os.environ.items()) if name.startswith(_ENVIRONMENT)}
     if context.device.type == "cuda":
         facts |= _device_facts(context)
     return facts
+
+
+def _memlock() -> str:
+    """Bytes that may be pinned: RDMA registers its buffers within this limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    return "unlimited" if soft == resource.RLIM_INFINITY else str(soft)
 
 
 def _device_facts(context: RankContext) -> dict[str, str]:

@@ -5,7 +5,7 @@ is recorded after every operation and read when the block is over, so the host n
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ import torch.distributed as dist
 from raybench.benchmarks.base import RankContext
 
 Stamps = tuple[float, ...]
+_LOOK_SECONDS = 2e-4  # between two looks at the events of a block
 
 
 def timed_block(context: RankContext, operation: Callable[[], object], iterations: int) -> Stamps:
@@ -50,14 +51,24 @@ def _host_block(context: RankContext, operation: Callable[[], object], iteration
 def _device_block(context: RankContext, operation: Callable[[], object], iterations: int) -> Stamps:
     make_event: Any = torch.cuda.Event
     events = [make_event(enable_timing=True) for _ in range(iterations + 1)]
-    mark = context.progress.iteration
     events[0].record()
     for index in range(iterations):
         operation()
         events[index + 1].record()
-        mark(index + 1)
+    follow(events[1:], context.progress.iteration)
     torch.cuda.synchronize(context.device)
     return tuple(events[0].elapsed_time(event) / 1e3 for event in events[1:])
+
+
+def follow(events: Sequence[Any], mark: Callable[[int], None]) -> None:
+    """Mark each iteration when its event is complete, so that a hang on the device shows where it is.
+
+    All events are recorded already: looking at them costs no time within the measurement.
+    """
+    for index, event in enumerate(events):
+        while not event.query():
+            time.sleep(_LOOK_SECONDS)
+        mark(index + 1)
 
 
 def iterations_for(context: RankContext, seconds_each: float, *, target_seconds: float, most: int) -> int:

@@ -206,9 +206,11 @@ def _verdict(diagnosis: Mapping[str, Any]) -> str:
 
 
 def exit_code(result: RunResult, findings: Sequence[Mapping[str, Any]], *, incomplete: bool) -> int:
-    """0 clean; 1 wrong elements or a critical finding; 3 the run, or what is kept of it, is incomplete."""
+    """0 clean; 1 wrong elements or a critical finding; 2 all was skipped; 3 the run, or what is kept, is incomplete."""
     if result.wrong_elements:
         return 1
+    if result.benchmarks and all(benchmark.status == "skipped" for benchmark in result.benchmarks):
+        return 2  # nothing of what was asked for can be measured here
     if result.status != "complete" or incomplete:
         return 3
     return int(any(finding.get("severity") == "critical" for finding in findings))

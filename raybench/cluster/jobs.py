@@ -20,6 +20,7 @@ def jobs_of(planned: Planned, master_port: int, timeout_seconds: float) -> list[
                 rank=rank,
                 local_rank=local_rank,
                 world_size=plan.world_size,
+                ranks_on_device=_sharing(planned),
                 ranks_on_machine=plan.world_size if planned.emulated else plan.ranks_per_node,
                 backend=plan.backend,
                 master_address=plan.nodes[0].address,
@@ -31,6 +32,14 @@ def jobs_of(planned: Planned, master_port: int, timeout_seconds: float) -> list[
         ]
         for index in range(len(plan.nodes))
     ]
+
+
+def _sharing(planned: Planned) -> int:
+    """Ranks that share a GPU: more than one only where emulated nodes have fewer GPUs than ranks."""
+    if planned.plan.backend != "nccl" or not planned.emulated:
+        return 1
+    devices = {(facts["visible_devices"] or "", one) for facts in planned.facts for one in facts["gpu_ids"]}
+    return -(-planned.plan.world_size // max(len(devices), 1))
 
 
 def _device(facts: Mapping[str, Any], local_rank: int) -> int:

@@ -21,6 +21,7 @@ import msgspec
 
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.cluster.bounded import bounded
 from raybench.cluster.log_files import capped_log
 from raybench.cluster.messages import (
     AskPositions,
@@ -42,6 +43,7 @@ from raybench.cluster.unix_socket import connect
 from raybench.metadata import node_facts
 
 _LEASE_CHECK_SECONDS = 1.0
+_FAREWELL_SECONDS = 5.0  # the head may be gone; and another agent of the group may have been first
 _IMPORT_SECONDS = 120.0  # torch from a cold network file system
 _PREPARE_SECONDS = 200.0  # a lease before there are ranks: the first node's import of torch keeps the others waiting
 _EXIT_SECONDS = 1.0
@@ -109,11 +111,13 @@ class NodeAgent:
     def _end(self) -> None:
         self._release()
         if self._group is not None:
-            import ray  # noqa: PLC0415
-
-            with contextlib.suppress(Exception):  # another agent of the group was first
-                ray.util.remove_placement_group(ray.util.get_placement_group(self._group))
+            bounded(_FAREWELL_SECONDS, self._remove_group, "giving back the node")
         os._exit(0)
+
+    def _remove_group(self) -> None:
+        import ray  # noqa: PLC0415
+
+        ray.util.remove_placement_group(ray.util.get_placement_group(self._group))
 
     def facts(self) -> dict[str, Any]:
         """What this node is: see ``metadata.node_facts``."""

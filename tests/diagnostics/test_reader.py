@@ -117,3 +117,23 @@ def test_a_decompression_bomb_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(bytes(64 * 2**20)))
     diagnosis = diagnose_paths([tmp_path / "bomb.gz"])
     assert "bomb" in diagnosis.notes[0]
+
+
+@pytest.mark.parametrize("scan_from_bytes", [0, 2**40], ids=["scan", "by_line"])
+def test_late_in_a_big_log_only_what_changes_a_judgement_is_read(scan_from_bytes: int) -> None:
+    if scan_from_bytes == 0:
+        pytest.importorskip("hyperscan")
+    told = [
+        b"n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA",
+        b"n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM",
+        b"n1:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x2 - Init COMPLETE",
+    ]
+    telling = [
+        b"n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0",
+        b"n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0",
+        b"n1:1:2 [0] transport/net_ib.cc:9 NCCL WARN NET/IB : Got completion with error 12, opcode 0",
+    ]
+    gate = Gate(scan_from_bytes=scan_from_bytes, detail_left=0, skips_init=True)
+    candidates = list(gate.candidates(b"\n".join([*told, *telling])))
+    assert [raw for _, raw in candidates] == telling
+    assert gate.lines == len(told) + len(telling)

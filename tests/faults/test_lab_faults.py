@@ -1,4 +1,4 @@
-"""Machines that go: a node without power, one whose cable is out, and the one with the head of the cluster."""
+"""Machines that go: a node without power, and the one with the head of the cluster."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -46,14 +46,6 @@ def test_a_node_that_loses_power_in_the_middle_of_a_sweep() -> None:
         assert "node node3" in run.out
         assert [dropped["node"] for dropped in result["cluster"]["dropped"]] == ["node3"]
         assert nothing_left(lab, 5)
-
-
-def test_a_node_whose_cable_is_pulled_ends_its_ranks_by_itself() -> None:
-    with broken(lambda lab: lab.nodes[3].unplug()) as (lab, run):
-        finding = run.result()["findings"][0]
-        assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("node-lost", [3], ["node4"])
-        assert set(lab.leftover_processes()) <= {"node4"}
-        assert nothing_left(lab, 75)
 
 
 def test_a_cluster_whose_head_loses_power() -> None:

@@ -135,3 +135,19 @@ def test_a_stopped_rank_is_named_with_its_node_and_step(ray_lab: Lab) -> None:
     assert "rank 2 on node node3" in run.out
     assert len(result["benchmarks"][0]["points"]) == len(run.samples()) >= 2
     assert nothing_left(ray_lab, 5)
+
+
+def test_last_a_node_whose_cable_is_pulled_is_lost_and_alone_keeps_its_ranks(ray_lab: Lab) -> None:
+    """Nobody can tell it to end them; its agent does when its lease is over (tests/cluster/test_node_agent.py)."""
+    with lab_run(ray_lab, "--suite", "quick", "--sizes", "1K:900K:+1K", "--iters", "50", "--timeout", "60") as run:
+        run.wait_for_points(2)
+        ray_lab.nodes[3].unplug()
+        begun = time.monotonic()
+        assert run.finish(60) == 3
+        seconds = time.monotonic() - begun
+    print(f"{seconds:.1f} s from unplugging to exit")
+    assert seconds < 25
+    finding = run.result()["findings"][0]
+    assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("node-lost", [3], ["node4"])
+    assert "node node4" in run.out
+    assert nothing_left(ray_lab, 5, but=lambda process: process in ray_lab.nodes[3].processes())

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def node_facts() -> dict[str, Any]:
         "tcp_congestion_control": _first_line("/proc/sys/net/ipv4/tcp_congestion_control"),
         "visible_devices": visible_devices(),
         "interfaces": interfaces(),
+        "settings": library_settings(),
         "gpus": gpus,
         "executable": sys.executable,
     }
@@ -90,6 +92,21 @@ def visible_devices() -> str | None:
             if name == b"CUDA_VISIBLE_DEVICES":
                 return value.decode(errors="replace")
     return None
+
+
+def library_settings(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """NCCL and gloo settings that this node has of its own: from its Ray daemon's environment and NCCL's files.
+
+    NCCL reads NCCL_CONF_FILE or ~/.nccl.conf, and /etc/nccl.conf, as NAME=VALUE lines; the environment wins over them.
+    """
+    source = os.environ if environment is None else environment
+    files = [Path("/etc/nccl.conf"), Path(source.get("NCCL_CONF_FILE") or Path("~/.nccl.conf").expanduser())]
+    settings: dict[str, str] = {}
+    for path in files:
+        with contextlib.suppress(OSError):
+            pairs = (line.partition("=") for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
+            settings |= {name.strip(): value.strip() for name, equals, value in pairs if equals and name[:1] != "#"}
+    return settings | {name: value for name, value in source.items() if name.startswith(("NCCL_", "GLOO_"))}
 
 
 def interfaces() -> dict[str, str]:

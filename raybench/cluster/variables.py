@@ -49,9 +49,10 @@ def node_variables(
     """
     variables: dict[str, str | None] = dict(common)
     interface = (facts.get("interfaces") or {}).get(address)
-    if interface:
-        variables.setdefault("GLOO_SOCKET_IFNAME", interface)
-        variables.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")
+    own = facts.get("settings") or {}  # what the node is configured with stands
+    for name, value in (("GLOO_SOCKET_IFNAME", interface), ("NCCL_SOCKET_IFNAME", f"={interface}")):
+        if interface and name not in own:
+            variables.setdefault(name, value)
     if host_id is not None:
         variables.setdefault("NCCL_HOSTID", host_id)
     variables["CUDA_VISIBLE_DEVICES"] = facts.get("visible_devices")

@@ -1,5 +1,6 @@
 """Jobs, variables and likeness of nodes: what each rank is told, and which nodes may be measured together."""
 
+from pathlib import Path
 from typing import Any
 
 from raybench.cluster.collector import Collector
@@ -9,6 +10,7 @@ from raybench.cluster.placement import Candidate, Plan
 from raybench.cluster.record import Planned
 from raybench.cluster.session import gpu_shares
 from raybench.cluster.variables import common_variables, node_variables
+from raybench.metadata import library_settings
 
 GPUS = [{"index": str(index)} for index in range(4)]
 
@@ -61,6 +63,21 @@ def test_each_node_uses_the_interface_of_its_address() -> None:
 def test_the_users_choice_of_interface_stands() -> None:
     own = node_variables({"NCCL_SOCKET_IFNAME": "ib0"}, {"interfaces": {"10.0.0.1": "eth7"}}, "10.0.0.1", None)
     assert (own["NCCL_SOCKET_IFNAME"], own["GLOO_SOCKET_IFNAME"]) == ("ib0", "eth7")
+
+
+def test_a_nodes_own_configuration_stands() -> None:
+    facts = {"interfaces": {"10.0.0.1": "eth7"}, "settings": {"NCCL_SOCKET_IFNAME": "bond0"}}
+    own = node_variables({}, facts, "10.0.0.1", None)
+    assert "NCCL_SOCKET_IFNAME" not in own  # the rank has it from its node already
+    assert own["GLOO_SOCKET_IFNAME"] == "eth7"
+
+
+def test_settings_of_a_node_come_from_nccls_file_and_over_it_the_environment(tmp_path: Path) -> None:
+    conf = tmp_path / "nccl.conf"
+    conf.write_text("# comment\n#NCCL_ALGO=Tree\nNCCL_SOCKET_IFNAME = bond0\nNCCL_DEBUG=WARN\nnot a setting\n")
+    found = library_settings({"NCCL_CONF_FILE": str(conf), "NCCL_DEBUG": "INFO", "HOME": "/root"})
+    assert (found["NCCL_SOCKET_IFNAME"], found["NCCL_DEBUG"]) == ("bond0", "INFO")
+    assert not {"NCCL_ALGO", "HOME", "not a setting"} & set(found)
 
 
 def test_ranks_see_what_the_nodes_daemon_sees() -> None:

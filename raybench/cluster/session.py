@@ -122,7 +122,9 @@ def _embedded(nodes: int, gpus: Sequence[str]) -> Iterator[Session]:
         path = str(Path(folder, "ranks"))
         host = start_rank_host(path, Path(folder, "rank-host.log"))  # imports torch while Ray starts
         stack.callback(end_rank_host, host)
-        cluster = EmbeddedCluster(folder=folder, cpus_per_node=1, gpus=gpu_shares(gpus, nodes))
+        own = folder / "c"  # whatever names it belongs to the cluster, and is ended with it; the rank host is not
+        own.mkdir()
+        cluster = EmbeddedCluster(folder=own, cpus_per_node=1, gpus=gpu_shares(gpus, nodes))
         stack.callback(cluster.close)
         _init(cluster.address)
         stack.callback(_leave)

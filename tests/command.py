@@ -29,6 +29,7 @@ class Command:
     folder: Path
     mark: str
     begun: float
+    output: Path
 
     @property
     def out(self) -> str:
@@ -43,7 +44,7 @@ class Command:
     @property
     def run_folders(self) -> list[Path]:
         """Folders of runs that it made."""
-        return sorted((self.folder / "runs").glob("*"))
+        return sorted(self.output.glob("[0-9]*-*"))
 
     def finish(self, seconds: float = 90.0) -> int:
         """The exit status. Raises TimeoutExpired, after killing everything, when it does not end in time."""
@@ -119,11 +120,17 @@ class Command:
 
 
 @contextmanager
-def started(*arguments: str, environment: Mapping[str, str] | None = None, output: bool = True) -> Iterator[Command]:
-    """Start ``raybench`` with these arguments; at the end, kill what is left of it."""
+def started(
+    *arguments: str, environment: Mapping[str, str] | None = None, output: str | None = None, given: bool = False
+) -> Iterator[Command]:
+    """Start ``raybench`` with these arguments; at the end, kill what is left of it.
+
+    Runs go to ``output``, where it is None to a folder of their own, and nowhere that we say with ``given``.
+    """
     folder, mark = Path(tempfile.mkdtemp(prefix="t-")), secrets.token_hex(8)
     (folder / "tmp").mkdir()
-    extra = ["--output-dir", str(folder / "runs")] if output else []
+    runs = Path(output) if output else folder / "runs"
+    extra = [] if given else ["--output-dir", str(runs)]
     settings = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "NCCL_", "GLOO_"))}
     settings |= {_MARK: mark, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(REPOSITORY)} | dict(environment or {})
     with (folder / "out").open("wb") as out, (folder / "errors").open("wb") as errors:
@@ -137,7 +144,7 @@ def started(*arguments: str, environment: Mapping[str, str] | None = None, outpu
             stderr=errors,
             start_new_session=True,
         )
-    command = Command(process=process, folder=folder, mark=mark, begun=begun)
+    command = Command(process=process, folder=folder, mark=mark, begun=begun, output=runs)
     try:
         yield command
     finally:
@@ -149,7 +156,7 @@ def raybench(
     *arguments: str, environment: Mapping[str, str] | None = None, seconds: float = 60.0
 ) -> "subprocess.CompletedProcess[str]":
     """Run ``raybench`` to its end, where nothing but its output matters."""
-    with started(*arguments, environment=environment, output=False) as command:
+    with started(*arguments, environment=environment, given=True) as command:
         status = command.finish(seconds)
         return subprocess.CompletedProcess(arguments, status, command.out, command.errors)
 

@@ -114,7 +114,8 @@ def test_a_wrong_option_is_refused(options: dict[str, Any], message: str) -> Non
     ],
 )  # fmt: skip
 def test_a_near_miss_is_accepted(options: dict[str, Any]) -> None:
-    load_config(None, options)
+    config = load_config(None, options)
+    assert {name: getattr(config, name) for name in options} == options
 
 
 @pytest.mark.parametrize(

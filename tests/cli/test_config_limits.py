@@ -40,7 +40,8 @@ def test_refused(options: dict[str, Any], message: str) -> None:
     ],
 )  # fmt: skip
 def test_a_near_miss_is_accepted(options: dict[str, Any]) -> None:
-    load_config(None, options)
+    config = load_config(None, options)
+    assert {name: getattr(config, name) for name in options} == options
 
 
 def test_what_is_asked_for_twice_is_measured_once() -> None:

@@ -90,10 +90,12 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_closing_twice_and_before_the_start_is_harmless() -> None:
-    display = ProgressDisplay(Terminal())
+    stream = Terminal()
+    display = ProgressDisplay(stream)
     display.close()
     display.close()
     display.note("still there")
+    assert "still there" in stream.getvalue()
 
 
 def test_time_left_uses_whole_benchmarks_once_one_has_ended() -> None:

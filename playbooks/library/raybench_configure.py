@@ -1,102 +1,102 @@
 #!/usr/bin/python
-"""Bring one item of a host's configuration into the state that was asked for."""
+"""Bring items of a host's configuration into the state that was asked for."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: raybench_configure
-short_description: Configure one item of a GPU node, keeping its first state
+short_description: Configure items of a GPU node, keeping their first state
 description:
   - Reads what the host is, plans what differs, keeps the first state in a journal on the host, then changes only that.
   - In check mode the same plan is reported and nothing is written.
+  - An item that fails does not keep the others from being done.
 options:
-  item:
-    description: The item, C(role.item).
+  role:
+    description: The role that the items belong to.
     required: true
     type: str
-  options:
-    description: What the item takes; see the README of its role.
+  items:
+    description: What each item takes, by its name; see the README of the role.
+    required: true
     type: dict
-    default: {}
+  only:
+    description: Tags of the run. Where some are names of items, only those are done.
+    type: list
+    elements: str
+    default: []
+  skip:
+    description: Tags that the run leaves out.
+    type: list
+    elements: str
+    default: []
 author: [raybench]
 """
 
 EXAMPLES = r"""
 - name: Raise the limit of locked memory
   raybench_configure:
-    item: system_limits.memlock
-    options:
-      limit: unlimited
+    role: system_limits
+    items:
+      memlock:
+        limit: unlimited
 """
 
 RETURN = r"""
-changes: {description: One entry a resource that was, or would be, changed, returned: always, type: list}
-skipped_reason: {description: Why nothing was to be done, returned: when nothing was planned, type: str}
-notes: {description: What was decided and why, returned: always, type: list}
-advice: {description: What a person should do, returned: always, type: list}
-pending: {description: What takes effect later, and when, returned: always, type: list}
-reboot: {description: What needs a reboot, returned: always, type: list}
-conflicts: {description: What was edited by others and left alone, returned: always, type: list}
+outcomes:
+  description:
+    - One entry an item with its verdict (changed, right, skipped, conflict, failed), message, changes and diff.
+    - Its notes say what was decided and why, advice is for a person, pending and reboot say what takes effect when.
+  returned: always
+  type: list
 """
 
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.raybench_configure.engine import Outcome, carry_out
 from ansible.module_utils.raybench_configure.errors import ConfigureError
 from ansible.module_utils.raybench_configure.host import Host
-from ansible.module_utils.raybench_configure.items import ITEMS
-from ansible.module_utils.raybench_configure.journal import Journal, locked
-from ansible.module_utils.raybench_configure.plan import Plan
+from ansible.module_utils.raybench_configure.items import ITEMS, chosen
+from ansible.module_utils.raybench_configure.journal import locked
+from ansible.module_utils.raybench_configure.outcome import configure_item
 
 
 def main() -> None:
-    """Plan, carry out, report."""
+    """Plan, carry out and report each item."""
     module = AnsibleModule(
         argument_spec={
-            "item": {"type": "str", "required": True, "choices": sorted(ITEMS)},
-            "options": {"type": "dict", "default": {}},
+            "role": {"type": "str", "required": True},
+            "items": {"type": "dict", "required": True},
+            "only": {"type": "list", "elements": "str", "default": []},
+            "skip": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
-    item, host = module.params["item"], Host()
+    role, host = module.params["role"], Host()
+    unknown = [name for name in module.params["items"] if f"{role}.{name}" not in ITEMS]
+    if unknown:
+        module.fail_json(msg=f"{role} has no item {', '.join(unknown)}", outcomes=[])
+    if os.geteuid() != 0:
+        module.fail_json(msg="this needs root: connect as root, or set ansible_become: true for this host", outcomes=[])
+    outcomes = []
     try:
-        if os.geteuid() != 0:
-            module.fail_json(
-                msg="this needs root: connect as root, or set ansible_become: true for this host", item=item
-            )
         with locked(host):
-            plan = ITEMS[item](host, module.params["options"])
-            journal = Journal(host) if plan.settings else None
-            outcome = Outcome()
-            if journal is not None and plan.problem is None:
-                outcome = carry_out(host, journal, item, plan, check=module.check_mode)
+            for name in chosen(module.params["items"], module.params["only"], module.params["skip"]):
+                options = module.params["items"][name] or {}
+                outcomes.append(configure_item(host, f"{role}.{name}", options, check=module.check_mode))
     except ConfigureError as error:
-        module.fail_json(
-            msg=str(error), item=item, changes=[], notes=[], advice=[], pending=[], reboot=[], conflicts=[]
-        )
-    except KeyError as error:
-        module.fail_json(msg=f"item {item} needs the option {error}", item=item)
-    _report(module, item, plan, outcome)
+        module.fail_json(msg=str(error), outcomes=outcomes)
+    _report(module, outcomes)
 
 
-def _report(module: AnsibleModule, item: str, plan: Plan, outcome: Outcome) -> None:
-    problem = plan.problem or outcome.problem
+def _report(module: AnsibleModule, outcomes: list) -> None:
     result = {
-        "item": item,
-        "changed": bool(outcome.changes),
-        "changes": outcome.changes,
-        "skipped_reason": plan.skipped,
-        "notes": plan.notes,
-        "advice": plan.advice,
-        "pending": plan.pending if outcome.changes else [],
-        "reboot": plan.reboot,
-        "conflicts": outcome.conflicts,
+        "changed": any(each["changes"] for each in outcomes),
+        "outcomes": outcomes,
+        "diff": [part for each in outcomes for part in each["diff"]],
     }
-    if outcome.diff:
-        result["diff"] = outcome.diff
-    if problem:
-        module.fail_json(msg=f"{item}: {problem}", **result)
+    failed = [each["message"] for each in outcomes if each["verdict"] == "failed"]
+    if failed:
+        module.fail_json(msg="; ".join(failed), **result)
     module.exit_json(**result)
 
 

@@ -10,7 +10,7 @@ description:
   - Works from the journal on the host, last change first. What was edited since is kept and reported as a conflict.
 options:
   items:
-    description: Roles (C(system_limits)) or items (C(system_limits.memlock)); empty for all.
+    description: Roles (C(system_limits)) or items (C(memlock), C(system_limits.memlock)); empty for all.
     type: list
     elements: str
     default: []
@@ -52,13 +52,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    items, host = module.params["items"], Host()
-    known = {*ITEMS, *(item.split(".")[0] for item in ITEMS)}
-    unknown = sorted(set(items) - known)
+    full = {item.split(".")[1]: item for item in ITEMS}
+    known = {*ITEMS, *full, *(item.split(".")[0] for item in ITEMS)}
+    unknown = sorted(set(module.params["items"]) - known)
     if unknown:
         module.fail_json(msg=f"there is no item {', '.join(unknown)}; items: {', '.join(sorted(known))}")
     if os.geteuid() != 0:
         module.fail_json(msg="this needs root: connect as root, or set ansible_become: true for this host")
+    items, host = [full.get(name, name) for name in module.params["items"]], Host()
     try:
         with locked(host):
             outcome = roll_back(host, Journal(host), items, packages=module.params["packages"], check=module.check_mode)

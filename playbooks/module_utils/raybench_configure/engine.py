@@ -109,7 +109,7 @@ def _undo(host: Host, journal: Journal, entry: Entry, outcome: Outcome, *, check
     if left:
         outcome.conflicts.append(
             f"{entry.kind} {entry.target} was changed after raybench wrote it"
-            f"{'' if left == [entry.target] else f' ({_some(left)})'}: left as it is, and its first state in the journal"
+            f"{'' if left == [entry.target] else f' ({_some(left)})'}: left as it is; the journal has its first state"
         )
     if not resource.same(current, wanted):
         if not check:

@@ -21,7 +21,8 @@ def take_back(before: str, after: str, current: str) -> str | None:
     lines = list(base)
     for start, end, replacement in sorted(ours + theirs, key=lambda hunk: hunk[:2], reverse=True):
         lines[start:end] = replacement
-    return "".join(lines)
+    whole = [line if line.endswith("\n") else f"{line}\n" for line in lines[:-1]]
+    return "".join([*whole, *lines[-1:]])
 
 
 def _hunks(base: list[str], changed: list[str]) -> list[Hunk]:

@@ -20,7 +20,7 @@ def plan_parameters(host: Host, options: dict[str, Any]) -> Plan:
     if not isinstance(wanted, dict):
         raise RefusedError(f"system_limits_parameters is {wanted!r}; give a mapping of names to values")
     checked = {named("sysctl", key, "system_limits_parameters"): _value(key, wanted[key]) for key in wanted}
-    return parameter_plan(host, f"system_limits.{options.get('name', 'parameters')}", checked)
+    return parameter_plan(host, "system_limits.sysctl", checked)
 
 
 def plan_numa_balancing(host: Host, options: dict[str, Any]) -> Plan:

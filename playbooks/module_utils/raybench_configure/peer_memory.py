@@ -99,5 +99,5 @@ def _peermem_plan(host: Host, facts: PeerMemoryFacts, lacks: list[str]) -> Plan:
         return Plan(
             problem="the module nvidia-peermem is not installed: it comes with NVIDIA's driver, built after DOCA-OFED"
         )
-    kept = own_file("gpu_peer_memory.module", _FILE, "nvidia-peermem\n")
+    kept = own_file("gpu_peer_memory.peer_memory", _FILE, "nvidia-peermem\n")
     return Plan(settings=[kept, Setting(ModuleResource("nvidia-peermem"), fixed(loaded=True))], notes=[why])

@@ -63,14 +63,15 @@ def story() -> Iterator[Story]:
         told.lab = lab
         inventory = prepare(lab)
         states = lambda: {node.hostname: state(node) for node in lab.nodes[:3]}  # noqa: E731
+        without_the_dead = ("--limit", "all:!node4")  # it costs seconds each time
         told.first = states()
-        told.predicted = configure(lab, inventory, "--check", "--diff")
+        told.predicted = configure(lab, inventory, "--check", "--diff", *without_the_dead)
         told.after_check = states()
         told.made = configure(lab, inventory)
-        told.again = configure(lab, inventory)
+        told.again = configure(lab, inventory, *without_the_dead)
         told.before_edits = states()
         edit(lab)
-        told.undone_check = configure(lab, inventory, "--rollback", "--check")
+        told.undone_check = configure(lab, inventory, "--rollback", "--check", *without_the_dead)
         told.undone = configure(lab, inventory, "--rollback", "--remove-packages")
         told.last = states()
         yield told
@@ -164,7 +165,7 @@ def test_items_that_cannot_be_had_in_a_container_are_skipped_with_the_reason(sto
 
 
 def test_one_dead_host_is_reported_and_the_others_are_configured(story: Story) -> None:
-    for code, report in (story.predicted, story.made, story.again, story.undone):
+    for code, report in (story.made, story.undone):
         dead = next(host for host in report["hosts"] if host["name"] == "node4")
         assert dead["unreachable"]
         assert code == 3

@@ -46,6 +46,14 @@ def ratio_of(numerators: Sequence[float], denominators: Sequence[float]) -> Rati
     return Ratio(value=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), blocks=len(logs))
 
 
+def self_ratio(figures: Sequence[float]) -> float:
+    """How far one configuration differs from itself between blocks: the largest figure over the smallest, at least 1.
+
+    An A/A control that costs nothing: no comparison of two configurations can be trusted closer than this.
+    """
+    return max(figures) / min(figures)
+
+
 def student(degrees: int) -> float:
     """The 97.5 % quantile of Student's t, never too small: that of the next lower number of degrees in the table."""
     return _STUDENT[max(known for known in _STUDENT if known <= degrees)]

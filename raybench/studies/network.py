@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from raybench.errors import UsageError
-from raybench.studies.compare import Ratio, ratio_of
+from raybench.stats import median
+from raybench.studies.compare import Ratio, ratio_of, self_ratio
 from raybench.studies.design import Study, Variant
-from raybench.studies.network_proof import Expectation, Proof, prove
+from raybench.studies.network_proof import Expectation, Proof, prove, worst
 from raybench.studies.outcome import Measured, Outcome
 
 WORTH_IT = 1.5  # shared opinion of practitioners: below it, complexity and price of RDMA are hard to argue for
@@ -36,6 +37,8 @@ def network_variant(text: str) -> Variant:
     if not equals or not _NAME.fullmatch(name) or not _DEVICE.fullmatch(device):
         known = ", ".join(PRESETS)
         raise UsageError(f"'{text}' is no network; there are {known}, and NAME=INTERFACE, such as fast=eth1")
+    if name in PRESETS:
+        raise UsageError(f"'{name}' is a network of its own; call the one over {device} something else: my{name}={device}")
     variables = PRESETS["tcp"][0] | {"NCCL_SOCKET_IFNAME": f"={device}", "GLOO_SOCKET_IFNAME": device}
     return _variant(name, variables, Expectation(kind="socket", device=device))
 
@@ -46,130 +49,168 @@ def _variant(name: str, variables: dict[str, str], expected: Expectation) -> Var
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speedup:
-    """One figure of one network against the baseline. ``side`` is that of `WORTH_IT`."""
+class NetworkRow:
+    """One figure over one network: medians over its blocks."""
 
     network: str
     label: str
+    blocks: int
     seconds: float
-    baseline_seconds: float
+    samples_per_s: float | None
+    tokens_per_s: float | None
+    busbw_gb_per_s: float | None
+    exposed_seconds: float | None
+    overhead: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speedup:
+    """One figure of one network against the baseline: ``ratio`` of times, ``exposed_ratio`` of the time waited for
+    communication. ``self_ratio``: how far either network differs from itself between blocks. ``ceiling``: what a network
+    that takes no time would give, where the share of waiting is known.
+    """
+
+    network: str
+    label: str
     ratio: Ratio
-    communication_ratio: float | None
+    exposed_ratio: Ratio | None
+    self_ratio: float
+    ceiling: float | None
     verdict: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkAnswer:
-    """The study's answer. Networks whose label is refuted are in ``refused`` and in no speedup."""
+    """The study's answer. Networks whose label is refuted are in ``refused``, and in no row and no speedup."""
 
     baseline: str
-    rows: tuple[tuple[str, Measured, float], ...]  # network, figure of the median block, its seconds
+    rows: tuple[NetworkRow, ...]
     speedups: tuple[Speedup, ...]
     proofs: dict[str, Proof]
     refused: tuple[str, ...]
     remarks: tuple[str, ...]
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What makes the study's answer a bad one: networks that are not what their label says."""
+        return tuple(
+            f"{name} is refused: its runs did not use that network ({proof.seen}, by {proof.basis})"
+            for name, proof in self.proofs.items()
+            if proof.verdict == "refuted"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """As in the study's result."""
         return {
             "baseline": self.baseline,
-            "networks": [
-                {"network": name, **asdict(figure), "seconds": seconds} for name, figure, seconds in self.rows
-            ],
+            "networks": [asdict(row) for row in self.rows],
             "speedups": [asdict(speedup) for speedup in self.speedups],
             "proofs": {name: asdict(proof) for name, proof in self.proofs.items()},
             "refused": list(self.refused),
             "worth_it_above": WORTH_IT,
             "expected": list(EXPECTED),
-            "remarks": list(self.remarks),
         }
 
 
 def answer_network(study: Study, outcomes: Sequence[Outcome]) -> NetworkAnswer:
     """Compare every network with the first that is not refused."""
-    done = [outcome for outcome in outcomes if outcome.measured]
-    proofs = {variant.name: _proof_of(variant, done) for variant in study.variants}
+    done = [outcome for outcome in outcomes if outcome.measured and not outcome.wrong]
+    proofs = {variant.name: _proof_of(variant, outcomes) for variant in study.variants}
     refused = tuple(name for name, proof in proofs.items() if proof.verdict == "refuted")
     names = [variant.name for variant in study.variants if variant.name not in refused and _of(variant.name, done)]
     baseline = names[0] if names else ""
-    speedups = [
-        speedup
-        for name in names[1:]
-        for label in _labels(baseline, name, done)
-        if (speedup := _speedup(baseline, name, label, done, proofs))
-    ]
-    rows = [(name, figure, _median_seconds(name, figure.label, done)) for name in names for figure in _of(name, done)]
+    proved = {name for name, proof in proofs.items() if proof.verdict == "proved"}
     return NetworkAnswer(
         baseline=baseline,
-        rows=tuple(rows),
-        speedups=tuple(speedups),
+        rows=tuple(_row(name, label, done) for name in names for label in _of(name, done)),
+        speedups=tuple(
+            _speedup(baseline, name, label, done, proved={baseline, name} <= proved)
+            for name in names[1:]
+            for label in _of(name, done)
+            if _blocks(baseline, label, done).keys() & _blocks(name, label, done).keys()
+        ),
         proofs=proofs,
         refused=refused,
-        remarks=tuple(_remarks(study, outcomes, proofs, names)),
+        remarks=tuple(_remarks(proofs, names)),
     )
 
 
 def _proof_of(variant: Variant, outcomes: Sequence[Outcome]) -> Proof:
     """The worst proof of a variant's runs: one that went elsewhere spoils the comparison."""
     expected = Expectation(**variant.facts["expects"])
-    proofs = [prove(expected, outcome) for outcome in outcomes if outcome.trial.variant == variant.name]
-    if not proofs:
+    mine = [outcome for outcome in outcomes if outcome.trial.variant == variant.name and outcome.measured]
+    if not mine:
         return Proof(verdict="unproven", seen="no run", basis="nothing was measured")
-    return min(proofs, key=lambda proof: ("refuted", "unproven", "proved").index(proof.verdict))
+    return worst(prove(expected, outcome) for outcome in mine)
 
 
-def _of(name: str, outcomes: Sequence[Outcome]) -> tuple[Measured, ...]:
-    return next((outcome.measured for outcome in outcomes if outcome.trial.variant == name), ())
-
-
-def _labels(first: str, second: str, outcomes: Sequence[Outcome]) -> list[str]:
-    other = {figure.label for figure in _of(second, outcomes)}
-    return [figure.label for figure in _of(first, outcomes) if figure.label in other]
-
-
-def _by_block(name: str, label: str, outcomes: Sequence[Outcome]) -> dict[int, Measured]:
-    found = {}
-    for outcome in outcomes:
-        figure = outcome.figure(label)
-        if outcome.trial.variant == name and figure is not None:
-            found[outcome.trial.block] = figure
-    return found
-
-
-def _median_seconds(name: str, label: str, outcomes: Sequence[Outcome]) -> float:
-    ordered = sorted(figure.seconds for figure in _by_block(name, label, outcomes).values())
-    return ordered[len(ordered) // 2]
-
-
-def _speedup(
-    baseline: str, name: str, label: str, outcomes: Sequence[Outcome], proofs: dict[str, Proof]
-) -> Speedup | None:
-    slow, fast = _by_block(baseline, label, outcomes), _by_block(name, label, outcomes)
-    blocks = sorted(slow.keys() & fast.keys())
-    if not blocks:
-        return None
-    ratio = ratio_of([slow[block].seconds for block in blocks], [fast[block].seconds for block in blocks])
-    waits = [(slow[block].exposed_seconds, fast[block].exposed_seconds) for block in blocks]
-    known = [(above, below) for above, below in waits if above and below and above > 0 and below > 0]
-    proved = proofs[baseline].verdict == "proved" and proofs[name].verdict == "proved"
-    return Speedup(
-        network=name,
-        label=label,
-        seconds=_median_seconds(name, label, outcomes),
-        baseline_seconds=_median_seconds(baseline, label, outcomes),
-        ratio=ratio,
-        communication_ratio=ratio_of(*map(list, zip(*known, strict=True))).value if known else None,
-        verdict=verdict_of(ratio, proved=proved),
+def _of(name: str, outcomes: Sequence[Outcome]) -> list[str]:
+    """Labels of a network's figures, each once, in their order."""
+    return list(
+        dict.fromkeys(
+            figure.label for outcome in outcomes if outcome.trial.variant == name for figure in outcome.measured
+        )
     )
 
 
-def verdict_of(ratio: Ratio, *, proved: bool) -> str:
-    """The sentence for a speedup: decided only by an interval that is clear of the bound, on networks proved."""
+def _blocks(name: str, label: str, outcomes: Sequence[Outcome]) -> dict[int, Measured]:
+    """A network's figure by block."""
+    found = ((outcome.trial, outcome.figure(label)) for outcome in outcomes)
+    return {trial.block: figure for trial, figure in found if trial.variant == name and figure is not None}
+
+
+def _row(name: str, label: str, outcomes: Sequence[Outcome]) -> NetworkRow:
+    figures = list(_blocks(name, label, outcomes).values())
+
+    def middle(field: str) -> float | None:
+        known = [value for figure in figures if (value := getattr(figure, field)) is not None]
+        return median(known) if known else None
+
+    return NetworkRow(
+        network=name,
+        label=label,
+        blocks=len(figures),
+        seconds=median([figure.seconds for figure in figures]),
+        samples_per_s=middle("samples_per_s"),
+        tokens_per_s=middle("tokens_per_s"),
+        busbw_gb_per_s=middle("busbw_gb_per_s"),
+        exposed_seconds=middle("exposed_seconds"),
+        overhead=middle("overhead"),
+    )
+
+
+def _speedup(baseline: str, name: str, label: str, outcomes: Sequence[Outcome], *, proved: bool) -> Speedup:
+    slow, fast = _blocks(baseline, label, outcomes), _blocks(name, label, outcomes)
+    blocks = sorted(slow.keys() & fast.keys())
+    ratio = ratio_of([slow[block].seconds for block in blocks], [fast[block].seconds for block in blocks])
+    waits = [(slow[block].exposed_seconds, fast[block].exposed_seconds) for block in blocks]
+    known = [(above, below) for above, below in waits if above and below]
+    noise = max(self_ratio([figure.seconds for figure in side.values()]) for side in (slow, fast))
+    overhead = _row(baseline, label, outcomes).overhead
+    return Speedup(
+        network=name,
+        label=label,
+        ratio=ratio,
+        exposed_ratio=ratio_of([pair[0] for pair in known], [pair[1] for pair in known]) if known else None,
+        self_ratio=noise,
+        ceiling=None if overhead is None or not 0 <= overhead < 1 else 1 / (1 - overhead),
+        verdict=verdict_of(ratio, noise, proved=proved),
+    )
+
+
+def verdict_of(ratio: Ratio, noise: float, *, proved: bool) -> str:
+    """The sentence for a speedup.
+
+    Decided only where the networks are proved, the interval is clear of the bound, and the bound is farther away than
+    the same network is from itself in another block (``noise``).
+    """
     if not proved:
         return "no verdict: which network was used is not proved"
     side = ratio.side_of(WORTH_IT)
     if side == "inconclusive":
         return f"inconclusive: the interval does not decide whether it is more than {WORTH_IT}x; raise --repeats"
+    if max(ratio.value / WORTH_IT, WORTH_IT / ratio.value) <= noise:
+        return f"inconclusive: one network differs from itself by {noise:.2f}x between blocks; look for other jobs"
     if side == "below":
         return f"not worth it for this workload: less than {WORTH_IT}x"
     if ratio.value < EXPECTED[0]:
@@ -179,21 +220,12 @@ def verdict_of(ratio: Ratio, *, proved: bool) -> str:
     return f"worth it: within the {EXPECTED[0]:g}x to {EXPECTED[1]:g}x usual"
 
 
-def _remarks(study: Study, outcomes: Sequence[Outcome], proofs: dict[str, Proof], names: Sequence[str]) -> list[str]:
+def _remarks(proofs: dict[str, Proof], names: Sequence[str]) -> list[str]:
     remarks = [
-        f"{name} is refused: its runs did not use that network ({proof.seen}, by {proof.basis})"
-        for name, proof in proofs.items()
-        if proof.verdict == "refuted"
-    ]
-    remarks += [
         f"{name} is not proved ({proof.seen}, by {proof.basis})"
         for name, proof in proofs.items()
         if proof.verdict == "unproven"
     ]
     if len(names) < 2:
         remarks.append("fewer than two networks were measured as labelled: nothing can be compared")
-    if any(outcome.emulated for outcome in outcomes):
-        remarks.append("the nodes are EMULATED on one machine: these figures say nothing about a network")
-    if study.repeats < 3:
-        remarks.append("fewer than three repeats: no useful interval; raise --repeats to 5")
     return remarks

@@ -11,10 +11,11 @@ TrialStatus = Literal["complete", "partial", "failed", "missing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One figure of a run: ``all_reduce 16 MiB``, ``ddp tiny``.
+    """One figure of a run: ``all_reduce float32 sum 16 MiB``, ``ddp tiny``.
 
     ``seconds``: of one operation (the median) or one training step (the mean, so that samples/s follows from it).
-    ``exposed_seconds``: communication that the step waits for. All of them None where the run has no such figure.
+    ``exposed_seconds``: communication that the step waits for, and ``overhead`` its share of the step. What the run has
+    no figure of is None.
     """
 
     label: str
@@ -24,58 +25,86 @@ class Measured:
     busbw_gb_per_s: float | None = None
     exposed_seconds: float | None = None
     overhead: float | None = None
+    data_share: float | None = None
     memory_bytes: int | None = None
+    loss: float | None = None
+    batch_size_per_rank: int | None = None
     verified: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One trial's run. ``network`` and ``gdr`` are what its NCCL logs prove; ``sent_bytes`` by device, all nodes."""
+    """One trial's run. ``network`` and ``gdr`` are what its NCCL logs prove; ``sent_bytes`` by node and device.
+
+    ``reason`` says why it is not complete, or has nothing to show. ``run`` is its folder below the trial's.
+    """
 
     trial: Trial
     status: TrialStatus
     measured: tuple[Measured, ...] = ()
     world_size: int = 0
-    node_count: int = 0
+    nodes: tuple[str, ...] = ()
     emulated: bool = False
     backend: str = "unknown"
     network: str = "unknown"
     gdr: bool | None = None
-    sent_bytes: Mapping[str, int] = field(default_factory=dict)
+    sent_bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    started_at: str | None = None
+    seconds: float | None = None  # of the whole run, its start and end included
+    wrong: bool = False
     reason: str | None = None
+    run: str | None = None
+
+    @property
+    def node_count(self) -> int:
+        """Nodes that the ranks were on."""
+        return len(self.nodes)
 
     def figure(self, label: str) -> Measured | None:
         """The figure of that label."""
         return next((one for one in self.measured if one.label == label), None)
 
     def to_json(self) -> dict[str, Any]:
-        """The outcome as the study's result holds it."""
-        return asdict(self)
+        """The outcome as the study's result holds it, the trial's own keys beside the others."""
+        content = asdict(self)
+        trial = content.pop("trial")
+        return {**trial, "folder": self.trial.folder, **content}
 
 
-def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, Any] | None) -> Outcome:
-    """The outcome of a run from its ``result.json`` and ``diagnosis.json``."""
+def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, Any] | None, run: str) -> Outcome:
+    """The outcome of a run from its ``result.json`` and ``diagnosis.json``. Raises KeyError where keys are missing."""
     cluster = result["cluster"]
     found = diagnosis or {}
-    findings = [finding for finding in result.get("findings", ()) if finding.get("severity") == "critical"]
-    reasons = [str(finding.get("summary")) for finding in findings] + _reasons(result["benchmarks"])
+    measured = tuple(one for benchmark in result["benchmarks"] for one in _figures(benchmark))
+    status = result["status"]
     return Outcome(
         trial=trial,
-        status=result["status"],
-        measured=tuple(one for benchmark in result["benchmarks"] for one in _figures(benchmark)),
+        status="failed" if status == "complete" and not measured else status,
+        measured=measured,
         world_size=cluster["world_size"],
-        node_count=len(cluster["nodes"]),
+        nodes=tuple(node["name"] for node in cluster["nodes"]),
         emulated=cluster["emulated"],
         backend=cluster["backend"],
         network=found.get("network", "unknown"),
         gdr=found.get("gdr"),
         sent_bytes=_sent(cluster["nodes"]),
-        reason=reasons[0] if reasons and result["status"] != "complete" else None,
+        versions=result.get("environment", {}).get("versions", {}),
+        started_at=result.get("started_at"),
+        seconds=(result.get("timings_seconds") or {}).get("total"),
+        wrong=any(figure.verified is False for figure in measured),
+        reason=None if status == "complete" and measured else _reason(result),
+        run=run,
     )
 
 
-def _reasons(benchmarks: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [str(one["reason"]) for one in benchmarks if one.get("reason")]
+def _reason(result: Mapping[str, Any]) -> str:
+    """What went wrong: a finding says it best, then a benchmark, then a point."""
+    findings = sorted(result.get("findings", ()), key=lambda finding: finding.get("severity") != "critical")
+    told = [finding.get("summary") for finding in findings]
+    told += [benchmark.get("reason") for benchmark in result["benchmarks"]]
+    told += [point.get("failed") for benchmark in result["benchmarks"] for point in benchmark["points"]]
+    return next((str(text) for text in told if text), "it measured nothing")
 
 
 def _figures(benchmark: Mapping[str, Any]) -> list[Measured]:
@@ -95,9 +124,12 @@ def _training_figure(point: Mapping[str, Any]) -> Measured:
         seconds=point["seconds"]["mean"],
         samples_per_s=point["samples_per_s"],
         tokens_per_s=point.get("tokens_per_s"),
-        exposed_seconds=next((value for value in known if value is not None), None),
+        exposed_seconds=next((max(0.0, value) for value in known if value is not None), None),
         overhead=point.get("overhead"),
+        data_share=point.get("data_share"),
         memory_bytes=peak_memory(point.get("memory") or {}),
+        loss=(point.get("loss") or {}).get("last"),
+        batch_size_per_rank=point.get("batch_size_per_rank"),
         verified=point.get("verified"),
     )
 
@@ -120,10 +152,11 @@ def peak_memory(memory: Mapping[str, Any]) -> int | None:
     return int(max(peaks)) if peaks else None
 
 
-def _sent(nodes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Bytes sent by device name, summed over nodes."""
-    sent: dict[str, int] = {}
-    for node in nodes:
-        for device, counters in (node.get("facts", {}).get("traffic") or {}).items():
-            sent[device] = sent.get(device, 0) + int(counters["sent_bytes"])
-    return sent
+def _sent(nodes: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Bytes sent by node and device; a node whose counters are not known is left out."""
+    counted = ((node["name"], node.get("facts", {}).get("traffic")) for node in nodes)
+    return {
+        name: {device: int(counters["sent_bytes"]) for device, counters in traffic.items()}
+        for name, traffic in counted
+        if traffic
+    }

@@ -1,129 +1,86 @@
 """Do a study's trials: each is one raybench command of its own, in a process of its own, with a folder of its own."""
 
 import contextlib
-import os
+import ctypes
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from raybench.errors import IncompleteRunError, UsageError
+from raybench.errors import UsageError
 from raybench.studies.design import Study, Trial, Variant
-from raybench.studies.outcome import Outcome, outcome_of
+from raybench.studies.folder import StudyFolder
+from raybench.studies.outcome import Outcome
 
-_END_SECONDS = 30.0
-_POLL_SECONDS = 0.2
-_TAIL = 2000
-FILE = "study.json"
+_END_SECONDS = 60.0  # a run that was told to stop gathers its logs first
+_POLL_SECONDS = 0.1
+_PR_SET_PDEATHSIG = 1
+_WRONG_USE = 2
+_LIBC = ctypes.CDLL(None)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyFolder:
-    """``DIR/STUDY_ID``: ``study.json`` says what is to be done, ``trials/`` holds a folder a trial."""
-
-    path: Path
-
-    @classmethod
-    def create(cls, path: Path, study: Study) -> "StudyFolder":
-        """Make the folder and write the plan. Raises UsageError when it cannot be written."""
-        folder = cls(path=path)
-        try:
-            (path / "trials").mkdir(parents=True)
-            folder.write(FILE, study.to_json())
-        except OSError as error:
-            raise UsageError(
-                f"the study's folder {path} cannot be written: {error.strerror}; choose another with --output-dir"
-            ) from error
-        return folder
-
-    def study(self) -> Study:
-        """The plan. Raises UsageError when the folder holds none that can be read."""
-        try:
-            content = msgspec.json.decode((self.path / FILE).read_bytes())
-            content.pop("schema", None)
-            return msgspec.convert(content, Study)
-        except (OSError, msgspec.MsgspecError, AttributeError) as error:
-            raise UsageError(
-                f"{self.path} is not the folder of a study: {FILE} cannot be read ({error}); give the folder that an "
-                "earlier 'raybench study' named"
-            ) from error
-
-    def write(self, name: str, content: dict[str, Any]) -> None:
-        """Write a JSON file whole or not at all."""
-        partial = self.path / f".{name}.partial"
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2))
-        partial.replace(self.path / name)
-
-    def trial_path(self, trial: Trial) -> Path:
-        """Where a trial's run puts its own folder."""
-        return self.path / "trials" / trial.folder
-
-    def outcome(self, trial: Trial) -> Outcome:
-        """What a trial found; ``missing`` where it was not done, or its result cannot be read."""
-        for result in sorted(self.trial_path(trial).glob("*/result.json"), reverse=True):
-            with contextlib.suppress(OSError, msgspec.MsgspecError, KeyError):
-                diagnosis = result.with_name("diagnosis.json")
-                found = msgspec.json.decode(diagnosis.read_bytes()) if diagnosis.exists() else None
-                return outcome_of(trial, msgspec.json.decode(result.read_bytes()), found)
-        return Outcome(trial=trial, status="missing", reason=self._last_words(trial))
-
-    def outcomes(self, study: Study) -> list[Outcome]:
-        """What is known of every trial."""
-        return [self.outcome(trial) for trial in study.trials()]
-
-    def _last_words(self, trial: Trial) -> str | None:
-        with contextlib.suppress(OSError):
-            lines = (self.trial_path(trial) / "errors").read_text(errors="replace").strip().splitlines()
-            return lines[-1][:_TAIL] if lines else None
-        return None
+Told = Callable[[Trial, Outcome | None, float | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """Runs what is left of a study. ``told`` hears of each trial before and after it."""
+    """Runs what is left of a study, until ``stopping`` is set.
+
+    ``told(trial, outcome, left_seconds)`` hears of each trial before it (outcome None) and after it.
+    """
 
     folder: StudyFolder
     study: Study
     stopping: threading.Event
     timeout_seconds: float
-    told: Callable[[Trial, Outcome | None], None]
+    told: Told
 
     def run(self) -> list[Outcome]:
         """Every trial that is not complete, in order. A trial that fails does not stop the others.
 
         A trial that was asked for wrongly (exit code 2) would fail the same way each time: its variant is not tried
-        again. Raises UsageError when that leaves nothing, with what raybench said.
+        again. Raises UsageError when that leaves no variant, with what raybench said.
         """
-        outcomes: dict[int, Outcome] = {}
+        trials = self.study.trials()
+        known = {trial.number: self.folder.outcome(trial) for trial in trials}
         hopeless: dict[str, str] = {}
-        for trial in self.study.trials():
-            outcome = self.folder.outcome(trial)
-            if outcome.status != "complete" and trial.variant not in hopeless and not self.stopping.is_set():
-                self.told(trial, None)
-                code = self._do(trial)
-                outcome = self.folder.outcome(trial)
-                if code == 2:
-                    hopeless[trial.variant] = outcome.reason or "wrong use"
-                self.told(trial, outcome)
-            outcomes[trial.number] = outcome
+        durations: dict[str, list[float]] = {}
+        for trial in trials:
+            if self.stopping.is_set():
+                break
+            if known[trial.number].status == "complete" or trial.variant in hopeless:
+                continue
+            todo = [one.variant for one in trials[trial.number :] if known[one.number].status != "complete"]
+            self.told(trial, None, left_seconds([name for name in todo if name not in hopeless], durations))
+            begun = time.monotonic()
+            code = self._do(trial)
+            known[trial.number] = outcome = self.folder.outcome(trial)
+            if code == _WRONG_USE and outcome.status == "missing":
+                hopeless[trial.variant] = outcome.reason or "wrong use"
+            else:
+                durations.setdefault(trial.variant, []).append(time.monotonic() - begun)
+            self.told(trial, outcome, None)
         if len(hopeless) == len(self.study.variants):
-            raise UsageError(f"no variant of the study can be run: {next(iter(hopeless.values()))}")
-        return list(outcomes.values())
+            raise UsageError(next(iter(hopeless.values())))
+        return list(known.values())
 
     def _do(self, trial: Trial) -> int:
         folder = self.folder.trial_path(trial)
         folder.mkdir(parents=True, exist_ok=True)
-        command = command_of(self.study, self.study.variant(trial.variant), folder)
+        command = [sys.executable, "-m", *command_of(self.study, self.study.variant(trial.variant), folder)]
+        place = self.study.folder if Path(self.study.folder).is_dir() else None
         with (folder / "output").open("wb") as output, (folder / "errors").open("wb") as errors:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True
+                command,
+                cwd=place,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, and no other thread holds a lock it takes
             )
             try:
                 return self._wait(process)
@@ -131,18 +88,20 @@ class Runner:
                 _end(process)
 
     def _wait(self, process: "subprocess.Popen[bytes]") -> int:
-        """Its exit code. Ctrl-C ends it as in a terminal: it keeps what it has measured."""
+        """Its exit code. When it is to stop it is told as in a terminal: it keeps what it has measured."""
         deadline = time.monotonic() + self.timeout_seconds
         while process.poll() is None:
-            if self.stopping.wait(_POLL_SECONDS):
+            if self.stopping.wait(_POLL_SECONDS) or time.monotonic() > deadline:
                 process.send_signal(signal.SIGINT)
-                break
-            if time.monotonic() > deadline:
-                process.send_signal(signal.SIGTERM)
                 break
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(_END_SECONDS)
         return 3
+
+
+def _end_with_parent() -> None:
+    """A study that is killed leaves no trial behind: the kernel then tells the trial to stop."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -152,24 +111,15 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def command_of(study: Study, variant: Variant, folder: Path) -> list[str]:
-    """The command of a trial, as a person could type it."""
-    fixed = ["--output-dir", str(folder), "--quiet"]
-    return [sys.executable, "-m", "raybench", *study.workload, *variant.arguments, *fixed]
+    """The command of a trial, as a person could type it: the variant's options are last and so win."""
+    return ["raybench", *study.workload, *variant.arguments, "--output-dir", str(folder), "--quiet"]
 
 
-def require_complete(outcomes: Sequence[Outcome], stopping: threading.Event) -> None:
-    """Raise IncompleteRunError where trials are missing or broken, naming the first."""
-    broken = [outcome for outcome in outcomes if outcome.status != "complete"]
-    if stopping.is_set():
-        raise IncompleteRunError("the study was stopped; go on with --resume and its folder")
-    if broken:
-        first = broken[0]
-        raise IncompleteRunError(
-            f"{len(broken)} of {len(outcomes)} trials are not complete; the first is {first.trial.folder} "
-            f"({first.status}: {first.reason or 'no reason given'}); try them again with --resume and the study's folder"
-        )
-
-
-def free_path(output_dir: str, name: str) -> Path:
-    """``DIR/NAME``, absolute, so that trials find it wherever they are started."""
-    return Path(os.path.abspath(output_dir)) / name  # noqa: PTH100 - resolve() would follow the user's links
+def left_seconds(todo: Sequence[str], durations: Mapping[str, Sequence[float]]) -> float | None:
+    """Seconds that trials of these variants will take: each as those of its kind, else as all. None before any ended."""
+    every = [seconds for known in durations.values() for seconds in known]
+    if not every:
+        return None
+    mean = sum(every) / len(every)
+    means = {name: sum(known) / len(known) for name, known in durations.items() if known}
+    return sum(means.get(name, mean) for name in todo)

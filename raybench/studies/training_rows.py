@@ -15,16 +15,20 @@ class TrainingRow:
     """A variant's figures: medians over its blocks. ``failed`` says why there are none."""
 
     variant: str
-    label: str
-    blocks: int
-    world_size: int
-    node_count: int
+    label: str = ""
+    blocks: int = 0
+    world_size: int = 0
+    node_count: int = 0
+    batch_size_per_rank: int | None = None
     step_seconds: float | None = None
     step_seconds_stddev: float | None = None  # between blocks
     samples_per_s: float | None = None
     tokens_per_s: float | None = None
     memory_bytes: int | None = None
+    exposed_seconds: float | None = None
     overhead: float | None = None
+    data_share: float | None = None
+    loss: float | None = None
     verified: bool | None = None
     failed: str | None = None
 
@@ -40,11 +44,11 @@ def training_rows(study: Study, outcomes: Sequence[Outcome]) -> list[TrainingRow
 
 def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
     mine = [outcome for outcome in outcomes if outcome.trial.variant == name]
-    figures = [outcome.measured[0] for outcome in mine if outcome.measured]
-    sample = next((outcome for outcome in mine if outcome.measured), None)
-    if sample is None:
+    done = [outcome for outcome in mine if outcome.measured]
+    if not done:
         reason = next((outcome.reason for outcome in mine if outcome.reason), "nothing was measured")
-        return TrainingRow(variant=name, label="", blocks=0, world_size=0, node_count=0, failed=reason)
+        return TrainingRow(variant=name, failed=reason)
+    figures = [outcome.measured[0] for outcome in done]
     seconds = [figure.seconds for figure in figures]
     verified = [figure.verified for figure in figures if figure.verified is not None]
     memory = _middle(figures, lambda figure: figure.memory_bytes)
@@ -52,14 +56,18 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
         variant=name,
         label=figures[0].label,
         blocks=len(figures),
-        world_size=sample.world_size,
-        node_count=sample.node_count,
+        world_size=done[0].world_size,
+        node_count=done[0].node_count,
+        batch_size_per_rank=figures[0].batch_size_per_rank,
         step_seconds=median(seconds),
         step_seconds_stddev=deviation(seconds, sum(seconds) / len(seconds)),
         samples_per_s=_middle(figures, lambda figure: figure.samples_per_s),
         tokens_per_s=_middle(figures, lambda figure: figure.tokens_per_s),
         memory_bytes=None if memory is None else int(memory),
+        exposed_seconds=_middle(figures, lambda figure: figure.exposed_seconds),
         overhead=_middle(figures, lambda figure: figure.overhead),
+        data_share=_middle(figures, lambda figure: figure.data_share),
+        loss=_middle(figures, lambda figure: figure.loss),
         verified=all(verified) if verified else None,
     )
 
@@ -71,12 +79,13 @@ def _middle(figures: Sequence[Measured], value: Callable[[Measured], float | Non
 
 def throughput_ratio(name: str, base: str, outcomes: Sequence[Outcome]) -> Ratio | None:
     """Samples per second of one variant over those of another, block by block; None without common blocks."""
-    mine, other = _throughput(name, outcomes), _throughput(base, outcomes)
+    mine, other = throughput_by_block(name, outcomes), throughput_by_block(base, outcomes)
     blocks = sorted(mine.keys() & other.keys())
     return ratio_of([mine[block] for block in blocks], [other[block] for block in blocks]) if blocks else None
 
 
-def _throughput(name: str, outcomes: Sequence[Outcome]) -> dict[int, float]:
+def throughput_by_block(name: str, outcomes: Sequence[Outcome]) -> dict[int, float]:
+    """Samples per second of a variant in each block that measured them."""
     return {
         outcome.trial.block: outcome.measured[0].samples_per_s
         for outcome in outcomes

@@ -1,1 +1,1 @@
-"""Several runs, one question: plan them, do them in an order that drift cannot favour, and compare what came of them."""
+"""Several runs, one question: planned, done in an order that drift cannot favour, and compared."""

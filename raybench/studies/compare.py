@@ -23,6 +23,11 @@ class Ratio:
     high: float | None
     blocks: int
 
+    def over(self, divisor: float) -> "Ratio":
+        """The ratio and its interval divided by a positive number."""
+        low, high = (None if end is None else end / divisor for end in (self.low, self.high))
+        return Ratio(value=self.value / divisor, low=low, high=high, blocks=self.blocks)
+
     def side_of(self, bound: float) -> Side:
         """Whether the whole interval lies above or below a bound: anything else decides nothing."""
         if self.low is None or self.high is None:

@@ -27,7 +27,7 @@ def new_study_id(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyFolder:
-    """``DIR/STUDY_ID``: ``plan.json`` says what is to be done, ``trials/`` has a folder a trial, ``study.json`` answers."""
+    """``DIR/STUDY_ID``: ``plan.json`` says what to do, ``trials/`` has a folder a trial, ``study.json`` answers."""
 
     path: Path
 
@@ -92,7 +92,8 @@ class StudyFolder:
 
     def outcome(self, trial: Trial) -> Outcome:
         """What a trial found: its last complete run, else its last; ``missing`` where none can be read."""
-        found = [one for result in sorted(self.trial_path(trial).glob("*/result.json")) if (one := _read(trial, result))]
+        results = sorted(self.trial_path(trial).glob("*/result.json"))
+        found = [outcome for result in results if (outcome := _read(trial, result))]
         complete = [outcome for outcome in found if outcome.status == "complete"]
         if found:
             return (complete or found)[-1]

@@ -11,10 +11,12 @@ from raybench.studies.compare import Ratio, ratio_of, self_ratio
 from raybench.studies.design import Study, Variant
 from raybench.studies.network_proof import Expectation, Proof, prove, worst
 from raybench.studies.outcome import Measured, Outcome
+from raybench.studies.training_rows import usable
 
 WORTH_IT = 1.5  # shared opinion of practitioners: below it, complexity and price of RDMA are hard to argue for
 EXPECTED = (2.0, 10.0)  # what RDMA usually gives over TCP where a job is bound by its network
 
+_ALONE = "fewer than two networks were measured as labelled: nothing can be compared"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,14}")
 # Settings that give each network, and what the run must then show. NCCL_IB_DISABLE alone leaves plugins in; LOC keeps
@@ -38,7 +40,7 @@ def network_variant(text: str) -> Variant:
         known = ", ".join(PRESETS)
         raise UsageError(f"'{text}' is no network; there are {known}, and NAME=INTERFACE, such as fast=eth1")
     if name in PRESETS:
-        raise UsageError(f"'{name}' is a network of its own; call the one over {device} something else: my{name}={device}")
+        raise UsageError(f"'{name}' is a network of its own; give yours another name, such as my-{name}={device}")
     variables = PRESETS["tcp"][0] | {"NCCL_SOCKET_IFNAME": f"={device}", "GLOO_SOCKET_IFNAME": device}
     return _variant(name, variables, Expectation(kind="socket", device=device))
 
@@ -65,9 +67,11 @@ class NetworkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speedup:
-    """One figure of one network against the baseline: ``ratio`` of times, ``exposed_ratio`` of the time waited for
-    communication. ``self_ratio``: how far either network differs from itself between blocks. ``ceiling``: what a network
-    that takes no time would give, where the share of waiting is known.
+    """One figure of one network against the baseline.
+
+    ``ratio`` is of times, ``exposed_ratio`` of the time waited for communication. ``self_ratio``: how far one network
+    differs from itself between blocks. ``ceiling``: what a network that takes no time would give, where the share of
+    waiting is known.
     """
 
     network: str
@@ -114,7 +118,7 @@ class NetworkAnswer:
 
 def answer_network(study: Study, outcomes: Sequence[Outcome]) -> NetworkAnswer:
     """Compare every network with the first that is not refused."""
-    done = [outcome for outcome in outcomes if outcome.measured and not outcome.wrong]
+    done = usable(outcomes)
     proofs = {variant.name: _proof_of(variant, outcomes) for variant in study.variants}
     refused = tuple(name for name, proof in proofs.items() if proof.verdict == "refuted")
     names = [variant.name for variant in study.variants if variant.name not in refused and _of(variant.name, done)]
@@ -131,7 +135,7 @@ def answer_network(study: Study, outcomes: Sequence[Outcome]) -> NetworkAnswer:
         ),
         proofs=proofs,
         refused=refused,
-        remarks=tuple(_remarks(proofs, names)),
+        remarks=(_ALONE,) if len(names) < 2 else (),
     )
 
 
@@ -211,21 +215,12 @@ def verdict_of(ratio: Ratio, noise: float, *, proved: bool) -> str:
         return f"inconclusive: the interval does not decide whether it is more than {WORTH_IT}x; raise --repeats"
     if max(ratio.value / WORTH_IT, WORTH_IT / ratio.value) <= noise:
         return f"inconclusive: one network differs from itself by {noise:.2f}x between blocks; look for other jobs"
-    if side == "below":
-        return f"not worth it for this workload: less than {WORTH_IT}x"
-    if ratio.value < EXPECTED[0]:
+    return f"not worth it for this workload: less than {WORTH_IT}x" if side == "below" else _worth(ratio)
+
+
+def _worth(ratio: Ratio) -> str:
+    if ratio.side_of(EXPECTED[0]) == "below":
         return f"worth it (more than {WORTH_IT}x), though less than the {EXPECTED[0]:g}x to {EXPECTED[1]:g}x usual"
-    if ratio.value > EXPECTED[1]:
+    if ratio.side_of(EXPECTED[1]) == "above":
         return f"worth it, and more than the {EXPECTED[1]:g}x usual: look whether the slower network is healthy"
     return f"worth it: within the {EXPECTED[0]:g}x to {EXPECTED[1]:g}x usual"
-
-
-def _remarks(proofs: dict[str, Proof], names: Sequence[str]) -> list[str]:
-    remarks = [
-        f"{name} is not proved ({proof.seen}, by {proof.basis})"
-        for name, proof in proofs.items()
-        if proof.verdict == "unproven"
-    ]
-    if len(names) < 2:
-        remarks.append("fewer than two networks were measured as labelled: nothing can be compared")
-    return remarks

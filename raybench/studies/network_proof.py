@@ -4,7 +4,7 @@ A setting is a wish. NCCL's log names the network it took and whether GPUDirect 
 interface carried the data, whatever the library. A figure whose label is refuted is no figure of that network at all.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,7 +41,7 @@ class Proof:
 
 
 def worst(proofs: Iterable[Proof]) -> Proof:
-    """The proof that decides: one refutation refutes, and all is proved only where each part is."""
+    """The proof that decides: one refutation refutes, and all is proved only where each one is."""
     return min(proofs, key=lambda proof: _ORDER.index(proof.verdict))
 
 
@@ -61,7 +61,15 @@ def prove(expected: Expectation, outcome: Outcome) -> Proof:
         proofs.append(Proof(verdict="unproven", seen="no network at all", basis=basis))
     if not proofs:
         return Proof(verdict="unproven", seen="nothing", basis="the label promises nothing that could be checked")
-    return worst(proofs)
+    return _together(proofs)
+
+
+def _together(proofs: Sequence[Proof]) -> Proof:
+    """The verdict of the weakest part, with all that led to it."""
+    verdict = worst(proofs).verdict
+    decisive = [proof for proof in proofs if proof.verdict == verdict]
+    seen = ", ".join(proof.seen for proof in decisive)
+    return Proof(verdict=verdict, seen=seen, basis=", and ".join(dict.fromkeys(proof.basis for proof in decisive)))
 
 
 def _prove_kind(kind: NetworkKind, outcome: Outcome) -> Proof:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from raybench.studies.design import Trial
+from raybench.units import format_bytes
 
 TrialStatus = Literal["complete", "partial", "failed", "missing"]
 
@@ -139,7 +140,7 @@ def _operation_figure(benchmark: Mapping[str, Any], point: Mapping[str, Any]) ->
     detail = [parameters.get("dtype"), parameters.get("reduce_op"), "in place" if parameters.get("in_place") else None]
     words = " ".join(str(part) for part in detail if part)
     return Measured(
-        label=f"{benchmark['name']} {words} {point['message_bytes']} B",
+        label=f"{benchmark['name']} {words} {format_bytes(point['message_bytes'])}",
         seconds=point["seconds"]["median"],
         busbw_gb_per_s=point["busbw_gb_per_s"],
         verified=point.get("verified"),

@@ -1,4 +1,4 @@
-"""A study as its result file holds it: the plan, the order, every trial, the answer. Pure, so that it can be made again.
+"""A study as its result file holds it: the plan, the order, every trial, the answer. Pure.
 
 Schema ``raybench.study-result/1``: keys are added, never renamed or removed.
 """
@@ -17,6 +17,7 @@ from raybench.studies.sweep import answer_sweep
 
 SCHEMA = "raybench.study-result/1"
 _LEAST_REPEATS = 3
+_MOST_TOLD = 3
 
 
 class Answer(Protocol):
@@ -110,22 +111,19 @@ def result_of(
     study_id: str, study: Study, outcomes: Sequence[Outcome], *, price: Price | None = None, stopped: bool = False
 ) -> StudyResult:
     """Analyse the trials."""
-    usable = [outcome for outcome in outcomes if not outcome.wrong]
-    answer = _ANSWERS[study.kind](study, usable, price)
+    answer = _ANSWERS[study.kind](study, outcomes, price)
     return StudyResult(study_id=study_id, study=study, outcomes=tuple(outcomes), answer=answer, stopped=stopped)
 
 
 def _remarks(study: Study, outcomes: Sequence[Outcome]) -> list[str]:
     remarks = []
     measured = [outcome for outcome in outcomes if outcome.measured]
-    if any(outcome.emulated for outcome in measured):
-        remarks.append("the nodes are EMULATED on one machine: these figures say nothing about a network")
     broken = [outcome for outcome in outcomes if outcome.status != "complete"]
     remarks += [
-        f"trial {one.trial.folder} is {one.status}: {one.reason or 'it was not begun'}" for one in broken[:_LEAST_REPEATS]
+        f"trial {one.trial.folder} is {one.status}: {one.reason or 'it was not begun'}" for one in broken[:_MOST_TOLD]
     ]
-    if len(broken) > _LEAST_REPEATS:
-        remarks.append(f"{len(broken) - _LEAST_REPEATS} more trials are not complete")
+    if len(broken) > _MOST_TOLD:
+        remarks.append(f"{len(broken) - _MOST_TOLD} more trials are not complete")
     if study.repeats < _LEAST_REPEATS:
         remarks.append(
             f"fewer than {_LEAST_REPEATS} repeats: no useful interval; --resume with --repeats 5 goes on from here"

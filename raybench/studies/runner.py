@@ -7,8 +7,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from raybench.errors import UsageError
@@ -20,9 +21,31 @@ _END_SECONDS = 60.0  # a run that was told to stop gathers its logs first
 _POLL_SECONDS = 0.1
 _PR_SET_PDEATHSIG = 1
 _WRONG_USE = 2
+_MOST_FAILURES = 2
 _LIBC = ctypes.CDLL(None)
 
 Told = Callable[[Trial, Outcome | None, float | None], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Experience:
+    """What was learnt of each variant while running: how long it takes, and whether it is any use to try it again."""
+
+    seconds: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    failures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def is_hopeless(self, variant: str) -> bool:
+        return variant in self.refused or self.failures[variant] >= _MOST_FAILURES
+
+    def learn(self, outcome: Outcome, code: int, seconds: float) -> None:
+        variant = outcome.trial.variant
+        if outcome.measured:
+            self.seconds[variant].append(seconds)
+        elif code == _WRONG_USE:
+            self.refused[variant] = outcome.reason or "raybench was used wrongly"
+        else:
+            self.failures[variant] += 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,31 +64,32 @@ class Runner:
     def run(self) -> list[Outcome]:
         """Every trial that is not complete, in order. A trial that fails does not stop the others.
 
-        A trial that was asked for wrongly (exit code 2) would fail the same way each time: its variant is not tried
-        again. Raises UsageError when that leaves no variant, with what raybench said.
+        A trial that was asked for wrongly (exit code 2) would fail the same way each time, and so does one that twice
+        measured nothing, as a model that does not fit: such a variant is not tried again. Raises UsageError when wrong
+        use leaves no variant, with what raybench said.
         """
-        trials = self.study.trials()
-        known = {trial.number: self.folder.outcome(trial) for trial in trials}
-        hopeless: dict[str, str] = {}
-        durations: dict[str, list[float]] = {}
-        for trial in trials:
+        known = {outcome.trial: outcome for outcome in self.folder.outcomes(self.study)}
+        todo = [trial for trial, outcome in known.items() if outcome.status != "complete"]
+        experience = _Experience()
+        for index, trial in enumerate(todo):
             if self.stopping.is_set():
                 break
-            if known[trial.number].status == "complete" or trial.variant in hopeless:
-                continue
-            todo = [one.variant for one in trials[trial.number :] if known[one.number].status != "complete"]
-            self.told(trial, None, left_seconds([name for name in todo if name not in hopeless], durations))
-            begun = time.monotonic()
-            code = self._do(trial)
-            known[trial.number] = outcome = self.folder.outcome(trial)
-            if code == _WRONG_USE and outcome.status == "missing":
-                hopeless[trial.variant] = outcome.reason or "wrong use"
-            else:
-                durations.setdefault(trial.variant, []).append(time.monotonic() - begun)
-            self.told(trial, outcome, None)
-        if len(hopeless) == len(self.study.variants):
-            raise UsageError(next(iter(hopeless.values())))
+            if not experience.is_hopeless(trial.variant):
+                ahead = [one.variant for one in todo[index:] if not experience.is_hopeless(one.variant)]
+                self.told(trial, None, left_seconds(ahead, experience.seconds))
+                known[trial] = self._try(trial, experience)
+                self.told(trial, known[trial], None)
+        if set(experience.refused) == {variant.name for variant in self.study.variants}:
+            raise UsageError(next(iter(experience.refused.values())))
         return list(known.values())
+
+    def _try(self, trial: Trial, experience: _Experience) -> Outcome:
+        begun = time.monotonic()
+        code = self._do(trial)
+        outcome = self.folder.outcome(trial)
+        if not self.stopping.is_set():
+            experience.learn(outcome, code, time.monotonic() - begun)
+        return outcome
 
     def _do(self, trial: Trial) -> int:
         folder = self.folder.trial_path(trial)
@@ -80,7 +104,7 @@ class Runner:
                 stdout=output,
                 stderr=errors,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, and no other thread holds a lock it takes
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call that takes no lock
             )
             try:
                 return self._wait(process)
@@ -116,7 +140,7 @@ def command_of(study: Study, variant: Variant, folder: Path) -> list[str]:
 
 
 def left_seconds(todo: Sequence[str], durations: Mapping[str, Sequence[float]]) -> float | None:
-    """Seconds that trials of these variants will take: each as those of its kind, else as all. None before any ended."""
+    """Seconds that trials of these variants will take: each as others of its kind, else as all. None at first."""
     every = [seconds for known in durations.values() for seconds in known]
     if not every:
         return None

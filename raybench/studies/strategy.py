@@ -1,6 +1,6 @@
 """DDP or FSDP? Throughput against the memory that each needs, on the same model and batch. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from raybench.studies.outcome import Outcome
 from raybench.studies.training_rows import TrainingRow, fastest, throughput_ratio, training_rows
 
 ALIKE = 0.03  # throughputs within it of each other are no reason to choose: memory decides
+_ADAPTERS = ("lora", "qlora")
 _STRATEGIES = {
     "ddp": ("--strategy", "ddp"),
     "fsdp": ("--strategy", "fsdp", "--sharding", "full"),
@@ -36,6 +37,12 @@ class StrategyAnswer:
     ratios: dict[str, Ratio]  # throughput over that of the fastest
     recommended: str | None
     why: str
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """None: a strategy that is slow or does not fit is an answer."""
+        return ()
 
     def to_json(self) -> dict[str, Any]:
         """As in the study's result."""
@@ -50,21 +57,27 @@ class StrategyAnswer:
 def answer_strategy(study: Study, outcomes: Sequence[Outcome]) -> StrategyAnswer:
     """Recommend the fastest; among those that cannot be told from it, the one that needs least memory."""
     rows = tuple(training_rows(study, outcomes))
+    remarks = tuple(_remarks(rows))
     best = fastest(rows)
     if best is None:
-        return StrategyAnswer(rows=rows, ratios={}, recommended=None, why="nothing was measured")
+        return StrategyAnswer(rows=rows, ratios={}, recommended=None, why="nothing was measured", remarks=remarks)
     ratios = {
         row.variant: ratio
         for row in rows
         if row.variant != best.variant and (ratio := throughput_ratio(row.variant, best.variant, outcomes))
     }
-    wrong = [row.variant for row in rows if row.verified is False]
     alike = [best, *(row for row in rows if row.variant in ratios and _alike(ratios[row.variant]))]
-    known = [row for row in alike if row.memory_bytes is not None and row.variant not in wrong]
-    chosen = min(known, key=lambda row: row.memory_bytes or 0) if known else best
-    if chosen.variant in wrong:
-        return StrategyAnswer(rows=rows, ratios=ratios, recommended=None, why=f"{chosen.variant} computes wrong losses")
-    return StrategyAnswer(rows=rows, ratios=ratios, recommended=chosen.variant, why=_why(chosen, best, rows, ratios))
+    known = [row for row in alike if row.memory_bytes is not None]
+    chosen = min(known, key=lambda row: row.memory_bytes or 0) if len(known) == len(alike) else best
+    why = _why(chosen, best, rows, ratios)
+    return StrategyAnswer(rows=rows, ratios=ratios, recommended=chosen.variant, why=why, remarks=remarks)
+
+
+def _remarks(rows: Sequence[TrainingRow]) -> Iterator[str]:
+    yield from (f"{row.variant}: {row.failed}" for row in rows if row.failed)
+    adapters = [row.variant for row in rows if row.variant in _ADAPTERS]
+    if adapters and len(adapters) < len(rows):
+        yield f"{' and '.join(adapters)} train adapters only: another training, not a faster way to do the same one"
 
 
 def _alike(ratio: Ratio) -> bool:
@@ -80,7 +93,7 @@ def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ra
         text = f"{chosen.variant} is fastest{memory}" + (f"; {', '.join(slower)}" if slower else "")
     else:
         gap = ratios[chosen.variant]
-        text = f"{chosen.variant} cannot be told from {best.variant} in speed ({gap.value:.2f} of it) and needs less memory{memory}"
+        text = f"{chosen.variant} is as fast as {best.variant} ({gap.value:.2f} of it) and needs less memory{memory}"
     if failed:
         text += f"; {', '.join(failed)} could not be measured, most often because the model does not fit"
     return text

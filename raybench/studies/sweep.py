@@ -37,13 +37,17 @@ class SweepAnswer:
     knee: str | None
     remarks: tuple[str, ...]
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """None: a batch or a model that does not fit is an answer."""
+        return ()
+
     def to_json(self) -> dict[str, Any]:
         """As in the study's result."""
         return {
             "rows": [row.to_json() for row in self.rows],
             "fastest": self.best,
             "knee": self.knee,
-            "remarks": list(self.remarks),
         }
 
 

@@ -44,13 +44,14 @@ def training_rows(study: Study, outcomes: Sequence[Outcome]) -> list[TrainingRow
 
 def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
     mine = [outcome for outcome in outcomes if outcome.trial.variant == name]
-    done = [outcome for outcome in mine if outcome.measured]
+    done = usable(mine)
     if not done:
-        reason = next((outcome.reason for outcome in mine if outcome.reason), "nothing was measured")
+        wrong = "its results were wrong" if any(outcome.wrong for outcome in mine) else "nothing was measured"
+        reason = next((outcome.reason for outcome in mine if outcome.reason), wrong)
         return TrainingRow(variant=name, failed=reason)
     figures = [outcome.measured[0] for outcome in done]
     seconds = [figure.seconds for figure in figures]
-    verified = [figure.verified for figure in figures if figure.verified is not None]
+    checked = any(figure.verified for figure in figures)
     memory = _middle(figures, lambda figure: figure.memory_bytes)
     return TrainingRow(
         variant=name,
@@ -68,8 +69,13 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
         overhead=_middle(figures, lambda figure: figure.overhead),
         data_share=_middle(figures, lambda figure: figure.data_share),
         loss=_middle(figures, lambda figure: figure.loss),
-        verified=all(verified) if verified else None,
+        verified=checked or None,
     )
+
+
+def usable(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Those with figures, and none of them wrong."""
+    return [outcome for outcome in outcomes if outcome.measured and not outcome.wrong]
 
 
 def _middle(figures: Sequence[Measured], value: Callable[[Measured], float | None]) -> float | None:
@@ -88,8 +94,8 @@ def throughput_by_block(name: str, outcomes: Sequence[Outcome]) -> dict[int, flo
     """Samples per second of a variant in each block that measured them."""
     return {
         outcome.trial.block: outcome.measured[0].samples_per_s
-        for outcome in outcomes
-        if outcome.trial.variant == name and outcome.measured and outcome.measured[0].samples_per_s
+        for outcome in usable(outcomes)
+        if outcome.trial.variant == name and outcome.measured[0].samples_per_s
     }
 
 

@@ -17,6 +17,7 @@ from raybench.cli.output import open_closed_streams, printing, say
 COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
     "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
+    "train": ("raybench.cli.train", "Train a model: step time, MFU, and what of a step waits for the network."),
 }
 
 

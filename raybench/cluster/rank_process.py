@@ -165,6 +165,7 @@ def _set_variables(variables: dict[str, str | None], job: RankJob, log_folder: s
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    os.environ["RAYBENCH_RANK_FOLDER"] = log_folder  # for what a rank leaves beside its logs
     os.environ["NCCL_DEBUG_FILE"] = str(Path(log_folder, log_name(job.rank)))
     os.environ |= {"RANK": str(job.rank), "LOCAL_RANK": str(job.local_rank), "WORLD_SIZE": str(job.world_size)}
 

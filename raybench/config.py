@@ -98,7 +98,7 @@ class RunConfig:
         """The benchmarks to run on a backend, in order."""
         template = BenchmarkSpec(
             name="",
-            kind="",
+            kind="collective",
             sizes=parse_sizes(self.sizes or DEFAULT_SIZES[backend]),
             root=self.root,
             warmup=self.warmup,

@@ -145,7 +145,7 @@ class BenchmarkResult:
             "reason": self.reason,
             "parameters": dict(self.parameters),
             "warnings": list(self.warnings),
-            "points": [point.to_json() for point in (*self.points, *self.workload)],
+            "points": [point.to_json() for point in self.points] + [point.to_json() for point in self.workload],
         }
 
 

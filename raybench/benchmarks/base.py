@@ -18,8 +18,8 @@ from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 class RankContext:
     """One rank of an initialised process group.
 
-    ``ranks_on_machine`` share this machine's memory, ``ranks_on_device`` the memory of this rank's GPU; ``ranks_on_node``
-    are those of this rank's node, which on an emulated cluster is a part of the machine.
+    ``ranks_on_machine`` share this machine's memory, ``ranks_on_device`` the memory of this rank's GPU.
+    ``ranks_on_node`` are those of this rank's node, which on an emulated cluster is a part of the machine.
     """
 
     rank: int

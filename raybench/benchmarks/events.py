@@ -73,7 +73,16 @@ class RankExited(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     output_tail: str
 
 
-Event = RankReady | BenchmarkStarted | PointMeasured | WorkloadMeasured | BenchmarkFinished | RankFinished | RankFailed | RankExited
+Event = (
+    RankReady
+    | BenchmarkStarted
+    | PointMeasured
+    | WorkloadMeasured
+    | BenchmarkFinished
+    | RankFinished
+    | RankFailed
+    | RankExited
+)
 
 _DECODER = msgspec.msgpack.Decoder(Event)
 _ENCODER = msgspec.msgpack.Encoder()

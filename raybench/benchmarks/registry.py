@@ -118,7 +118,12 @@ def specs_of(
 
 
 def _message_specs(
-    name: str, entry: Entry, placement: str, reduce_ops: tuple[str, ...], dtypes: tuple[str, ...], template: BenchmarkSpec
+    name: str,
+    entry: Entry,
+    placement: str,
+    reduce_ops: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    template: BenchmarkSpec,
 ) -> tuple[BenchmarkSpec, ...]:
     return tuple(
         _spec(name, entry, chosen, dtype, reduce_op, template)

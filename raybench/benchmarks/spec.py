@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raybench.benchmarks.training.options import TrainingOptions
+from raybench.results import Kind
 
 DTYPE_BYTES = {
     "float64": 8,
@@ -28,7 +29,7 @@ class BenchmarkSpec:
     """
 
     name: str
-    kind: str
+    kind: Kind
     sizes: tuple[int, ...]
     dtype: str = "float32"
     reduce_op: str | None = None

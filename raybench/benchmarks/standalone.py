@@ -76,7 +76,7 @@ def plan_from(options: argparse.Namespace) -> tuple[BenchmarkSpec, ...]:
     """The benchmarks asked for, made as for ``raybench run``."""
     template = BenchmarkSpec(
         name="",
-        kind="",
+        kind="collective",
         sizes=parse_sizes(options.sizes),
         warmup=options.warmup,
         iterations=options.iters,

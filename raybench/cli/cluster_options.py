@@ -1,9 +1,11 @@
 """Options that every command with a run has: where it runs, how often, where its result goes."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 PLACE_OPTIONS: list[Any] = [
     click.option("--nodes", type=int, metavar="N", help="Nodes to use.  [default: all of the cluster; 1 embedded]"),
@@ -33,10 +35,10 @@ RUN_OPTIONS: list[Any] = [
 ]  # fmt: skip
 
 
-def with_options(options: Sequence[Any]) -> Any:
+def with_options(options: Sequence[Any]) -> Callable[[Function], Function]:
     """A decorator that gives a command these options, in this order."""
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: Function) -> Function:
         for option in reversed(options):
             function = option(function)
         return function

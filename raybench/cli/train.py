@@ -63,9 +63,7 @@ _OPTIONS: list[Any] = [
 
 @click.command(epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
-def command(
-    config_file: str | None, as_json: bool, quiet: bool, strategy: str | None, **options: Any
-) -> None:
+def command(config_file: str | None, as_json: bool, quiet: bool, strategy: str | None, **options: Any) -> None:
     """Train a model on synthetic data and say what a step is made of, and what of it waits for the network.
 
     The first steps are checked against one process that computes the whole batch. Without a cluster to join, one is

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from raybench.benchmarks.combine import point_of
-from raybench.benchmarks.workload import workload_point
 from raybench.benchmarks.events import Record
 from raybench.benchmarks.registry import MESSAGE_KINDS, sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.workload import workload_point
 from raybench.results import BenchmarkResult, BenchmarkStatus, Point
 from raybench.stability import benchmark_warnings
 from raybench.units import format_bytes
@@ -52,7 +52,9 @@ class Collector:
         points = [
             launches[self.launch] for launches in self._samples[benchmark].values() if len(launches) > self.launch
         ]
-        records = [launches[self.launch] for launches in self._records[benchmark].values() if len(launches) > self.launch]
+        records = [
+            launches[self.launch] for launches in self._records[benchmark].values() if len(launches) > self.launch
+        ]
         return sum(bool(ranks) and len(ranks) == next(iter(ranks.values())).contributors for ranks in points) + sum(
             len(ranks) == self.world_size for ranks in records
         )
@@ -81,7 +83,7 @@ class Collector:
             status, why = "failed", f"{wrong} elements differ from their exact expected value"
         return BenchmarkResult(
             name=spec.name,
-            kind="p2p" if spec.kind == "p2p" else "collective",
+            kind=spec.kind,
             parameters=spec.parameters(),
             status=status,
             points=points,

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.findings import training_findings
 from raybench.cluster.collector import Collector
 from raybench.cluster.incident import Incident, causes
 from raybench.cluster.placement import Candidate, Plan
-from raybench.benchmarks.training.findings import training_findings
 from raybench.config import RunConfig
 from raybench.results import BenchmarkResult, ClusterInfo, DroppedNode, NodeInfo, RunResult, Status
 

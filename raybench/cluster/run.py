@@ -216,7 +216,7 @@ class Run:
         spec, world_size = planned.specs[benchmark], planned.plan.world_size
         labels = labels_of(spec, world_size)
         if done < len(labels):
-            self.display.step(spec.name, labels[done], world_size)
+            self.display.step(spec.name, labels[done].removeprefix(f"{spec.name} "), world_size)
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:

@@ -203,4 +203,10 @@ def repeats_json(launches: tuple[tuple[float, ...], ...]) -> Json:
     """Mean and spread of the launches' own means, seconds."""
     means = [summarize(launch).mean for launch in launches if launch]
     mean = sum(means) / len(means)
-    return {"means_seconds": means, "mean": mean, "min": min(means), "max": max(means), "stddev": deviation(means, mean)}
+    return {
+        "means_seconds": means,
+        "mean": mean,
+        "min": min(means),
+        "max": max(means),
+        "stddev": deviation(means, mean),
+    }

@@ -1,1 +1,1 @@
-"""Training steps of known models over all ranks: how long they take, what of it is communication, and whether it is right."""
+"""Training steps of known models over all ranks: how long they take, what of it waits, and whether it is right."""

@@ -1,7 +1,7 @@
 """LoRA, and QLoRA's 4-bit base, in plain PyTorch: no further library, the same on a CPU and a GPU.
 
-NF4 (Dettmers et al. 2023, QLoRA): each block of 64 weights is divided by its largest and each quotient rounded to one of
-16 values at equal shares of a normal distribution, with an exact zero. The blocks' scales are rounded to 8 bits
+NF4 (Dettmers et al. 2023, QLoRA): each block of 64 weights is divided by its largest and each quotient rounded to one
+of 16 values at equal shares of a normal distribution, with an exact zero. The blocks' scales are rounded to 8 bits
 themselves, in groups of 256 ("double quantisation"): 4 + 8/64 + 32/(64 x 256) = 4.127 bits a weight.
 """
 
@@ -12,6 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from raybench.benchmarks.training.models import blocks_of
+
 BLOCK, GROUP = 64, 256
 _OFFSET = 0.9677083  # the outermost share: halfway between 1 - 1/30 and 1 - 1/32 (QLoRA, appendix E)
 _PIECE = 2**22  # weights quantised at a time
@@ -19,9 +21,8 @@ _PIECE = 2**22  # weights quantised at a time
 
 def nf4_values() -> torch.Tensor:
     """The 16 values, ascending from -1 to 1. Shape (16,)."""
-    normal = torch.distributions.Normal(0.0, 1.0)
-    above = normal.icdf(torch.linspace(_OFFSET, 0.5, 9)[:-1])
-    below = -normal.icdf(torch.linspace(_OFFSET, 0.5, 8)[:-1])
+    above = torch.special.ndtri(torch.linspace(_OFFSET, 0.5, 9)[:-1])
+    below = -torch.special.ndtri(torch.linspace(_OFFSET, 0.5, 8)[:-1])
     values = torch.cat((above, torch.zeros(1), below)).sort().values
     return values / values.max()
 
@@ -120,7 +121,7 @@ class AdaptedLinear(nn.Module):
         dtype = torch.get_autocast_dtype(inputs.device.type) if torch.is_autocast_enabled(inputs.device.type) else None
         states = inputs if dtype is None else inputs.to(dtype)
         if self.quantised is not None:
-            output: torch.Tensor = _FrozenProduct.apply(states, self.quantised)
+            output: torch.Tensor = _FrozenProduct.apply(states, self.quantised)  # type: ignore[no-untyped-call]
         else:
             assert self.frozen is not None
             output = functional.linear(states, self.frozen.to(states.dtype))
@@ -138,10 +139,9 @@ def adapt(model: nn.Module, *, rank: int, alpha: float, quantised: bool) -> None
     """
     for parameter in model.parameters():
         parameter.requires_grad_(False)
-    for block in model.blocks if not isinstance(model.blocks, torch.Tensor) else ():
+    for block in blocks_of(model):
         for name, module in list(block.named_modules()):
             if isinstance(module, nn.Linear):
-                parent = block.get_submodule(name.rpartition(".")[0]) if name else None
+                parent, _, last = name.rpartition(".")
                 adapted = AdaptedLinear(module, rank=rank, alpha=alpha, quantised=quantised)
-                if parent is not None:
-                    setattr(parent, name.rpartition(".")[2], adapted)
+                setattr(block.get_submodule(parent), last, adapted)

@@ -49,9 +49,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, 
     return 0
 
 
-def _trainer(
-    context: RankContext, trainable: Trainable, name: str, options: TrainingOptions, dtype: str
-) -> Trainer:
+def _trainer(context: RankContext, trainable: Trainable, name: str, options: TrainingOptions, dtype: str) -> Trainer:
     model = built(trainable, context.device)
     return Trainer(context, trainable, spread(context, model, name, options, dtype), options, dtype)
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from raybench.benchmarks.combine import operation_seconds
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import PHASES, TrainingRecord, differences
 from raybench.benchmarks.training.shapes import flop_per_sample
 from raybench.benchmarks.training.straggler import LEAST_STEPS, Straggler, stragglers
@@ -27,7 +26,7 @@ def training_point(launches: Sequence[Launch], spec: BenchmarkSpec, world_size: 
     found, reason = _stragglers(launches)
     peak, why = _peak(first)
     phases = _phases(records)
-    communication = _communication(launches, spec.name, options)
+    communication = _communication(launches, spec.name)
     if "gradient_sync" not in phases and communication.best_exposed is not None:
         waiting = min(max(communication.best_exposed, 0.0), phases.get("backward", 0.0))
         phases |= {"gradient_sync": waiting, "backward": phases.get("backward", 0.0) - waiting}
@@ -152,7 +151,7 @@ def own_and_wait(launch: Launch) -> tuple[dict[int, list[float]], dict[int, list
     return own, wait
 
 
-def _communication(launches: Sequence[Launch], strategy: str, options: TrainingOptions) -> Communication:
+def _communication(launches: Sequence[Launch], strategy: str) -> Communication:
     """The estimators' answers: the slowest rank decides a step, medians over launches and ranks elsewhere."""
     exposures = [record.exposure for launch in launches for record in launch.values()]
 

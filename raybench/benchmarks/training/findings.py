@@ -8,9 +8,7 @@ from raybench.units import format_seconds
 from raybench.workloads.training import TrainingPoint
 
 
-def training_findings(
-    benchmark: BenchmarkResult, node_of: Callable[[int], str | None]
-) -> Iterator[Mapping[str, Any]]:
+def training_findings(benchmark: BenchmarkResult, node_of: Callable[[int], str | None]) -> Iterator[Mapping[str, Any]]:
     """Ranks that hold up the others, and communication that takes more of a step than it should."""
     for point in benchmark.workload:
         if isinstance(point, TrainingPoint):
@@ -38,7 +36,7 @@ def _straggler(point: TrainingPoint, straggler: Mapping[str, Any], node: str | N
         "recommendations": [
             {
                 "action": "check-slow-gpu",
-                "text": "Compare clocks, temperature, power limit and other processes of this GPU and CPU with another's.",
+                "text": "Compare clocks, temperature, power limit and other processes of this node with another's.",
                 "commands": ["nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE,POWER"],
                 "link": None,
             }
@@ -55,8 +53,8 @@ def _overhead(point: TrainingPoint) -> dict[str, Any]:
         "summary": f"{point.label}: {share:.0%} of a step waits for communication (high, above 40%)",
         "explanation": (
             f"Of {format_seconds(point.seconds.mean)} a step, "
-            f"{format_seconds(max(point.communication.best_exposed or 0.0, 0.0))} are communication that no computation "
-            "hides."
+            f"{format_seconds(max(point.communication.best_exposed or 0.0, 0.0))} are communication that no "
+            "computation hides."
         ),
         "ranks": [],
         "hosts": [],
@@ -64,8 +62,7 @@ def _overhead(point: TrainingPoint) -> dict[str, Any]:
         "recommendations": [
             {
                 "action": "reduce-sync-overhead",
-                "text": "Check that the network is the one that was paid for, then raise --batch-size or --accumulate, or "
-                "send gradients in 16 bits.",
+                "text": "Check that the network is the one that was paid for, then raise --batch-size or --accumulate.",
                 "commands": ["raybench run --suite all_reduce"],
                 "link": None,
             }

@@ -1,4 +1,4 @@
-"""Models with parameters that depend on the seed and their names alone: equal in every rank, however they are sharded."""
+"""Models with parameters that depend on the seed and their names alone: equal in every rank, however sharded."""
 
 import zlib
 
@@ -33,7 +33,9 @@ def _fill(name: str, parameter: torch.Tensor, seed: int) -> None:
 def set_whole(parameter: torch.Tensor, whole: torch.Tensor) -> None:
     """Give a parameter the value of a whole tensor; of a sharded one this rank takes its part. Nothing is sent."""
     if isinstance(parameter, DTensor):
-        part = distribute_tensor(whole.to(parameter.dtype), parameter.device_mesh, parameter.placements, src_data_rank=None)
+        part = distribute_tensor(
+            whole.to(parameter.dtype), parameter.device_mesh, parameter.placements, src_data_rank=None
+        )
         parameter.to_local().copy_(part.to_local())
     else:
         parameter.copy_(whole)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,9 +20,9 @@ Batch = tuple[torch.Tensor, ...]
 class Trainable:
     """A model to be built and fed.
 
-    ``build()`` gives it with parameters of no value; its ``forward(*batch)`` returns the loss. ``batch(generator, size)``
-    makes random samples on the CPU. ``tokens_per_sample`` is None where there are no tokens. ``tied``: two layers share
-    a parameter.
+    ``build()`` gives it with parameters of no value; its ``forward(*batch)`` returns the loss. ``batch(generator,
+    size)`` makes random samples on the CPU. ``tokens_per_sample`` is None where there are no tokens. ``tied``: two
+    layers share a parameter.
     """
 
     build: Callable[[], nn.Module]
@@ -35,7 +37,7 @@ class Perceptron(nn.Module):
     def __init__(self, widths: tuple[int, ...]) -> None:
         super().__init__()
         sizes = (*widths, widths[0])
-        self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(sizes))
 
     @property
     def blocks(self) -> list[nn.Module]:
@@ -76,6 +78,12 @@ class ConvolutionalNet(nn.Module):
             else:
                 images = stage(images)
         return functional.cross_entropy(self.head(images.mean(dim=(2, 3))).float(), classes)
+
+
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """The parts of a model of this module that are sharded, adapted or recomputed one by one."""
+    found: Any = model.blocks
+    return list(found)
 
 
 def _stage(before: int, width: int) -> nn.Module:

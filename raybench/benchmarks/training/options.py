@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, get_args, Literal
+from typing import Any, Literal, get_args
 
 from raybench.errors import UsageError
 

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
@@ -65,7 +66,7 @@ def difference(context: RankContext, trainer: Step, pairs: int) -> tuple[tuple[f
     for number in range(2 * pairs):
         synchronised = (number + number // 2) % 2 == 0  # with, without, without, with: a drift falls on both alike
         synchronize(context)
-        seconds[synchronised].append(_timed(context, lambda flag=synchronised: trainer.step(0, synchronised=flag)))
+        seconds[synchronised].append(_timed(context, partial(trainer.step, 0, synchronised=synchronised)))
     return tuple(seconds[True]), tuple(seconds[False])
 
 

@@ -23,7 +23,9 @@ def chosen_dtype(wanted: str | None, device: torch.device) -> str:
         return "bfloat16" if capability is not None and capability >= _BF16_CAPABILITY else "float32"
     if wanted == "float8" and (capability is None or capability < _FP8_CAPABILITY):
         where = "a CPU" if capability is None else f"a GPU of compute capability {capability[0]}.{capability[1]}"
-        raise UnsupportedError(f"float8 needs a GPU of compute capability 8.9 or newer, and this is {where}; take bfloat16")
+        raise UnsupportedError(
+            f"float8 needs a GPU of compute capability 8.9 or newer, and this is {where}; take bfloat16"
+        )
     if wanted == "bfloat16" and capability is not None and capability < _BF16_CAPABILITY:
         raise UnsupportedError("this GPU has no bfloat16 units, it would be emulated; take float16")
     return wanted
@@ -90,7 +92,7 @@ class Float8Linear(nn.Linear):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """(..., in) to (..., out)."""
         flat = inputs.reshape(-1, inputs.shape[-1]).bfloat16()
-        output: torch.Tensor = Float8Product.apply(flat, self.weight.bfloat16())
+        output: torch.Tensor = Float8Product.apply(flat, self.weight.bfloat16())  # type: ignore[no-untyped-call]
         output = output.view(*inputs.shape[:-1], -1)
         return output if self.bias is None else output + self.bias.to(output.dtype)
 

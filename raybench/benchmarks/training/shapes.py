@@ -1,6 +1,7 @@
 """Sizes and operations of the models that can be trained, without building them: the driver needs them too."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError
@@ -73,7 +74,7 @@ def flop_per_sample(options: TrainingOptions, strategy: str) -> float:
 
 def _perceptron_weights(widths: Sequence[int]) -> int:
     sizes = (*widths, widths[0])
-    return sum(before * after for before, after in zip(sizes, sizes[1:], strict=False))
+    return sum(before * after for before, after in pairwise(sizes))
 
 
 def _convolution_uses() -> int:

@@ -30,7 +30,8 @@ class Trainer:
         self._micro_step = 0
         if strategy.has_gradient_marks:
             for parameter in self.parameters:
-                parameter.register_post_accumulate_grad_hook(self._gradient_ready)
+                register: Any = parameter.register_post_accumulate_grad_hook
+                register(self._gradient_ready)
 
     def step(
         self, number: int, clock: PhaseClock | None = None, *, synchronised: bool = True, norm: bool = False
@@ -52,14 +53,17 @@ class Trainer:
         return torch.stack(losses).mean(), found_norm
 
     def _micro(self, number: int, synchronised: bool) -> torch.Tensor:
-        batch = batch_of(self._trainable, self._options, self._context.rank, number * self._options.accumulate + self._micro_step)
+        batch = batch_of(
+            self._trainable, self._options, self._context.rank, number * self._options.accumulate + self._micro_step
+        )
         batch = tuple(part.to(self._context.device, non_blocking=True) for part in batch)
         self._mark("data")
         with self.strategy.synchronising(synchronised):
             with self._forward():
                 loss: torch.Tensor = self.strategy.module(*batch)
             self._mark("forward")
-            self._scaler.scale(loss / self._options.accumulate).backward()
+            scaled: Any = self._scaler.scale(loss / self._options.accumulate)
+            scaled.backward()
         if self.strategy.has_gradient_marks and synchronised:
             self._mark("gradient_sync")
         else:

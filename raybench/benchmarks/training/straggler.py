@@ -1,12 +1,12 @@
 """Which rank holds up the others: the one with the largest time of its own and the smallest wait. Pure.
 
 Synchronised steps take every rank equally long, so step times name nobody. What tells is each rank's *own* time, up to
-the moment at which it has nothing left to do but wait, and its *wait* after that: a rank that is 2 % slower has 2 % more
-of the one and the least of the other.
+the moment at which it has nothing left to do but wait, and its *wait* after that: a rank that is 2 % slower has 2 %
+more of the one and the least of the other.
 
 A rank is named when, over all steps, (1) the median of its own time over the other ranks' median is above by at least
-``LEAST_EXCESS`` and by ``LEAST_Z`` standard errors, (2) it is ahead in each quarter of the steps, so that one stall does
-not name it, and (3) no rank waits less. The limits are set by simulation and by real ranks (docs/methods.md).
+``LEAST_EXCESS`` and by ``LEAST_Z`` standard errors, (2) it is ahead in each quarter of the steps, so that one stall
+does not name it, and (3) no rank waits less. The limits are set by simulation and by real ranks (docs/methods.md).
 """
 
 import math
@@ -60,9 +60,7 @@ def stragglers(own: Mapping[int, Sequence[float]], wait: Mapping[int, Sequence[f
     return tuple(sorted(named, key=lambda one: -one.excess))
 
 
-def _judge(
-    rank: int, own: Mapping[int, Sequence[float]], waits: Mapping[int, float], steps: int
-) -> Straggler | None:
+def _judge(rank: int, own: Mapping[int, Sequence[float]], waits: Mapping[int, float], steps: int) -> Straggler | None:
     others = [values for other, values in own.items() if other != rank]
     excesses = [own[rank][step] / median([values[step] for values in others]) - 1 for step in range(steps)]
     middle = median(excesses)

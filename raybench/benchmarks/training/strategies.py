@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from raybench.benchmarks.base import RankContext, UnsupportedError
 from raybench.benchmarks.training.adapters import adapt
 from raybench.benchmarks.training.initial import fill
+from raybench.benchmarks.training.models import blocks_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.precision import compute_dtype, use_float8
 from raybench.benchmarks.training.weights import load_weights
@@ -32,7 +33,7 @@ class Replica:
             gradient_as_bucket_view=True,
             broadcast_buffers=False,  # a quantised base is buffers, and never changes
         )
-        self.module: nn.Module = torch.compile(self._wrapped) if options.compile else self._wrapped
+        self.module: Any = torch.compile(self._wrapped) if options.compile else self._wrapped
 
     @contextlib.contextmanager
     def synchronising(self, enabled: bool) -> Iterator[None]:
@@ -54,10 +55,10 @@ class Shards:
         }
         if dtype != "float32":
             settings["mp_policy"] = MixedPrecisionPolicy(param_dtype=compute_dtype(dtype), reduce_dtype=torch.float32)
-        for block in model.blocks:  # type: ignore[union-attr]
+        for block in blocks_of(model):
             fully_shard(block, **settings)
         self._sharded = fully_shard(model, **settings)
-        self.module: nn.Module = torch.compile(self._sharded) if options.compile else self._sharded
+        self.module: Any = torch.compile(model) if options.compile else model
 
     @contextlib.contextmanager
     def synchronising(self, enabled: bool) -> Iterator[None]:
@@ -78,8 +79,8 @@ def _mesh(context: RankContext, options: TrainingOptions) -> Any:
     per_node = context.ranks_on_node
     if context.world_size % per_node or context.world_size == per_node:
         raise UnsupportedError(
-            f"hybrid sharding needs two nodes or more with as many ranks each, and there are {context.world_size} ranks "
-            f"with {per_node} on a node"
+            f"hybrid sharding needs two nodes or more with as many ranks each, and there are "
+            f"{context.world_size} ranks with {per_node} on a node"
         )
     shape = (context.world_size // per_node, per_node)
     return init_device_mesh(kind, shape, mesh_dim_names=("replicate", "shard"))

@@ -1,13 +1,13 @@
 """What PyTorch's profiler saw of some steps: a Chrome trace to steps, communication and computation. Pure.
 
-Events are ``{"ph": "X", "cat": "cpu_op", "name": "gloo:all_reduce", "ts": 4150.2, "dur": 918.0, "tid": 77, "args": {...}}``
-with microseconds. Communication is, on a GPU, kernels whose name has ``nccl``; on a CPU, gloo's own ranges, from the
+Events are ``{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 4150.2, "dur": 918.0, "tid": 77, "args": {}}`` with
+microseconds. Communication is, on a GPU, kernels whose name has ``nccl``; on a CPU, gloo's own ranges, from the
 moment at which its thread takes the operation up. Computation is every other kernel; on a CPU, PyTorch's operators
 (``aten::``), where a pause of up to 0.2 ms between two is the interpreter at work and not waiting.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from raybench.benchmarks.spec import DTYPE_BYTES
@@ -35,6 +35,7 @@ _TYPES = {
     "signed char": "int8",
     "unsigned char": "uint8",
 }
+_NCCL_TYPES = {"float": "float32", "double": "float64", "bfloat16": "bfloat16", "half": "float16", "long": "int64"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Operation:
     name: str
     elements: int
     dtype: str
-    ready: float
+    ready: float = 0.0
 
     @property
     def message_bytes(self) -> int:
@@ -71,13 +72,17 @@ class StepTrace:
 def steps_of(trace: Mapping[str, Any]) -> tuple[StepTrace, ...]:
     """The steps marked as ``STEP``, in order."""
     events = [event for event in trace.get("traceEvents", ()) if event.get("ph") == "X" and "dur" in event]
-    frames = sorted(_interval(event) for event in events if event["name"] == STEP and event.get("cat") == "user_annotation")
+    frames = sorted(
+        _interval(event) for event in events if event["name"] == STEP and event.get("cat") == "user_annotation"
+    )
     on_device = any(event.get("cat") == "kernel" for event in events)
     talking = [event for event in events if _is_communication(event, on_device=on_device)]
     threads = {event.get("tid") for event in talking}
     computing = [event for event in events if _is_computation(event, threads, on_device=on_device)]
     operators = sorted((event for event in events if event["name"] in _OPERATORS), key=lambda event: float(event["ts"]))
-    return tuple(_step(frame, talking, computing, operators, on_device=on_device) for frame in frames)
+    types = _types_by_length(events)
+    called = [(float(event["ts"]), _operation(event, types)) for event in operators]
+    return tuple(_step(frame, talking, computing, called, on_device=on_device) for frame in frames)
 
 
 def _interval(event: Mapping[str, Any]) -> Interval:
@@ -100,20 +105,17 @@ def _step(
     frame: Interval,
     talking: Sequence[Mapping[str, Any]],
     computing: Sequence[Mapping[str, Any]],
-    operators: Sequence[Mapping[str, Any]],
+    operators: Sequence[tuple[float, Operation | None]],
     *,
     on_device: bool,
 ) -> StepTrace:
     begin, end = frame
     communication = sorted(within(map(_interval, talking), frame))
     computation = merged(within(map(_interval, computing), frame), 0.0 if on_device else _HOST_GAP_US)
-    called = [event for event in operators if begin <= float(event["ts"]) < end]
-    starts = [at for at, _ in communication] if on_device and len(communication) == len(called) else None
-    operations = [
-        operation
-        for index, event in enumerate(called)
-        if (operation := _operation(event, (starts[index] if starts else float(event["ts"])) - begin)) is not None
-    ]
+    called = [(at, operation) for at, operation in operators if begin <= at < end]
+    if on_device and len(communication) == len(called):  # the host is ahead of the device
+        called = [(at, operation) for (at, _), (_, operation) in zip(communication, called, strict=True)]
+    operations = [replace(operation, ready=(at - begin) / 1e6) for at, operation in called if operation is not None]
     return StepTrace(
         seconds=(end - begin) / 1e6,
         communication=_from(begin, communication),
@@ -126,15 +128,32 @@ def _from(begin: float, intervals: Sequence[Interval]) -> tuple[Interval, ...]:
     return tuple(((start - begin) / 1e6, (end - begin) / 1e6) for start, end in intervals)
 
 
-def _operation(event: Mapping[str, Any], ready_us: float) -> Operation | None:
+def _operation(event: Mapping[str, Any], types: Mapping[int, str]) -> Operation | None:
+    """The operation of an operator's event; None where the profiler kept no sizes. ``ready`` is set later."""
     name, position = _OPERATORS[event["name"]]
     arguments = event.get("args", {})
     try:
         elements = _elements(arguments["Input Dims"][position])
-        dtype = _type(arguments["Input type"][position])
+        dtype = _TYPES.get(str(arguments["Input type"][position])) or types.get(elements)
     except (KeyError, IndexError):
         return None
-    return None if dtype is None else Operation(name=name, elements=elements, dtype=dtype, ready=ready_us / 1e6)
+    return None if dtype is None else Operation(name=name, elements=elements, dtype=dtype)
+
+
+def _types_by_length(events: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Element type of messages by their length: of a list of tensors the operator does not say it, the backend does.
+
+    gloo: ``"name": "gloo:all_reduce", "args": {"Input type": ["float"], "Input Dims": [[262912]]}``; NCCL: ``"name":
+    "record_param_comms", "args": {"In msg nelems": 262912, "dtype": "Float"}``.
+    """
+    found = {}
+    for event in events:
+        arguments = event.get("args", {})
+        if str(event["name"]).startswith("gloo:") and arguments.get("Input Dims") and arguments.get("Input type"):
+            found[_elements(arguments["Input Dims"][0])] = _TYPES.get(str(arguments["Input type"][0]))
+        elif "In msg nelems" in arguments:
+            found[int(arguments["In msg nelems"])] = _NCCL_TYPES.get(str(arguments.get("dtype")).lower())
+    return {elements: dtype for elements, dtype in found.items() if dtype is not None}
 
 
 def _elements(dims: Any) -> int:
@@ -145,13 +164,6 @@ def _elements(dims: Any) -> int:
     for size in dims:
         product *= int(size)
     return product if dims else 0
-
-
-def _type(text: Any) -> str | None:
-    """Our name of the type: of a tensor's, or of the first of a list's."""
-    while isinstance(text, list):
-        text = text[0] if text else ""
-    return _TYPES.get(str(text).removesuffix("[]").strip())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
 from raybench.benchmarks.training.reference import check_training
 from raybench.benchmarks.training.step import Trainer
 from raybench.benchmarks.training.strategies import spread
+from raybench.benchmarks.training.traffic import step_traffic
 from raybench.benchmarks.training.usage import Usage, device_facts
 
 _WARM_UP_DATA = 2_000_000  # step numbers, and with them data, that no timed step has
@@ -37,7 +38,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, 
         context.progress.iteration(step + 1)
     timed = _time(context, trainer, options)
     exposure = _exposure(context, trainer, options)
-    facts = _facts(context, trainer, dtype, trainable)
+    facts = _facts(context, spec, trainer, dtype, trainable)
     del trainer  # the check needs the room
     yield TrainingRecord(
         label=labels_of(spec, context.world_size)[0],
@@ -97,11 +98,17 @@ def _exposure(context: RankContext, trainer: Trainer, options: TrainingOptions) 
     return measure_exposure(context, trainer, options)
 
 
-def _facts(context: RankContext, trainer: Trainer, dtype: str, trainable: Trainable) -> dict[str, Any]:
+def _facts(
+    context: RankContext, spec: BenchmarkSpec, trainer: Trainer, dtype: str, trainable: Trainable
+) -> dict[str, Any]:
+    options = spec.training
+    assert options is not None
+    traffic = step_traffic(context, trainer.strategy.plain, spec.name, options, dtype)
     parameters = list(trainer.strategy.plain.parameters())
     frozen = sum(buffer.numel() * buffer.element_size() for buffer in trainer.strategy.plain.buffers())
     return {
         **device_facts(context),
+        "expected_wire_bytes": traffic.wire_bytes,
         "dtype": dtype,
         "parameters": sum(one.numel() for one in parameters),
         "trainable_parameters": sum(one.numel() for one in trainer.parameters),

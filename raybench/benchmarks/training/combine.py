@@ -175,6 +175,7 @@ def _communication(launches: Sequence[Launch], strategy: str) -> Communication:
         idle=middle("idle"),
         isolated=middle("isolated"),
         wire_bytes=middle("wire_bytes"),
+        expected_bytes=next(iter(launches[0].values())).facts["expected_wire_bytes"],
         operations=exposures[0].operations,
         remarks=tuple(dict.fromkeys(remark for one in exposures for remark in one.remarks)),
     )

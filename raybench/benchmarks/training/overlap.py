@@ -122,8 +122,11 @@ def exposure_of(
     remarks: list[str] = []
     shares = _shares(context, steps, remarks)
     operations = _common_operations(context, steps, remarks)
-    durations = replay(context, operations)
-    replayed = _replayed(context, steps, durations) if can_replay and operations else None
+    whole = all(one.ranks in (None, context.world_size) for one in operations)
+    if not whole:
+        remarks.append("operations within groups of ranks are not replayed")
+    durations = replay(context, operations) if whole else []
+    replayed = _replayed(context, steps, durations) if can_replay and durations else None
     return Exposure(
         synchronised=pairs[0],
         unsynchronised=pairs[1],
@@ -131,9 +134,9 @@ def exposure_of(
         computation=_median([one.computation for one in shares]),
         overlap=_median([one.overlap for one in shares]),
         idle=_median([one.idle for one in shares]),
-        isolated=sum(durations) if operations else None,
+        isolated=sum(durations) if durations else None,
         replayed=replayed,
-        wire_bytes=sum(one.wire_bytes(context.world_size) for one in operations) if operations else None,
+        wire_bytes=sum(one.wire_bytes(context.world_size) for one in operations) if operations and whole else None,
         operations={name: sum(one.name == name for one in operations) for name in {one.name for one in operations}},
         remarks=tuple(remarks),
     )

@@ -49,10 +49,9 @@ class Shards:
 
     def __init__(self, context: RankContext, model: nn.Module, options: TrainingOptions, dtype: str) -> None:
         self.plain = model
-        settings: dict[str, Any] = {
-            "mesh": _mesh(context, options),
-            "reshard_after_forward": options.sharding != "grad-op",
-        }
+        settings: dict[str, Any] = {"mesh": _mesh(context, options)}
+        if options.sharding == "grad-op":  # else PyTorch's own: all but the root are released after the forward pass
+            settings["reshard_after_forward"] = False
         if dtype != "float32":
             settings["mp_policy"] = MixedPrecisionPolicy(param_dtype=compute_dtype(dtype), reduce_dtype=torch.float32)
         for block in blocks_of(model):

@@ -12,13 +12,15 @@ from typing import Any
 
 from raybench.benchmarks.spec import DTYPE_BYTES
 from raybench.benchmarks.training.intervals import Interval, common, length, merged, within
+from raybench.model.layout import Operation as LayoutOperation
+from raybench.model.layout import wire_factor
 
 STEP = "raybench.step"
 _HOST_GAP_US = 200.0
 _DEVICE_COMPUTE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 # c10d operator -> collective, and which of its arguments is the whole message S as nccl-tests counts it.
-_OPERATORS = {
+_OPERATORS: dict[str, tuple[LayoutOperation, int]] = {
     "c10d::allreduce_": ("all_reduce", 0),
     "c10d::_allgather_base_": ("all_gather", 0),
     "c10d::_reduce_scatter_base_": ("reduce_scatter", 1),
@@ -40,11 +42,15 @@ _NCCL_TYPES = {"float": "float32", "double": "float64", "bfloat16": "bfloat16", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One collective that a step called for. ``ready`` is seconds from the begin of the step."""
+    """One collective that a step called for. ``ready`` is seconds from the begin of the step.
 
-    name: str
+    ``ranks`` take part, where the sizes of its tensors say so.
+    """
+
+    name: LayoutOperation
     elements: int
     dtype: str
+    ranks: int | None = None
     ready: float = 0.0
 
     @property
@@ -53,10 +59,8 @@ class Operation:
         return self.elements * DTYPE_BYTES[self.dtype]
 
     def wire_bytes(self, world_size: int) -> float:
-        """What each rank sends at least: S times the factor of docs/methods.md."""
-        share = (world_size - 1) / world_size
-        factor = {"all_reduce": 2 * share, "all_gather": share, "reduce_scatter": share, "broadcast": 1.0}[self.name]
-        return self.message_bytes * factor
+        """What each rank sends at least; of ``world_size`` ranks where the operation does not say of how many."""
+        return self.message_bytes * wire_factor(self.name, self.ranks or world_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +137,14 @@ def _operation(event: Mapping[str, Any], types: Mapping[int, str]) -> Operation 
     name, position = _OPERATORS[event["name"]]
     arguments = event.get("args", {})
     try:
-        elements = _elements(arguments["Input Dims"][position])
+        lengths = [_elements(dims) for dims in arguments["Input Dims"][:2]]
+        elements = lengths[position]
         dtype = _TYPES.get(str(arguments["Input type"][position])) or types.get(elements)
     except (KeyError, IndexError):
         return None
-    return None if dtype is None else Operation(name=name, elements=elements, dtype=dtype)
+    parted = name in ("all_gather", "reduce_scatter") and min(lengths) > 0
+    ranks = max(lengths) // min(lengths) if parted else None
+    return None if dtype is None else Operation(name=name, elements=elements, dtype=dtype, ranks=ranks)
 
 
 def _types_by_length(events: Sequence[Mapping[str, Any]]) -> dict[int, str]:

@@ -6,7 +6,7 @@ first; in a pipe it has all of them. Nothing is parsed as markup, and nothing a 
 
 import os
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -49,10 +49,17 @@ def print_result(
     width: int | None = None,
 ) -> None:
     """Print tables, matrices, warnings, findings and where everything lies. ``width`` in columns is for tests."""
+    print_lines(
+        lambda columns: result_lines(result, columns, output_dir=output_dir, report_path=report_path), stream, width
+    )
+
+
+def print_lines(made: Callable[[int], Iterable[Line]], stream: IO[str], width: int | None = None) -> None:
+    """Print the lines that are made for the stream's width in columns."""
     console = Console(file=stream, highlight=False, markup=False, emoji=False, force_jupyter=False)
     columns = width or (console.width if console.is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH)
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    for line in result_lines(result, columns, output_dir=output_dir, report_path=report_path):
+    for line in made(columns):
         text = Text(no_wrap=True, overflow="ignore")
         for segment, style in line:
             text.append(segment.encode(encoding, "backslashreplace").decode(encoding), style)

@@ -21,6 +21,7 @@ from raybench.reports.rows import (
     cluster_line,
     dropped_lines,
     emulated_notice,
+    expectation_remarks,
     is_doubtful,
     matrices,
     tables,
@@ -149,6 +150,8 @@ def _footer(result: RunResult, width: int, output_dir: Path | None, report_path:
     if any(is_doubtful(point) for table in tables(result.benchmarks) for point in table.points):
         advice = "~ unstable: other jobs on the nodes or the network? More --iters or --repeats; numbers in the report"
         yield from comment(advice, width, "yellow")
+    for remark in expectation_remarks(result.benchmarks):
+        yield from comment(remark, width, "dim")
     for label, path in (("results", output_dir), ("report", report_path)):
         if path is not None:
             yield (("# ", "dim"), (f"{label}: ", ""), (inert(path), "bold"))  # never wrapped: a path is to be copied

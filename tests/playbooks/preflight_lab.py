@@ -50,7 +50,7 @@ def shift_clock(node: Node) -> str:
 
     The probe reads the time as any program does; only where Python takes it from is another. Returns its path.
     """
-    script = f"#!/bin/sh\nPYTHONPATH=/root/shifted exec {sys.executable} \"$@\"\n"
+    script = f'#!/bin/sh\nPYTHONPATH=/root/shifted exec {sys.executable} "$@"\n'
     _write(node, "/root/shifted/sitecustomize.py", _SITE.format(seconds=SHIFTED_SECONDS))
     _write(node, "/root/python-shifted", script)
     return "/root/python-shifted"

@@ -95,20 +95,22 @@ def _tree(lines: list[str]) -> tuple[Section, tuple[Mapping[str, str], ...]]:
     root: Section = {}
     stack: list[tuple[int, Section]] = [(-1, root)]
     processes: list[dict[str, str]] = []
+    below_processes: int | None = None
     for line in lines:
         if not line.strip() or line.lstrip().startswith("="):
             continue
         indent = len(line) - len(line.lstrip())
-        name, colon, value = (
-            (part.strip() for part in line.partition(" : ")) if " : " in line else (line.strip(), "", "")
-        )
+        name, colon, value = (part.strip() for part in (line.partition(" : ") if " : " in line else (line, "", "")))
+        if below_processes is not None and indent > below_processes:
+            if name == "Process ID":
+                processes.append({})
+            if processes:
+                processes[-1][name] = value
+            continue
+        below_processes = indent if name == "Processes" and not colon else None
         while stack[-1][0] >= indent:
             stack.pop()
-        if name == "Process ID":
-            processes.append({})
-        if processes and colon and indent >= 8:
-            processes[-1][name] = value
-        elif colon:
+        if colon:
             stack[-1][1][name] = value
         else:
             child: Section = {}

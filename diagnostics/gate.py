@@ -5,6 +5,7 @@ without it, a loop over the lines tests a few literals each (about 35 MB/s). Bot
 pattern reads.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -113,6 +114,8 @@ _DETAIL = (
     rb"Destroy COMPLETE",
     rb" qpn ",
     rb"SHARP",
+    rb"opCount ",
+    rb"TUNER/Plugin",
 )
 _INIT = (
     rb"Init START",
@@ -223,9 +226,11 @@ class Gate:
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             self.nccl_lines += b"] NCCL INFO " not in raw and b"CCL" in raw
             yield start, raw
-            if (b"NCCL WARN" in raw or b"Last error:" in raw) and line_end < len(block):
-                following = block[line_end + 1 : min(_line_end(block, line_end + 1), line_end + 1 + MAX_LINE_BYTES)]
-                if b"CCL" not in following:  # perhaps the rest of a line that was wrapped hard
+            if _is_continued(raw) and line_end < len(block):
+                stop = _line_end(block, line_end + 1)
+                following = block[line_end + 1 : min(stop, line_end + 1 + MAX_LINE_BYTES)]
+                matched = bisect_left(ends, stop + 2) > bisect_left(ends, line_end + 2)  # then it comes by itself
+                if not matched and b"NCCL " not in following:  # perhaps the rest of a line that was wrapped hard
                     yield line_end + 1, following
         self.detail_left -= len(ends)
         self.lines += self._number + block.count(b"\n", self._counted) + 1
@@ -259,6 +264,8 @@ class Gate:
                 return False
             return b" via " not in raw or b" via P2P" in raw or b"/GDRDMA" in raw
         text = raw[mark + 5 :]
+        if b": opCount " in raw:
+            return True
         if text not in self.known:
             return False
         self.known[text] += 1
@@ -278,6 +285,11 @@ def is_foreign(raw: bytes, literals: tuple[bytes, ...] = _FOREIGN) -> bool:
     return False
 
 
+def _is_continued(raw: bytes) -> bool:
+    """Whether the next line may belong to this one."""
+    return b"NCCL WARN" in raw or b"Last error:" in raw or b"operation timeout:" in raw[-60:]
+
+
 def _is_noise(raw: bytes) -> bool:
     """Whether a marked line is one that no pattern reads: ring lists, trees, affinities."""
     start = raw.find(b"NCCL INFO ") + 10
@@ -286,7 +298,7 @@ def _is_noise(raw: bytes) -> bool:
     head = raw[start : start + 6]
     if head == b"Channe":
         return raw.find(b" via ", start) < 0 and raw.find(b"NCCL ", start) < 0
-    return head in _NOISE and raw.find(b"NCCL ", start) < 0
+    return head in _NOISE and raw.find(b"NCCL ", start) < 0 and raw.find(b"opCount ", start) < 0
 
 
 @cache

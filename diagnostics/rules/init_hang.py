@@ -11,7 +11,7 @@ Source: NCCL's init.cc (START lines since 2.18.3).
 """
 
 from diagnostics.facts import Communicator, JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed, unsure
+from diagnostics.rules.base import CLEAR, LEFT_OUT, Outcome, Rule, conclude, found, listed, unsure
 
 _SIGNS = (
     "watchdog-timeout",
@@ -28,6 +28,8 @@ def check(facts: JobFacts) -> Outcome:
     hanging = [communicator for communicator in facts.communicators if _hangs(communicator)]
     if not hanging:
         return CLEAR
+    if facts.starts_left_out:
+        return unsure(LEFT_OUT)
     signs = facts.of(*_SIGNS)
     if not signs:
         return unsure(

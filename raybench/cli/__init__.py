@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
     "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),
     "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
+    "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches or models by many runs."),
 }
 
 

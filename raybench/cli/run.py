@@ -47,9 +47,3 @@ def command(config_file: str | None, as_json: bool, quiet: bool, **options: Any)
     """
     config = load_config(config_file, given(options))
     sys.exit(measure(config, as_json=as_json, quiet=quiet))
-    given = {name: value for name, value in options.items() if value is not None and value != ()}
-    config = load_config(config_file, given)
-    missing = [name for name in ("ray", "torch", "numpy") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(f"this command needs {' and '.join(missing)}: pip install '.[all]' in its checkout")
-    sys.exit(_run(config, as_json=as_json, quiet=quiet))

@@ -19,7 +19,8 @@ from raybench_configure.pci import access_control_offset
 from raybench_configure.plan import Plan
 from raybench_configure.quality import dcb_options, mlnx_qos_options, parse_dcb, parse_mlnx_qos
 from raybench_configure.rails import sharing
-from raybench_configure.rdma import package_plan
+from raybench_configure.rdma import package_plan, rdma_interfaces
+from raybench_configure.service import Transaction, parse_apt, parse_dnf
 
 from .hosts import TreeHost
 
@@ -246,6 +247,43 @@ def test_packages_that_would_remove_others_are_not_installed(tmp_path: Path) -> 
     assert plan.problem is not None
     assert "would remove libfoo" in plan.problem
     assert plan.settings == []
+
+
+DNF = """Last metadata expiration check: 0:00:01 ago.
+Dependencies resolved.
+================================================================================
+ Package              Architecture   Version              Repository       Size
+================================================================================
+Installing:
+ perftest             x86_64         24.07.0-0.44.el9     appstream       361 k
+Upgrading:
+ libibverbs           x86_64         51.0-1.el9           baseos          436 k
+Installing dependencies:
+ libibumad            x86_64         51.0-1.el9           baseos           27 k
+ pciutils-libs        x86_64         3.7.0-5.el9          baseos           41 k
+
+Transaction Summary
+================================================================================
+Install  3 Packages
+Upgrade  1 Package
+
+Total download size: 865 k
+Operation aborted.
+"""
+
+
+def test_what_dnf_would_do_is_read_heading_by_heading() -> None:
+    assert parse_dnf(DNF) == Transaction(new=("perftest", "libibumad", "pciutils-libs"), upgraded=("libibverbs",))
+    assert parse_dnf(DNF.replace("Upgrading:", "Removing dependent packages:")).removed == ("libibverbs",)
+    assert parse_dnf("No match for argument: perftest\nError: Unable to find a match: perftest\n") == Transaction()
+
+
+def test_an_upgrade_is_not_taken_for_a_new_package(tmp_path: Path) -> None:
+    said = "Inst libc6 [2.36-9] (2.36-10 Debian:12 [amd64]) []\nInst perftest (4.5 Debian:12 [amd64])\nConf libc6\n"
+    assert parse_apt(said) == Transaction(new=("perftest",), upgraded=("libc6",))
+    plan = package_plan(machine(tmp_path, dpkg_query="ii \tlibc6\n", apt_get=said), ["perftest"])
+    assert "rollback does not take those back" in plan.notes[0]
+    assert plan.settings[0].resource.read(machine(tmp_path / "b", dpkg_query="ii \tlibc6\n")) == {"perftest": False}
 
 
 # MTU
@@ -502,6 +540,34 @@ def test_the_iommu_is_reported_and_never_touched(tmp_path: Path) -> None:
     assert "intel_iommu=on" in plan.advice[0]
     files[f"{card}/iommu_group/type"] = "identity\n"
     assert planned(machine(tmp_path / "b", files), "pcie_access_control.iommu").advice == []
+
+
+def test_one_numa_node_needs_no_balancing_off(tmp_path: Path) -> None:
+    host = machine(tmp_path, {"/proc/sys/kernel/numa_balancing": "0\n", "/sys/devices/system/node/node0/x": ""})
+    assert "one NUMA node" in (planned(host, "system_limits.numa_balancing").skipped or "")
+    host.put("/sys/devices/system/node/node1/x", "")
+    assert (
+        len(carry_out(host, Journal(host), "i", planned(host, "system_limits.numa_balancing"), check=True).changes) == 1
+    )
+
+
+def test_a_driver_without_priorities_is_skipped(tmp_path: Path) -> None:
+    def dcb(_: tuple[str, ...]) -> str:
+        raise ValueError("Operation not supported")
+
+    options = {"apply": True, "interfaces": [], "dscp": 26, "priority": 3, "tool": "auto"}
+    plan = planned(machine(tmp_path, MLX, dcb=dcb), "roce_qos.priorities", **options)
+    assert "Operation not supported" in (plan.skipped or "")
+
+
+def test_an_rdma_device_is_matched_to_its_interface_by_its_first_gid(tmp_path: Path) -> None:
+    soft = {
+        "/sys/class/infiniband/rxe0/ports/1/link_layer": "Ethernet\n",
+        "/sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0": "eth1\n",
+        "/sys/class/infiniband/ib0/ports/1/link_layer": "InfiniBand\n",
+        "/sys/class/infiniband/ib0/ports/1/gid_attrs/ndevs/0": "ibp1\n",
+    }
+    assert rdma_interfaces(machine(tmp_path, {**MLX, **soft})) == {"eth2": "mlx5_0", "eth1": "rxe0"}
 
 
 # clock, NCCL's file, values

@@ -102,6 +102,11 @@ def read_expectations(variables: Mapping[str, Any]) -> tuple[Expectations, tuple
     return Expectations(**values), tuple(problems)
 
 
+def variable_names() -> frozenset[str]:
+    """The names of all variables that say what is expected."""
+    return frozenset(PREFIX + item.name for item in fields(Expectations))
+
+
 def kind_of(annotation: Any) -> str:
     """``int``, ``float``, ``str``, ``bool``, ``dict``, or ``list of int`` and ``list of str``."""
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)

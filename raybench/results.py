@@ -18,6 +18,19 @@ Kind = Literal["collective", "p2p", "training", "memory", "checkpoint"]
 Json = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a healthy system of the run's shape reaches at a point, and the reason for the figure.
+
+    ``bus_gb_per_s`` is None where nothing is known; ``basis`` then says why. ``limit`` is the share of it below which a
+    large message is slow.
+    """
+
+    bus_gb_per_s: float | None
+    limit: float | None
+    basis: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """One message size of one benchmark.
@@ -40,6 +53,7 @@ class Point:
     ranks: tuple[int, ...] = ()  # whose times rank_seconds are; all of the run, in order, where empty
     wrong_by_rank: Mapping[int, int] = field(default_factory=dict)  # only ranks that have any
     algorithm: str | None = None  # what NCCL chose, where its log says so
+    expected: Expected | None = None
 
     @cached_property
     def samples_seconds(self) -> tuple[float, ...]:
@@ -73,6 +87,12 @@ class Point:
         return self.algbw_gb_per_s * self.bus_factor
 
     @property
+    def expected_ratio(self) -> float | None:
+        """Measured over expected bus bandwidth; None where nothing is expected."""
+        known = self.expected.bus_gb_per_s if self.expected else None
+        return self.busbw_gb_per_s / known if known else None
+
+    @property
     def slowest_rank(self) -> int:
         """The rank with the largest mean time of its own."""
         index = max(range(len(self.rank_seconds)), key=self.rank_seconds.__getitem__)
@@ -104,6 +124,8 @@ class Point:
             point |= {"source_rank": self.source_rank, "destination_rank": self.destination_rank}
         if self.algorithm is not None:
             point["algorithm"] = self.algorithm
+        if self.expected is not None:
+            point["expected"] = _expected_json(self.expected, self.expected_ratio)
         return point
 
 
@@ -227,6 +249,17 @@ class RunResult:
             "findings": [dict(finding) for finding in self.findings],
             "timings_seconds": dict(self.timings),
         }
+
+
+def _expected_json(expected: Expected, ratio: float | None) -> Json:
+    if expected.bus_gb_per_s is None:
+        return {"unknown": expected.basis}
+    return {
+        "busbw_gb_per_s": expected.bus_gb_per_s,
+        "ratio": ratio,
+        "limit": expected.limit,
+        "basis": expected.basis,
+    }
 
 
 def _summary_json(summary: Summary) -> Json:

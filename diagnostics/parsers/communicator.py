@@ -122,8 +122,8 @@ PATTERNS = (
         kind="message-truncated",
         literal="runcated : receiv",
         expression=(
-            r"(?P<what>NET/Socket : (?:peer (?P<peer>\S+) )?message truncated : receiving|Message truncated : received) "
-            r"(?P<received>\d+) bytes instead of (?P<expected>\d+)"
+            r"(?P<what>NET/Socket : (?:peer (?P<peer>\S+) )?message truncated : receiving|Message truncated : "
+            r"received) (?P<received>\d+) bytes instead of (?P<expected>\d+)"
         ),
         samples=(
             "Message truncated : received 1024 bytes instead of 256",

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),
     "preflight": ("raybench.cli.preflight", "Check hosts before anything is measured on them."),
     "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
+    "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches or models by many runs."),
 }
 
 

@@ -15,6 +15,7 @@ from raybench.reports.rows import (
     cluster_line,
     dropped_lines,
     emulated_notice,
+    expectation_remarks,
     matrices,
     tables,
     without_points,
@@ -60,7 +61,7 @@ def render_html(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -
 
 
 def page_template(name: str) -> Any:
-    """A template of ours by its file name. Raises MissingLibraryError without jinja2."""
+    """A template of ``templates/``, with what it may call. Raises MissingLibraryError without jinja2."""
     try:
         import jinja2  # noqa: PLC0415 - an optional library
         import markupsafe  # noqa: PLC0415 - jinja2's own
@@ -87,7 +88,7 @@ def _shown(value: Any) -> Any:
 def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str, Any]:
     measured = tables(result.benchmarks)
     nodes, shared = node_grid(result.cluster)
-    has_plots = _has_matplotlib()
+    has_plots = has_matplotlib()
     return {
         "result": result,
         "cluster_line": cluster_line(result.cluster),
@@ -95,6 +96,7 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "emulated": emulated_notice(result),
         "elapsed": format_seconds(result.timings["total"]) if result.timings.get("total") else None,
         "summary": summary_grid(measured),
+        "expectations": tuple(expectation_remarks(result.benchmarks)),
         "tables": [(table, table_grid(table)) for table in measured],
         "plots": _plots(measured, emulated=result.cluster.emulated) if has_plots else (),
         "install": None if has_plots else INSTALL,
@@ -113,7 +115,8 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
     }
 
 
-def _has_matplotlib() -> bool:
+def has_matplotlib() -> bool:
+    """Whether plots can be drawn."""
     try:
         import matplotlib.figure  # noqa: F401, PLC0415 - an optional library
     except ImportError:

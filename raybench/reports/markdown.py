@@ -12,6 +12,7 @@ from raybench.reports.rows import (
     cluster_line,
     dropped_lines,
     emulated_notice,
+    expectation_remarks,
     matrices,
     tables,
     without_points,
@@ -92,6 +93,7 @@ def _remarks(result: RunResult) -> Iterator[str]:
     for table in tables(result.benchmarks):
         yield from (f"{table.title} stopped: {reason}" for reason in table.reasons)
         yield from (f"{table.title}: {warning}" for warning in table.warnings)
+    yield from expectation_remarks(result.benchmarks)
 
 
 def _findings(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[str]:

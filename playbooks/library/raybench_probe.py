@@ -84,7 +84,7 @@ EXAMPLES = r"""
 - name: Gather
   raybench_probe:
     timeout_seconds: 20
-  register: raybench_preflight_gathered
+  register: preflight_gathered
 """
 
 RETURN = r"""

@@ -24,7 +24,7 @@ Examples:
   raybench preflight -i hosts.yml --json > preflight.json
 
 \b
-Every expectation is a variable raybench_preflight_NAME of the inventory, for all hosts, a group or a host.
+Every expectation is a variable preflight_NAME of the inventory, for all hosts, a group or a host.
 """
 
 

@@ -71,9 +71,9 @@ def run_preflight(  # noqa: PLR0913 - the command's options
     progress = _Progress(on_host=on_host)
     variables = {
         **(expectations or {}),
-        "raybench_preflight_only": list(only),
-        "raybench_preflight_skip": list(skip),
-        "raybench_preflight_output_dir": str(output_dir.absolute()),
+        "preflight_only": list(only),
+        "preflight_skip": list(skip),
+        "preflight_output_dir": str(output_dir.absolute()),
     }
     outcome = run_playbook(
         "preflight",

@@ -95,6 +95,6 @@ def _ports(attempts: Sequence[Mapping[str, Any]] | None, listening: Mapping[str,
             verdict="unknown",
             seen=f"not tried with success, and no listener known there: {', '.join(unclear[:6])}",
             expected=expected,
-            advice="raybench_preflight_address names the address that other hosts reach a host at",
+            advice="preflight_address names the address that other hosts reach a host at",
         )
     return CheckResult(check=name, verdict="pass", seen=f"{len(fine)} of {len(fine)} answer", expected=expected)

@@ -17,7 +17,7 @@ from tests.playbooks.local import require_ansible
 from tests.playbooks.preflight_lab import age_packages, lab_inventory, lower_memlock, shift_clock, write_inventory
 
 PLAYBOOKS = REPOSITORY / "playbooks"
-SHORT = ["-e", '{"raybench_preflight_only": ["host-memlock"]}']
+SHORT = ["-e", '{"preflight_only": ["host-memlock"]}']
 
 
 @pytest.fixture(autouse=True)
@@ -42,12 +42,12 @@ def inventory(folder: Path, hosts: object) -> Path:
 
 
 def test_on_this_machine_inside_the_folder_and_from_the_root(tmp_path: Path) -> None:
-    done = playbook("preflight.yml", *SHORT, "-e", f"raybench_preflight_output_dir={tmp_path}/a", folder=PLAYBOOKS)
+    done = playbook("preflight.yml", *SHORT, "-e", f"preflight_output_dir={tmp_path}/a", folder=PLAYBOOKS)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "a/preflight.json").read_text())
     assert [check["check"] for check in report["hosts"][0]["checks"]] == ["host-reachable", "host-memlock"]
     hosts = inventory(tmp_path, {"n1": {}})
-    output = ["-e", f"raybench_preflight_output_dir={tmp_path}/b"]
+    output = ["-e", f"preflight_output_dir={tmp_path}/b"]
     checked = playbook(
         "playbooks/preflight.yml", "-i", hosts, "--check", "--limit", "n1", "--tags", "host-memlock,drift", *output
     )
@@ -71,13 +71,13 @@ def test_hostile_names_are_refused_and_hostile_values_are_text(tmp_path: Path) -
             != 0
         )
     values = {
-        "raybench_preflight_python": "python3; touch pwned",
-        "raybench_preflight_folders": ["$(touch pwned)", "/a\nb"],
-        "raybench_preflight_kernel": "`touch pwned`",
-        "raybench_preflight_environment": {"X": "$(touch pwned)"},
+        "preflight_python": "python3; touch pwned",
+        "preflight_folders": ["$(touch pwned)", "/a\nb"],
+        "preflight_kernel": "`touch pwned`",
+        "preflight_environment": {"X": "$(touch pwned)"},
     }
     hosts = inventory(tmp_path, {"n1": values})
-    done = playbook("playbooks/preflight.yml", "-i", hosts, "-e", f"raybench_preflight_output_dir={tmp_path}/out")
+    done = playbook("playbooks/preflight.yml", "-i", hosts, "-e", f"preflight_output_dir={tmp_path}/out")
     assert done.returncode == 2
     (host,) = json.loads((tmp_path / "out/preflight.json").read_text())["hosts"]
     checks = {check["check"]: check for check in host["checks"]}
@@ -137,7 +137,7 @@ def test_ten_hosts_by_ssh_with_five_faults() -> None:
         lower_memlock(lab.nodes[3])
         settings: dict[str, dict[str, object]] = {
             names[4]: {"ansible_python_interpreter": shift_clock(lab.nodes[4])},
-            names[5]: {"raybench_preflight_python": age_packages(lab.nodes[5])},
+            names[5]: {"preflight_python": age_packages(lab.nodes[5])},
         }
         hosts = write_inventory(lab.folder.path / "hosts.yml", lab_inventory(lab, **settings))
         lab.nodes[1].kill()

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from raybench.stats import Summary, median_interval, summarize
+from raybench.workloads.base import WorkloadPoint
 
 SCHEMA = "raybench.result/1"
 
@@ -143,6 +144,19 @@ class BenchmarkResult:
     points: tuple[Point, ...] = ()
     reason: str | None = None
     warnings: tuple[str, ...] = ()
+    workload: tuple[WorkloadPoint, ...] = ()  # instead of points, of training, memory and checkpoint benchmarks
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is any figure."""
+        return bool(self.points) or any(point.failed is None for point in self.workload)
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """What checks found to be wrong in it."""
+        elements = sum(point.wrong_elements for point in self.points)
+        found = (f"{elements} elements differ from their exact expected value",) if elements else ()
+        return found + tuple(f"{one.label}: {one.wrong}" for one in self.workload if one.wrong is not None)
 
     def to_json(self) -> Json:
         """The benchmark as in the schema."""
@@ -153,7 +167,7 @@ class BenchmarkResult:
             "reason": self.reason,
             "parameters": dict(self.parameters),
             "warnings": list(self.warnings),
-            "points": [point.to_json() for point in self.points],
+            "points": [point.to_json() for point in self.points] + [point.to_json() for point in self.workload],
         }
 
 
@@ -228,6 +242,11 @@ class RunResult:
     benchmarks: tuple[BenchmarkResult, ...]
     findings: tuple[Mapping[str, Any], ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)  # seconds of each phase of the run itself
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """What checks found to be wrong, over the whole run."""
+        return tuple(f"{benchmark.name}: {text}" for benchmark in self.benchmarks for text in benchmark.wrong)
 
     @property
     def wrong_elements(self) -> int:

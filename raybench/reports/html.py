@@ -28,6 +28,7 @@ from raybench.reports.view import (
     summary_grid,
     table_grid,
 )
+from raybench.reports.workloads import workload_sections
 from raybench.results import RunResult
 from raybench.units import format_bytes, format_seconds
 
@@ -100,6 +101,7 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "tables": [(table, table_grid(table)) for table in measured],
         "plots": _plots(measured, emulated=result.cluster.emulated) if has_plots else (),
         "install": None if has_plots else INSTALL,
+        "workloads": workload_sections(result.benchmarks),
         "matrices": _matrix_views(result, has_plots=has_plots),
         "absent": without_points(result.benchmarks),
         "findings": all_findings(result, diagnosis),

@@ -1,7 +1,7 @@
 """A run as Markdown, for an issue or a chat: summary, full tables, what stands out. Text is escaped, never markup."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from raybench.reports.rows import (
 )
 from raybench.reports.text import inert
 from raybench.reports.view import Grid, summary_grid, table_grid
+from raybench.reports.workloads import workload_sections
 from raybench.results import RunResult
 from raybench.units import format_bytes
 
@@ -49,6 +50,10 @@ def _blocks(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[
         yield f"> **{escaped(notice)}**\n"
     if measured:
         yield from _table(summary_grid(measured))
+    for section in workload_sections(result.benchmarks):
+        yield f"## {escaped(section.title)}{' (emulated)' if notice else ''}\n"
+        yield from _table(section.grid)
+        yield from _bullets(section.notes)
     yield from _bullets(_remarks(result))
     yield from _bullets(_findings(result, diagnosis))
     for table in measured:
@@ -75,7 +80,7 @@ def _grouped(grid: Grid) -> Sequence[str]:
     return [f"{title} {heading}".strip() for title, heading in zip(titles, grid.headings, strict=True)]
 
 
-def _bullets(texts: Iterator[str]) -> Iterator[str]:
+def _bullets(texts: Iterable[str]) -> Iterator[str]:
     lines = [f"- {escaped(text)}" for text in texts]
     yield from [*lines, ""] if lines else []
 

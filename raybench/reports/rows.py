@@ -178,7 +178,7 @@ def matrices(benchmarks: Iterable[BenchmarkResult]) -> tuple[BenchmarkResult, ..
 
 def without_points(benchmarks: Iterable[BenchmarkResult]) -> tuple[BenchmarkResult, ...]:
     """The benchmarks that measured nothing: skipped, or failed at once."""
-    return tuple(benchmark for benchmark in benchmarks if not any(map(is_measured, benchmark.points)))
+    return tuple(one for one in benchmarks if not one.workload and not any(map(is_measured, one.points)))
 
 
 def cluster_line(cluster: ClusterInfo) -> str:

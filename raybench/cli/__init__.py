@@ -16,6 +16,7 @@ from raybench.cli.output import open_closed_streams, printing, say
 # name -> (module, the line shown by `raybench --help`); the module holds a click command called `command`
 COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
+    "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),
     "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
 }
 

@@ -55,11 +55,12 @@ def write_html(result: RunResult, path: Path, diagnosis: Mapping[str, Any] | Non
 
 def render_html(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> str:
     """The page. The same result gives the same bytes."""
-    template = _template()
+    template = page_template("run.html.j2")
     return str(template.render(_context(result, diagnosis)))
 
 
-def _template() -> Any:
+def page_template(name: str) -> Any:
+    """A template of ours, made inert by default. Raises MissingLibraryError without jinja2."""
     try:
         import jinja2  # noqa: PLC0415 - an optional library
         import markupsafe  # noqa: PLC0415 - jinja2's own
@@ -75,7 +76,7 @@ def _template() -> Any:
     )
     environment.globals["svg"] = lambda plot: markupsafe.Markup(plot.svg)  # noqa: S704 - made by svg.py
     environment.globals |= {"headline": headline, "place": place, "severity": severity}
-    return environment.get_template("run.html.j2")
+    return environment.get_template(name)
 
 
 def _shown(value: Any) -> Any:
@@ -86,7 +87,7 @@ def _shown(value: Any) -> Any:
 def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str, Any]:
     measured = tables(result.benchmarks)
     nodes, shared = node_grid(result.cluster)
-    has_plots = _has_matplotlib()
+    has_plots = has_matplotlib()
     return {
         "result": result,
         "cluster_line": cluster_line(result.cluster),
@@ -112,7 +113,8 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
     }
 
 
-def _has_matplotlib() -> bool:
+def has_matplotlib() -> bool:
+    """Whether plots can be drawn."""
     try:
         import matplotlib.figure  # noqa: F401, PLC0415 - an optional library
     except ImportError:

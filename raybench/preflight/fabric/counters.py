@@ -1,7 +1,7 @@
 """Counters of a port, read before and after a test: what grew, and what of it means trouble. Pure.
 
 Names are those of ``/sys/class/infiniband/DEVICE/ports/PORT/{counters,hw_counters}`` and
-``/sys/class/net/INTERFACE/statistics``. Which ones mean what: the kernel's Documentation/ABI/stable/sysfs-class-infiniband
+``/sys/class/net/INTERFACE/statistics``. Which ones mean what: sysfs-class-infiniband in the kernel's Documentation/ABI,
 and NVIDIA's description of mlx5 counters.
 """
 

@@ -20,7 +20,7 @@ class TcpStream:
 
 
 def parse_iperf(text: str) -> TcpStream:
-    """The end of an iperf3 run in JSON: what arrived (``end.sum_received``), not what was handed to the sender's kernel.
+    """The end of an iperf3 run in JSON: what arrived (``end.sum_received``), not what was sent.
 
     Raises NoFigureError with iperf3's own ``error`` where it has one, and where nothing arrived.
     """
@@ -43,7 +43,7 @@ def parse_iperf(text: str) -> TcpStream:
 
 
 def parse_own_stream(text: str) -> TcpStream:
-    """One line of JSON of the TCP stream that our module runs where iperf3 is missing: bytes and seconds, as received."""
+    """The TCP stream that our module runs where iperf3 is missing, one line of JSON. Raises NoFigureError."""
     document = _document(text)
     received, seconds = _number(document, "received_bytes"), _number(document, "seconds")
     if not received or received <= 0 or not seconds or seconds <= 0:

@@ -6,7 +6,7 @@ the host named. Where both ends turn out good, the way between them is measured 
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from raybench.preflight.fabric.evidence import Evidence, Outcome, Standing, other_end, standing
@@ -40,23 +40,27 @@ class Location:
     passed: tuple[Pair, ...]
 
 
-def next_round(evidence: Evidence, *, leaf_of: Sequence[int] = (), seed: int = 0) -> Round:
+def next_round(
+    evidence: Evidence, *, leaf_of: Sequence[int] = (), absent: Collection[int] = (), seed: int = 0
+) -> Round:
     """Disjoint pairs to measure next; () when more tests would tell nothing more.
 
     Suspects come first, those that lack one confirmation before those that lack two; each gets a proven partner that it
     has not met, of its own leaf where leaves are known, so that a bad way between leaves is not taken for a bad host.
+    ``absent`` hosts are not measured any more.
     """
     now = standing(evidence)
-    chooser = _Chooser(evidence, now, leaf_of, random.Random(seed))
+    chooser = _Chooser(evidence, now, leaf_of, set(absent), random.Random(seed))
     return chooser.suspects() + chooser.links()
 
 
 class _Chooser:
     """One round in the making: who is still free."""
 
-    def __init__(self, evidence: Evidence, now: Standing, leaf_of: Sequence[int], source: random.Random) -> None:
-        self._evidence, self._now, self._leaf_of = evidence, now, leaf_of
-        self._busy: set[int] = set()
+    def __init__(
+        self, evidence: Evidence, now: Standing, leaf_of: Sequence[int], busy: set[int], source: random.Random
+    ) -> None:
+        self._evidence, self._now, self._leaf_of, self._busy = evidence, now, leaf_of, busy
         self._open_links = [pair for pair in now.persistent if _is_open_link(pair, now)]
         wanted = {host for pair in self._open_links for host in pair}
         healthy = sorted(now.proven, key=lambda host: (host in wanted, source.random()))
@@ -65,9 +69,10 @@ class _Chooser:
             self._healthy.setdefault(self._leaf(host), []).append(host)
 
     def suspects(self) -> Round:
-        lacking = [host for host, found in self._now.against.items() if len(found) < CONFIRMATIONS]
+        against = self._now.against
+        lacking = [host for host in against if len(against[host]) < CONFIRMATIONS and host not in self._busy]
         pairs = []
-        for host in sorted(lacking, key=lambda host: (-len(self._now.against[host]), host)):
+        for host in sorted(lacking, key=lambda host: (-len(against[host]), host)):
             partner = self._partner(host)
             if partner is not None:
                 self._busy |= {host, partner}

@@ -4,8 +4,8 @@ A bandwidth table of 6.x (ConnectX-6, ``--report_gbits``), and one of latency::
 
      #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
      65536      5000             197.33             197.31             0.376342
-     #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]
-     2       1000          1.24           5.19         1.27              1.27            0.00            1.37
+     #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]
+     2       1000          1.24           5.19         1.27              1.27            0.00
 
 Columns are found by their headings, since versions and options add some (``CPU_Util[%]``, ``#sl``, ports) and ``-D``
 takes some away. Lines that are no row may stand between heading and row ("Conflicting CPU frequency values detected").
@@ -31,7 +31,7 @@ _UNIT_TOLERANCE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth:
-    """One row of a bandwidth table. ``gbit_per_s`` is 10^9 bits, whatever unit was printed; ``notes`` say why to doubt."""
+    """One row of a bandwidth table. ``gbit_per_s`` is 10^9 bits, whatever was printed; ``notes`` say why to doubt."""
 
     message_bytes: int
     iterations: int
@@ -54,7 +54,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What the test said it did: ``Device``, ``Mtu``, ``Link type``, ``GID index``, ``Connection type`` and the like."""
+    """What the test said it did: ``Device``, ``Mtu``, ``Link type``, ``GID index``, ``Connection type`` and more."""
 
     values: Mapping[str, str] = field(default_factory=dict)
 
@@ -144,7 +144,7 @@ def _bandwidth(row: Mapping[str, float]) -> Bandwidth:
         raise NoFigureError("the test printed an average of 0: nothing was transferred while it measured")
     gbit_per_s = value if "[Gb/sec]" in heading else value * _MIB * 8e-9
     by_rate = row.get("MsgRate[Mpps]", 0.0) * message_bytes * 8e-3
-    notes = ()
+    notes: tuple[str, ...] = ()
     if row.get("MsgRate[Mpps]", 0.0) >= _LEAST_RATE and abs(by_rate / gbit_per_s - 1) > _UNIT_TOLERANCE:
         notes = (f"printed {value:g} {heading[len('BW average') :]} but its message rate gives {by_rate:.2f} Gb/s",)
         gbit_per_s = by_rate

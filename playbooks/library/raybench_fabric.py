@@ -176,7 +176,7 @@ def _collected(parameters):
     done = _rounds_done(folder)
     while time.monotonic() < end and done != "all" and int(done) < parameters["round"] and _is_alive(folder):
         _touch(folder)
-        time.sleep(0.1)
+        time.sleep(0.25)
         done = _rounds_done(folder)
     alive = bool(_is_alive(folder))
     _touch(folder)

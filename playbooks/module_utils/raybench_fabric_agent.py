@@ -43,7 +43,7 @@ class Agent:
         self._work = work
         self._begun = time.monotonic()
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
+        self._stopped, self._why = threading.Event(), "the run was stopped"
         self._open = {}  # test -> Serving
         self._over = set()
         self._taken = set()  # ports in use by our own servers
@@ -131,7 +131,7 @@ class Agent:
         running = self._child(command["server"], f"server-{test}", command, port, "")
         end = time.monotonic() + _READY_SECONDS
         while running.code is None and port not in listening_ports() and time.monotonic() < end:
-            if self._stopped.wait(0.03):
+            if self._stopped.wait(0.1):
                 break
         if running.code is None and port in listening_ports():
             serving.ready(port)
@@ -188,7 +188,7 @@ class Agent:
         limit = self._work["limit_seconds"]
         if running.wait(limit, self._stopped.is_set) is None:
             running.end()
-            why = "the run was stopped" if self._stopped.is_set() else f"it did not end within {limit} s"
+            why = self._why if self._stopped.is_set() else f"it did not end within {limit} s"
             result["problem"] = why
         result["code"] = running.code
         result["output"] = running.output(command["keep_from"] if running.code == 0 else "")
@@ -210,7 +210,7 @@ class Agent:
                     return answer
             self._stopped.wait(pause)
             pause = min(0.4, pause * 1.5)
-        return {"why": "the run was stopped"}
+        return {"why": self._why}
 
     # both
 
@@ -228,9 +228,9 @@ class Agent:
         """Wait for something that the partner does. Returns why it will not come, or None when it came."""
         end = None if seconds is None else time.monotonic() + seconds
         peeked = time.monotonic()
-        while not event.wait(0.05):
+        while not event.wait(0.2):
             if self._stopped.is_set():
-                return "the run was stopped"
+                return self._why
             if end is not None and time.monotonic() > end:
                 return "the partner was not done in time"
             if time.monotonic() - peeked > _PEEK_SECONDS:
@@ -286,9 +286,15 @@ class Agent:
         while not self._stopped.wait(0.5):
             with contextlib.suppress(OSError):
                 if time.time() - os.stat(lease).st_mtime > self._work["lease_seconds"]:
-                    self._stopped.set()
-            if self._left() <= 0 or not os.path.exists(lease):
-                self._stopped.set()
+                    self._stop("nobody asked for results for {} s".format(self._work["lease_seconds"]))
+            if self._left() <= 0:
+                self._stop("the time for the whole test was over")
+            if not os.path.exists(lease):
+                self._stop("its folder was removed")
+
+    def _stop(self, why):
+        self._why = why
+        self._stopped.set()
 
     def _write(self, result):
         with open(os.path.join(self._work["folder"], "results"), "a", encoding="utf-8") as file:

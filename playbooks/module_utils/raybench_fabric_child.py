@@ -13,7 +13,7 @@ import subprocess
 import time
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
-_POLL_SECONDS = 0.03
+_POLL_SECONDS = 0.08
 _KEPT_BYTES = 20000
 try:
     _LIBC = ctypes.CDLL(None, use_errno=True)

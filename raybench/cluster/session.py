@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raybench.cluster.bounded import bounded, connection_problem, grpc_problem
+from raybench.cluster.early_host import EarlyHost, early_host
 from raybench.cluster.embedded import EmbeddedCluster, set_ray_variables
-from raybench.cluster.node import end_rank_host, start_rank_host
 from raybench.cluster.placement import Candidate, candidates_of
+from raybench.cluster.rank_host_process import end_rank_host, start_rank_host
 from raybench.errors import ClusterUnavailableError
 from raybench.metadata import gpu_facts
 
@@ -24,11 +25,15 @@ _LONGEST_BASE = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A joined cluster. ``host_socket``: where emulated nodes find the one process that holds all their ranks."""
+    """A joined cluster. ``host_socket``: where emulated nodes find the one process that holds all their ranks.
+
+    ``early``: a rank host that is getting ready on this machine, for its node to use.
+    """
 
     address: str
     emulated: bool
     host_socket: str | None = None
+    early: EarlyHost | None = None
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Nodes that are alive, in a stable order."""
@@ -38,23 +43,24 @@ class Session:
 
 
 @contextlib.contextmanager
-def open_session(address: str, *, nodes: int | None, backend: str | None) -> Iterator[Session]:
+def open_session(address: str, *, nodes: int | None, backend: str | None, early: bool = False) -> Iterator[Session]:
     """Join the cluster at ``address``, or embed one of ``nodes`` nodes, and leave it again.
 
     ``auto`` takes RAY_ADDRESS, then a cluster that runs on this machine, then an embedded one; ``local`` always embeds.
+    ``early``: import torch for this machine's ranks while joining.
     Raises ClusterUnavailableError when there is no cluster at an address that was given.
     """
     if address == "auto":
         found = find_running()
         if found is not None:
-            with _joined(found) as session:
+            with _joined(found, early=early) as session:
                 yield session
             return
     if address in ("auto", "local"):
         with _embedded(nodes or 1, [] if backend == "gloo" else own_gpus()) as session:
             yield session
         return
-    with _joined(address) as session:
+    with _joined(address, early=early) as session:
         yield session
 
 
@@ -93,7 +99,7 @@ def _check_named(address: str) -> None:
 
 
 @contextlib.contextmanager
-def _joined(address: str) -> Iterator[Session]:
+def _joined(address: str, *, early: bool) -> Iterator[Session]:
     problem = connection_problem(address, _CONNECT_SECONDS)
     if problem is not None:
         raise ClusterUnavailableError(
@@ -106,11 +112,11 @@ def _joined(address: str) -> Iterator[Session]:
             f"what listens at '{address}' is not the head of a Ray cluster ({stranger}); check the port: 6379 unless "
             "'ray start' was told otherwise"
         )
-    _init(address)
-    try:
-        yield Session(address=address, emulated=False)
-    finally:
-        _leave()
+    with contextlib.ExitStack() as stack:
+        host = stack.enter_context(early_host()) if early else None
+        _init(address)
+        stack.callback(_leave)
+        yield Session(address=address, emulated=False, early=host)
 
 
 @contextlib.contextmanager

@@ -76,6 +76,8 @@ def _addressing(port: Port, settings: FabricSettings, end: End) -> list[str]:
         words += ["-x", str(index)]
     if port.driver == EFA_DRIVER:  # EFA knows no RC
         words += ["-c", "SRD"]
+    if port.iwarp:  # it cannot exchange queue pairs by hand
+        words += ["-R"]
     if settings.traffic_class >= 0:
         words += [f"--tclass={settings.traffic_class}"]
     if settings.service_level >= 0:

@@ -63,6 +63,7 @@ class Port:
     mtu: int | None
     pci: PciLink | None
     gids: tuple[Gid, ...] = ()
+    iwarp: bool = False
     counters: tuple[str, ...] = ()
 
     @property
@@ -179,6 +180,7 @@ def _verbs_port(entry: Mapping[str, Any]) -> Port:
         mtu=int(mtu[1]) if mtu else None,
         pci=pci_link(entry.get("pci")),
         gids=gids,
+        iwarp="iWARP" in str(entry.get("info") or ""),
         counters=tuple(map(str, entry.get("counters") or ())),
     )
 

@@ -146,7 +146,7 @@ def _lanes(fabric: Fabric, by_rail: Mapping[str, Round], number: int) -> dict[st
 
 def _common(fabric: Fabric, settings: FabricSettings, rounds: int, token: str, forks: int) -> dict[str, Any]:
     hosts = len(fabric.ends)
-    start = 20 + round(1.5 * hosts / max(1, min(forks, hosts)))
+    start = settings.start_seconds + round(1.5 * hosts / max(1, min(forks, hosts)))
     one_by_one = len(fabric.rails) if settings.scope == "rails" else 1
     worst = start + rounds * one_by_one * 2 * (settings.longest_seconds + 15)
     return {
@@ -156,7 +156,7 @@ def _common(fabric: Fabric, settings: FabricSettings, rounds: int, token: str, f
         "streams": settings.streams,
         "limit_seconds": settings.longest_seconds,
         "start_seconds": start,
-        "lease_seconds": 30 + start,
+        "lease_seconds": 60 + 2 * start,
         "deadline_seconds": worst + 60,
     }
 

@@ -43,6 +43,7 @@ class FabricSettings:
     emulated_ratio: float = 0.25
     max_latency_us: float = 0.0  # 0: compared with each other only
     limit_seconds: int = 20  # of one test, beyond its own duration
+    start_seconds: int = 30  # for which an agent that does not answer yet is waited for
     first_port: int = 18500
     last_port: int = 18699
 
@@ -94,6 +95,7 @@ _RANGES = (
     ("emulated_ratio", 0, 1),
     ("max_latency_us", 0, 1e9),
     ("limit_seconds", 1, 3600),
+    ("start_seconds", 1, 3600),
     ("first_port", 1024, 65535),
     ("last_port", 1024, 65535),
 )

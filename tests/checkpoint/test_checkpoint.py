@@ -99,7 +99,7 @@ def test_a_storage_that_does_not_answer_fails_within_its_limit(monkeypatch: pyte
 def test_gcs_gets_back_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with gcs_emulator(tmp_path, "there") as url:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
-        (point,) = saved(1, to=("gs://there/prefix",), layouts=("sharded",), modes=("sync",), limit_seconds=120).values()
+        (point,) = saved(1, to=("gs://there/prefix",), layouts=("sharded",), modes=("sync",), limit_seconds=99).values()
         assert (point.failed, point.verified, point.tensor_bytes) == (None, True, TINY_BYTES)
 
 

@@ -1,6 +1,6 @@
 """Arrange the playbooks as the Ansible collection raybench.cluster: ``python .ci/collection.py FOLDER``.
 
-The collection's archive is built in FOLDER. Modules move to ``plugins/``, roles and playbooks keep their places, and the
+The archive is built in FOLDER. Modules move to ``plugins/``, roles and playbooks keep their places, and the
 checks, which need the standard library only, travel along below ``python/``.
 """
 

@@ -30,7 +30,7 @@ def test_no_healthy_system_is_called_slow_by_what_was_fitted_without_it() -> Non
     total, by_fault, rows = score(TABLES, HEALTHY)
     assert total.false_alarms == 0, rows
     assert total.clean >= 45
-    assert total.found >= 0.85 * total.faults
+    assert total.found >= 0.94 * total.faults
     assert by_fault["HDR in an NDR slot"].found == by_fault["HDR in an NDR slot"].faults
     assert by_fault["NVLS off"].found == by_fault["NVLS off"].faults
 
@@ -106,6 +106,7 @@ def test_small_messages_decide_nothing() -> None:
         ("all_reduce", {"family": None}, "kind of network"),
         ("all_reduce", {"nics": None}, "network cards of the nodes are not known"),
         ("send_recv", {}, "no published healthy figures of send_recv"),
+        ("broadcast", {}, "no published healthy figures of broadcast"),
         ("all_reduce", {"ranks": 1, "nodes": 1}, "moves no data"),
         ("all_reduce", {"gpu": gpu_for("MI300X"), "ranks": 2, "nvlink_ranks": 2, "nodes": 1}, "only all 8 GPUs"),
         ("all_reduce", {"gpu": gpu_for("GB200"), "ranks": 144, "nvlink_ranks": 72}, "several NVLink racks"),

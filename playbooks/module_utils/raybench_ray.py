@@ -1,0 +1,479 @@
+"""The Ray node that raybench owns on this host: its folder, its launch, its end.
+
+Standard library only, Python 3.8 or newer: this runs under whatever Python Ansible finds on the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import getpass
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+from ansible.module_utils import raybench_supervise as supervise
+from ansible.module_utils import raybench_unit
+from ansible.module_utils.raybench_address import AddressError, free_port, own_address
+
+UNIT = "raybench-ray.service"
+_READY = "Ray runtime started."
+_STOP_SECONDS = 40.0  # longer than the supervisor needs for both of its steps
+_KILL_SECONDS = 10.0
+_LOCK_SECONDS = 150.0
+_PYTHON_SECONDS = 60.0
+_UNREGISTERED_SECONDS = 20.0
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_FACTS = """
+import importlib.metadata as metadata, importlib.util as util, json, platform
+def version(name):
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+facts = {name: version(name) for name in ("ray", "torch", "raybench")}
+facts["python"] = platform.python_version()
+facts["ray_client"] = util.find_spec("grpc") is not None
+print(json.dumps(facts))
+"""
+_TABLE = """
+import json, sys
+from ray._private.state import GlobalState
+from ray._raylet import GcsClientOptions
+state = GlobalState()
+state._initialize_global_state(
+    GcsClientOptions.create(sys.argv[1], None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)
+)
+print("\\n" + json.dumps([
+    {
+        "name": node["NodeName"],
+        "hostname": node["NodeManagerHostname"],
+        "address": node["NodeManagerAddress"],
+        "alive": node["Alive"],
+        "gpus": int(node["Resources"].get("GPU", 0)),
+        "cpus": int(node["Resources"].get("CPU", 0)),
+    }
+    for node in state.node_table()
+]))
+"""
+
+
+class NodeError(Exception):
+    """What keeps the node from the state that was asked for, and what to do."""
+
+
+class RayNode:
+    """The node of one host, as one call of the module sees it."""
+
+    def __init__(self, params, check_mode):
+        self._params = params
+        self._check_mode = check_mode
+        self._root = os.geteuid() == 0
+        self.folder = os.path.abspath(params["folder"] or _default_folder(self._root))
+        self.python = params["python"] or self._path("venv", "bin", "python")
+
+    def reach(self, state):
+        """Bring the node to a state; returns what the module answers."""
+        if state == "prepared":
+            return self._prepared()
+        if state == "probed":
+            return self._probed()
+        if not os.path.isdir(self.folder):
+            if state == "stopped" or self._check_mode:
+                return {"changed": state == "started", "node": {"running": False}}
+            raise NodeError("the folder %s is not there; run the whole playbook" % self.folder)
+        with self._locked():
+            return self._started() if state == "started" else self._stopped()
+
+    # -- prepared and probed ------------------------------------------------------------------------------------------
+
+    def _prepared(self):
+        changed = self._make_folder()
+        facts = self._python_facts() if self._params["python"] else None
+        return {"changed": changed, "python": facts, "minor": "%d.%d" % sys.version_info[:2], "node": self._look()}
+
+    def _make_folder(self):
+        """Make the folder for us alone. A folder that somebody else could have put there is refused."""
+        made = False
+        if not os.path.lexists(self.folder):
+            if self._check_mode:
+                return True
+            os.makedirs(os.path.dirname(self.folder), exist_ok=True)
+            os.mkdir(self.folder, 0o700)
+            made = True
+        found = os.lstat(self.folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise NodeError("%s is not a folder of user %s; remove it, or set ray_node_folder" % (self.folder, _user()))
+        if found.st_mode & 0o077 and not self._check_mode:
+            os.chmod(self.folder, 0o700)
+            made = True
+        return made
+
+    def _python_facts(self):
+        answer = self._ask_python(["-c", _FACTS], _PYTHON_SECONDS)
+        if not answer.get("ray"):
+            raise NodeError(
+                "%s has no Ray; install 'raybench[run]' there, or leave raybench_python unset and raybench builds an "
+                "environment" % self.python
+            )
+        return answer
+
+    def _ask_python(self, arguments, seconds):
+        """What the node's Python prints as the last line, as JSON."""
+        if not os.access(self.python, os.X_OK):
+            raise NodeError("there is no Python at %s; set raybench_python, or leave it unset" % self.python)
+        try:
+            answer = subprocess.run(
+                [self.python, *arguments],
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise NodeError("%s did not answer within %d s" % (self.python, seconds)) from None
+        try:
+            return json.loads(answer.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
+        except (ValueError, IndexError):
+            said = answer.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+            raise NodeError("%s failed: %s" % (self.python, "".join(said)[:500])) from None
+
+    def _probed(self):
+        node = self._look()
+        result = {"changed": False, "node": node}
+        with contextlib.suppress(NodeError):
+            result["python"] = self._python_facts()
+        if node["running"] and node.get("role") == "head":
+            result["gcs"] = self._table(node["address"], set(self._params["expected"]), self._params["seconds"])
+        return result
+
+    def _table(self, address, expected, seconds):
+        """The head's table of nodes, once all expected names are alive in it or time is up."""
+        deadline = time.monotonic() + seconds
+        while True:
+            table = self._ask_python(["-c", _TABLE, address], _PYTHON_SECONDS)
+            if expected <= {node["name"] for node in table if node["alive"]} or time.monotonic() > deadline:
+                return table
+            time.sleep(0.5)
+
+    def _look(self):
+        """What runs here, as far as it is ours."""
+        state = self._state()
+        running = _runs(state)
+        node = {"running": running, "supervisor": state.get("supervisor"), "phase": state.get("phase")}
+        for name in ("role", "address", "name", "python"):
+            node[name] = state.get(name)
+        if running:
+            node.update(pid=state["pid"], uptime_seconds=_uptime(state))
+        return node
+
+    # -- started ------------------------------------------------------------------------------------------------------
+
+    def _started(self):
+        launch = self._launch()
+        state = self._state()
+        fits = _runs(state) and state.get("digest") == launch["record"]["digest"]
+        if fits and state.get("phase") == "ready" and (self._params["registered"] or self._is_young(state)):
+            return {"changed": False, "node": self._look()}
+        if self._check_mode:
+            return {"changed": True, "node": self._look()}
+        self._compare(launch["versions"])
+        if not os.path.isfile(self._path("token")):
+            raise NodeError("there is no token in %s; run the whole playbook" % self.folder)
+        self._end(state)
+        self._clear_sessions()
+        self._write("supervise.py", supervise.__loader__.get_source(supervise.__name__))
+        self._write("launch.json", json.dumps(launch))
+        self._spawn(launch)
+        self._await_ready(launch)
+        self._write("cluster.json", json.dumps(self._record(launch)))
+        return {"changed": True, "node": self._look()}
+
+    def _compare(self, versions):
+        """Ray takes no node of another Ray, or of another minor version of Python."""
+        head = self._params["head_versions"]
+        for name, cut in (("ray", 3), ("python", 2)):
+            own, its = (str(facts.get(name)).split(".")[:cut] for facts in (versions, head))
+            if name in head and own != its:
+                told = (name.capitalize(), versions[name], head[name])
+                raise NodeError("%s here is %s and on the head %s; give all hosts the same" % told)
+
+    def _is_young(self, state):
+        """A node that has just started may not be in the head's table yet."""
+        return time.time() - state.get("ready_at", 0) < _UNREGISTERED_SECONDS
+
+    def _launch(self):
+        """What the supervisor is told. The digest is over all that makes a node another one."""
+        facts = self._python_facts()
+        address = self._own_address()
+        command = self._command(address)
+        environment = self._environment()
+        head = self._params["head_address"]
+        if self._params["role"] == "head":
+            head = "%s:%d" % (_bracketed(address), self._params["port"])
+        identity = json.dumps([command, sorted(environment.items()), self._supervisor(), facts], sort_keys=True)
+        if self._params["role"] == "head" and facts["ray_client"]:
+            command = [*command, "--ray-client-server-port=%d" % free_port()]
+        return {
+            "id": secrets.token_hex(16),
+            "command": command,
+            "environment": environment,
+            "log": self._path("ray.log"),
+            "state": self._path("state.json"),
+            "ready_text": _READY,
+            "versions": facts,
+            "record": {
+                "digest": hashlib.sha256(identity.encode()).hexdigest(),
+                "role": self._params["role"],
+                "name": self._params["name"],
+                "python": self.python,
+                "address": head,
+                "node_address": address,
+                "supervisor": self._supervisor(),
+            },
+        }
+
+    def _command(self, address):
+        params = self._params
+        if params["role"] == "head":
+            role = ["--head", "--port=%d" % params["port"], "--no-monitor"]
+        else:
+            role = ["--address=%s" % params["head_address"]]
+        words = [self.python, "-m", "ray.scripts.scripts", "start", *role, "--node-ip-address=%s" % address]
+        named = ["--node-name=%s" % params["name"], "--temp-dir=%s" % self._path("s")]
+        return [*words, *named, "--disable-usage-stats", *params["options"], "--block"]
+
+    def _environment(self):
+        """Variables of the daemons: the same under systemd and without it. The token is named by its file only."""
+        base = {
+            "HOME": os.path.expanduser("~"),
+            "LANG": "C.UTF-8",
+            "LOGNAME": _user(),
+            "PATH": "%s:%s" % (os.path.dirname(self.python), _PATH),
+            "USER": _user(),
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": self._path("token"),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_worker_niceness": "0",
+        }
+        for name, value in self._params["environment"].items():
+            text = value if isinstance(value, str) else json.dumps(value)
+            if not name.replace("_", "a").isalnum() or name[:1].isdigit() or "\0" in text:
+                raise NodeError("ray_node_environment has %r, which cannot be a variable" % name)
+            if name in ("RAY_AUTH_TOKEN", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"):
+                raise NodeError("ray_node_environment may not set %s; raybench makes the token itself" % name)
+            base[name] = text
+        return base
+
+    def _own_address(self):
+        try:
+            return own_address(
+                self._params["address"], self._params["head_address"], required=self._params["address_required"]
+            )
+        except AddressError as error:
+            raise NodeError(str(error)) from None
+
+    def _supervisor(self):
+        wanted = self._params["supervisor"]
+        systemd = self._root and os.path.isdir("/run/systemd/system") and shutil.which("systemctl")
+        if wanted == "systemd" and not systemd:
+            raise NodeError("ray_node_supervisor is systemd, which needs root and a running systemd")
+        return "process" if wanted == "process" or not systemd else "systemd"
+
+    def _spawn(self, launch):
+        words = [self.python, "-I", "-S", self._path("supervise.py"), self._path("launch.json")]
+        if launch["record"]["supervisor"] == "systemd":
+            raybench_unit.install(UNIT, words, seconds=self._params["seconds"])
+            return
+        subprocess.Popen(
+            words,
+            env={"PATH": _PATH},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+
+    def _await_ready(self, launch):
+        """Wait until Ray says so. A node that did not come up is ended again, and Ray's last words are passed on."""
+        deadline = time.monotonic() + self._params["seconds"]
+        reason = "it was not ready within %d s" % self._params["seconds"]
+        while time.monotonic() < deadline:
+            state = self._state()
+            if state.get("id") == launch["id"]:
+                if state.get("phase") == "ready":
+                    return
+                if state.get("phase") == "ended" or not _runs(state):
+                    reason = "it ended at once"
+                    break
+            time.sleep(0.1)
+        self._end(self._state())
+        raise NodeError("Ray did not start: %s. Its log, %s: %s" % (reason, launch["log"], _last_words(launch["log"])))
+
+    def _record(self, launch):
+        """How a user on this host finds the cluster; see raybench/cluster/own_cluster.py."""
+        return {
+            "schema": "raybench.cluster/1",
+            "address": launch["record"]["address"],
+            "token_path": self._path("token"),
+        }
+
+    # -- stopped ------------------------------------------------------------------------------------------------------
+
+    def _stopped(self):
+        state = self._state()
+        runs = bool(state) and (_runs(state) or bool(_marked(state)))
+        left = [name for name in ("token", "state.json", "cluster.json", "launch.json") if self._has(name)]
+        if not self._check_mode:
+            self._end(state)
+            for name in left:
+                os.unlink(self._path(name))
+        ended = {"ended": runs, "running": False, "role": state.get("role"), "name": state.get("name")}
+        return {"changed": runs or bool(left), "node": ended}
+
+    def _end(self, state):
+        """End what the state file names: by unit or process id, then whatever carries this node's id."""
+        if self._root:
+            raybench_unit.remove(UNIT, self._path("supervise.py"))
+        if _runs(state):
+            os.kill(state["pid"], signal.SIGTERM)
+            deadline = time.monotonic() + _STOP_SECONDS
+            while _runs(state) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        deadline = time.monotonic() + _KILL_SECONDS
+        while time.monotonic() < deadline:
+            left = _marked(state) + ([state["pid"]] if _runs(state) else [])
+            if not left:
+                return
+            for pid in left:
+                _kill(pid, state)
+            time.sleep(0.1)
+        raise NodeError("processes of the Ray node do not end: %s" % sorted(_marked(state)))
+
+    def _clear_sessions(self):
+        """Remove what earlier sessions left: nothing runs in them any more."""
+        shutil.rmtree(self._path("s"), ignore_errors=True)
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def _path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def _has(self, name):
+        return os.path.lexists(self._path(name))
+
+    def _state(self):
+        try:
+            with open(self._path("state.json"), encoding="utf-8") as file:
+                state = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        return state if isinstance(state, dict) else {}
+
+    def _write(self, name, text):
+        """Write a file for its owner only, whole or not at all."""
+        partial = self._path(name + ".partial")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(partial, self._path(name))
+
+    @contextlib.contextmanager
+    def _locked(self):
+        """One module at a time: one of an earlier playbook may still run here after its ssh connection was cut."""
+        descriptor = os.open(self._path("lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    if time.monotonic() > deadline:
+                        raise NodeError("another raybench works on this host's Ray node; try again") from None
+                    time.sleep(0.2)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _default_folder(root):
+    return "/var/lib/raybench" if root else "/var/tmp/raybench-%s" % _user()
+
+
+def _user():
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.geteuid())
+
+
+def _bracketed(address):
+    return "[%s]" % address if ":" in address else address
+
+
+def _runs(state):
+    """Whether the supervisor of a state file is alive, and not a later process with its number."""
+    try:
+        found = supervise.identity(state["pid"])
+        with open("/proc/%d/stat" % state["pid"], encoding="ascii", errors="replace") as file:
+            ended = file.read().rpartition(")")[2].split()[0] in "ZX"
+    except (KeyError, TypeError, OSError, ValueError, IndexError):
+        return False
+    return not ended and all(found[name] == state.get(name) for name in found)
+
+
+def _uptime(state):
+    with open("/proc/uptime", encoding="ascii") as file:
+        since_boot = float(file.read().split()[0])
+    return max(0.0, round(since_boot - state["start_time"] / os.sysconf("SC_CLK_TCK"), 1))
+
+
+def _marked(state):
+    """Processes that were born with this node's id in their environment, wherever their parents went.
+
+    The id is random and new with each start, so an old state file names nobody.
+    """
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _is_marked(int(name), state)]
+
+
+def _is_marked(pid, state):
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as file:
+            return b"RAYBENCH_NODE_ID=%s" % str(state["id"]).encode() in file.read().split(b"\0")
+    except (KeyError, OSError):
+        return False
+
+
+def _kill(pid, state):
+    """Kill a process that is ours. Where Python has pidfds, no other can take its number in between."""
+    with contextlib.suppress(ProcessLookupError):
+        if not hasattr(os, "pidfd_open") or not hasattr(signal, "pidfd_send_signal"):
+            os.kill(pid, signal.SIGKILL)
+            return
+        descriptor = os.pidfd_open(pid)
+        try:
+            if _is_marked(pid, state) or (pid == state.get("pid") and _runs(state)):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        finally:
+            os.close(descriptor)
+
+
+def _last_words(path):
+    try:
+        lines = [line.strip() for line in supervise.tail(path).splitlines() if line.strip()]
+    except OSError:
+        return "it has none"
+    telling = [line for line in lines if "Error" in line or "rror:" in line]
+    return " | ".join((telling or lines)[-3:])[:900]

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 # Modules of raybench from the bottom up. A module imports from its own group and from groups below it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("raybench", "errors", "units"),
-    ("sizes", "rounds", "stats", "metadata"),
+    ("sizes", "rounds", "stats", "metadata", "traffic"),
     ("results",),
     ("stability", "compare", "model", "run_folder"),
     ("benchmarks", "preflight", "importers"),

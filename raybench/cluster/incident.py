@@ -125,19 +125,38 @@ def culprits(
     in a collective all wait for the slowest, so the one behind is the one that the others wait for. While ranks are
     ``moving`` nobody hangs, and one of them is always a little behind.
     """
-    blamed: list[tuple[str, RankPosition, Kind, str]] = []
-    for node, position in positions:
-        if position.state in ("T", "t"):
-            reason = "the process is stopped (SIGSTOP or a debugger); continue it with SIGCONT, or end it"
-            blamed.append((node, position, "rank-stopped", reason))
-        elif position.state in ("X", "Z") and position.phase != "finished" and position.rank not in spoken:
-            blamed.append((node, position, "rank-died", "the process has ended"))
+    blamed = stopped(positions, plan, world_size=world_size)
+    ended = [
+        (node, position)
+        for node, position in positions
+        if position.state in ("X", "Z") and position.phase != "finished" and position.rank not in spoken
+    ]
+    blamed += _incidents("rank-died", "the process has ended", ended, plan, world_size)
     if not blamed and not moving:
         reason = "the rank has done less than the others, which wait for it"
-        blamed += [(node, position, "rank-behind", reason) for node, position in _behind(positions)]
+        blamed += _incidents("rank-behind", reason, _behind(positions), plan, world_size)
+    return blamed
+
+
+def stopped(
+    positions: Sequence[tuple[str, RankPosition]], plan: Sequence[BenchmarkSpec], *, world_size: int
+) -> list[Incident]:
+    """The ranks whose process somebody has stopped."""
+    reason = "the process is stopped (SIGSTOP or a debugger); continue it with SIGCONT, or end it"
+    found = [(node, position) for node, position in positions if position.state in ("T", "t")]
+    return _incidents("rank-stopped", reason, found, plan, world_size)
+
+
+def _incidents(
+    kind: Kind,
+    reason: str,
+    positions: Sequence[tuple[str, RankPosition]],
+    plan: Sequence[BenchmarkSpec],
+    world_size: int,
+) -> list[Incident]:
     return [
         Incident(kind=kind, node=node, rank=position.rank, step=step_text(position, plan, world_size), reason=reason)
-        for node, position, kind, reason in blamed
+        for node, position in positions
     ]
 
 

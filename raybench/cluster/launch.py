@@ -27,7 +27,7 @@ from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.agents import Agent, Agents, Deadline, reason_of
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
-from raybench.cluster.incident import Incident, culprits, failure_kind, step_text
+from raybench.cluster.incident import Incident, culprits, failure_kind, step_text, stopped
 from raybench.cluster.messages import RankPosition
 from raybench.cluster.placement import Plan
 from raybench.units import format_bytes
@@ -72,6 +72,8 @@ class Launch:
     _benchmark: int = -1
     _deadline: Deadline = field(default_factory=lambda: Deadline(_START_SECONDS))
     _last_heard: float = field(default_factory=time.monotonic)
+    # While ranks join: when to look for one that is stopped.
+    _join_limit: Deadline = field(default_factory=lambda: Deadline(_START_SECONDS))
     _answered: set[int] = field(default_factory=set)  # nodes that could say where their ranks were
     _polls: dict[Any, tuple[Agent, float]] = field(default_factory=dict)  # by reference: who, and asked when
 
@@ -83,6 +85,7 @@ class Launch:
         What broke is in ``incidents``, cause and victims; the ranks are then ended.
         """
         self._deadline = Deadline(max(_START_SECONDS, self.timeout_seconds))
+        self._join_limit = Deadline(self.timeout_seconds)
         for agent in self.agents.agents:
             encoded = msgspec.msgpack.encode((tuple(jobs[agent.index]), tuple(self.specs)))
             agent.actor.start.remote(encoded, dict(variables[agent.index]), log_limit)
@@ -113,6 +116,9 @@ class Launch:
             limit = f"the time limit of {self.timeout_seconds:.0f} s is over"
             reason = limit if self._benchmark >= 0 else f"the ranks did not come together in time: {joined}"
             self.incidents.append(Incident(kind="time-limit", reason=reason, step=self._step()))
+        elif self._benchmark < 0 and self._join_limit.passed and not self.incidents:
+            self._join_limit = Deadline(self.timeout_seconds)
+            self.incidents += stopped(self._positions(), self.specs, world_size=self.plan.world_size)
         return bool(self.incidents)
 
     def _node_at(self, address: str) -> str | None:

@@ -41,6 +41,7 @@ from raybench.cluster.messages import (
 )
 from raybench.cluster.unix_socket import connect
 from raybench.metadata import node_facts
+from raybench.traffic import Counters, read_counters
 
 _LEASE_CHECK_SECONDS = 1.0
 _FAREWELL_SECONDS = 5.0  # the head may be gone; and another agent of the group may have been first
@@ -122,6 +123,11 @@ class NodeAgent:
     def facts(self) -> dict[str, Any]:
         """What this node is: see ``metadata.node_facts``."""
         return node_facts() | {"node_id": _ray_node_id(), "gpu_ids": _ray_gpu_ids()}
+
+    def traffic(self) -> Counters:
+        """Bytes that this node's network devices have moved so far."""
+        self._heard = time.monotonic()
+        return read_counters()
 
     def reserve_port(self, address: str, port: int) -> int:
         """Hold a port for the rendezvous of the next launch. Raises OSError when it cannot be had."""

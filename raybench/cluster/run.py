@@ -21,9 +21,11 @@ from raybench.cluster.record import Planned, Record
 from raybench.cluster.session import Session, open_session
 from raybench.cluster.variables import common_variables
 from raybench.errors import IncompleteRunError, ProblemFoundError, UsageError
+from raybench.traffic import traffic_between
 from raybench.units import format_bytes, parse_bytes
 
 _LOG_SECONDS = 10.0
+_TRAFFIC_SECONDS = 3.0
 _PORT_SECONDS = 130.0  # the rank host answers once it has imported torch
 
 
@@ -94,6 +96,8 @@ class Run:
 
     def _compare(self, planned: Planned) -> None:
         found = differences(planned.named_facts())
+        if self.record.config.allow_mixed:  # who asks for it knows of it: worth a warning, no failed run
+            found = [finding | {"severity": "warning"} for finding in found]
         self.record.findings += found
         if found and not self.record.config.allow_mixed:
             what = "; ".join(str(finding["summary"]) for finding in found)
@@ -105,12 +109,13 @@ class Run:
         planned, repeats = self.record.need(), self.record.config.repeats
         steps = sum(steps_of(spec, planned.plan.world_size) for spec in planned.specs) * repeats
         self.display.start(steps, _title(planned))
-        for number in range(repeats):
-            planned.collector.launch, self.record.launches = number, number + 1
-            with self._phase("ranks"):
-                self._launch(agents, head, planned)
-            if self.record.incidents:
-                return
+        with self._counting_traffic(agents, planned):
+            for number in range(repeats):
+                planned.collector.launch, self.record.launches = number, number + 1
+                with self._phase("ranks"):
+                    self._launch(agents, head, planned)
+                if self.record.incidents:
+                    return
 
     def _launch(self, agents: Agents, head: HeadWatch, planned: Planned) -> None:
         config = self.record.config
@@ -130,6 +135,17 @@ class Run:
             facts["variables"] = own
         launch.run(jobs, variables, parse_bytes(config.log_limit))
         self.record.incidents += launch.incidents
+
+    @contextlib.contextmanager
+    def _counting_traffic(self, agents: Agents, planned: Planned) -> Iterator[None]:
+        """Keep what each node's network devices move meanwhile: the proof of which network was used."""
+        before, _ = agents.ask(_TRAFFIC_SECONDS, lambda agent: agent.actor.traffic.remote())
+        try:
+            yield
+        finally:
+            after, _ = agents.ask(_TRAFFIC_SECONDS, lambda agent: agent.actor.traffic.remote())
+            for index in before.keys() & after.keys():
+                planned.facts[index]["traffic"] = traffic_between(before[index], after[index])
 
     def _reserve_port(self, agents: Agents, planned: Planned) -> int:
         first = Agents(agents=agents.agents[:1], group=agents.group)

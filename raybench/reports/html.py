@@ -9,7 +9,16 @@ from raybench.reports.errors import MissingLibraryError
 from raybench.reports.facts import facts_of, node_grid
 from raybench.reports.findings import all_findings, headline, network_facts, place, severity
 from raybench.reports.pairs import PairMatrix, end_text, pair_matrices, slow_ends
-from raybench.reports.rows import Table, all_warnings, cluster_line, emulated_notice, matrices, tables, without_points
+from raybench.reports.rows import (
+    Table,
+    all_warnings,
+    cluster_line,
+    dropped_lines,
+    emulated_notice,
+    matrices,
+    tables,
+    without_points,
+)
 from raybench.reports.svg import Plot
 from raybench.reports.text import inert
 from raybench.reports.view import (
@@ -81,6 +90,7 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
     return {
         "result": result,
         "cluster_line": cluster_line(result.cluster),
+        "dropped": dropped_lines(result.cluster),
         "emulated": emulated_notice(result),
         "elapsed": format_seconds(result.timings["total"]) if result.timings.get("total") else None,
         "summary": summary_grid(measured),

@@ -7,7 +7,15 @@ from typing import Any
 
 from raybench.reports.findings import all_findings, headline, next_steps, place
 from raybench.reports.pairs import end_text, pair_matrices, pair_text, ranked_pairs, slow_ends
-from raybench.reports.rows import all_warnings, cluster_line, emulated_notice, matrices, tables, without_points
+from raybench.reports.rows import (
+    all_warnings,
+    cluster_line,
+    dropped_lines,
+    emulated_notice,
+    matrices,
+    tables,
+    without_points,
+)
 from raybench.reports.text import inert
 from raybench.reports.view import Grid, summary_grid, table_grid
 from raybench.results import RunResult
@@ -72,8 +80,7 @@ def _bullets(texts: Iterator[str]) -> Iterator[str]:
 
 
 def _remarks(result: RunResult) -> Iterator[str]:
-    for dropped in result.cluster.dropped:
-        yield f"{dropped.node} took no part, or was lost: {dropped.reason}"
+    yield from dropped_lines(result.cluster)
     for benchmark in without_points(result.benchmarks):
         yield f"{benchmark.name}, {benchmark.status}: {benchmark.reason or 'no reason was given'}"
     for benchmark in matrices(result.benchmarks):

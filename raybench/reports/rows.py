@@ -158,6 +158,15 @@ def cluster_line(cluster: ClusterInfo) -> str:
     return f"{sizes}, {inert(cluster.backend)}"
 
 
+def dropped_lines(cluster: ClusterInfo) -> list[str]:
+    """A sentence a node that is not in the figures: lost on the way where it had ranks, else never taken in."""
+    named = {node.name for node in cluster.nodes}
+    return [
+        f"{inert(dropped.node)} {'was lost' if dropped.node in named else 'took no part'}: {inert(dropped.reason)}"
+        for dropped in cluster.dropped
+    ]
+
+
 def emulated_notice(result: RunResult) -> str | None:
     """The sentence that no reader of emulated figures may miss; None on real nodes."""
     if not result.cluster.emulated:

@@ -17,7 +17,15 @@ from rich.text import Text
 from raybench.reports.columns import Line, Segment
 from raybench.reports.findings import all_findings, headline, next_steps, place, severity
 from raybench.reports.pairs import rank_spans
-from raybench.reports.rows import cluster_line, emulated_notice, is_doubtful, matrices, tables, without_points
+from raybench.reports.rows import (
+    cluster_line,
+    dropped_lines,
+    emulated_notice,
+    is_doubtful,
+    matrices,
+    tables,
+    without_points,
+)
 from raybench.reports.terminal_matrix import matrix_lines
 from raybench.reports.terminal_table import table_lines
 from raybench.reports.text import count_of, inert
@@ -84,8 +92,8 @@ def _header(result: RunResult, width: int) -> Iterator[Line]:
         yield from comment(f"  {inert(node.name)} ({inert(node.address)}): {ranks}{gpus}", width)
     if len(result.cluster.nodes) > MAX_NODES:
         yield from comment(f"  and {count_of(len(result.cluster.nodes) - MAX_NODES, 'more node')}", width)
-    for dropped in result.cluster.dropped:
-        yield from comment(f"  {inert(dropped.node)} took no part: {inert(dropped.reason)}", width, "yellow")
+    for line in dropped_lines(result.cluster):
+        yield from comment(f"  {line}", width, "yellow")
 
 
 def _emulated(result: RunResult, width: int) -> Iterator[Line]:

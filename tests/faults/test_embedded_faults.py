@@ -76,6 +76,20 @@ def test_a_stopped_rank() -> None:
         assert any("time limit of 7 s" in victim for victim in finding["victims"])
 
 
+def test_a_rank_stopped_before_it_has_joined() -> None:
+    """Four ranks take a while to join; found after --timeout, not only when the time for starting is over."""
+    with started(*SWEEP, "--gpus-per-node", "2", "--timeout", str(TIMEOUT)) as command:
+        pid = command.wait_for(lambda: command.rank(3))
+        begun = time.monotonic()
+        os.kill(pid, signal.SIGSTOP)
+        assert command.finish(90) == 3
+        assert time.monotonic() - begun < TIMEOUT + GRACE
+        assert command.left_over() == {}
+        finding = command.result()["findings"][0]
+        print(f"stopped during {finding['step']}, out after {time.monotonic() - begun:.1f} s")
+        assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("rank-stopped", [3], ["node-2"])
+
+
 def test_a_sweep_too_long_for_its_limit_blames_nobody() -> None:
     with measuring(timeout=TIMEOUT) as command:
         finding = broken(command, time.monotonic(), limit=TIMEOUT + GRACE)

@@ -47,6 +47,8 @@ def test_four_nodes_twice_on_one_cluster(ray_lab: Lab) -> None:
             for node in result.cluster.nodes:
                 (facts,) = node.facts["ranks"].values()
                 assert facts["niceness"] == "0"
+                moved = node.facts["traffic"]["eth0"]
+                assert min(moved.values()) > 64 * 1024 * 4 * 5  # of the largest size alone: 5 blocks of 4 operations
         assert nothing_left(ray_lab, 5)
 
 

@@ -43,14 +43,16 @@ _UNITS = {"gbit": 10**9, "mbit": 10**6, "kbit": 10**3, "bit": 1}
 class Lab:
     """N nodes joined by a switch. ``control`` is a node that sees this machine's files and reaches all others.
 
+    With ``rails`` above 1 each node has eth1 and so on besides eth0, each on a switch and in a subnet of its own.
     ``visible`` are folders of this machine that nodes see and write at the same path, beside ``shared``, the repository
     and the Python environment. ``ssh`` is None where this machine has no sshd.
     """
 
-    def __init__(self, nodes: int, *, visible: Sequence[Path] = ()) -> None:
+    def __init__(self, nodes: int, *, rails: int = 1, visible: Sequence[Path] = ()) -> None:
         if not 1 <= nodes <= _MOST_NODES:
             raise ValueError(f"a lab has 1 to {_MOST_NODES} nodes, not {nodes}")
         self._size = nodes
+        self._rails = rails
         self._visible = visible
         self._folder: LabFolder | None = None
         self._control: Node | None = None
@@ -96,12 +98,12 @@ class Lab:
         numbered = {f"node{number}": number for number in range(1, self._size + 1)}
         return {name: network.address_of(number) for name, number in {"control": 0, **numbered}.items()}
 
-    def shape(self, node: Node, rate: str | None) -> None:
+    def shape(self, node: Node, rate: str | None, *, rail: int = 0) -> None:
         """Hold a node's link to a rate such as ``100mbit``, in both directions; None lifts the limit.
 
         The rate counts Ethernet headers, as tc does: TCP carries 1448/1514 of it. Raises ValueError on another unit.
         """
-        node.cable.shape(None if rate is None else parse_rate(rate))
+        node.cables[rail].shape(None if rate is None else parse_rate(rate))
 
     @property
     def ray_address(self) -> str:
@@ -154,11 +156,11 @@ class Lab:
         if sshd is not None:
             self.ssh = make_access(sshd, self.folder.path / "ssh", self.names)
         self._control = self._boot(0, "control", BootPlan(hostname="control", overlaid=(), emptied={}))
-        network.build_bridge(self._control.machine.init_pid)
+        network.build_bridges(self._control.machine.init_pid, self._rails)
         plans = {name: self._plan(name) for name in self.names if name != "control"}
         for number, (name, plan) in enumerate(plans.items(), start=1):
             self.nodes.append(self._boot(number, name, plan))
-        network.connect([node.cable for node in self.nodes])
+        network.connect([cable for node in self.nodes for cable in node.cables])
         for node in [self._control, *self.nodes]:
             node.machine.wait_ready()
 
@@ -169,7 +171,10 @@ class Lab:
             hostname=hostname,
             address=network.address_of(number),
             machine=machine,
-            cable=network.Cable(number=number, control_pid=control.init_pid, node_pid=machine.init_pid),
+            cables=[
+                network.Cable(number=number, control_pid=control.init_pid, node_pid=machine.init_pid, rail=rail)
+                for rail in range(self._rails)
+            ],
             environment=_environment(),
         )
 

@@ -1,4 +1,4 @@
-"""Links of the lab: one bridge in the control node, one veth pair to each node, rates set with tc.
+"""Links of the lab: a bridge a rail in the control node, a veth pair to each node, rates set with tc.
 
 Each command runs in the network namespace of a process, given by its pid. The nodes' network touches no other: two labs
 can use the same addresses, and nothing in a lab reaches the machine or the internet.
@@ -16,37 +16,44 @@ _LEAST_BURST_BYTES = 16 * 1024
 _BURST_SECONDS = 0.004  # one timer tick at 250 Hz: less and the link cannot reach its rate
 
 
-def address_of(number: int) -> str:
-    """The IPv4 address of node ``number``; the control node, number 0, is 10.88.255.254."""
+def address_of(number: int, rail: int = 0) -> str:
+    """The IPv4 address of node ``number`` on a rail; the control node, number 0, is 10.88.255.254 on the first."""
     if number == 0:
-        return "10.88.255.254"
+        return f"10.{88 + rail}.255.254"
     block, rest = divmod(number - 1, 250)
-    return f"10.88.{block}.{rest + 1}"
+    return f"10.{88 + rail}.{block}.{rest + 1}"
 
 
-def build_bridge(control_pid: int) -> None:
-    """Make the bridge in the control node and give the control node its address."""
-    ip(
-        control_pid,
-        "link set lo up",
-        "link add br0 type bridge",
-        f"addr add {address_of(0)}/{PREFIX_LENGTH} dev br0",
-        "link set br0 up",
-    )
+def build_bridges(control_pid: int, rails: int) -> None:
+    """Make a bridge for each rail in the control node and give the control node its addresses."""
+    ip(control_pid, "link set lo up")
+    for rail in range(rails):
+        ip(
+            control_pid,
+            f"link add br{rail} type bridge",
+            f"addr add {address_of(0, rail)}/{PREFIX_LENGTH} dev br{rail}",
+            f"link set br{rail} up",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cable:
-    """The link of a node to the switch: ``port`` on the bridge in the control node, ``eth0`` in the node."""
+    """The link of a node to a rail's switch: ``port`` on the bridge in the control node, ``device`` in the node."""
 
     number: int
     control_pid: int
     node_pid: int
+    rail: int = 0
 
     @property
     def port(self) -> str:
         """The name of the bridge's side."""
-        return f"port{self.number}"
+        return f"port{self.number}" if self.rail == 0 else f"port{self.number}.{self.rail}"
+
+    @property
+    def device(self) -> str:
+        """The name of the node's side."""
+        return f"eth{self.rail}"
 
     def unplug(self) -> None:
         """Cut the link: the node sees its carrier go, nobody else hears a word."""
@@ -58,7 +65,7 @@ class Cable:
 
     def shape(self, bits_per_second: int | None) -> None:
         """Hold both directions to a rate, or lift the limit."""
-        for pid, device in ((self.control_pid, self.port), (self.node_pid, "eth0")):
+        for pid, device in ((self.control_pid, self.port), (self.node_pid, self.device)):
             if bits_per_second is None:
                 lift_limit(pid, device)
             else:
@@ -70,13 +77,14 @@ def connect(cables: Sequence[Cable]) -> None:
     laid = []
     for cable in cables:
         laid += [
-            f"link add {cable.port} type veth peer name eth0 netns {cable.node_pid}",
-            f"link set {cable.port} master br0 up",
+            f"link add {cable.port} type veth peer name {cable.device} netns {cable.node_pid}",
+            f"link set {cable.port} master br{cable.rail} up",
         ]
     ip(cables[0].control_pid, *laid)
     for cable in cables:
-        address = f"{address_of(cable.number)}/{PREFIX_LENGTH}"
-        ip(cable.node_pid, "link set lo up", f"addr add {address} dev eth0", "link set eth0 up")
+        address = f"{address_of(cable.number, cable.rail)}/{PREFIX_LENGTH}"
+        device = cable.device
+        ip(cable.node_pid, "link set lo up", f"addr add {address} dev {device}", f"link set {device} up")
 
 
 def limit_rate(pid: int, device: str, bits_per_second: int) -> None:

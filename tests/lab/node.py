@@ -24,13 +24,13 @@ class Node:
     """
 
     def __init__(
-        self, *, hostname: str, address: str, machine: Machine, cable: Cable, environment: Mapping[str, str]
+        self, *, hostname: str, address: str, machine: Machine, cables: Sequence[Cable], environment: Mapping[str, str]
     ) -> None:
-        self.number = cable.number
+        self.number = cables[0].number
         self.hostname = hostname
         self.address = address
         self.machine = machine
-        self.cable = cable
+        self.cables = tuple(cables)  # by rail
         self.environment = dict(environment)
         self._namespace = pid_namespace(machine.init_pid)
         self._commands: list[subprocess.Popen[str]] = []
@@ -125,11 +125,13 @@ class Node:
 
     def unplug(self) -> None:
         """Cut the node's link: its carrier goes, and nobody else hears a word."""
-        self.cable.unplug()
+        for cable in self.cables:
+            cable.unplug()
 
     def plug(self) -> None:
         """Mend the node's link."""
-        self.cable.plug()
+        for cable in self.cables:
+            cable.plug()
 
     def kill(self, *, silent: bool = True) -> None:
         """Let the node lose power, and return when no process of it is left.

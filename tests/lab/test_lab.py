@@ -46,6 +46,17 @@ def reaches(source: Node, target: Node) -> bool:
     return "refused" in done.stderr.lower()  # nothing listens there: an answer, where a cut link gives none
 
 
+def test_rails_are_networks_of_their_own() -> None:
+    with Lab(2, rails=2) as lab:
+        first, second = lab.nodes
+        other = network.address_of(second.number, rail=1)
+        assert f"inet {network.address_of(first.number, 1)}/" in ask(first, "ip", "-4", "addr", "show", "eth1")
+        assert "dev eth1" in ask(first, "ip", "route", "get", other)
+        lab.shape(first, "50mbit", rail=1)
+        assert "tbf" in ask(first, "tc", "qdisc", "show", "dev", "eth1")
+        assert "tbf" not in ask(first, "tc", "qdisc", "show", "dev", "eth0")
+
+
 def test_each_node_has_its_own_name_address_and_folders(lab: Lab) -> None:
     for node in lab.nodes:
         assert ask(node, "hostname") == node.hostname == f"node{node.number}"

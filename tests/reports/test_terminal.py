@@ -88,11 +88,13 @@ def test_unstable_rows_are_marked_and_explained() -> None:
 def test_skipped_partial_and_dropped_say_why() -> None:
     skipped = sweep("gather", status="skipped", points=(), reason="gloo has no gather of int8")
     partial = sweep("reduce", status="partial", reason="rank 3 on node-1 died at 4M")
-    lost = cluster(dropped=(DroppedNode(node="node-7", reason="no answer within 30 s"),))
+    absent = DroppedNode(node="node-7", reason="no answer within 30 s")
+    lost = cluster(dropped=(absent, DroppedNode(node="node-1", reason="silent for 10 s")))
     text = printed(run_result(skipped, partial, cluster=lost, status="partial"))
     assert "skipped: gather: gloo has no gather of int8" in text
     assert "stopped: rank 3 on node-1 died at 4M" in text
     assert "node-7 took no part: no answer within 30 s" in text
+    assert "node-1 was lost: silent for 10 s" in text
     assert "\n# partial: 1 benchmark, 1 skipped" in text
 
 

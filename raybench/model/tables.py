@@ -1,0 +1,16 @@
+"""Reading the tables beside the code: facts with their source, one a line."""
+
+import csv
+from importlib.resources import files
+from itertools import filterfalse
+
+
+def read_table(name: str) -> tuple[dict[str, str], ...]:
+    """Rows of a CSV file of this package, by the headings of its first line; lines that start with # are remarks."""
+    lines = (files("raybench.model") / name).read_text(encoding="utf-8").splitlines()
+    return tuple(csv.DictReader(filterfalse(lambda line: line.startswith("#"), lines)))
+
+
+def number(text: str) -> float | None:
+    """The number of a cell; None where it is empty."""
+    return float(text) if text else None

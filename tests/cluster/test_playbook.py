@@ -1,0 +1,171 @@
+"""Running playbooks: what each host did, values that stay text, and that nothing is left when a run is ended."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from raybench.cluster.extra_variables import variables_file
+from raybench.cluster.owned_processes import MARK
+from raybench.cluster.playbook import PlaybookEvent, event_from, message_of, run_playbook
+from tests.playbooks.local import local_inventory, require_ansible
+
+PLAY = """
+- name: Try
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Say
+      ansible.builtin.debug:
+        msg: "{{ said }}"
+    - name: Refuse
+      ansible.builtin.fail:
+        msg: "not here"
+      when: inventory_hostname == 'n2'
+    - name: Wait
+      ansible.builtin.command: sleep {{ seconds }}
+      changed_when: false
+"""
+HOSTILE = "{{ lookup('pipe', 'touch pwned') }} $(touch pwned) 'x' \"y\"\nz \u2028 é 😀 #"
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    require_ansible()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "play.yml").write_text(PLAY)
+    return tmp_path / "play.yml"
+
+
+def marked() -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if MARK in process.environ() and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+
+
+def test_each_host_is_counted_and_a_failure_has_its_task_and_message(play: Path) -> None:
+    events: list[PlaybookEvent] = []
+    outcome = run_playbook(
+        play,
+        inventory=local_inventory(play.parent, "n1", "n2"),
+        variables={"said": HOSTILE, "seconds": 0},
+        on_event=events.append,
+    )
+    assert (outcome.status, outcome.return_code, outcome.successful) == ("failed", 2, False)
+    first, second = sorted(outcome.hosts, key=lambda host: host.name)
+    assert (first.ok, first.failed, first.clean) == (2, 0, True)
+    assert [(failure.task, failure.message) for failure in second.failures] == [("Refuse", "not here")]
+    said = [event.result["msg"] for event in events if event.kind == "ok" and event.task == "Say"]
+    assert said == [HOSTILE, HOSTILE]
+    assert sorted(path.name for path in play.parent.iterdir()) == [
+        "hosts.yml",
+        "play.yml",
+    ]  # nothing pwned, nothing left
+
+
+def test_a_limit_and_a_playbook_that_cannot_be_read(play: Path) -> None:
+    inventory = local_inventory(play.parent, "n1", "n2")
+    play.write_text("- name: Broken\n  hosts: all\n  nonsense: true\n")
+    outcome = run_playbook(play, inventory=inventory, limit="n1", check=True)
+    assert outcome.status == "failed"
+    assert "nonsense" in outcome.error
+
+
+@pytest.mark.parametrize("how", ["stop", "timeout"])
+def test_a_run_that_is_ended_leaves_no_process(play: Path, how: str) -> None:
+    stop = threading.Event()
+    begun = time.monotonic()
+    outcome = run_playbook(
+        play,
+        inventory=local_inventory(play.parent, "n1"),
+        variables={"said": "x", "seconds": 600},
+        timeout_seconds=5 if how == "timeout" else 300,
+        stop=stop,
+        on_event=lambda event: stop.set() if how == "stop" and event.task == "Wait" else None,
+    )
+    assert outcome.status == {"stop": "canceled", "timeout": "timeout"}[how]
+    assert time.monotonic() - begun < 200
+    assert not [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", "600"]]
+
+
+def test_ctrl_c_ends_ansible_and_what_it_started(play: Path, tmp_path: Path) -> None:
+    code = f"""
+        from pathlib import Path
+        from raybench.cluster.playbook import run_playbook
+        from tests.playbooks.local import local_inventory
+        outcome = run_playbook(
+            Path({str(play)!r}), inventory=local_inventory(Path({str(tmp_path)!r}), "n1"),
+            variables={{"said": "x", "seconds": 601}},
+            on_event=lambda event: print(event.kind, event.task, flush=True),
+        )
+        print("status", outcome.status)
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        assert next(line for line in lines if line == "start Wait\n")
+        process.send_signal(signal.SIGINT)
+        assert "status canceled\n" in list(lines)
+    assert process.returncode == 0
+    assert list(marked()) == []
+
+
+def test_an_exception_of_the_callback_ends_the_run_and_is_raised(play: Path) -> None:
+    def refuse(event: PlaybookEvent) -> None:
+        if event.task == "Wait":
+            raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        run_playbook(
+            play,
+            inventory=local_inventory(play.parent, "n1"),
+            variables={"said": "x", "seconds": 602},
+            on_event=refuse,
+        )
+    assert list(marked()) == []
+
+
+def test_variables_are_written_for_us_alone_and_read_back_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "variables"
+    value = {"text": HOSTILE, "list": ["{{ x }}", 1, None, True], "nested": {"number": 1.5}}
+    variables_file(path, value)
+    assert path.stat().st_mode & 0o777 == 0o600
+    tags = [node.tag for node in _scalars(yaml.compose(path.read_text()))]
+    assert tags.count("!unsafe") == 2
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_constructor("!unsafe", lambda _, node: node.value)
+    assert yaml.load(path.read_text(), Loader) == value
+
+
+def _scalars(node: yaml.Node | None) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        for _, item in node.value:
+            yield from _scalars(item)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _scalars(item)
+    elif node is not None:
+        yield node
+
+
+def test_events_and_messages_are_taken_from_what_the_runner_gives() -> None:
+    raw = {"event": "runner_on_unreachable", "event_data": {"host": "n1", "task": "Ping", "res": {"msg": "no route"}}}
+    event = event_from(raw)
+    assert (event.kind, event.host, event.task, message_of(event.result)) == ("unreachable", "n1", "Ping", "no route")
+    assert message_of({"msg": "a", "stderr": "a", "module_stderr": "b"}) == "a; b"
+    assert message_of({"censored": "the output has been hidden"}) == "it failed without a message"

@@ -1,0 +1,23 @@
+"""Inventories of hosts that are all this machine, for tests that need Ansible but no ssh."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from raybench.cluster.hosts import Inventory, read_inventory
+
+
+def local_inventory(folder: Path, *names: str) -> Inventory:
+    """Hosts of these names, each reached without ssh."""
+    path = folder / "hosts.yml"
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    path.write_text(yaml.safe_dump({"all": {"hosts": {name: {} for name in names}, "vars": variables}}))
+    return read_inventory([path])
+
+
+def require_ansible() -> None:
+    """Skip the tests of a module where Ansible is not installed."""
+    pytest.importorskip("ansible", reason="Ansible is not installed: pip install '.[ansible]'")
+    pytest.importorskip("ansible_runner", reason="ansible-runner is not installed: pip install '.[ansible]'")

@@ -580,6 +580,19 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "link": "https://docs.nvidia.com/networking/display/sharpv300",
         }
     ],
+    "set-host-settings": [
+        {
+            "text": (
+                "On each host: add iommu=pt to the kernel's command line, switch NUMA balancing off, and start again."
+            ),
+            "commands": [
+                "cat /proc/cmdline",
+                "sysctl kernel.numa_balancing=0",
+                "export HSA_FORCE_FINE_GRAIN_PCIE=1   # every rank",
+            ],
+            "link": "https://rocm.docs.amd.com/projects/rccl/en/latest/how-to/rccl-usage-tips.html",
+        }
+    ],
     "fix-topology-file": [
         {
             "text": (

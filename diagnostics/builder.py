@@ -155,6 +155,7 @@ class FactBuilder:
         unterminated: Sequence[str] = (),
         dumps: Sequence[FlightRecord] = (),
         damaged_dumps: Sequence[str] = (),
+        starts_left_out: bool = False,
     ) -> JobFacts:
         """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
         table = tuple(_channel(event, channels[key]) for key, event in channel_event.items())
@@ -173,6 +174,7 @@ class FactBuilder:
             unterminated=tuple(unterminated),
             flight_records=tuple(dumps),
             damaged_dumps=tuple(damaged_dumps),
+            starts_left_out=starts_left_out or self._members >= MAX_MEMBERS,
         )
 
 

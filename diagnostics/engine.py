@@ -78,6 +78,7 @@ class Reading:
             notes=self._notes,
             dumps=self._dumps,
             damaged_dumps=self._damaged,
+            starts_left_out=self._scanner.starts_left_out,
         )
 
     def diagnosis(self) -> Diagnosis:
@@ -150,13 +151,13 @@ def ask_rules(facts: JobFacts, rules: Iterable[Rule]) -> tuple[list[Finding], li
 
 
 def lower_explained(findings: Sequence[Finding], explained_by: Mapping[str, tuple[str, ...]]) -> list[Finding]:
-    """Findings at info where a rule that says more of the same lines reports a fault; that one gets their lines."""
-    faults = {finding.rule: finding for finding in findings if finding.severity == "critical"}
+    """Findings at info where a rule that says more of the same is as severe; that one gets their lines."""
+    faults = {finding.rule: finding for finding in findings if finding.severity != "info"}
     lowered: list[Finding] = []
     victims: dict[str, tuple[Evidence, ...]] = {}
     for finding in findings:
         causes = (faults[rule] for rule in explained_by.get(finding.rule, ()) if rule in faults)
-        cause = next((fault.rule for fault in causes if fault.sequence <= finding.sequence), None)
+        cause = next((fault.rule for fault in causes if _explains(fault, finding)), None)
         if cause is None or finding.severity == "info":
             lowered.append(finding)
             continue
@@ -164,6 +165,12 @@ def lower_explained(findings: Sequence[Finding], explained_by: Mapping[str, tupl
         note = f"Explained by {cause}. "
         lowered.append(replace(finding, severity="info", explanation=note + finding.explanation))
     return [_with_victims(finding, victims.get(finding.rule, ())) for finding in lowered]
+
+
+def _explains(fault: Finding, finding: Finding) -> bool:
+    """Whether a fault is at least as severe as a finding, and was seen before it."""
+    as_severe = SEVERITY_ORDER[fault.severity] <= SEVERITY_ORDER[finding.severity]
+    return as_severe and fault.sequence <= finding.sequence
 
 
 def _with_victims(finding: Finding, lines: Sequence[Evidence]) -> Finding:
@@ -239,7 +246,7 @@ def _explain(verdict: Verdict, network: str, findings: Sequence[Finding], facts:
 def missing_ranks(facts: JobFacts) -> tuple[int, ...]:
     """World ranks that no line names, where at least half of the ranks are named."""
     world = facts.world
-    if world is None or 2 * len(world.members) < world.nranks or world.nranks > 10**6:
+    if world is None or facts.starts_left_out or 2 * len(world.members) < world.nranks or world.nranks > 10**6:
         return ()
     return tuple(rank for rank in range(world.nranks) if rank not in world.members)[:MAX_RANK_ROWS]
 

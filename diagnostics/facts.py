@@ -18,6 +18,17 @@ MAX_COMMUNICATORS = 20_000
 MAX_MEMBERS = 80_000
 MAX_START_EVENTS = 4000
 
+MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
+_STARTING = (
+    "bootstrap-interface",
+    "socket-devices",
+    "ib-devices",
+    "ib-no-device",
+    "network",
+    "init-start",
+    "init-complete",
+)
+
 ProcessKey = tuple[str, int]
 
 
@@ -111,6 +122,7 @@ class JobFacts:
     unterminated: Sequence[str] = ()  # files whose last line has no end
     flight_records: Sequence["FlightRecord"] = ()
     damaged_dumps: Sequence[str] = ()
+    starts_left_out: bool = False  # more Init lines than the reader follows: a missing completion proves nothing
 
     def of(self, *kinds: str) -> list[Event]:
         """Events of these kinds in reading order."""
@@ -219,9 +231,16 @@ class JobFacts:
         """Whether the job spans nodes as NCCL sees them; None where the log does not show it."""
         if self.node_count is not None:
             return self.node_count > 1
-        if self.net_channels:
+        if self.net_channels or len(self._starting_hosts) > 1:
             return True
-        return None
+        crowded = self.world is not None and self.world.nranks > MAX_LOCAL_RANKS and self.library == "NCCL"
+        return True if crowded else None
+
+    @cached_property
+    def _starting_hosts(self) -> set[str]:
+        """Hosts whose ranks told of their start; a name that is a torn piece of another one does not count."""
+        hosts = {host for kind in _STARTING for host in self.kind_hosts.get(kind, ())}
+        return {host for host in hosts if not any(host != other and other.endswith(host) for other in hosts)}
 
     @cached_property
     def node_count(self) -> int | None:

@@ -5,6 +5,7 @@ without it, a loop over the lines tests a few literals each (about 35 MB/s). Bot
 pattern reads.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -223,9 +224,11 @@ class Gate:
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             self.nccl_lines += b"] NCCL INFO " not in raw and b"CCL" in raw
             yield start, raw
-            if (b"NCCL WARN" in raw or b"Last error:" in raw) and line_end < len(block):
-                following = block[line_end + 1 : min(_line_end(block, line_end + 1), line_end + 1 + MAX_LINE_BYTES)]
-                if b"CCL" not in following:  # perhaps the rest of a line that was wrapped hard
+            if _is_continued(raw) and line_end < len(block):
+                stop = _line_end(block, line_end + 1)
+                following = block[line_end + 1 : min(stop, line_end + 1 + MAX_LINE_BYTES)]
+                matched = bisect_left(ends, stop + 2) > bisect_left(ends, line_end + 2)  # then it comes by itself
+                if not matched and b"NCCL " not in following:  # perhaps the rest of a line that was wrapped hard
                     yield line_end + 1, following
         self.detail_left -= len(ends)
         self.lines += self._number + block.count(b"\n", self._counted) + 1
@@ -276,6 +279,11 @@ def is_foreign(raw: bytes, literals: tuple[bytes, ...] = _FOREIGN) -> bool:
         if literal in raw:
             return True
     return False
+
+
+def _is_continued(raw: bytes) -> bool:
+    """Whether the next line may belong to this one."""
+    return b"NCCL WARN" in raw or b"Last error:" in raw or b"operation timeout:" in raw[-60:]
 
 
 def _is_noise(raw: bytes) -> bool:

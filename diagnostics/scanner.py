@@ -58,6 +58,7 @@ class Scanner:
     unreadable: int = 0
     channels: dict[bytes, int] = field(default_factory=dict)
     channel_event: dict[bytes, Event] = field(default_factory=dict)
+    starts_left_out: bool = False  # Init lines came that were not looked at
     _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
     _sequence: int = 0
     _next_line: dict[str, int] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Scanner:
     _hosts: dict[str, None] = field(default_factory=dict)
     _kinds: list[str] = field(default_factory=list)
     _quotes_error: bool = False  # PyTorch repeats NCCL's last warning on the line after "Last error:"
+    _opening: str = ""  # of a watchdog's message that was wrapped before what it waits for
 
     def feed(self, batch: Batch) -> None:
         """Read the lines of one batch."""
@@ -112,6 +114,7 @@ class Scanner:
         late = self._init_lines > MAX_INIT_LINES
         self.gate.skips_init = self._init_lines > MAX_KNOWN_INIT_LINES
         if late and (self.gate.skips_init or not self._is_known_communicator(raw)):
+            self.starts_left_out = True
             return True
         match = _INIT.match(raw)
         if match is None or raw.count(b"NCCL ") > 1:
@@ -204,6 +207,7 @@ class Scanner:
 
     def _read_unmarked(self, text: str, line: int) -> None:
         """A line that names NCCL without its mark: the raw version banner, PyTorch, a command with variables."""
+        text = self._unwrapped(text)
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         if "CCL version" in text:
             self._emit(message, [pattern for pattern in PATTERNS if pattern.kind == "version"], text, line)
@@ -232,6 +236,15 @@ class Scanner:
             before = self._sequence
             self._emit(message, PATTERNS, text, line)
             self.gate.nccl_lines += self._sequence > before  # pasted without NCCL's mark, and NCCL's all the same
+
+    def _unwrapped(self, text: str) -> str:
+        """The line, joined with the one before where that is a watchdog's message that breaks off."""
+        opening, self._opening = self._opening, ""
+        if opening and "WorkNCCL(" in text[:80]:
+            return f"{opening} {text.strip()}"
+        if text.rstrip().endswith("collective operation timeout:"):
+            self._opening = text.rstrip()
+        return text
 
     def _flush(self, continuation: bytes | None = None) -> None:
         """Emit the warning kept back, joined with the next line where a hard wrap tore it in two."""

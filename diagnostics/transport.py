@@ -83,14 +83,24 @@ def _hinted_names(facts: JobFacts) -> set[str]:
         return {vendor.fields["name"]}
     if facts.of("ofi") and not facts.of("ofi-failed"):
         return {"aws-ofi-nccl"}
-    if facts.of("socket-devices") and facts.of("ib-no-device"):
-        return {"Socket"}
-    if _rdma_data_events(facts):
+    if devices := facts.of("gdr-adapter"):  # printed for the devices of the network in use, under its name
+        return {event.fields["network"].strip() for event in devices}
+    return _socket_or_verbs(facts)
+
+
+def _socket_or_verbs(facts: JobFacts) -> set[str]:
+    sockets = facts.of("socket-devices")
+    if not (sockets and facts.of("ib-no-device")) and _rdma_data_events(facts):
         return {"IB"}
     units = {event.fields["unit"] for event in facts.of("trace")}
-    if "net_socket" in units:
+    if (sockets and (facts.of("ib-no-device") or not _lists_sockets_always(facts))) or "net_socket" in units:
         return {"Socket"}
     return {"IB"} if "net_ib" in units or any(process.devices for process in facts.processes.values()) else set()
+
+
+def _lists_sockets_always(facts: JobFacts) -> bool:
+    """Whether this release names socket interfaces whatever network it takes: 2.4.0 to 2.4.7."""
+    return facts.version is not None and (2, 4, 0) <= facts.version <= (2, 4, 7)
 
 
 def _rdma_data_events(facts: JobFacts) -> list[Event]:

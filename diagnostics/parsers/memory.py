@@ -5,10 +5,10 @@ from diagnostics.parsers.base import Pattern
 PATTERNS = (
     Pattern(
         kind="shm-extend-failed",
-        literal="/dev/shm/",  # noqa: S108 - what NCCL prints
+        literal="rror",
         expression=(
             r"Error: failed to extend (?P<segment>/dev/shm/\S+) to (?P<size>\d+) bytes"
-            r"|Error while creating shared memory segment (?P<created>/dev/shm/\S+) \(size (?P<bytes>\d+)\)"
+            r"|Error while creating shared memory segment (?P<created>\S+) \(size (?P<bytes>\d+)\)"
         ),
         samples=(
             "Error: failed to extend /dev/shm/nccl-UbzKZ9 to 9637892 bytes",
@@ -18,7 +18,7 @@ PATTERNS = (
     Pattern(
         kind="shm-extend-failed",
         literal="posix_fallocate",
-        expression=r"Call to posix_fallocate failed : No space left on device",
+        expression=r"Call to posix_fallocate failed ?: No space left on device",
         samples=("Call to posix_fallocate failed : No space left on device",),
     ),
     Pattern(
@@ -29,6 +29,12 @@ PATTERNS = (
             r"|unlink shared memory (?P<unlinked>\S+) failed, error: No such file"
         ),
         samples=("Error while attaching to shared memory segment /dev/shm/nccl-cEbfL2 (size 0)",),
+    ),
+    Pattern(
+        kind="shm-attach-failed",
+        literal="Call to ",
+        expression=r"Call to (?:shm_)?open failed ?: (?P<reason>No such file or directory)",
+        samples=("Call to open failed: No such file or directory",),
     ),
     Pattern(
         kind="cuda-failure",

@@ -86,12 +86,14 @@ PATTERNS = (
             r"NET/OFI (?P<reason>aws-ofi-nccl initialization failed|No eligible providers were found"
             r"|Could(?:n't| not) find any optimal provider|Failed to initialize .*"
             r"|(?:OFI )?fi_getinfo\(\) call failed: .*"
+            r"|Creating new \w+ for .* failed: .*|Disabling shared memory failed: .*"
             r"|Unable to find a protocol that worked.*|Initializing plugin failed)"
         ),
         samples=(
             "NET/OFI aws-ofi-nccl initialization failed",
             "NET/OFI Could not find any optimal provider",
             "NET/OFI OFI fi_getinfo() call failed: No data available",
+            "NET/OFI Creating new endpoint for domain 0x7f9b failed: Invalid argument",
         ),
     ),
     Pattern(

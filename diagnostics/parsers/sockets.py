@@ -31,7 +31,7 @@ PATTERNS = (
         kind="connect-failed",
         literal="onnect",
         expression=(
-            r"(?:Connect|connect)(?: to (?P<peer>\S+))? (?:failed|returned|returned error)\s*:? ?(?:\d{1,3}\()?"
+            r"(?:Connect|connect)(?: to (?P<peer>\S+))? (?:failed|timeout|returned|returned error)\s*:? ?(?:\d{1,3}\()?"
             + _REASON
             + r"(?P<retrying>, retrying)?"
         ),
@@ -41,6 +41,7 @@ PATTERNS = (
             "socketPollConnect: connect to 10.0.0.1<4> returned Connection timed out, exceeded error retry count",
             "socketPollConnect: Connect to 10.0.0.4<5> returned 113(No route to host) errno 115(Operation in progress)",
             "Call to connect returned Connection refused, retrying",
+            "Call to connect timeout : Connection refused",
         ),
     ),
     Pattern(
@@ -133,6 +134,12 @@ PATTERNS = (
         literal="roxy",
         expression=r"Proxy Call to rank \d+ failed \((?P<operation>\w+)\)",
         samples=("Proxy Call to rank 3 failed (Connect)",),
+    ),
+    Pattern(
+        kind="proxy-victim",
+        literal="polling for opId",
+        expression=r"Socket recv failed while polling for opId",
+        samples=("Socket recv failed while polling for opId=0x7fa0242685e0",),
     ),
     Pattern(
         kind="trace",

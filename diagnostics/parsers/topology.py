@@ -60,6 +60,27 @@ PATTERNS = (
         ),
     ),
     Pattern(
+        kind="host-setting",
+        literal='issing "',
+        expression=r"Missing \"(?P<setting>[\w=]+)\" from (?:kernel command line|environment)",
+        samples=(
+            'Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!',
+            'Missing "HSA_FORCE_FINE_GRAIN_PCIE=1" from environment which can lead to low RCCL performance',
+        ),
+    ),
+    Pattern(
+        kind="host-setting",
+        literal="NUMA auto balancing",
+        expression=r"(?P<balancing>NUMA auto balancing) enabled",
+        samples=("NUMA auto balancing enabled which can lead to variability in the RCCL performance!",),
+    ),
+    Pattern(
+        kind="notice",
+        literal="MSCCL",
+        expression=r"MSCCL\+\+: Cannot enable MSCCL\+\+",
+        samples=("MSCCL++: Cannot enable MSCCL++; environment is not MSCCL compatible",),
+    ),
+    Pattern(
         kind="p2p-support",
         literal="intraNodeP2pSupport",
         expression=r"intraNodeP2pSupport (?P<supported>[01])",

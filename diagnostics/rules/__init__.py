@@ -51,6 +51,7 @@ RULE_IDS: tuple[str, ...] = (
     "nvls-failed",
     "sharp-unavailable",
     "topology-degraded",
+    "host-settings",
     "collective-mismatch",
     "watchdog-timeout",
     "straggler",

@@ -14,6 +14,7 @@ Source: CUDA runtime API, error handling.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.nvls_failed import in_multicast
 
 _MEANING = (
     ("illegal", "An earlier kernel of the program read or wrote where it must not; NCCL only saw the error first."),
@@ -57,6 +58,8 @@ def check(facts: JobFacts) -> Outcome:
 
 def _counts(event: Event) -> bool:
     reason = event.fields["reason"]
+    if in_multicast(event):
+        return False
     return event.origin.level != "INFO" and "out of memory" not in reason and "driver shutting down" not in reason
 
 

@@ -5,7 +5,7 @@ processor is busy.
 
 Why: GPUDirect RDMA lets the adapter read and write GPU memory. It needs (1) the nvidia-peermem module or DMA-BUF, (2)
 a GPU that supports it, (3) GPU and adapter near enough on PCIe. The rules gdr-module-missing, gdr-distance,
-gdr-level-lowered and gdr-disabled-by-plugin report the cause where the log proves it.
+gdr-level-lowered and gdr-disabled-by-plugin report the cause where the log proves it; this finding is then info.
 
 Not when: one node; TCP; only the send side lacks it (normal on PCIe GPUs before Ampere). Omni-Path through verbs and
 small EFA instances do not offer it: info. A line ``GDR 1`` after ``Connected all rings`` proves nothing.
@@ -18,8 +18,6 @@ from diagnostics.facts import JobFacts
 from diagnostics.findings import Severity
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, unsure
-
-_PROVEN = ("gdr-disabled-by-plugin",)
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -83,7 +81,7 @@ def _large_efa(facts: JobFacts) -> bool:
 
 def _cause(facts: JobFacts) -> str:
     if transport.adapter_states(facts) or facts.of("gdr-pair", "gdr-disabled-by-plugin"):
-        return "The causes that the log proves are reported beside this finding."
+        return "The cause that the log proves is a finding of its own."
     return (
         "Cause: cannot tell, because the log has no lines of the NET subsystem. "
         "NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,ENV would show "
@@ -97,4 +95,5 @@ RULE = Rule(
     severity="warning; info on hardware without it",
     actions=("load-peer-memory", "use-dmabuf", "check-distance", "show-gdr"),
     check=check,
+    explained_by=("gdr-module-missing", "gdr-level-lowered", "gdr-distance", "gdr-disabled-by-plugin"),
 )

@@ -5,16 +5,21 @@ Symptom: some ranks or hosts show ``/GDRDMA`` on their receive channels, others 
 Why: one host lacks the peer-memory module, or some GPUs are too far from every adapter.
 
 Not when: only send channels lack it: GPUs before Ampere without NVLink send through host memory by default (info).
-Channels over another GPU's adapter (PXN) follow that GPU.
+Channels over another GPU's adapter (PXN) follow that GPU. Where every GPU and every adapter has it on some channels,
+only far pairs lack it, as in groups that hold a part of a machine's GPUs (info).
 
 Source: NCCL's topo.cc, NCCL_NET_GDR_READ.
 """
 
-from collections import Counter
+from collections.abc import Hashable
+from typing import TypeVar
 
 from diagnostics import transport
 from diagnostics.facts import Channel, JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+from diagnostics.findings import Finding
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed, plural
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -43,13 +48,18 @@ def check(facts: JobFacts) -> Outcome:
 
 
 def _split(facts: JobFacts, receive: list[Channel], lacking: list[Channel]) -> Outcome:
-    total: Counter[str] = Counter()
-    missing: Counter[str] = Counter()
-    for channel in receive:
-        total[channel.event.origin.host or ""] += 1
-        missing[channel.event.origin.host or ""] += not channel.gdr
-    without = sorted(host for host in total if host and missing[host] == total[host])
-    where = f"host {listed(without)} lacks it" if without else "some GPUs lack it"
+    """One finding: which hosts, GPUs or adapters never have it, or that only some far pairs lack it."""
+    hosts = _never([(channel.event.origin.host or "", channel) for channel in receive])
+    gpus = _never([((channel.event.origin.host or "", channel.target_device or ""), channel) for channel in receive])
+    adapters = _never([((channel.event.origin.host or "", _adapter(channel)), channel) for channel in receive])
+    if hosts and all(hosts):
+        where = f"host {listed(sorted(hosts))} lacks it"
+    elif gpus:
+        where = f"{plural(len(gpus), 'GPU')} never {'has' if len(gpus) == 1 else 'have'} it"
+    elif adapters:
+        where = f"{plural(len(adapters), 'adapter')} never {'has' if len(adapters) == 1 else 'have'} it"
+    else:
+        return found(_far_pairs(facts, lacking))
     return found(
         conclude(
             facts,
@@ -64,10 +74,34 @@ def _split(facts: JobFacts, receive: list[Channel], lacking: list[Channel]) -> O
     )
 
 
+def _far_pairs(facts: JobFacts, lacking: list[Channel]) -> Finding:
+    return conclude(
+        facts,
+        [channel.event for channel in lacking],
+        severity="info",
+        summary="GPUDirect RDMA is used, but not between every GPU and every adapter",
+        explanation="Each GPU and each adapter has it on some of its channels. Groups with a part of the GPUs also use "
+        "adapters that are far from them, which is normal.",
+        occurrences=sum(channel.count for channel in lacking),
+        actions=("check-distance",),
+    )
+
+
+def _never(channels: list[tuple[_Key, Channel]]) -> list[_Key]:
+    """Keys none of whose channels has GPUDirect RDMA."""
+    direct = {key for key, channel in channels if channel.gdr}
+    return [key for key in dict.fromkeys(key for key, _ in channels) if key not in direct]
+
+
+def _adapter(channel: Channel) -> str:
+    """The adapter's number in ``IB/3/GDRDMA``."""
+    return channel.kind.split("/")[1].split("(")[0] if "/" in channel.kind else ""
+
+
 RULE = Rule(
     id="gdr-partial",
     title="GPUDirect RDMA is used in part",
-    severity="warning; info where only sending lacks it",
+    severity="warning; info where only sending or far pairs lack it",
     actions=("load-peer-memory", "check-distance"),
     check=check,
 )

@@ -12,6 +12,7 @@ Severity: critical where NCCL says that devices are incompatible, else warning: 
 Source: NCCL's net_ib.cc.
 """
 
+from diagnostics import transport
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
@@ -36,13 +37,14 @@ def check(facts: JobFacts) -> Outcome:
     events = [process.devices_event for process in mixed if process.devices_event]
     if not events or facts.multi_node is False:
         return CLEAR
+    works = bool(transport.data_channels(facts)) and not facts.of("verbs-failed", "completion-error")
     return found(
         conclude(
             facts,
             events,
-            severity="warning",
+            severity="info" if works else "warning",
             confidence="possible",
-            summary="InfiniBand and RoCE adapters are in one list",
+            summary="InfiniBand and RoCE adapters are in one list" + ("; data channels were set up" if works else ""),
             explanation=(
                 "It may work, but ranks may pick adapters that cannot reach each other, or a slow management port."
             ),
@@ -53,7 +55,7 @@ def check(facts: JobFacts) -> Outcome:
 RULE = Rule(
     id="hca-mixed-link-layers",
     title="InfiniBand and RoCE are mixed",
-    severity="critical where NCCL stops, else warning",
+    severity="critical where NCCL stops, warning until data channels are set up, else info",
     actions=("select-adapters",),
     check=check,
 )

@@ -28,6 +28,8 @@ def check(facts: JobFacts) -> Outcome:
     hanging = [communicator for communicator in facts.communicators if _hangs(communicator)]
     if not hanging:
         return CLEAR
+    if facts.starts_left_out:
+        return unsure("the log has more starts and completions than are followed one by one, so none can be missed")
     signs = facts.of(*_SIGNS)
     if not signs:
         return unsure(

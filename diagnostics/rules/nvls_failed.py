@@ -1,7 +1,7 @@
 """NVLink multicast (NVLS) or multi-node NVLink cannot be set up.
 
-Symptom: ``Failed to bind NVLink SHARP (NVLS) Multicast memory``, ``MNNVL ... is available but not working on this
-system``.
+Symptom: ``Failed to bind NVLink SHARP (NVLS) Multicast memory``, a CUDA failure reported from ``transport/nvls.cc``,
+``MNNVL ... is available but not working on this system``.
 
 Why: the Fabric Manager does not run or does not fit the driver, the partition lacks multicast, or IMEX is not set up.
 
@@ -11,15 +11,17 @@ without it: info.
 Source: NCCL's nvls.cc and mnnvl.cc.
 """
 
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where binding or checking failed."""
-    events = facts.of("nvls-failed")
+    events = facts.of("nvls-failed") + [event for event in facts.of("cuda-failure") if in_multicast(event)]
     if not events:
         return CLEAR
+    events.sort(key=lambda event: event.origin.sequence)
     fatal = any(event.origin.level != "INFO" and "proceeds" not in event.fields for event in events)
     return found(
         conclude(
@@ -34,6 +36,11 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=facts.count("nvls-failed"),
         )
     )
+
+
+def in_multicast(event: Event) -> bool:
+    """Whether a CUDA failure was met while multicast memory was set up: the line names nvls.cc."""
+    return event.origin.level != "INFO" and "transport/nvls.cc" in event.text
 
 
 RULE = Rule(

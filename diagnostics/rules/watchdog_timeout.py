@@ -27,16 +27,17 @@ def check(facts: JobFacts) -> Outcome:
     for event in events:
         waiting[_collective(event)].add(_rank(event))
     collective, ranks = max(waiting.items(), key=lambda item: len(item[1]))
-    absent = _absent(facts, {rank for group in waiting.values() for rank in group})
+    reported = {rank for group in waiting.values() for rank in group}
+    absent = _absent(facts, reported)
+    seen = 3 * len(absent) <= len(reported) or bool(_named_ranks(facts).intersection(absent))
     seconds = (events[0].number("timeout_ms") or 0) // 1000
     return found(
         conclude(
             facts,
             events,
             severity="critical",
-            confidence="likely" if absent else "certain",
-            summary=f"Ranks {listed(sorted(ranks))} timed out in {collective}"
-            + (f"; ranks {listed(absent)} did not report: look there" if absent else ""),
+            confidence=("likely" if seen else "possible") if absent else "certain",
+            summary=f"Ranks {listed(sorted(ranks))} timed out in {collective}" + _other_ranks(absent, seen),
             explanation=f"The ranks named waited {f'{seconds} s ' if seconds else ''}for the others. "
             + (
                 (
@@ -62,11 +63,27 @@ def _rank(event: Event) -> int:
     return rank if rank is not None else event.number("pg_rank") or 0
 
 
+def _other_ranks(absent: list[int], seen: bool) -> str:
+    """What is said of the ranks without a message; many that the log never names may just be missing from it."""
+    if not absent:
+        return ""
+    return (
+        f"; ranks {listed(absent)} did not report: look there"
+        if seen
+        else f"; this log has no line of ranks {listed(absent)}"
+    )
+
+
+def _named_ranks(facts: JobFacts) -> set[int]:
+    """Ranks that any line of the log comes from."""
+    launched = {event.origin.rank for kind in facts.events for event in facts.of(kind) if event.origin.rank is not None}
+    return launched | (set(facts.world.members) if facts.world else set())
+
+
 def _absent(facts: JobFacts, reported: set[int]) -> list[int]:
     """Ranks without a message, up to the world's size or else the highest rank that reported."""
     size = facts.world.nranks if facts.world else max(reported) + 1
-    launched = {event.origin.rank for kind in facts.events for event in facts.of(kind) if event.origin.rank is not None}
-    size = max(size, max(launched, default=-1) + 1)
+    size = max(size, max(_named_ranks(facts), default=-1) + 1)
     return [rank for rank in range(min(size, 100_000)) if rank not in reported] if len(reported) < size else []
 
 

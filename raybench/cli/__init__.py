@@ -17,6 +17,7 @@ from raybench.cli.output import open_closed_streams, printing, say
 COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("raybench.cli.cluster", "Bring up a Ray cluster over an inventory, look at it, take it down."),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
+    "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),
     "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
 }
 

@@ -85,6 +85,29 @@ class Transformer:
         biased = linears if self.biases else ("q_proj", "k_proj", "v_proj") if self.qkv_biases else ()
         return self.linear_parameters_per_layer + sum(linears[name][1] for name in biased) + 2 * self.norm_parameters
 
+    def block_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of one block's parameters as PyTorch holds them: (outputs, inputs) of a linear layer, its bias."""
+        shapes: list[tuple[int, ...]] = []
+        for name, (inputs, outputs) in self.linears().items():
+            biased = self.biases or (self.qkv_biases and name in ("q_proj", "k_proj", "v_proj"))
+            shapes += [(outputs, inputs), *([(outputs,)] if biased else [])]
+        return (*shapes, *self._norm_shapes() * 2)
+
+    def outer_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the parameters outside the blocks."""
+        tables = [(self.vocabulary, self.hidden)] * (1 if self.tied else 2)
+        return (*tables, *([(self.positions, self.hidden)] if self.positions else []), *self._norm_shapes())
+
+    def _norm_shapes(self) -> tuple[tuple[int, ...], ...]:
+        return ((self.hidden,),) * (2 if self.norm == "layer" else 1)
+
+    def adapter_shapes(self, rank: int, targets: tuple[str, ...] = ()) -> tuple[tuple[int, ...], ...]:
+        """Shapes of one block's LoRA adapters: (rank, inputs) and (outputs, rank) a target."""
+        linears = self.linears()
+        return tuple(
+            shape for name in targets or linears for shape in ((rank, linears[name][0]), (linears[name][1], rank))
+        )
+
     @property
     def token_table_parameters(self) -> int:
         """Parameters of the token embedding."""

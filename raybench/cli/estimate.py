@@ -1,0 +1,262 @@
+"""``raybench estimate``: what a training run will send, hold, take and cost, before it is run."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raybench.cli.output import printing
+from raybench.errors import UsageError
+
+if TYPE_CHECKING:
+    from raybench.model.cost import Price
+    from raybench.model.estimate import EstimateRequest
+    from raybench.model.hardware import Gpu
+    from raybench.model.layout import Layout, Network
+    from raybench.model.nodes import NodeType
+    from raybench.model.transformer import Transformer
+
+EXAMPLES = """\b
+Examples:
+  raybench estimate --model llama-8b --world-size 64 --strategy fsdp --node-type p5.48xlarge
+  raybench estimate --model llama-70b --world-size 64 --gpu H100 --nics 8 --nic-gbit 400 --activation-checkpointing
+  raybench estimate --model llama-7b --world-size 4 --gpus-per-node 1 --gpu A10 --nic-gb-per-s 1 --lora-rank 16 --qlora
+  raybench estimate --model gpt2-xl --layers 24 --world-size 16 --gpu A100 --bandwidth 92 --price 21.96 --json
+"""
+
+_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
+
+_OPTIONS: list[Any] = [
+    click.option("--model", "model_name", default="llama-8b", show_default=True, metavar="NAME",
+                 help="tiny, gpt2, gpt2-xl, llama-7b, llama-8b, llama-70b, mistral-7b, ...; an unknown one lists all."),
+    click.option("--layers", type=int, help="Another number of layers than the model's."),
+    click.option("--hidden", type=int, help="Another hidden size."),
+    click.option("--heads", type=int, help="Another number of attention heads."),
+    click.option("--kv-heads", type=int, help="Another number of key and value heads."),
+    click.option("--feedforward", type=int, help="Another inner width of the MLP."),
+    click.option("--vocabulary", type=int, help="Another vocabulary."),
+    click.option("--world-size", type=int, default=8, show_default=True, help="Ranks, one per GPU."),
+    click.option("--gpus-per-node", type=int, help="Ranks a node.  [default: the node type's, else 8]"),
+    click.option("--strategy", default="ddp", show_default=True, metavar="ddp|fsdp|fsdp-grad-op|fsdp-hybrid",
+                 help="How parameters, gradients and optimizer state are spread."),
+    click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100': its "
+                 "GPUs, network cards and list price."),
+    click.option("--gpu", metavar="NAME", help="H100, A100, L40S, ..., or a device name of nvidia-smi."),
+    click.option("--memory", metavar="SIZE", help="Memory of a GPU, such as 80G, instead of the table's."),
+    click.option("--nics", type=int, help="Network cards a node, with --nic-gbit."),
+    click.option("--nic-gbit", type=float, help="Line rate of one card, Gbit/s; 92 % of it are counted on."),
+    click.option("--nic-gb-per-s", type=float, help="What all cards of a node together carry, measured, GB/s."),
+    click.option("--node-gb-per-s", type=float, help="What a GPU's links within the node carry, measured, GB/s."),
+    click.option("--bandwidth", type=float, help="Measured bus bandwidth of all ranks, GB/s (raybench run)."),
+    click.option("--latency-us", type=float, help="A hop between nodes, microseconds.  [default: 12]"),
+    click.option("--batch-size", type=int, default=1, show_default=True, help="Samples a rank and micro-batch."),
+    click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
+    click.option("--accumulation", type=int, default=1, show_default=True, help="Micro-batches a step."),
+    click.option("--dtype", type=click.Choice(list(_BYTES)), default="bf16", show_default=True,
+                 help="Type of the computation."),
+    click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
+                 help="Type in which parameters are stored and updated."),
+    click.option("--reduce-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
+                 help="Type in which FSDP reduces gradients."),
+    click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|adamw-8bit",
+                 help="For the memory of its state and the time of the update."),
+    click.option("--activation-checkpointing", is_flag=True, help="Keep only each block's input and compute it again."),
+    click.option("--no-flash-attention", is_flag=True, help="Attention that stores its probabilities."),
+    click.option("--lora-rank", type=int, default=0, help="Train adapters of this rank only; the base is frozen."),
+    click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
+    click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),
+    click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
+                 "[default: 0.3:0.5, assumed]"),
+    click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
+    click.option("--currency", default="USD", show_default=True, help="Of --price."),
+    click.option("--epoch-samples", type=int, help="Samples of an epoch, for its cost."),
+    click.option("--json", "as_json", is_flag=True, help="JSON (raybench.estimate/1) instead of text."),
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """The node as far as it was given, with where each figure is from."""
+
+    gpu: "Gpu | None"
+    node: "NodeType | None"
+    basis: dict[str, str]
+
+
+def _with_options(function: Any) -> Any:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command(epilog=EXAMPLES)
+@_with_options
+def command(as_json: bool, **options: Any) -> None:
+    """Estimate communication, memory, step time, throughput and cost of a training run, without running it.
+
+    Bounds, not promises: the fastest step hides all communication that can be hidden, the slowest hides none. Exits
+    with 1 where the model does not fit into the GPU's memory.
+    """
+    from raybench.model.estimate import estimate  # noqa: PLC0415 - not needed for --help
+    from raybench.model.estimate_report import estimate_json, estimate_lines  # noqa: PLC0415
+
+    result = estimate(_request(options))
+    with printing("stdout"):
+        if as_json:
+            click.echo(json.dumps(estimate_json(result), indent=2))
+        else:
+            click.echo("\n".join(estimate_lines(result)))
+    sys.exit(1 if result.fits is False else 0)
+
+
+def _request(options: Mapping[str, Any]) -> "EstimateRequest":
+    from raybench.model.estimate import ASSUMED_EFFICIENCY, EstimateRequest  # noqa: PLC0415
+    from raybench.model.layout import Layout  # noqa: PLC0415
+
+    machine = _machine(options)
+    ranks_per_node = options["gpus_per_node"] or (machine.node.gpus if machine.node else 8)
+    layout = Layout(world_size=options["world_size"], ranks_per_node=ranks_per_node)
+    model = _model(options)
+    given = options["efficiency"]
+    return EstimateRequest(
+        model=model,
+        setup=_setup(options, model),
+        layout=layout,
+        network=_network(options, machine, layout),
+        dtype=options["dtype"],
+        reduce_bytes=_BYTES[options["reduce_dtype"]],
+        accumulation=options["accumulation"],
+        gpu=machine.gpu,
+        memory_bytes=_memory(options, machine.gpu),
+        efficiency=_efficiency(given) if given else ASSUMED_EFFICIENCY,
+        efficiency_source="given" if given else "assumed, not known; give --efficiency",
+        price=_price(options),
+        epoch_samples=_at_least_one(options["epoch_samples"], "--epoch-samples"),
+        basis=machine.basis,
+    )
+
+
+def _machine(options: Mapping[str, Any]) -> _Machine:
+    from raybench.model.hardware import gpu_for  # noqa: PLC0415
+    from raybench.model.nodes import node_type_named  # noqa: PLC0415
+
+    node = node_type_named(options["node_type"]) if options["node_type"] else None
+    gpu = gpu_for(options["gpu"]) if options["gpu"] else node.gpu if node else None
+    return _Machine(gpu, node, {"peak and memory": f"{gpu.name}, {gpu.source}"} if gpu else {})
+
+
+def _model(options: Mapping[str, Any]) -> "Transformer":
+    from raybench.model.transformer import preset_named  # noqa: PLC0415
+
+    model = preset_named(options["model_name"])
+    names = ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")
+    changes = {name: options[name] for name in names if options[name] is not None}
+    return model.resized(**changes) if changes else model
+
+
+def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
+    from raybench.model.memory import TrainingSetup  # noqa: PLC0415
+
+    length = options["sequence_length"]
+    return TrainingSetup(
+        batch_size=options["batch_size"],
+        sequence_length=min(model.context, 4096) if length is None else length,
+        strategy=options["strategy"],
+        optimizer=options["optimizer"],
+        parameter_bytes=_BYTES[options["parameter_dtype"]],
+        compute_bytes=_BYTES[options["dtype"]],
+        checkpointing=options["activation_checkpointing"],
+        flash_attention=not options["no_flash_attention"],
+        lora_rank=options["lora_rank"],
+        lora_targets=tuple(name.strip() for name in (options["lora_targets"] or "").split(",") if name.strip()),
+        quantized=options["qlora"],
+    )
+
+
+def _network(options: Mapping[str, Any], machine: _Machine, layout: "Layout") -> "Network":
+    from raybench.model.layout import Network  # noqa: PLC0415
+
+    for name in ("nic_gb_per_s", "node_gb_per_s", "bandwidth", "nics", "nic_gbit"):
+        value = options[name]
+        if value is not None and not 0 < value < 1e6:
+            raise UsageError(f"--{name.replace('_', '-')} is {value:g}; it must be above 0 and below a million")
+    hop = 12.0 if options["latency_us"] is None else options["latency_us"]
+    if not 0 <= hop < 1e7:
+        raise UsageError(f"--latency-us is {hop:g}; it must be at least 0 and below ten seconds")
+    network = Network(
+        node_gb_per_s=_node_speed(options, machine, layout),
+        fabric_gb_per_s=_fabric_speed(options, machine),
+        bus_gb_per_s=options["bandwidth"],
+        fabric_hop_seconds=hop * 1e-6,
+    )
+    network.bandwidth_gb_per_s(layout.world)  # refuses here, before anything is computed
+    return network
+
+
+def _node_speed(options: Mapping[str, Any], machine: _Machine, layout: "Layout") -> float:
+    """Of one GPU's links within its node: given, else a share of the line rate."""
+    from raybench.model.estimate import NVLINK_SHARE, PCIE_SHARE  # noqa: PLC0415
+
+    if options["node_gb_per_s"] is not None:
+        machine.basis["links within a node"] = "given"
+        return float(options["node_gb_per_s"])
+    if machine.gpu is None:
+        if layout.node.ranks > 1 and options["bandwidth"] is None:
+            raise UsageError("nothing is known of the links within a node; give --gpu, --node-gb-per-s or --bandwidth")
+        return float(options["bandwidth"] or 1.0)
+    line = machine.gpu.nvlink_gb_per_s
+    share, kind = (NVLINK_SHARE, "NVLink") if line else (PCIE_SHARE, f"PCIe {machine.gpu.pcie_generation}")
+    speed = line or machine.gpu.pcie_gb_per_s
+    machine.basis["links within a node"] = f"{share:.0%} of {speed:g} GB/s, {kind}, as healthy systems reach"
+    return share * speed
+
+
+def _fabric_speed(options: Mapping[str, Any], machine: _Machine) -> float | None:
+    """Of all network cards of a node: given, else a share of the line rate; None where nothing is known."""
+    from raybench.model.estimate import NIC_SHARE  # noqa: PLC0415
+
+    if options["nic_gb_per_s"] is not None:
+        machine.basis["network between nodes"] = "given"
+        return float(options["nic_gb_per_s"])
+    count, rate = options["nics"], options["nic_gbit"]
+    if (count is None) != (rate is None) and machine.node is None:
+        raise UsageError("--nics and --nic-gbit belong together: so many cards of so many Gbit/s each")
+    if machine.node is not None:
+        count, rate = count or machine.node.nics, rate or machine.node.nic_gbit
+    if count is None or rate is None:
+        return None
+    machine.basis["network between nodes"] = f"{NIC_SHARE:.0%} of {count} x {rate:g} Gbit/s, as healthy systems reach"
+    return float(NIC_SHARE * count * rate / 8)
+
+
+def _memory(options: Mapping[str, Any], gpu: "Gpu | None") -> int | None:
+    from raybench.units import parse_bytes  # noqa: PLC0415
+
+    if options["memory"]:
+        return parse_bytes(options["memory"])
+    return gpu.memory_bytes if gpu else None
+
+
+def _efficiency(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(":")
+    try:
+        return float(low), float(high or low)
+    except ValueError:
+        raise UsageError(f"--efficiency '{text}' is not LOW:HIGH, such as 0.35:0.45") from None
+
+
+def _price(options: Mapping[str, Any]) -> "Price | None":
+    from raybench.model.cost import Price, list_price  # noqa: PLC0415
+
+    if options["price"] is not None:
+        return Price(per_node_hour=options["price"], source="given", currency=options["currency"])
+    return list_price(options["node_type"]) if options["node_type"] else None
+
+
+def _at_least_one(value: int | None, name: str) -> int | None:
+    if value is not None and value < 1:
+        raise UsageError(f"{name} is {value}; it must be at least 1")
+    return value

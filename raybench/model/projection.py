@@ -1,0 +1,203 @@
+"""How throughput scales: fits of measured step times over nodes, the knee, and a projection that says it is one.
+
+Strong scaling keeps the global batch (each node gets less work), weak scaling keeps the batch of a node.
+
+* Amdahl, strong: ``t(n) = t(1) (s + (1 - s) / n)``, serial share s.
+* alpha-beta: ``t(n) = w(n) + a log2(n) + b 2(n-1)/n``, with the work ``w(n) = w / n`` (strong) or ``w`` (weak), latency
+  a of a tree level, b the time of a message once around a ring. Linear in (w, a, b); fitted by least squares of the
+  relative error with no coefficient below zero.
+"""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from raybench.errors import UsageError
+from raybench.model.least_squares import nonnegative_fit
+
+Scaling = Literal["strong", "weak"]
+GOOD_EFFICIENCY, POOR_EFFICIENCY = 0.9, 0.7
+KNEE_EFFICIENCY = 0.5
+_RESAMPLES = 300
+_AS_GOOD = 0.02  # a fit whose worst error is within 2 % of the best one's explains the measurements as well
+_ALL, _WITHOUT_LATENCY, _WITHOUT_TRANSFER = (True, True, True), (True, False, True), (True, True, False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingPoint:
+    """Step time on a number of nodes; ``samples_seconds`` are single steps, or means of launches."""
+
+    nodes: int
+    samples_seconds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1 or not self.samples_seconds or min(self.samples_seconds) <= 0:
+            raise UsageError(f"a scaling point needs at least one node and step times above 0, not {self}")
+
+    @property
+    def step_seconds(self) -> float:
+        """The median."""
+        ordered = sorted(self.samples_seconds)
+        middle = len(ordered) // 2
+        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingFit:
+    """alpha-beta fit: ``work`` of one node, ``latency`` a tree level, ``transfer`` of one message, seconds."""
+
+    scaling: Scaling
+    work: float
+    latency: float
+    transfer: float
+    worst_relative_error: float
+
+    def step_seconds(self, nodes: int) -> float:
+        """Step time on so many nodes."""
+        return sum(
+            coefficient * term
+            for coefficient, term in zip(
+                (self.work, self.latency, self.transfer), _terms(self.scaling, nodes), strict=True
+            )
+        )
+
+    def efficiency(self, nodes: int) -> float:
+        """Share of the ideal throughput: 1 with no loss."""
+        ideal = self.step_seconds(1) / (nodes if self.scaling == "strong" else 1)
+        return ideal / self.step_seconds(nodes)
+
+    def speedup(self, nodes: int) -> float:
+        """Throughput over that of one node."""
+        return self.efficiency(nodes) * nodes
+
+    def knee(self, *, limit: int = 100_000) -> int | None:
+        """The first number of nodes with less than half the ideal throughput; None up to ``limit``.
+
+        Efficiency falls monotonically in this model, so the number is found by doubling and bisection.
+        """
+        high = 1
+        while self.efficiency(high) >= KNEE_EFFICIENCY:
+            high *= 2
+            if high > limit:
+                return None
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.efficiency(middle) >= KNEE_EFFICIENCY else (low, middle)
+        return high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """Beyond what was measured: a model's answer, never a measurement. ``low``, ``high``: 90 % of plausible fits.
+
+    Plausible are the fits of resampled measurements, with both terms of communication and with either alone where that
+    explains them as well: few nodes cannot tell latency from transfer. What happens to a larger system and not to the
+    measured ones (another switch level, congestion, failures) is not in it; ``caveat`` says so.
+    """
+
+    nodes: int
+    step_seconds: float
+    low_seconds: float
+    high_seconds: float
+    efficiency: float
+    measured_up_to: int
+    caveat: str
+
+    @property
+    def is_projection(self) -> bool:
+        """Whether no measurement reaches that far."""
+        return self.nodes > self.measured_up_to
+
+
+def _terms(scaling: Scaling, nodes: int) -> tuple[float, float, float]:
+    return (1 / nodes if scaling == "strong" else 1.0), math.log2(nodes), 2 * (nodes - 1) / nodes
+
+
+def fit_scaling(points: Sequence[ScalingPoint], scaling: Scaling) -> ScalingFit:
+    """The alpha-beta fit. Raises UsageError with fewer than two different numbers of nodes."""
+    if len({point.nodes for point in points}) < 2:
+        raise UsageError("a scaling fit needs step times on at least two different numbers of nodes")
+    return _fit(points, scaling, _ALL)
+
+
+def _fit(points: Sequence[ScalingPoint], scaling: Scaling, used: tuple[bool, ...]) -> ScalingFit:
+    times = [point.step_seconds for point in points]
+    rows = [tuple(term * use for term, use in zip(_terms(scaling, point.nodes), used, strict=True)) for point in points]
+    work, latency, transfer = nonnegative_fit(rows, times)
+    fit = ScalingFit(scaling=scaling, work=work, latency=latency, transfer=transfer, worst_relative_error=0.0)
+    worst = max(abs(fit.step_seconds(point.nodes) / time - 1) for point, time in zip(points, times, strict=True))
+    return replace(fit, worst_relative_error=worst)
+
+
+def _plausible_fits(points: Sequence[ScalingPoint], scaling: Scaling) -> list[ScalingFit]:
+    best = _fit(points, scaling, _ALL)
+    simpler = (_fit(points, scaling, used) for used in (_WITHOUT_LATENCY, _WITHOUT_TRANSFER))
+    return [best, *(fit for fit in simpler if fit.worst_relative_error <= best.worst_relative_error + _AS_GOOD)]
+
+
+def amdahl_serial_share(points: Sequence[ScalingPoint]) -> float | None:
+    """Serial share s of strong scaling, by least squares of the relative error; None where 1 node was not measured.
+
+    ``t(n) / t(1) - 1/n = s (1 - 1/n)`` is linear in s; below 0 (super-linear) it is 0.
+    """
+    single = next((point.step_seconds for point in points if point.nodes == 1), None)
+    others = [point for point in points if point.nodes > 1]
+    if single is None or not others:
+        return None
+    upper = lower = 0.0
+    for point in others:
+        ratio = point.step_seconds / single
+        slope = (1 - 1 / point.nodes) / ratio
+        upper += slope * (1 - 1 / point.nodes / ratio)
+        lower += slope * slope
+    return min(1.0, max(0.0, upper / lower))
+
+
+def measured_efficiency(points: Sequence[ScalingPoint], scaling: Scaling) -> dict[int, float]:
+    """Share of the ideal throughput by nodes, against the smallest number measured."""
+    base = min(points, key=lambda point: point.nodes)
+    ideal: Callable[[int], float] = lambda nodes: base.nodes / nodes if scaling == "strong" else 1.0  # noqa: E731
+    return {point.nodes: base.step_seconds * ideal(point.nodes) / point.step_seconds for point in points}
+
+
+def verdict_of(efficiency: float) -> str:
+    """``good``, ``fair`` or ``poor``."""
+    return "good" if efficiency >= GOOD_EFFICIENCY else "poor" if efficiency < POOR_EFFICIENCY else "fair"
+
+
+def project(points: Sequence[ScalingPoint], scaling: Scaling, nodes: Sequence[int]) -> tuple[Projection, ...]:
+    """Step times at other numbers of nodes, with the interval of the fit over resampled measurements (fixed seed)."""
+    fit = fit_scaling(points, scaling)
+    source = random.Random(20260101)
+    fits = [
+        one
+        for _ in range(_RESAMPLES)
+        for one in _plausible_fits([_resampled(point, source) for point in points], scaling)
+    ]
+    farthest = max(point.nodes for point in points)
+    return tuple(_projection(fit, fits, count, farthest) for count in nodes)
+
+
+def _projection(fit: ScalingFit, fits: Sequence[ScalingFit], nodes: int, farthest: int) -> Projection:
+    times = sorted(one.step_seconds(nodes) for one in fits)
+    caveat = (
+        f"a projection from at most {farthest} nodes: the interval covers the measurements' noise; another switch "
+        "level, congestion, stragglers and failures of a larger system are not in it"
+    )
+    return Projection(
+        nodes=nodes,
+        step_seconds=fit.step_seconds(nodes),
+        low_seconds=times[len(times) // 20],
+        high_seconds=times[-1 - len(times) // 20],
+        efficiency=fit.efficiency(nodes),
+        measured_up_to=farthest,
+        caveat=caveat if nodes > farthest else "",
+    )
+
+
+def _resampled(point: ScalingPoint, source: random.Random) -> ScalingPoint:
+    drawn = tuple(source.choice(point.samples_seconds) for _ in point.samples_seconds)
+    return ScalingPoint(nodes=point.nodes, samples_seconds=drawn)

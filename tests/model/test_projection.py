@@ -1,0 +1,101 @@
+"""Fits of scaling, and the projection against a simulation that moves chunk after chunk through each hop of a ring."""
+
+import random
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.model.least_squares import nonnegative_fit
+from raybench.model.projection import (
+    ScalingFit,
+    ScalingPoint,
+    amdahl_serial_share,
+    fit_scaling,
+    measured_efficiency,
+    project,
+    verdict_of,
+)
+
+
+def simulated_step(nodes: int, source: random.Random, *, message: float, noise: float = 0.01) -> float:
+    """Seconds of one weak-scaling step: each node computes, then a ring all-reduce, hop by hop.
+
+    Every node sends to its neighbour as soon as it has received and its own link is free; 2(n-1) rounds of message/n
+    each, 5 us a hop on a 1 GB/s link.
+    """
+    free = [0.1 * (1 + source.gauss(0, noise)) for _ in range(nodes)]
+    for _ in range(2 * (nodes - 1)):
+        sent = [start + 5e-6 + message / nodes / 1e9 for start in free]
+        free = [max(sent[rank], sent[rank - 1]) for rank in range(nodes)]
+    return max(free)
+
+
+def simulated(nodes: int, *, message: float, steps: int = 30, noise: float = 0.01) -> ScalingPoint:
+    source = random.Random(nodes)
+    samples = tuple(simulated_step(nodes, source, message=message, noise=noise) for _ in range(steps))
+    return ScalingPoint(nodes=nodes, samples_seconds=samples)
+
+
+@pytest.mark.parametrize("message", [5e6, 50e6])
+def test_the_projection_holds_the_simulated_truth(message: float) -> None:
+    points = [simulated(nodes, message=message, noise=0.001) for nodes in (1, 2, 4, 8)]
+    for projection in project(points, "weak", (32, 64, 128)):
+        truth = simulated(projection.nodes, message=message, steps=3, noise=0.001).step_seconds
+        assert projection.step_seconds == pytest.approx(truth, rel=0.05)
+        assert projection.low_seconds * 0.98 <= truth <= projection.high_seconds * 1.02
+        assert projection.is_projection
+        assert "projection from at most 8 nodes" in projection.caveat
+
+
+def test_strong_scaling_is_fitted_exactly_where_the_model_holds() -> None:
+    truth = ScalingFit(scaling="strong", work=10.0, latency=0.02, transfer=0.3, worst_relative_error=0)
+    points = [ScalingPoint(nodes=n, samples_seconds=(truth.step_seconds(n),)) for n in (1, 2, 4, 8)]
+    fit = fit_scaling(points, "strong")
+    assert (fit.work, fit.latency, fit.transfer) == pytest.approx((10.0, 0.02, 0.3))
+    assert fit.speedup(1) == 1
+    knee = fit.knee()
+    assert knee is not None
+    assert fit.efficiency(knee) < 0.5 <= fit.efficiency(knee - 1)
+
+
+def test_ideal_scaling_has_no_knee() -> None:
+    points = [ScalingPoint(nodes=n, samples_seconds=(8.0 / n,)) for n in (1, 2, 4)]
+    fit = fit_scaling(points, "strong")
+    assert fit.knee() is None
+    assert fit.efficiency(1000) == pytest.approx(1)
+
+
+def test_amdahl_finds_the_serial_share() -> None:
+    points = [ScalingPoint(nodes=n, samples_seconds=(0.05 + 0.95 / n,)) for n in (1, 2, 4, 8)]
+    assert amdahl_serial_share(points) == pytest.approx(0.05)
+    assert amdahl_serial_share(points[1:]) is None
+    faster = [ScalingPoint(nodes=n, samples_seconds=(0.9 / n**1.1,)) for n in (1, 2, 4)]
+    assert amdahl_serial_share(faster) == 0
+
+
+def test_efficiency_against_the_smallest_measured() -> None:
+    points = [ScalingPoint(nodes=2, samples_seconds=(1.0,)), ScalingPoint(nodes=4, samples_seconds=(0.625,))]
+    assert measured_efficiency(points, "strong") == {2: 1.0, 4: 0.8}
+    assert measured_efficiency(points, "weak") == {2: 1.0, 4: 1.6}
+    assert [verdict_of(share) for share in (0.95, 0.8, 0.5)] == ["good", "fair", "poor"]
+
+
+def test_few_nodes_leave_the_projection_wide() -> None:
+    points = [ScalingPoint(nodes=n, samples_seconds=(1.0 + 0.1 * (n > 1),)) for n in (1, 2)]
+    (projection,) = project(points, "weak", (1000,))
+    assert projection.high_seconds > 1.5 * projection.low_seconds  # latency grows with log2, transfer does not
+
+
+def test_what_cannot_be_fitted_is_refused() -> None:
+    with pytest.raises(UsageError, match="two different numbers"):
+        fit_scaling([ScalingPoint(nodes=2, samples_seconds=(1.0, 1.1))], "weak")
+    for nodes, samples in ((0, (1.0,)), (1, ()), (1, (0.0,))):
+        with pytest.raises(UsageError):
+            ScalingPoint(nodes=nodes, samples_seconds=samples)
+
+
+def test_coefficients_are_never_below_zero() -> None:
+    assert nonnegative_fit([(1, 1), (1, 2), (1, 4)], [4, 3, 1]) == pytest.approx(
+        (sum((1 / 4, 1 / 3, 1)) / sum((1 / 16, 1 / 9, 1)), 0)
+    )
+    assert nonnegative_fit([(1, 0), (1, 1)], [2, 5]) == pytest.approx((2, 3))

@@ -180,13 +180,15 @@ class RayNode:
     # -- started ------------------------------------------------------------------------------------------------------
 
     def _started(self):
+        if self._check_mode and not os.path.exists(self.python):  # the environment would be built first
+            return {"changed": True, "node": self._look()}
         launch = self._launch()
         state = self._state()
         fits = _runs(state) and state.get("digest") == launch["record"]["digest"]
         if fits and state.get("phase") == "ready" and (self._params["registered"] or self._is_young(state)):
-            return {"changed": False, "node": self._look()}
+            return {"changed": False, "node": self._look(), "python": launch["versions"]}
         if self._check_mode:
-            return {"changed": True, "node": self._look()}
+            return {"changed": True, "node": self._look(), "python": launch["versions"]}
         self._compare(launch["versions"])
         if not os.path.isfile(self._path("token")):
             raise NodeError("there is no token in %s; run the whole playbook" % self.folder)
@@ -197,7 +199,7 @@ class RayNode:
         self._spawn(launch)
         self._await_ready(launch)
         self._write("cluster.json", json.dumps(self._record(launch)))
-        return {"changed": True, "node": self._look()}
+        return {"changed": True, "node": self._look(), "python": launch["versions"]}
 
     def _compare(self, versions):
         """Ray takes no node of another Ray, or of another minor version of Python."""

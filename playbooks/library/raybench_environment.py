@@ -64,14 +64,14 @@ python:
   type: str
 """
 
-import contextlib  # noqa: E402
-import hashlib  # noqa: E402
-import json  # noqa: E402
-import os  # noqa: E402
-import shutil  # noqa: E402
-import subprocess  # noqa: E402
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
 
 ARGUMENTS = {
     "folder": {"type": "path", "required": True},
@@ -119,8 +119,8 @@ def build(params: dict, target: str) -> None:
     made = run([base, "-m", "venv", target], _VENV_SECONDS)
     if made.returncode:
         raise BuildError(
-            f"{base} -m venv failed ({last_words(made)}); install python{params['minor']}-venv, or name a Python that is "
-            "complete with raybench_python"
+            f"{base} -m venv failed ({last_words(made)}); install python{params['minor']}-venv, or name a Python that "
+            "is complete with raybench_python"
         )
     install(params, os.path.join(target, "bin", "python"))
     with open(os.path.join(target, "complete"), "w", encoding="ascii") as file:

@@ -108,8 +108,8 @@ gcs:
   elements: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible.module_utils.raybench_ray import NodeError, RayNode  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.raybench_ray import NodeError, RayNode
 
 ARGUMENTS = {
     "state": {"type": "str", "required": True, "choices": ["prepared", "started", "stopped", "probed"]},

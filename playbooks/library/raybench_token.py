@@ -30,11 +30,11 @@ path:
   type: str
 """
 
-import os  # noqa: E402
-import secrets  # noqa: E402
-import stat  # noqa: E402
+import os
+import secrets
+import stat
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
 
 
 def main() -> None:

@@ -13,20 +13,17 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import stat
 import subprocess
-import sys
 import time
 
+from ansible.module_utils import raybench_owned as owned
 from ansible.module_utils import raybench_supervise as supervise
 from ansible.module_utils import raybench_unit
 from ansible.module_utils.raybench_address import AddressError, free_port, own_address
 
 UNIT = "raybench-ray.service"
 _READY = "Ray runtime started."
-_STOP_SECONDS = 40.0  # longer than the supervisor needs for both of its steps
-_KILL_SECONDS = 10.0
 _LOCK_SECONDS = 150.0
 _PYTHON_SECONDS = 60.0
 _UNREGISTERED_SECONDS = 20.0
@@ -89,7 +86,7 @@ class RayNode:
         if not os.path.isdir(self.folder):
             if state == "stopped" or self._check_mode:
                 return {"changed": state == "started", "node": {"running": False}}
-            raise NodeError("the folder %s is not there; run the whole playbook" % self.folder)
+            raise NodeError(f"the folder {self.folder} is not there; run the whole playbook")
         with self._locked():
             return self._started() if state == "started" else self._stopped()
 
@@ -98,7 +95,7 @@ class RayNode:
     def _prepared(self):
         changed = self._make_folder()
         facts = self._python_facts() if self._params["python"] else None
-        return {"changed": changed, "python": facts, "minor": "%d.%d" % sys.version_info[:2], "node": self._look()}
+        return {"changed": changed, "python": facts, "prepared": True, "node": self._look()}
 
     def _make_folder(self):
         """Make the folder for us alone. A folder that somebody else could have put there is refused."""
@@ -111,7 +108,7 @@ class RayNode:
             made = True
         found = os.lstat(self.folder)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise NodeError("%s is not a folder of user %s; remove it, or set ray_node_folder" % (self.folder, _user()))
+            raise NodeError(f"{self.folder} is not a folder of user {_user()}; remove it, or set ray_node_folder")
         if found.st_mode & 0o077 and not self._check_mode:
             os.chmod(self.folder, 0o700)
             made = True
@@ -121,15 +118,15 @@ class RayNode:
         answer = self._ask_python(["-c", _FACTS], _PYTHON_SECONDS)
         if not answer.get("ray"):
             raise NodeError(
-                "%s has no Ray; install 'raybench[run]' there, or leave raybench_python unset and raybench builds an "
-                "environment" % self.python
+                f"{self.python} has no Ray; install 'raybench[run]' there, or leave raybench_python unset and "
+                "raybench builds an environment"
             )
         return answer
 
     def _ask_python(self, arguments, seconds):
         """What the node's Python prints as the last line, as JSON."""
         if not os.access(self.python, os.X_OK):
-            raise NodeError("there is no Python at %s; set raybench_python, or leave it unset" % self.python)
+            raise NodeError(f"there is no Python at {self.python}; set raybench_python, or leave it unset")
         try:
             answer = subprocess.run(
                 [self.python, *arguments],
@@ -141,12 +138,12 @@ class RayNode:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise NodeError("%s did not answer within %d s" % (self.python, seconds)) from None
+            raise NodeError(f"{self.python} did not answer within {seconds} s") from None
         try:
             return json.loads(answer.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
         except (ValueError, IndexError):
             said = answer.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-            raise NodeError("%s failed: %s" % (self.python, "".join(said)[:500])) from None
+            raise NodeError("{} failed: {}".format(self.python, "".join(said)[:500])) from None
 
     def _probed(self):
         node = self._look()
@@ -169,12 +166,12 @@ class RayNode:
     def _look(self):
         """What runs here, as far as it is ours."""
         state = self._state()
-        running = _runs(state)
+        running = owned.runs(state)
         node = {"running": running, "supervisor": state.get("supervisor"), "phase": state.get("phase")}
         for name in ("role", "address", "name", "python"):
             node[name] = state.get(name)
         if running:
-            node.update(pid=state["pid"], uptime_seconds=_uptime(state))
+            node.update(pid=state["pid"], uptime_seconds=owned.uptime_seconds(state))
         return node
 
     # -- started ------------------------------------------------------------------------------------------------------
@@ -184,14 +181,14 @@ class RayNode:
             return {"changed": True, "node": self._look()}
         launch = self._launch()
         state = self._state()
-        fits = _runs(state) and state.get("digest") == launch["record"]["digest"]
+        fits = owned.runs(state) and state.get("digest") == launch["record"]["digest"]
         if fits and state.get("phase") == "ready" and (self._params["registered"] or self._is_young(state)):
             return {"changed": False, "node": self._look(), "python": launch["versions"]}
         if self._check_mode:
             return {"changed": True, "node": self._look(), "python": launch["versions"]}
         self._compare(launch["versions"])
         if not os.path.isfile(self._path("token")):
-            raise NodeError("there is no token in %s; run the whole playbook" % self.folder)
+            raise NodeError(f"there is no token in {self.folder}; run the whole playbook")
         self._end(state)
         self._clear_sessions()
         self._write("supervise.py", supervise.__loader__.get_source(supervise.__name__))
@@ -208,7 +205,7 @@ class RayNode:
             own, its = (str(facts.get(name)).split(".")[:cut] for facts in (versions, head))
             if name in head and own != its:
                 told = (name.capitalize(), versions[name], head[name])
-                raise NodeError("%s here is %s and on the head %s; give all hosts the same" % told)
+                raise NodeError("{} here is {} and on the head {}; give all hosts the same".format(*told))
 
     def _is_young(self, state):
         """A node that has just started may not be in the head's table yet."""
@@ -222,10 +219,10 @@ class RayNode:
         environment = self._environment()
         head = self._params["head_address"]
         if self._params["role"] == "head":
-            head = "%s:%d" % (_bracketed(address), self._params["port"])
+            head = f"{_bracketed(address)}:{self._params['port']}"
         identity = json.dumps([command, sorted(environment.items()), self._supervisor(), facts], sort_keys=True)
         if self._params["role"] == "head" and facts["ray_client"]:
-            command = [*command, "--ray-client-server-port=%d" % free_port()]
+            command = [*command, f"--ray-client-server-port={free_port()}"]
         return {
             "id": secrets.token_hex(16),
             "command": command,
@@ -248,11 +245,11 @@ class RayNode:
     def _command(self, address):
         params = self._params
         if params["role"] == "head":
-            role = ["--head", "--port=%d" % params["port"], "--no-monitor"]
+            role = ["--head", f"--port={params['port']}", "--no-monitor"]
         else:
-            role = ["--address=%s" % params["head_address"]]
-        words = [self.python, "-m", "ray.scripts.scripts", "start", *role, "--node-ip-address=%s" % address]
-        named = ["--node-name=%s" % params["name"], "--temp-dir=%s" % self._path("s")]
+            role = ["--address={}".format(params["head_address"])]
+        words = [self.python, "-m", "ray.scripts.scripts", "start", *role, f"--node-ip-address={address}"]
+        named = ["--node-name={}".format(params["name"]), "--temp-dir={}".format(self._path("s"))]
         return [*words, *named, "--disable-usage-stats", *params["options"], "--block"]
 
     def _environment(self):
@@ -261,7 +258,7 @@ class RayNode:
             "HOME": os.path.expanduser("~"),
             "LANG": "C.UTF-8",
             "LOGNAME": _user(),
-            "PATH": "%s:%s" % (os.path.dirname(self.python), _PATH),
+            "PATH": f"{os.path.dirname(self.python)}:{_PATH}",
             "USER": _user(),
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": self._path("token"),
@@ -271,9 +268,9 @@ class RayNode:
         for name, value in self._params["environment"].items():
             text = value if isinstance(value, str) else json.dumps(value)
             if not name.replace("_", "a").isalnum() or name[:1].isdigit() or "\0" in text:
-                raise NodeError("ray_node_environment has %r, which cannot be a variable" % name)
+                raise NodeError(f"ray_node_environment has {name!r}, which cannot be a variable")
             if name in ("RAY_AUTH_TOKEN", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"):
-                raise NodeError("ray_node_environment may not set %s; raybench makes the token itself" % name)
+                raise NodeError(f"ray_node_environment may not set {name}; raybench makes the token itself")
             base[name] = text
         return base
 
@@ -310,18 +307,18 @@ class RayNode:
     def _await_ready(self, launch):
         """Wait until Ray says so. A node that did not come up is ended again, and Ray's last words are passed on."""
         deadline = time.monotonic() + self._params["seconds"]
-        reason = "it was not ready within %d s" % self._params["seconds"]
+        reason = f"it was not ready within {self._params['seconds']} s"
         while time.monotonic() < deadline:
             state = self._state()
             if state.get("id") == launch["id"]:
                 if state.get("phase") == "ready":
                     return
-                if state.get("phase") == "ended" or not _runs(state):
+                if state.get("phase") == "ended" or not owned.runs(state):
                     reason = "it ended at once"
                     break
             time.sleep(0.1)
         self._end(self._state())
-        raise NodeError("Ray did not start: %s. Its log, %s: %s" % (reason, launch["log"], _last_words(launch["log"])))
+        raise NodeError(f"Ray did not start: {reason}. Its log, {launch['log']}: {_last_words(launch['log'])}")
 
     def _record(self, launch):
         """How a user on this host finds the cluster; see raybench/cluster/own_cluster.py."""
@@ -335,7 +332,7 @@ class RayNode:
 
     def _stopped(self):
         state = self._state()
-        runs = bool(state) and (_runs(state) or bool(_marked(state)))
+        runs = bool(state) and (owned.runs(state) or bool(owned.marked(state)))
         left = [name for name in ("token", "state.json", "cluster.json", "launch.json") if self._has(name)]
         if not self._check_mode:
             self._end(state)
@@ -345,23 +342,12 @@ class RayNode:
         return {"changed": runs or bool(left), "node": ended}
 
     def _end(self, state):
-        """End what the state file names: by unit or process id, then whatever carries this node's id."""
+        """End what is ours here: by unit, then by process id, then whatever carries this node's id."""
         if self._root:
             raybench_unit.remove(UNIT, self._path("supervise.py"))
-        if _runs(state):
-            os.kill(state["pid"], signal.SIGTERM)
-            deadline = time.monotonic() + _STOP_SECONDS
-            while _runs(state) and time.monotonic() < deadline:
-                time.sleep(0.05)
-        deadline = time.monotonic() + _KILL_SECONDS
-        while time.monotonic() < deadline:
-            left = _marked(state) + ([state["pid"]] if _runs(state) else [])
-            if not left:
-                return
-            for pid in left:
-                _kill(pid, state)
-            time.sleep(0.1)
-        raise NodeError("processes of the Ray node do not end: %s" % sorted(_marked(state)))
+        left = owned.end(state)
+        if left:
+            raise NodeError(f"processes of the Ray node do not end: {left}")
 
     def _clear_sessions(self):
         """Remove what earlier sessions left: nothing runs in them any more."""
@@ -411,7 +397,7 @@ class RayNode:
 
 
 def _default_folder(root):
-    return "/var/lib/raybench" if root else "/var/tmp/raybench-%s" % _user()
+    return "/var/lib/raybench" if root else f"/var/tmp/raybench-{_user()}"
 
 
 def _user():
@@ -422,54 +408,7 @@ def _user():
 
 
 def _bracketed(address):
-    return "[%s]" % address if ":" in address else address
-
-
-def _runs(state):
-    """Whether the supervisor of a state file is alive, and not a later process with its number."""
-    try:
-        found = supervise.identity(state["pid"])
-        with open("/proc/%d/stat" % state["pid"], encoding="ascii", errors="replace") as file:
-            ended = file.read().rpartition(")")[2].split()[0] in "ZX"
-    except (KeyError, TypeError, OSError, ValueError, IndexError):
-        return False
-    return not ended and all(found[name] == state.get(name) for name in found)
-
-
-def _uptime(state):
-    with open("/proc/uptime", encoding="ascii") as file:
-        since_boot = float(file.read().split()[0])
-    return max(0.0, round(since_boot - state["start_time"] / os.sysconf("SC_CLK_TCK"), 1))
-
-
-def _marked(state):
-    """Processes that were born with this node's id in their environment, wherever their parents went.
-
-    The id is random and new with each start, so an old state file names nobody.
-    """
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _is_marked(int(name), state)]
-
-
-def _is_marked(pid, state):
-    try:
-        with open("/proc/%d/environ" % pid, "rb") as file:
-            return b"RAYBENCH_NODE_ID=%s" % str(state["id"]).encode() in file.read().split(b"\0")
-    except (KeyError, OSError):
-        return False
-
-
-def _kill(pid, state):
-    """Kill a process that is ours. Where Python has pidfds, no other can take its number in between."""
-    with contextlib.suppress(ProcessLookupError):
-        if not hasattr(os, "pidfd_open") or not hasattr(signal, "pidfd_send_signal"):
-            os.kill(pid, signal.SIGKILL)
-            return
-        descriptor = os.pidfd_open(pid)
-        try:
-            if _is_marked(pid, state) or (pid == state.get("pid") and _runs(state)):
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        finally:
-            os.close(descriptor)
+    return f"[{address}]" if ":" in address else address
 
 
 def _last_words(path):

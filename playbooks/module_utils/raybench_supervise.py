@@ -45,7 +45,7 @@ def main(path):
             stderr=subprocess.STDOUT,
             cwd="/",
             start_new_session=True,
-            preexec_fn=_as_child,
+            preexec_fn=_as_child,  # noqa: PLW1509 - there is one thread
         )
     asked = watch(child.pid, launch, state)
     end(child.pid)
@@ -112,7 +112,7 @@ def descendants(root):
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                with open("/proc/%s/stat" % name, encoding="ascii", errors="replace") as file:
+                with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
                     parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
     found, frontier = [], [root]
     while frontier:
@@ -125,7 +125,7 @@ def descendants(root):
 
 def identity(pid):
     """What tells a process from a later one with its number: the start time in clock ticks, and the boot."""
-    with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
         start_time = int(file.read().rpartition(")")[2].split()[19])
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return {"pid": pid, "start_time": start_time, "boot_id": file.read().strip()}

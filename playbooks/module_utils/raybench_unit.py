@@ -40,8 +40,8 @@ def quoted(word):
     """A word that systemd takes as it is: specifiers and variables are not replaced, nothing splits it."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     if "\n" in word or "\0" in word:
-        raise OSError("a path holds a line break, which no systemd unit can name: %r" % word)
-    return '"%s"' % escaped
+        raise OSError(f"a path holds a line break, which no systemd unit can name: {word!r}")
+    return f'"{escaped}"'
 
 
 def install(unit, words, seconds):
@@ -51,7 +51,7 @@ def install(unit, words, seconds):
     """
     path = os.path.join(_FOLDER, unit)
     if os.path.lexists(path):
-        raise OSError("%s is there and is not of this folder; remove it, or set ray_node_folder as it was" % path)
+        raise OSError(f"{path} is there and is not of this folder; remove it, or set ray_node_folder as it was")
     descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(unit_text(words, seconds))
@@ -92,7 +92,7 @@ def systemctl(*words, seconds=_CALL_SECONDS, may_fail=False):
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise OSError("systemctl %s did not end within %d s" % (" ".join(words), seconds)) from None
+        raise OSError(f"systemctl {' '.join(words)} did not end within {seconds} s") from None
     if answer.returncode and not may_fail:
         said = answer.stdout.decode("utf-8", "replace").strip()
-        raise OSError("systemctl %s: %s" % (" ".join(words), said[-500:]))
+        raise OSError("systemctl {}: {}".format(" ".join(words), said[-500:]))

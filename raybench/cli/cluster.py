@@ -59,9 +59,7 @@ def command() -> None:
 @click.option("--wheelhouse", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
               help="Folder of wheels on this machine, for hosts that reach no package index.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Say what would be done and do nothing.")
-def up(
-    allow_missing: bool, python: str | None, wheelhouse: Path | None, check: bool, **common: Any
-) -> None:
+def up(allow_missing: bool, python: str | None, wheelhouse: Path | None, check: bool, **common: Any) -> None:
     """Bring up the cluster. Called again, it changes nothing but brings back what fell out."""
     variables: dict[str, Any] = {"ray_node_allow_missing": True} if allow_missing else {}
     if python is not None:
@@ -81,7 +79,7 @@ def up(
 @command.command(epilog=EXAMPLES)
 @_common
 def status(**common: Any) -> None:
-    """Hosts, roles, what Ray's head says of them, GPUs, CPUs, versions, uptime. Exits with 1 where a node is missing."""
+    """Hosts, roles, whether Ray's head has them, GPUs, CPUs, versions, uptime. Exits with 1 where a node is missing."""
     report = _play("status", {}, common)
     code = 0 if all(node.alive for node in report.nodes) else 1
     _end(report, common, 3 if any(node.problem for node in report.nodes) or report.error else code)
@@ -95,7 +93,9 @@ def down(**common: Any) -> None:
     _end(report, common, 0 if all(node.running is False and not node.problem for node in report.nodes) else 3)
 
 
-def _play(action: Any, variables: Mapping[str, Any], common: Mapping[str, Any], *, check: bool = False) -> "ClusterReport":
+def _play(
+    action: Any, variables: Mapping[str, Any], common: Mapping[str, Any], *, check: bool = False
+) -> "ClusterReport":
     from raybench.cluster.cluster_play import inventory_of, play_cluster  # noqa: PLC0415
 
     inventory = inventory_of(common["inventory"], common["limit"])

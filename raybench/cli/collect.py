@@ -2,7 +2,6 @@
 
 import re
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,22 +29,51 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.option("-i", "--inventory", multiple=True, required=True, metavar="FILE", help="Inventory; may be repeated.")
 @click.option("-l", "--limit", metavar="PATTERN", help="Only these hosts, as Ansible's --limit.")
-@click.option("--path", "paths", multiple=True, metavar="GLOB", help="Files or folders on the hosts, absolute; *, ? "
-              "and [...] in any part. May be repeated.  [default: where NCCL's and raybench's logs mostly are]")
-@click.option("--run", "run_id", metavar="RUN_ID", help="Put them into the folder of this run, and go on where an "
-              "earlier collection ended.  [default: a new folder]")
+@click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    metavar="GLOB",
+    help="Files or folders on the hosts, absolute; *, ? "
+    "and [...] in any part. May be repeated.  [default: where NCCL's and raybench's logs mostly are]",
+)
+@click.option(
+    "--run",
+    "run_id",
+    metavar="RUN_ID",
+    help="Put them into the folder of this run, and go on where an earlier collection ended.  [default: a new folder]",
+)
 @click.option("--output-dir", default="runs", show_default=True, metavar="DIR", help="Where runs have their folders.")
-@click.option("--file-limit", default="16M", show_default=True, metavar="SIZE", help="Most of one file; its tail is "
-              "kept.")
-@click.option("--host-limit", default="512M", show_default=True, metavar="SIZE", help="Most of one host; its newest "
-              "files are kept.")
-@click.option("--accept-new", is_flag=True, help="Note the keys of hosts that are not in known_hosts. Changed keys are "
-              "refused all the same.")
-@click.option("--ssh-config", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-              help="Instead of ~/.ssh/config.")
+@click.option(
+    "--file-limit", default="16M", show_default=True, metavar="SIZE", help="Most of one file; its tail is kept."
+)
+@click.option(
+    "--host-limit",
+    default="512M",
+    show_default=True,
+    metavar="SIZE",
+    help="Most of one host; its newest files are kept.",
+)
+@click.option(
+    "--accept-new",
+    is_flag=True,
+    help="Note the keys of hosts that are not in known_hosts. Changed keys are refused all the same.",
+)
+@click.option(
+    "--ssh-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Instead of ~/.ssh/config.",
+)
 @click.option("-f", "--forks", type=click.IntRange(1, 256), default=16, show_default=True, help="Hosts at a time.")
-@click.option("--timeout", type=click.FloatRange(1, 86400), default=600.0, show_default=True, metavar="S",
-              help="Time of one host, seconds.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1, 86400),
+    default=600.0,
+    show_default=True,
+    metavar="S",
+    help="Time of one host, seconds.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print collection.json instead of a table.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(**options: Any) -> None:
@@ -132,7 +160,7 @@ def _deliver(reports: Sequence["HostReport"], folder: Path, options: Mapping[str
             _print(content, diagnosis)
     if any(report.status != "complete" for report in reports):
         return 3
-    return int(bool(diagnosis) and any(finding.severity == "critical" for finding in diagnosis.findings))
+    return int(any(finding.severity == "critical" for finding in diagnosis.findings) if diagnosis else False)
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

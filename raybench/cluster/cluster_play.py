@@ -65,7 +65,7 @@ class _Seen:
         if event.kind != "ok" or not isinstance(node, Mapping):
             return
         known = self.answers.setdefault(event.host, {"changed": False})
-        changed = known["changed"] or (bool(event.result.get("changed")) and "minor" not in event.result)
+        changed = known["changed"] or (bool(event.result.get("changed")) and "prepared" not in event.result)
         known |= {"node": node, "changed": changed}
         if isinstance(event.result.get("python"), Mapping):
             known["python"] = event.result["python"]
@@ -88,8 +88,8 @@ def inventory_of(sources: Sequence[str], limit: str | None) -> Inventory:
     heads = inventory.groups.get("ray_head", ())
     if len(heads) != 1:
         raise UsageError(
-            f"the inventory has {len(heads)} hosts in the group ray_head{' within --limit' if limit else ''}; a cluster "
-            "has one head, and its other hosts in ray_workers (see inventory/hosts.example.yml)"
+            f"the inventory has {len(heads)} hosts in the group ray_head{' within --limit' if limit else ''}; a "
+            "cluster has one head, and its other hosts in ray_workers (see inventory/hosts.example.yml)"
         )
     return inventory
 

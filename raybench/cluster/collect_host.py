@@ -121,7 +121,7 @@ class HostFolder:
             return
         self._known[file.path] = msgspec.structs.replace(noted, complete=True)
 
-    def _copy(self, files: Files, file: RemoteFile, path: Path, gap: bytes, start: int, done: int) -> None:  # noqa: PLR0913, PLR0917
+    def _copy(self, files: Files, file: RemoteFile, path: Path, gap: bytes, start: int, done: int) -> None:
         left = file.size_bytes - start - done
         with contextlib.ExitStack() as stack:
             target = stack.enter_context(_local_file(self.path, path, gap, done))

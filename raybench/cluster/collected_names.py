@@ -10,8 +10,9 @@ _DIGEST_LETTERS = 12
 
 
 def local_part(name: str) -> str:
-    r"""One part of a path. ``/``, control characters and all that is not plain become ``%XX``; so do the names ``..``
-    and ``.``. A name that is too long is cut and keeps a digest of the whole.
+    r"""One part of a path, made plain: ``/``, control characters and the like become ``%XX``, as all of ``..`` does.
+
+    A name that is too long is cut and keeps a digest of the whole.
 
     >>> local_part("..")
     '%2E%2E'

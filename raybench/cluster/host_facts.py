@@ -9,7 +9,7 @@ from raybench.metadata import parse_gpu_query
 COMMAND_SECONDS = 20.0
 OUTPUT_BYTES = 2**20
 _GPU_QUERY = "index,uuid,name,pci.bus_id,driver_version,memory.total"
-# What is asked of a host: the name of the file with the answer, and the command. A shell reads them, so: constants only.
+# The name of the file with the answer, and what is asked. A shell reads it on the host, so: constants only.
 COMMANDS: Mapping[str, str] = {
     "uname": "uname -a",
     "os-release": "cat /etc/os-release",

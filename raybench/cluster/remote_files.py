@@ -89,9 +89,7 @@ def _newest_first(found: dict[str, RemoteFile]) -> list[RemoteFile]:
     return sorted(found.values(), key=lambda file: (-file.modified_at, file.path))
 
 
-def _matches(
-    files: Files, folder: str, parts: Sequence[str], complain: Callable[[str], None]
-) -> Iterator[RemoteFile]:
+def _matches(files: Files, folder: str, parts: Sequence[str], complain: Callable[[str], None]) -> Iterator[RemoteFile]:
     fixed = 0
     while fixed < len(parts) and not glob.has_magic(parts[fixed]):
         fixed += 1

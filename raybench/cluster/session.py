@@ -101,9 +101,9 @@ def _check_own(own: OwnCluster) -> None:
     problem = connection_problem(own.address, _CONNECT_SECONDS)
     if problem is not None:
         raise ClusterUnavailableError(
-            f"the Ray cluster that raybench brought up does not answer at '{own.address}' ({problem}; {own.path}). Look "
-            "at it with 'raybench cluster status', bring it back with 'raybench cluster up', end it with 'raybench "
-            "cluster down', or use --address local for an embedded cluster."
+            f"the Ray cluster that raybench brought up does not answer at '{own.address}' ({problem}; {own.path}). "
+            "Look at it with 'raybench cluster status', bring it back with 'raybench cluster up', end it with "
+            "'raybench cluster down', or use --address local for an embedded cluster."
         )
 
 

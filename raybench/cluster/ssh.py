@@ -7,6 +7,7 @@ refused in any case. Nothing asks for a password: what OpenSSH could not do with
 import base64
 import contextlib
 import hashlib
+import itertools
 import os
 import shlex
 import socket
@@ -84,13 +85,13 @@ def _option_words(variables: Mapping[str, Any]) -> list[str]:
 
 def _named_config(words: Sequence[str]) -> Path | None:
     """The file of ``-F FILE``."""
-    pairs = zip(words, words[1:], strict=False)
+    pairs = itertools.pairwise(words)
     return next((Path(value).expanduser() for word, value in pairs if word == "-F"), None)
 
 
 def _settings(words: Sequence[str]) -> dict[str, Any]:
     """What ``-o NAME=VALUE`` sets, with names as paramiko has them: in lower case."""
-    pairs = zip(words, words[1:], strict=False)
+    pairs = itertools.pairwise(words)
     options = [value for word, value in pairs if word == "-o"]
     options += [word.removeprefix("-o") for word in words if word.startswith("-o") and len(word) > 2]
     settings: dict[str, Any] = {}
@@ -179,8 +180,8 @@ def _new_key_policy(target: SshTarget) -> "paramiko.MissingHostKeyPolicy":
             fingerprint = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).rstrip(b"=").decode()
             if not target.accept_new:
                 raise SshError(
-                    f"the host key of {target.name} ({key.get_name()} SHA256:{fingerprint}) is not known. Compare it on "
-                    f"the host's console, then 'ssh {shlex.quote(target.name)}' once, or give --accept-new"
+                    f"the host key of {target.name} ({key.get_name()} SHA256:{fingerprint}) is not known. Compare it "
+                    f"on the host's console, then 'ssh {shlex.quote(target.name)}' once, or give --accept-new"
                 )
             _note_key(Path(target.known_hosts[0]), hostname, key)
 
@@ -197,6 +198,7 @@ def _note_key(path: Path, hostname: str, key: "paramiko.PKey") -> None:
 def _connect(client: "paramiko.SSHClient", target: SshTarget, channel: Any) -> None:
     import paramiko  # noqa: PLC0415
 
+    keys: Any = [path for path in target.identity_files if Path(path).is_file()]  # a list is fine with paramiko
     place = f"{target.name} ({target.address}:{target.port})"
     try:
         if channel is None and target.proxy_command and target.proxy_command != "none":
@@ -205,7 +207,7 @@ def _connect(client: "paramiko.SSHClient", target: SshTarget, channel: Any) -> N
             target.address,
             port=target.port,
             username=target.user,
-            key_filename=[path for path in target.identity_files if Path(path).is_file()],
+            key_filename=keys,
             look_for_keys=not target.identities_only and not target.identity_files,
             allow_agent=not target.identities_only,
             timeout=CONNECT_SECONDS,
@@ -216,14 +218,16 @@ def _connect(client: "paramiko.SSHClient", target: SshTarget, channel: Any) -> N
         )
     except paramiko.BadHostKeyException as error:
         raise SshError(
-            f"the host key of {place} is not the one in known_hosts: the host was set up anew, or somebody else answers "
-            f"for it. Nothing was sent. If it was set up anew: ssh-keygen -R {shlex.quote(error.hostname)}"
+            f"the host key of {place} is not the one in known_hosts: the host was set up anew, or somebody else "
+            f"answers for it. Nothing was sent. If it was set up anew: ssh-keygen -R {shlex.quote(error.hostname)}"
         ) from error
     except paramiko.PasswordRequiredException as error:
         raise SshError(f"the key for {place} has a passphrase; put it into an agent with ssh-add") from error
     except paramiko.AuthenticationException as error:
         user = target.user or "this user"
-        raise SshError(f"{place} lets {user} in with none of the keys at hand; does 'ssh {target.name}' work?") from error
+        raise SshError(
+            f"{place} lets {user} in with none of the keys at hand; does 'ssh {target.name}' work?"
+        ) from error
     except (paramiko.SSHException, OSError, EOFError) as error:
         raise SshError(f"{place} cannot be reached: {_reason(error)}", cut=True) from error
     transport = client.get_transport()
@@ -234,15 +238,18 @@ def _connect(client: "paramiko.SSHClient", target: SshTarget, channel: Any) -> N
 def _tunnel(client: "paramiko.SSHClient", hop: SshTarget, following: SshTarget) -> Any:
     import paramiko  # noqa: PLC0415
 
-    transport = client.get_transport()
     try:
-        if transport is None:
-            raise EOFError("the connection has ended")
-        return transport.open_channel(
-            "direct-tcpip", (following.address, following.port), ("", 0), timeout=CONNECT_SECONDS
-        )
+        there = (following.address, following.port)
+        return _transport(client).open_channel("direct-tcpip", there, ("", 0), timeout=CONNECT_SECONDS)
     except (paramiko.SSHException, OSError, EOFError) as error:
         raise SshError(f"{following.name} cannot be reached through {hop.name}: {_reason(error)}", cut=True) from error
+
+
+def _transport(client: "paramiko.SSHClient") -> "paramiko.Transport":
+    transport = client.get_transport()
+    if transport is None:
+        raise EOFError("the connection has ended")
+    return transport
 
 
 def _reason(error: BaseException) -> str:
@@ -261,11 +268,8 @@ def answer_of(client: "paramiko.SSHClient", command: str, *, seconds: float, lim
     """
     import paramiko  # noqa: PLC0415
 
-    transport = client.get_transport()
     try:
-        if transport is None:
-            raise EOFError("the connection has ended")
-        with transport.open_session(timeout=CONNECT_SECONDS) as channel:
+        with _transport(client).open_session(timeout=CONNECT_SECONDS) as channel:
             channel.settimeout(seconds)
             channel.set_combine_stderr(True)
             channel.exec_command(command)

@@ -27,7 +27,7 @@ def is_member(address: str) -> bool:
     from ray._private.state import GlobalState  # noqa: PLC0415
     from ray._raylet import GcsClientOptions  # type: ignore[attr-defined] # noqa: PLC0415
 
-    state = GlobalState()
+    state: Any = GlobalState()  # type: ignore[no-untyped-call]
     try:
         state._initialize_global_state(
             GcsClientOptions.create(address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)

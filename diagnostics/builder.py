@@ -6,23 +6,25 @@ from dataclasses import dataclass, field
 
 from diagnostics.events import Event, quote
 from diagnostics.facts import (
+    MAX_COLLECTIVES,
     MAX_COMMUNICATORS,
     MAX_EVENTS,
     MAX_MEMBERS,
     MAX_PROCESSES,
     MAX_START_EVENTS,
     Channel,
+    CollectiveLog,
     Communicator,
     FlightRecord,
     JobFacts,
     Member,
     Process,
     ProcessKey,
+    collective_form,
     read_devices,
 )
 
 _UNKNOWN: ProcessKey = ("", 0)
-_STATE_ONLY = frozenset({"channel", "collective"})  # kept elsewhere, or too many to keep
 
 
 @dataclass(slots=True)
@@ -34,7 +36,8 @@ class FactBuilder:
     kind_hosts: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     processes: dict[ProcessKey, Process] = field(default_factory=dict)
     communicators: dict[str, Communicator] = field(default_factory=dict)
-    collectives: dict[tuple[ProcessKey, str], tuple[int, str, Event]] = field(default_factory=dict)
+    collectives: dict[tuple[str, int], CollectiveLog] = field(default_factory=dict)
+    _kept_collectives: int = 0
     _pointers: dict[tuple[ProcessKey, str], tuple[Communicator, int]] = field(default_factory=dict)
     _members: int = 0
 
@@ -138,6 +141,20 @@ class FactBuilder:
         if rank in communicator.members:
             communicator.members[rank].local_ranks = event.number("local_ranks")
 
+    def _take_collective(self, event: Event, _process: Process) -> None:
+        known = self._pointers.get((event.origin.process or _UNKNOWN, event.fields["comm"]))
+        if known is None or len(event.fields["number"]) > 16:
+            return
+        log = self.collectives.setdefault((known[0].key, known[1]), CollectiveLog())
+        if event.fields["operation"] in ("Send", "Recv"):
+            log.point_to_point = True
+            return
+        number = int(event.fields["number"], 16)
+        log.last = max(number, log.last)
+        if self._kept_collectives < MAX_COLLECTIVES:
+            self._kept_collectives += 1
+            log.forms.setdefault(number, {}).setdefault(collective_form(event), event)
+
     def _take_destroy(self, event: Event, _process: Process) -> None:
         known = self._pointers.get((event.origin.process or _UNKNOWN, event.fields["comm"]))
         if known and known[1] in known[0].members:
@@ -166,6 +183,7 @@ class FactBuilder:
             kind_hosts={kind: dict(hosts) for kind, hosts in self.kind_hosts.items()},
             processes=named,
             communicators=tuple(self.communicators.values()),
+            collectives=dict(self.collectives),
             channels=table,
             files=tuple(files),
             lines_read=lines[0],
@@ -212,6 +230,7 @@ _HANDLERS: Mapping[str, Callable[[FactBuilder, Event, Process], None]] = {
     "init-start": FactBuilder._take_init,
     "init-complete": FactBuilder._take_init,
     "comm-nodes": FactBuilder._take_nodes,
+    "collective": FactBuilder._take_collective,
     "destroy": FactBuilder._take_destroy,
     "abort": FactBuilder._take_destroy,
 }

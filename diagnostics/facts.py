@@ -17,6 +17,7 @@ MAX_PROCESSES = 40_000
 MAX_COMMUNICATORS = 20_000
 MAX_MEMBERS = 80_000
 MAX_START_EVENTS = 4000
+MAX_COLLECTIVES = 20_000
 
 MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
 _STARTING = (
@@ -88,6 +89,18 @@ class Communicator:
         return {member.process[0] for member in self.members.values() if member.process[0]}
 
 
+@dataclass(slots=True)
+class CollectiveLog:
+    """Collectives that one rank of one communicator started: opCount -> what -> the line. ``last`` is the highest.
+
+    Where ranks also send to single peers, opCount need not be the same on all of them.
+    """
+
+    forms: dict[int, dict[str, Event]] = field(default_factory=dict)
+    last: int = -1
+    point_to_point: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
     """All channels with the same pair of ranks, direction and transport. ``network`` only for NET."""
@@ -122,12 +135,15 @@ class JobFacts:
     unterminated: Sequence[str] = ()  # files whose last line has no end
     flight_records: Sequence["FlightRecord"] = ()
     damaged_dumps: Sequence[str] = ()
+    collectives: Mapping[tuple[str, int], CollectiveLog] = field(default_factory=dict)  # by communicator and rank
     starts_left_out: bool = False  # more Init lines than the reader follows: a missing completion proves nothing
 
     def of(self, *kinds: str) -> list[Event]:
         """Events of these kinds in reading order."""
-        found = [event for kind in kinds for event in self.events.get(kind, ())]
-        return found if len(kinds) == 1 else sorted(found, key=lambda event: event.origin.sequence)
+        if len(kinds) == 1:
+            return list(self.events.get(kinds[0], ()))
+        found = [event for kind in kinds if kind in self.events for event in self.events[kind]]
+        return sorted(found, key=lambda event: event.origin.sequence)
 
     def first(self, *kinds: str) -> Event | None:
         """The first event of these kinds."""
@@ -286,6 +302,17 @@ class FlightRecord:
     file: str
     last_sequence: Mapping[str, int]
     entries: Sequence[tuple[str, int, str, str, str]]
+
+
+_DATATYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16")
+
+
+def collective_form(event: Event) -> str:
+    """What a collective does, as all ranks must: operation, elements, datatype, reduction and root."""
+    fields, kind = event.fields, event.number("datatype")
+    datatype = _DATATYPES[kind] if kind is not None and 0 <= kind < len(_DATATYPES) else f"type {kind}"
+    reduction = f", op {fields['op']}" if fields["op"] != "0" else ""
+    return f"{fields['operation']} of {fields['count']} {datatype}{reduction}, root {fields['root']}"
 
 
 def version_numbers(text: str) -> tuple[int, int, int] | None:

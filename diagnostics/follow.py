@@ -42,6 +42,28 @@ class Tail:
             self._first = False
 
 
+class Dumps:
+    """Flight-recorder dumps that appear: each is read once, when it has stopped growing."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+        self._read: set[str] = set()
+
+    def finished(self, files: Sequence[str]) -> list[str]:
+        """The dumps that have the size that they had at the last call, and were not given yet."""
+        done = []
+        for file in files:
+            try:
+                size = Path(file).stat().st_size
+            except OSError:
+                continue
+            if file not in self._read and self._sizes.get(file) == size:
+                self._read.add(file)
+                done.append(file)
+            self._sizes[file] = size
+        return done
+
+
 def follow(
     paths: Sequence[str | Path],
     report: Callable[[Diagnosis, Sequence[Finding]], None],
@@ -51,19 +73,17 @@ def follow(
 ) -> Diagnosis:
     """Report new findings as they appear, until interrupted (or for a number of rounds); gives the last diagnosis.
 
-    New files of folders and globs are taken up. ``report`` gets the diagnosis and the findings that are new in it.
-    Raises UnreadableInputError when no path names a file at the start.
+    New files of folders and globs are taken up, flight-recorder dumps when they are whole. ``report`` gets the
+    diagnosis and the findings that are new in it. Raises UnreadableInputError when no path names a file at the start.
     """
-    tails = {file: Tail(file) for file in list_inputs(paths) if not is_dump(file)}
+    files = list_inputs(paths)
+    tails: dict[str, Tail] = {}
+    dumps = Dumps()
     reading, reported, done = Reading(), set[tuple[str, str]](), 0
     diagnosis = reading.diagnosis()
     try:
         while rounds is None or done < rounds:
-            grown = False
-            for batch in (batch for tail in tails.values() for batch in tail.read()):
-                reading.feed(batch)
-                grown = True
-            if grown or not done:
+            if _read_news(reading, files, tails, dumps) or not done:
                 reading.flush()
                 diagnosis = reading.diagnosis()
                 new = [finding for finding in diagnosis.findings if (finding.rule, finding.severity) not in reported]
@@ -71,17 +91,29 @@ def follow(
                 report(diagnosis, new)
             done += 1
             wait(POLL_SECONDS)
-            _take_new_files(paths, tails)
+            files = _listed(paths) or files
     except KeyboardInterrupt:
         pass
     return diagnosis
 
 
-def _take_new_files(paths: Sequence[str | Path], tails: dict[str, Tail]) -> None:
-    try:
-        files = list_inputs(paths)
-    except UnreadableInputError:
-        return
+def _read_news(reading: Reading, files: Sequence[str], tails: dict[str, Tail], dumps: Dumps) -> bool:
+    """Read what was added; whether there was anything."""
+    grown = False
     for file in files:
         if file not in tails and not is_dump(file):
             tails[file] = Tail(file)
+    for batch in (batch for tail in tails.values() for batch in tail.read()):
+        reading.feed(batch)
+        grown = True
+    for file in dumps.finished([file for file in files if is_dump(file)]):
+        reading.read_file(file)
+        grown = True
+    return grown
+
+
+def _listed(paths: Sequence[str | Path]) -> list[str]:
+    try:
+        return list_inputs(paths)
+    except UnreadableInputError:
+        return []

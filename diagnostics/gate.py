@@ -114,6 +114,8 @@ _DETAIL = (
     rb"Destroy COMPLETE",
     rb" qpn ",
     rb"SHARP",
+    rb"opCount ",
+    rb"TUNER/Plugin",
 )
 _INIT = (
     rb"Init START",
@@ -262,6 +264,8 @@ class Gate:
                 return False
             return b" via " not in raw or b" via P2P" in raw or b"/GDRDMA" in raw
         text = raw[mark + 5 :]
+        if b": opCount " in raw:
+            return True
         if text not in self.known:
             return False
         self.known[text] += 1
@@ -294,7 +298,7 @@ def _is_noise(raw: bytes) -> bool:
     head = raw[start : start + 6]
     if head == b"Channe":
         return raw.find(b" via ", start) < 0 and raw.find(b"NCCL ", start) < 0
-    return head in _NOISE and raw.find(b"NCCL ", start) < 0
+    return head in _NOISE and raw.find(b"NCCL ", start) < 0 and raw.find(b"opCount ", start) < 0
 
 
 @cache

@@ -51,6 +51,18 @@ PATTERNS = (
         ),
     ),
     Pattern(
+        kind="tuner",
+        literal="uner plugin",
+        expression=r"(?:TUNER/Plugin: )?Using (?:(?P<internal>internal) tuner plugin|tuner plugin (?P<name>\S+))",
+        samples=("TUNER/Plugin: Using internal tuner plugin.", "TUNER/Plugin: Using tuner plugin nccl_ofi_tuner"),
+    ),
+    Pattern(
+        kind="tuner",
+        literal="TUNER/Plugin: Using ",
+        expression=r"TUNER/Plugin: Using (?!internal|tuner plugin)(?P<name>\S+)(?: \(v\d+\))?$",
+        samples=("TUNER/Plugin: Using nccl_ofi_tuner (v3)",),
+    ),
+    Pattern(
         kind="algorithm-syntax",
         literal="Unrecognized ",
         expression=r"Unrecognized (?:element|prefix) token (?P<token>.*)",

@@ -1,7 +1,7 @@
 """Ranks issue different collectives.
 
-Symptom: at one sequence number, ranks name different operations or sizes; ``message truncated ... may be a mismatch
-in collective sizes``; PyTorch's desync report.
+Symptom: at one sequence number or opCount, ranks name different operations or sizes; ``message truncated ... may be a
+mismatch in collective sizes``; PyTorch's desync report.
 
 Why: the program's control flow differs between ranks: a branch on rank-local data, a data loader of uneven length,
 another model. No setting of NCCL helps.
@@ -14,7 +14,7 @@ Source: NCCL's net_ib.cc and net_socket.cc; PyTorch's desync report and flight r
 from collections import defaultdict
 
 from diagnostics.events import Event
-from diagnostics.facts import JobFacts
+from diagnostics.facts import CollectiveLog, JobFacts, collective_form
 from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
 
@@ -34,7 +34,46 @@ def check(facts: JobFacts) -> Outcome:
                 facts, differing, f"At sequence number {number} ranks wait in different collectives: {listed(forms)}"
             )
         )
-    return _from_recorder(facts)
+    return _from_counts(facts) or _from_recorder(facts)
+
+
+def _from_counts(facts: JobFacts) -> Outcome | None:
+    """Two ranks of a communicator that started nothing in common at the same opCount (subsystem COLL)."""
+    ranks: dict[str, list[tuple[int, CollectiveLog]]] = defaultdict(list)
+    for (communicator, rank), log in facts.collectives.items():
+        ranks[communicator].append((rank, log))
+    for logs in ranks.values():
+        if any(log.point_to_point for _, log in logs):
+            continue
+        if pair := _first_difference(sorted(logs, key=lambda item: item[0])):
+            number, (rank, event), (other, other_event) = pair
+            summary = (
+                f"At opCount {number:x} rank {rank} starts {collective_form(event)}; rank {other} "
+                f"{collective_form(other_event)}"
+            )
+            return found(_conclude(facts, [event, other_event], summary))
+    return None
+
+
+def _first_difference(
+    logs: list[tuple[int, CollectiveLog]],
+) -> tuple[int, tuple[int, Event], tuple[int, Event]] | None:
+    """The lowest opCount at which a rank has nothing in common with the first rank that has that number."""
+    seen: dict[int, tuple[int, dict[str, Event]]] = {}
+    for rank, log in logs:
+        for number, forms in log.forms.items():
+            seen.setdefault(number, (rank, forms))
+    apart = [
+        (number, rank, forms)
+        for rank, log in logs
+        for number, forms in log.forms.items()
+        if not forms.keys() & seen[number][1].keys()
+    ]
+    if not apart:
+        return None
+    number, rank, forms = min(apart, key=lambda item: item[0])
+    first, first_forms = seen[number]
+    return number, (first, next(iter(first_forms.values()))), (rank, next(iter(forms.values())))
 
 
 def _differing(events: list[Event]) -> list[Event]:

@@ -1,6 +1,7 @@
 """NCCL's variables differ between ranks.
 
-Symptom: one rank echoes ``NCCL_ALGO set by environment to Ring``, another ``Tree``.
+Symptom: one rank echoes ``NCCL_ALGO set by environment to Ring``, another ``Tree``; one rank uses a tuner plugin,
+another NCCL's own choice.
 
 Why: the variables were exported on one node only, images differ, or a launcher does not pass them on. Ranks that
 choose different algorithms or networks hang or get truncated messages.
@@ -11,7 +12,9 @@ not echo it at all: NCCL prints a variable when it is first used, so absence pro
 Source: NCCL's param.cc.
 """
 
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 _LOCAL = frozenset(
@@ -60,7 +63,32 @@ def check(facts: JobFacts) -> Outcome:
                 hosts={host for host, _ in rare[1] if host},
             )
         )
+    findings += _tuners(facts)
     return found(*findings[:8]) if findings else CLEAR
+
+
+def _tuners(facts: JobFacts) -> list[Finding]:
+    """A finding where some processes let a plugin choose the algorithms and others do not, or another one."""
+    chosen: dict[str, dict[tuple[str, int], Event]] = {}
+    for event in facts.of("tuner"):
+        if event.origin.process is not None:
+            chosen.setdefault(event.fields.get("name", "NCCL itself"), {})[event.origin.process] = event
+    processes = [frozenset(found_) for found_ in chosen.values()]
+    if len(chosen) < 2 or frozenset.intersection(*processes):  # one process may tell of an attempt and of the choice
+        return []
+    few = min(chosen.values(), key=len)
+    return [
+        conclude(
+            facts,
+            [next(iter(found_.values())) for found_ in chosen.values()],
+            severity="warning",
+            confidence="likely",
+            summary=f"The algorithms are chosen by different tuners: {' and '.join(sorted(chosen))[:120]}",
+            explanation="Ranks that choose another algorithm or protocol for the same collective wait for each other "
+            "for ever. Give every rank the same plugin.",
+            hosts={host for host, _ in few if host},
+        )
+    ]
 
 
 RULE = Rule(

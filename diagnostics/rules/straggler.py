@@ -11,40 +11,32 @@ Not when: all ranks are at the same collective.
 Source: PyTorch's watchdog messages and flight recorder.
 """
 
+from collections import defaultdict
+
 from diagnostics.events import Event
-from diagnostics.facts import JobFacts
+from diagnostics.facts import MAX_COLLECTIVES, CollectiveLog, JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+
+_Progress = tuple[dict[int, int], list[Event], str]  # rank -> its last collective; lines that say so; whose word it is
+_SIGNS = ("watchdog-timeout", "watchdog-stuck", "ras-peer-dead")
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where the last enqueued collectives differ, in the log or in dumps."""
-    last: dict[int, int] = {}
-    for event in facts.of("watchdog-status"):
-        rank, enqueued = event.number("rank"), event.number("enqueued")
-        if rank is not None and enqueued is not None:
-            last[rank] = max(enqueued, last.get(rank, -1))
-    events = facts.of("watchdog-status")
-    source = "the watchdog's messages"
-    if len(set(last.values())) < 2 and facts.flight_records:
-        groups = {group for record in facts.flight_records for group in record.last_sequence}
-        for group in sorted(groups):
-            found_ = {
-                record.rank: record.last_sequence[group]
-                for record in facts.flight_records
-                if group in record.last_sequence
-            }
-            if len(set(found_.values())) > 1:
-                last, events, source = found_, [], f"the flight recorder, process group {group}"
-                break
     desync = facts.of("desync")
-    if len(set(last.values())) < 2:
+    told = (_by_watchdog(facts), _by_recorder(facts), _by_count(facts))
+    apart = next((progress for progress in told if len(set(progress[0].values())) > 1), None)
+    if apart is None:
         return _from_text(facts, desync)
+    last, events, source = apart
     lowest = min(last.values())
     behind = sorted(rank for rank, number in last.items() if number == lowest)
     return found(
         conclude(
             facts,
-            [event for event in events if event.number("rank") in behind] + facts.of("disk-full")[:1] + desync[:1],
+            [event for event in events if event.number("rank") in (*behind, None)]
+            + facts.of("disk-full")[:1]
+            + desync[:1],
             severity="critical",
             confidence="likely",
             summary=(
@@ -54,6 +46,43 @@ def check(facts: JobFacts) -> Outcome:
             + (" The log also shows a full disk." if facts.of("disk-full") else ""),
         )
     )
+
+
+def _by_watchdog(facts: JobFacts) -> _Progress:
+    last: dict[int, int] = {}
+    events = facts.of("watchdog-status")
+    for event in events:
+        rank, enqueued = event.number("rank"), event.number("enqueued")
+        if rank is not None and enqueued is not None:
+            last[rank] = max(enqueued, last.get(rank, -1))
+    return last, events, "the watchdog's messages"
+
+
+def _by_recorder(facts: JobFacts) -> _Progress:
+    """The first process group whose ranks' dumps end at different collectives."""
+    for group in sorted({group for record in facts.flight_records for group in record.last_sequence}):
+        last = {
+            record.rank: record.last_sequence[group] for record in facts.flight_records if group in record.last_sequence
+        }
+        if len(set(last.values())) > 1:
+            return last, [], f"the flight recorder, process group {group}"
+    return {}, [], ""
+
+
+def _by_count(facts: JobFacts) -> _Progress:
+    """The last opCount of each rank of a communicator, where a time-out shows that no more came."""
+    kept = sum(len(log.forms) for log in facts.collectives.values())
+    if not facts.of(*_SIGNS) or kept >= MAX_COLLECTIVES:
+        return {}, [], ""
+    logs: dict[str, dict[int, CollectiveLog]] = defaultdict(dict)
+    for (communicator, rank), log in facts.collectives.items():
+        logs[communicator][rank] = log
+    for ranks in logs.values():
+        last = {rank: log.last for rank, log in ranks.items()}
+        if len(set(last.values())) > 1 and not any(log.point_to_point for log in ranks.values()):
+            slowest = min(ranks.values(), key=lambda log: log.last)
+            return last, list(slowest.forms.get(slowest.last, {}).values()), "NCCL's opCount lines"
+    return {}, [], ""
 
 
 def _from_text(facts: JobFacts, desync: list[Event]) -> Outcome:

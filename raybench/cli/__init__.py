@@ -17,6 +17,7 @@ from raybench.cli.output import open_closed_streams, printing, say
 COMMANDS: dict[str, tuple[str, str]] = {
     "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts over SSH, and say what they prove."),
     "cluster": ("raybench.cli.cluster", "Bring up a Ray cluster over an inventory, look at it, take it down."),
+    "configure": ("raybench.cli.configure", "Bring nodes into the state that training needs, and back."),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
     "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),
     "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),

@@ -11,7 +11,9 @@ from raybench.cli.output import printing
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from diagnostics.findings import Diagnosis
+    from collections.abc import Sequence
+
+    from diagnostics.findings import Diagnosis, Finding
 
 FORMATS = ("text", "json", "sarif", "markdown", "html")
 
@@ -40,7 +42,9 @@ Examples:
 )
 @click.option("--redact", is_flag=True, help="Replace host names and addresses, the same way throughout.")
 @click.option(
-    "--follow", is_flag=True, help="Keep reading growing logs; report findings as they appear; stop with Ctrl-C."
+    "--follow",
+    is_flag=True,
+    help="Keep reading growing logs; report findings as they appear, with -o in a file too; stop with Ctrl-C.",
 )
 @click.option("--explain", metavar="RULE", help="Print the page of one rule and stop.")
 @click.option("--list-rules", is_flag=True, help="List the rules and stop.")
@@ -68,30 +72,35 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if not paths:
         raise click.UsageError("name at least one log: a file, a folder, a glob, or - for standard input")
     if follow:
-        sys.exit(_follow(paths, output_format, fail_on, redact))
+        sys.exit(_follow(paths, output_format, fail_on, redact, output))
     text, exit_code = _diagnose(paths, output_format, fail_on, redact, _wants_color(output))
     if output is None:
         with printing("stdout"):
             click.echo(text, nl=False)
     else:
-        output.write_text(text, encoding="utf-8")
+        _replace(output, text)
     sys.exit(exit_code)
 
 
 def _diagnose(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bool, color: bool) -> tuple[str, int]:
     from diagnostics.engine import diagnose_paths  # noqa: PLC0415 - not needed for --help
     from diagnostics.errors import UnreadableInputError  # noqa: PLC0415
-    from diagnostics.output import render  # noqa: PLC0415
 
     try:
         diagnosis = diagnose_paths(paths)
     except UnreadableInputError as error:
         raise UsageError(str(error)) from error
+    return _rendered(diagnosis, output_format, redact, color=color), _exit_code(diagnosis, fail_on)
+
+
+def _rendered(diagnosis: "Diagnosis", output_format: str, redact: bool, *, color: bool = False) -> str:
+    from diagnostics.output import render  # noqa: PLC0415
+
     if redact:
         from diagnostics.redaction import redact_diagnosis  # noqa: PLC0415
 
         diagnosis = redact_diagnosis(diagnosis)
-    return render(diagnosis, output_format, color=color), _exit_code(diagnosis, fail_on)
+    return render(diagnosis, output_format, color=color)
 
 
 def _exit_code(diagnosis: "Diagnosis", fail_on: str) -> int:
@@ -102,20 +111,42 @@ def _exit_code(diagnosis: "Diagnosis", fail_on: str) -> int:
     return 3 if diagnosis.notes else 0
 
 
-def _follow(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bool) -> int:
+def _follow(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bool, output: Path | None) -> int:
+    """Without a file, findings as text or as one JSON object a line; with one, the whole diagnosis in it as well."""
     from diagnostics.errors import UnreadableInputError  # noqa: PLC0415
     from diagnostics.follow import follow  # noqa: PLC0415
     from diagnostics.output import report_news  # noqa: PLC0415
 
     if "-" in paths:
         raise click.UsageError("--follow reads files, not standard input")
-    try:
-        diagnosis = follow(
-            paths, lambda diagnosis, new: report_news(diagnosis, new, click.echo, output_format, redact=redact)
+    if output is None and output_format not in ("text", "json"):
+        raise click.UsageError(
+            f"--follow writes {output_format} to a file only: add -o FILE, which is written again with each new finding"
         )
+
+    def report(diagnosis: "Diagnosis", new: "Sequence[Finding]") -> None:
+        report_news(diagnosis, new, click.echo, output_format if output is None else "text", redact=redact)
+        if output is not None:
+            _replace(output, _rendered(diagnosis, output_format, redact))
+
+    try:
+        diagnosis = follow(paths, report)
     except UnreadableInputError as error:
         raise UsageError(str(error)) from error
     return _exit_code(diagnosis, fail_on)
+
+
+def _replace(output: Path, text: str) -> None:
+    """Write a file so that a reader sees the old or the new one, never a part. Raises UsageError."""
+    try:
+        if output.exists() and not output.is_file():  # a pipe or a device
+            output.write_text(text, encoding="utf-8")
+            return
+        partial = output.with_name(f".{output.name}.partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(output)
+    except OSError as error:
+        raise UsageError(f"cannot write '{output}': {error.strerror}; choose another file with -o") from error
 
 
 def _print_pages(explain: str | None) -> None:

@@ -156,7 +156,7 @@ def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str
         max_restarts=0,
         scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
         **options,
-    ).remote(session.host_socket, None if session.emulated else LEASE_SECONDS, name)
+    ).remote(session.host_socket, None if session.emulated else LEASE_SECONDS, name, session.early)
     return Agent(index=index, node=plan.nodes[index], actor=actor)
 
 

@@ -22,6 +22,7 @@ import msgspec
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cluster.bounded import bounded
+from raybench.cluster.early_host import EarlyHost
 from raybench.cluster.log_files import capped_log
 from raybench.cluster.messages import (
     AskPositions,
@@ -39,6 +40,7 @@ from raybench.cluster.messages import (
     decode_reply,
     encode,
 )
+from raybench.cluster.rank_host_process import end_rank_host, start_rank_host
 from raybench.cluster.unix_socket import connect
 from raybench.metadata import node_facts
 from raybench.traffic import Counters, read_counters
@@ -54,11 +56,16 @@ class NodeAgent:
     """One node of a run. Made into a Ray actor by ``session``; tests may use it as it is."""
 
     def __init__(
-        self, host_socket: str | None = None, lease_seconds: float | None = None, group: str | None = None
+        self,
+        host_socket: str | None = None,
+        lease_seconds: float | None = None,
+        group: str | None = None,
+        early: EarlyHost | None = None,
     ) -> None:
         """``lease_seconds``: end, with the placement ``group``, when the run is silent for so long while it measures.
 
-        Its driver is then gone, or this node is cut off from it and nobody else will end what runs here.
+        Its driver is then gone, or this node is cut off from it and nobody else will end what runs here. ``early`` is
+        the driver's own rank host, which serves where this agent is on the driver's machine.
         """
         self._folder = Path(tempfile.mkdtemp(prefix="raybench-"))
         self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -66,6 +73,9 @@ class NodeAgent:
         self._asking = threading.Lock()
         self._host: subprocess.Popen[bytes] | None = None
         self._log_limit_bytes = 2**24
+        self._early = host_socket is None and early is not None and early.is_ours_to_use()
+        if self._early and early is not None:
+            host_socket = early.socket
         if host_socket is None:
             host_socket = str(self._folder / "ranks")
             self._host = start_rank_host(host_socket, self._folder / "rank-host.log")
@@ -122,7 +132,8 @@ class NodeAgent:
 
     def facts(self) -> dict[str, Any]:
         """What this node is: see ``metadata.node_facts``."""
-        return node_facts() | {"node_id": _ray_node_id(), "gpu_ids": _ray_gpu_ids()}
+        own = {"node_id": _ray_node_id(), "gpu_ids": _ray_gpu_ids(), "early_rank_host": self._early}
+        return node_facts() | own
 
     def traffic(self) -> Counters:
         """Bytes that this node's network devices have moved so far."""
@@ -233,32 +244,6 @@ class NodeAgent:
         except (EOFError, OSError, TimeoutError) as error:
             self._lost = f"the process that holds the ranks is gone ({type(error).__name__})"
             self._replies.put(HostFailed(error=self._lost))
-
-
-def start_rank_host(path: str, log: Path) -> "subprocess.Popen[bytes]":
-    """Start the process that holds ranks, listening on the socket ``path``. It ends when its standard input does."""
-    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"} | os.environ
-    environment.pop("PYTHONSTARTUP", None)
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", "raybench.cluster.rank_host", path],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            env=environment,
-        )
-
-
-def end_rank_host(host: "subprocess.Popen[bytes]") -> None:
-    """End the process that holds ranks, and with it all ranks."""
-    if host.stdin is not None:
-        host.stdin.close()
-    try:
-        host.wait(5)
-    except subprocess.TimeoutExpired:
-        host.kill()
-        host.wait(5)
 
 
 def _ray_node_id() -> str | None:

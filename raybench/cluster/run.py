@@ -62,7 +62,12 @@ class Run:
     def measure(self) -> None:
         """Do the run. Raises UsageError and ProblemFoundError before anything is measured; later trouble is kept."""
         config = self.record.config
-        session = open_session(config.address, nodes=config.nodes, backend=config.backend)
+        session = open_session(
+            config.address,
+            nodes=config.nodes,
+            backend=config.backend,
+            early=not config.keep_warm,  # what is kept warm belongs to its agent
+        )
         with contextlib.ExitStack() as stack:
             with self._phase("cluster"):
                 joined = stack.enter_context(session)

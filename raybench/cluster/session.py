@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raybench.cluster.bounded import bounded, connection_problem, grpc_problem
+from raybench.cluster.early_host import EarlyHost, early_host
 from raybench.cluster.embedded import EmbeddedCluster, set_ray_variables
-from raybench.cluster.node import end_rank_host, start_rank_host
 from raybench.cluster.own_cluster import OwnCluster, recorded_cluster
 from raybench.cluster.placement import Candidate, candidates_of
+from raybench.cluster.rank_host_process import end_rank_host, start_rank_host
 from raybench.cluster.visitor import Visitor, is_member
 from raybench.errors import ClusterUnavailableError
 from raybench.metadata import gpu_facts
@@ -28,12 +29,14 @@ _LONGEST_BASE = 40
 class Session:
     """A joined cluster. ``host_socket``: where emulated nodes find the one process that holds all their ranks.
 
-    ``found_by`` says what named the cluster where the user did not.
+    ``early``: a rank host that is getting ready on this machine, for its node to use. ``found_by`` says what named the
+    cluster where the user did not.
     """
 
     address: str
     emulated: bool
     host_socket: str | None = None
+    early: EarlyHost | None = None
     found_by: str = ""
 
     def candidates(self) -> tuple[Candidate, ...]:
@@ -44,24 +47,25 @@ class Session:
 
 
 @contextlib.contextmanager
-def open_session(address: str, *, nodes: int | None, backend: str | None) -> Iterator[Session]:
+def open_session(address: str, *, nodes: int | None, backend: str | None, early: bool = False) -> Iterator[Session]:
     """Join the cluster at ``address``, or embed one of ``nodes`` nodes, and leave it again.
 
     ``auto`` takes RAY_ADDRESS, then the cluster that ``raybench cluster up`` left running, then a cluster of this
-    machine, then an embedded one; ``local`` always embeds.
+    machine, then an embedded one; ``local`` always embeds. ``early``: import torch for this machine's ranks while
+    joining.
     Raises ClusterUnavailableError when there is no cluster at an address that was given.
     """
     if address == "auto":
         found = find_running()
         if found is not None:
-            with _joined(found.address, found_by=found.found_by) as session:
+            with _joined(found.address, early=early, found_by=found.found_by) as session:
                 yield session
             return
     if address in ("auto", "local"):
         with _embedded(nodes or 1, [] if backend == "gloo" else own_gpus()) as session:
             yield session
         return
-    with _joined(address) as session:
+    with _joined(address, early=early) as session:
         yield session
 
 
@@ -123,7 +127,7 @@ def _check_named(address: str) -> None:
 
 
 @contextlib.contextmanager
-def _joined(address: str, *, found_by: str = "") -> Iterator[Session]:
+def _joined(address: str, *, early: bool, found_by: str = "") -> Iterator[Session]:
     problem = connection_problem(address, _CONNECT_SECONDS)
     if problem is not None:
         raise ClusterUnavailableError(
@@ -137,11 +141,13 @@ def _joined(address: str, *, found_by: str = "") -> Iterator[Session]:
             "'ray start' was told otherwise"
         )
     with contextlib.ExitStack() as stack:
-        if _takes_own_token(address) and not is_member(address):
+        visiting = _takes_own_token(address) and not is_member(address)
+        if visiting:
             stack.enter_context(Visitor(address, short_folder()))
+        host = stack.enter_context(early_host()) if early and not visiting else None
         _init(address)
         stack.callback(_leave)
-        yield Session(address=address, emulated=False, found_by=found_by)
+        yield Session(address=address, emulated=False, early=host, found_by=found_by)
 
 
 def _takes_own_token(address: str) -> bool:

@@ -1,7 +1,7 @@
 import ast
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -149,11 +149,12 @@ def test_a_short_log_is_quick(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from raybench.cli import main; main()", "diagnose", str(tmp_path / "a.log")]
     seconds = []
     for _ in range(3):
-        started = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        seconds.append(time.perf_counter() - started)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
         assert done.returncode in (0, 1), done.stderr
-    assert min(seconds) < 1.0  # the goal is 0.25 s; the limit here allows for a busy machine
+    assert min(seconds) < 0.6  # the processor's time, whatever else runs; on a quiet machine the goal is 0.25 s
 
 
 @pytest.mark.skipif(find_corpus() is None, reason="the labelled corpus is not beside this checkout")

@@ -40,6 +40,7 @@ def test_four_nodes_twice_on_one_cluster(ray_lab: Lab) -> None:
             assert [(node.name, node.address, node.ranks) for node in result.cluster.nodes] == [
                 (f"node{number}", f"10.88.0.{number}", [number - 1]) for number in range(1, 5)
             ]
+            assert [node.facts["early_rank_host"] for node in result.cluster.nodes] == [True, False, False, False]
             assert not result.cluster.emulated
             assert "EMULATED" not in run.out
             logs = {log.name for log in path.parent.joinpath("logs").iterdir()}

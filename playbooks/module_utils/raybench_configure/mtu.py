@@ -1,0 +1,175 @@
+"""The MTU of an interface: now, and over boots in the files of whatever sets the interface up."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from .host import Host
+from .kernel import ValueResource
+from .plan import Plan, Setting, edited_file, every, own_file, skip
+from .rdma import rdma_interfaces
+from .value import all_named, whole
+
+_ITEM = "network_mtu.mtu"
+_INTERFACES = ("/etc/network/interfaces", "/etc/network/interfaces.d/*")
+
+
+def plan_mtu(host: Host, options: dict[str, Any]) -> Plan:
+    """``bytes`` (0 leaves all as it is) for ``interfaces``, or for all ports that do RoCE where none is listed."""
+    size = whole(options["bytes"], "network_mtu_bytes", range(65536))
+    listed = all_named("interface", options["interfaces"], "network_mtu_interfaces")
+    if size == 0:
+        return skip("network_mtu_bytes is 0: every interface keeps its MTU")
+    interfaces = listed or sorted(rdma_interfaces(host))
+    if not interfaces:
+        return skip("no Ethernet port with an RDMA device, and network_mtu_interfaces lists none")
+    plan = Plan()
+    for interface in interfaces:
+        if not host.exists(f"/sys/class/net/{interface}/mtu"):
+            plan.notes.append(f"{interface}: this host has no such interface")
+            continue
+        least, most = mtu_range(host, interface)
+        if not least <= size <= most:
+            return Plan(problem=f"{interface} takes an MTU from {least} to {most}, not {size}: nothing was changed")
+        plan.settings += _kept(host, interface, size, plan.notes)
+        plan.settings.append(Setting(ValueResource(f"/sys/class/net/{interface}/mtu"), every(str(size))))
+    if not plan.settings:
+        plan.skipped = "; ".join(plan.notes)
+    plan.pending.append(f"MTU {size}: the switch ports and every other host must carry it too")
+    return plan
+
+
+def mtu_range(host: Host, interface: str) -> tuple[int, int]:
+    """Least and most that the driver takes, as ``ip -d -j link`` tells; 68 to 65535 where it does not."""
+    try:
+        facts = json.loads(host.run("ip", "-d", "-j", "link", "show", "dev", interface).out or "[{}]")[0]
+    except (ValueError, IndexError):
+        facts = {}
+    return facts.get("min_mtu") or 68, facts.get("max_mtu") or 65535
+
+
+def _kept(host: Host, interface: str, size: int, notes: list[str]) -> list[Setting]:
+    """Settings that keep the MTU over boots; none, with a note, where it is not known what sets the interface up."""
+    for how in (_netplan, _ifupdown, _ifcfg, _network_manager, _networkd):
+        settings = how(host, interface, size)
+        if settings is not None:
+            return settings
+    notes.append(f"{interface}: no netplan, ifupdown, NetworkManager or systemd-networkd sets it up here, so the MTU "
+                 "lasts until the next boot")  # fmt: skip
+    return []
+
+
+def _netplan(host: Host, interface: str, size: int) -> list[Setting] | None:
+    """A file of ours that netplan merges with the others, under the name by which they call the interface."""
+    files = [name for name in host.glob("/etc/netplan/*.yaml") if "raybench" not in name]
+    address = host.word(f"/sys/class/net/{interface}/address")
+    for name in files:
+        section = netplan_section(host.text(name) or "", interface, address)
+        if section is not None:
+            group, key = section
+            body = f"network:\n  version: 2\n  {group}:\n    {json.dumps(key)}:\n      mtu: {size}\n"
+            path = f"/etc/netplan/99-raybench-{interface}.yaml"
+            return [own_file(_ITEM, path, body, mode=0o600)]
+    return None
+
+
+def netplan_section(text: str, interface: str, address: str) -> tuple[str, str] | None:
+    """Group (``ethernets``) and name under which a file of netplan defines an interface, or None.
+
+    By its own name, by ``set-name``, or by the address in ``match``. Needs PyYAML, which netplan itself brings.
+    """
+    try:
+        import yaml  # noqa: PLC0415  on hosts with netplan
+
+        network = (yaml.safe_load(text) or {}).get("network") or {}
+    except Exception:  # noqa: BLE001  no PyYAML, or a file that netplan would refuse too
+        return None
+    for group, entries in network.items():
+        if not isinstance(entries, dict):
+            continue
+        for key, entry in entries.items():
+            facts = entry if isinstance(entry, dict) else {}
+            match = facts.get("match") or {}
+            named = key == interface and not match
+            if (
+                named
+                or facts.get("set-name") == interface
+                or str(match.get("macaddress", "")).lower() == address.lower() != ""
+            ):
+                return group, key
+    return None
+
+
+def _ifupdown(host: Host, interface: str, size: int) -> list[Setting] | None:
+    for pattern in _INTERFACES:
+        for name in host.glob(pattern):
+            if with_interfaces_mtu(host.text(name) or "", interface, size) is not None:
+                return [edited_file(name, lambda text: with_interfaces_mtu(text, interface, size) or text)]
+    return None
+
+
+def with_interfaces_mtu(text: str, interface: str, size: int) -> str | None:
+    """/etc/network/interfaces with that MTU in the first inet stanza of the interface; None where it has none.
+
+    ``mtu`` is an option of the methods static and manual; with dhcp the link is told in ``post-up``.
+    """
+    rows = text.splitlines(keepends=True)
+    stanza = rf"iface\s+{re.escape(interface)}\s+inet\s+(\w+)"
+    for number, row in enumerate(rows):
+        found = re.match(stanza, row.strip())
+        if not found:
+            continue
+        end = next((n for n in range(number + 1, len(rows)) if _begins(rows[n])), len(rows))
+        for inner in range(number + 1, end):
+            if re.match(r"\s*mtu\s+\d+\s*$", rows[inner]):
+                rows[inner] = re.sub(r"\d+", str(size), rows[inner])
+                return "".join(rows)
+        told = f"    post-up ip link set dev {interface} mtu "
+        inner_lines = [n for n in range(number + 1, end) if rows[n].startswith(told)]
+        if inner_lines:
+            rows[inner_lines[0]] = f"{told}{size}\n"
+            return "".join(rows)
+        if not row.endswith("\n"):
+            rows[number] = row + "\n"
+        rows.insert(number + 1, f"    mtu {size}\n" if found[1] in ("static", "manual") else f"{told}{size}\n")
+        return "".join(rows)
+    return None
+
+
+def _begins(row: str) -> bool:
+    return bool(
+        re.match(r"(iface|auto|allow-\w+|mapping|source|source-directory|no-auto-down|no-scripts)\b", row.strip())
+    )
+
+
+def _ifcfg(host: Host, interface: str, size: int) -> list[Setting] | None:
+    name = f"/etc/sysconfig/network-scripts/ifcfg-{interface}"
+    return [edited_file(name, lambda text: with_ifcfg_mtu(text, size))] if host.exists(name) else None
+
+
+def with_ifcfg_mtu(text: str, size: int) -> str:
+    """An ifcfg file with ``MTU=`` set: in its place, or at the end."""
+    if re.search(r"^MTU=.*$", text, re.MULTILINE):
+        return re.sub(r"^MTU=.*$", f"MTU={size}", text, flags=re.MULTILINE)
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}MTU={size}\n"
+
+
+def _network_manager(host: Host, interface: str, size: int) -> list[Setting] | None:
+    """A default for connections that set no MTU themselves (NetworkManager.conf, section connection)."""
+    state = host.run("nmcli", "-t", "-f", "GENERAL.STATE", "device", "show", interface)
+    if state.status or not state.out.strip() or "(unmanaged)" in state.out:
+        return None
+    body = f"[connection-raybench-{interface}]\nmatch-device=interface-name:{interface}\nethernet.mtu={size}\n"
+    return [own_file(_ITEM, f"/etc/NetworkManager/conf.d/90-raybench-{interface}.conf", body)]
+
+
+def _networkd(host: Host, interface: str, size: int) -> list[Setting] | None:
+    """A drop-in beside the .network file that systemd-networkd says it applied to this link."""
+    index = host.word(f"/sys/class/net/{interface}/ifindex")
+    found = re.search(r"^NETWORK_FILE=(\S+)$", host.text(f"/run/systemd/netif/links/{index}") or "", re.MULTILINE)
+    if not found:
+        return None
+    name = found[1].rsplit("/", 1)[1]
+    return [own_file(_ITEM, f"/etc/systemd/network/{name}.d/90-raybench-mtu.conf", f"[Link]\nMTUBytes={size}\n")]

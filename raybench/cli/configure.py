@@ -1,0 +1,88 @@
+"""``raybench configure``: bring nodes into the state that training needs, and back."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from raybench.cli.output import printing, say
+
+if TYPE_CHECKING:
+    from raybench.cluster.playbook import PlaybookEvent
+
+EXAMPLES = """\b
+Examples:
+  raybench configure -i hosts.yml --check --diff       # what would be changed; nothing is
+  raybench configure -i hosts.yml
+  raybench configure -i hosts.yml --tags memlock,nofile --limit gpu-07
+  raybench configure -i hosts.yml --rollback           # the first state, byte for byte
+  raybench configure -i hosts.yml --rollback --tags roce_qos --json
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option(
+    "--inventory", "-i", "inventories", multiple=True, metavar="FILE", help="Inventory of Ansible; may be repeated."
+)
+@click.option("--limit", metavar="PATTERN", help="Only these hosts or groups of the inventory.")
+@click.option("--tags", "tag_text", default="", metavar="TAG,...", help="Only these roles or items, such as memlock.")
+@click.option("--check", is_flag=True, help="Say what would be changed, and change nothing.")
+@click.option("--diff", is_flag=True, help="Show every change line by line.")
+@click.option("--rollback", is_flag=True, help="Bring back what the hosts were before.")
+@click.option("--remove-packages", is_flag=True, help="With --rollback: remove the packages that were installed, too.")
+@click.option("--forks", type=click.IntRange(1, 1000), help="Hosts at a time [default: 50].")
+@click.option(
+    "--timeout", "timeout_seconds", default=7200.0, show_default=True, help="End the run after so many seconds."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+def command(  # noqa: PLR0913, PLR0917 - one parameter an option
+    inventories: tuple[str, ...],
+    limit: str | None,
+    tag_text: str,
+    check: bool,
+    diff: bool,
+    rollback: bool,
+    remove_packages: bool,
+    forks: int | None,
+    timeout_seconds: float,
+    as_json: bool,
+) -> None:
+    """Bring nodes into the state that GPU training needs: RDMA, limits, MTU, QoS, clock, NCCL's file.
+
+    Values stand in the inventory (group_vars); every one has a default, see playbooks/roles/*/README.md. Only what is
+    not right is changed, its first state is kept on the host, and nothing ever reboots. Without -i: this machine.
+    """
+    from raybench.cluster.ansible_setup import data_folder  # noqa: PLC0415 - not needed for --help
+    from raybench.cluster.configuration import configure_hosts  # noqa: PLC0415
+    from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
+    from raybench.reports.configuration import configuration_lines  # noqa: PLC0415
+
+    if remove_packages and not rollback:
+        raise click.UsageError("--remove-packages goes with --rollback")
+    sources: tuple[str | Path, ...] = inventories or (data_folder("inventory") / "localhost.yml",)
+    done = configure_hosts(
+        read_inventory(sources, limit=limit),
+        rollback=rollback,
+        tags=tuple(filter(None, (tag.strip() for tag in tag_text.split(",")))),
+        limit=limit,
+        check=check,
+        forks=forks,
+        remove_packages=remove_packages,
+        timeout_seconds=timeout_seconds,
+        on_event=_progress if sys.stderr.isatty() else None,
+    )
+    report = done.to_json()
+    with printing("stdout"):
+        if as_json:
+            click.echo(json.dumps(report, indent=1))
+        else:
+            for line in configuration_lines(report, diff=diff):
+                click.echo(line)
+    sys.exit(done.exit_code)
+
+
+def _progress(event: "PlaybookEvent") -> None:
+    if event.kind == "task_start":
+        say(f"raybench: {event.task}")

@@ -1,0 +1,47 @@
+"""A rank host that the driver starts before it has even joined the cluster, for the node that it runs on.
+
+Importing torch is half of a cold start, and an agent can begin with it only once Ray has placed it. So the driver
+begins at once, and the agent of its own machine takes that process over if ranks forked from it are the same in every
+respect as ranks of a process of the agent's own (see ``likeness``). Otherwise the process is not used.
+"""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from raybench.cluster.likeness import difference
+from raybench.cluster.rank_host_process import end_rank_host, start_rank_host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyHost:
+    """Where the process listens, and its process id."""
+
+    socket: str
+    pid: int
+
+    def is_ours_to_use(self) -> bool:
+        """Asked by an agent: whether this is a rank host on its machine, as it would start one itself."""
+        try:
+            command = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return self.socket.encode() in command and difference(self.pid) is None
+
+
+@contextlib.contextmanager
+def early_host() -> Iterator[EarlyHost]:
+    """Have a rank host import torch within the block; at its end the process and all that it holds are ended."""
+    folder = Path(tempfile.mkdtemp(prefix="raybench-"))
+    try:
+        path = folder / "ranks"
+        host = start_rank_host(str(path), folder / "rank-host.log")
+        try:
+            yield EarlyHost(socket=str(path), pid=host.pid)
+        finally:
+            end_rank_host(host)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

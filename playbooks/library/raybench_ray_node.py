@@ -109,7 +109,8 @@ gcs:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.raybench_ray import NodeError, RayNode
+from ansible.module_utils.raybench_ray.errors import NodeError
+from ansible.module_utils.raybench_ray.node import RayNode
 
 ARGUMENTS = {
     "state": {"type": "str", "required": True, "choices": ["prepared", "started", "stopped", "probed"]},

@@ -1,7 +1,7 @@
 """What a node's Python environment is built from: the versions of this machine, and raybench itself as a wheel.
 
 ``python -m raybench.cluster.environment FOLDER`` writes ``lock.txt`` and the wheel, and prints what the hosts are told
-as JSON. The build of a version is the host's own: ``torch==2.13.0`` is locked, and not ``+cpu``, so that a node with GPUs
+as JSON. The build of a version is the host's own: ``torch==2.13.0`` is locked, not ``+cpu``, so that a node with GPUs
 takes the build with CUDA from its index although the controller has none.
 """
 

@@ -1,7 +1,4 @@
-"""The Ray node that raybench owns on this host: its folder, its launch, its end.
-
-Standard library only, Python 3.8 or newer: this runs under whatever Python Ansible finds on the host.
-"""
+"""The Ray node that raybench owns on this host: its folder, its launch, its end."""
 
 from __future__ import annotations
 
@@ -17,54 +14,16 @@ import stat
 import subprocess
 import time
 
-from ansible.module_utils import raybench_owned as owned
-from ansible.module_utils import raybench_supervise as supervise
-from ansible.module_utils import raybench_unit
-from ansible.module_utils.raybench_address import AddressError, free_port, own_address
+from . import owned, supervise, unit
+from .address import free_port, own_address
+from .errors import NodeError
+from .python import NodePython
 
 UNIT = "raybench-ray.service"
 _READY = "Ray runtime started."
 _LOCK_SECONDS = 150.0
-_PYTHON_SECONDS = 60.0
 _UNREGISTERED_SECONDS = 20.0
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-_FACTS = """
-import importlib.metadata as metadata, importlib.util as util, json, platform
-def version(name):
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-facts = {name: version(name) for name in ("ray", "torch", "raybench")}
-facts["python"] = platform.python_version()
-facts["ray_client"] = util.find_spec("grpc") is not None
-print(json.dumps(facts))
-"""
-_TABLE = """
-import json, sys
-from ray._private.state import GlobalState
-from ray._raylet import GcsClientOptions
-state = GlobalState()
-state._initialize_global_state(
-    GcsClientOptions.create(sys.argv[1], None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)
-)
-print("\\n" + json.dumps([
-    {
-        "name": node["NodeName"],
-        "hostname": node["NodeManagerHostname"],
-        "address": node["NodeManagerAddress"],
-        "alive": node["Alive"],
-        "gpus": int(node["Resources"].get("GPU", 0)),
-        "cpus": int(node["Resources"].get("CPU", 0)),
-    }
-    for node in state.node_table()
-]))
-"""
-
-
-class NodeError(Exception):
-    """What keeps the node from the state that was asked for, and what to do."""
 
 
 class RayNode:
@@ -94,7 +53,7 @@ class RayNode:
 
     def _prepared(self):
         changed = self._make_folder()
-        facts = self._python_facts() if self._params["python"] else None
+        facts = self._python().facts() if self._params["python"] else None
         return {"changed": changed, "python": facts, "prepared": True, "node": self._look()}
 
     def _make_folder(self):
@@ -114,54 +73,19 @@ class RayNode:
             made = True
         return made
 
-    def _python_facts(self):
-        answer = self._ask_python(["-c", _FACTS], _PYTHON_SECONDS)
-        if not answer.get("ray"):
-            raise NodeError(
-                f"{self.python} has no Ray; install 'raybench[run]' there, or leave raybench_python unset and "
-                "raybench builds an environment"
-            )
-        return answer
-
-    def _ask_python(self, arguments, seconds):
-        """What the node's Python prints as the last line, as JSON."""
-        if not os.access(self.python, os.X_OK):
-            raise NodeError(f"there is no Python at {self.python}; set raybench_python, or leave it unset")
-        try:
-            answer = subprocess.run(
-                [self.python, *arguments],
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                timeout=seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise NodeError(f"{self.python} did not answer within {seconds} s") from None
-        try:
-            return json.loads(answer.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
-        except (ValueError, IndexError):
-            said = answer.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-            raise NodeError("{} failed: {}".format(self.python, "".join(said)[:500])) from None
-
     def _probed(self):
         node = self._look()
         result = {"changed": False, "node": node}
         with contextlib.suppress(NodeError):
-            result["python"] = self._python_facts()
+            result["python"] = self._python().facts()
         if node["running"] and node.get("role") == "head":
-            result["gcs"] = self._table(node["address"], set(self._params["expected"]), self._params["seconds"])
+            result["gcs"] = self._python().table(
+                node["address"], set(self._params["expected"]), self._params["seconds"]
+            )
         return result
 
-    def _table(self, address, expected, seconds):
-        """The head's table of nodes, once all expected names are alive in it or time is up."""
-        deadline = time.monotonic() + seconds
-        while True:
-            table = self._ask_python(["-c", _TABLE, address], _PYTHON_SECONDS)
-            if expected <= {node["name"] for node in table if node["alive"]} or time.monotonic() > deadline:
-                return table
-            time.sleep(0.5)
+    def _python(self):
+        return NodePython(self.python, self._environment())
 
     def _look(self):
         """What runs here, as far as it is ours."""
@@ -213,7 +137,7 @@ class RayNode:
 
     def _launch(self):
         """What the supervisor is told. The digest is over all that makes a node another one."""
-        facts = self._python_facts()
+        facts = self._python().facts()
         address = self._own_address()
         command = self._command(address)
         environment = self._environment()
@@ -275,12 +199,9 @@ class RayNode:
         return base
 
     def _own_address(self):
-        try:
-            return own_address(
-                self._params["address"], self._params["head_address"], required=self._params["address_required"]
-            )
-        except AddressError as error:
-            raise NodeError(str(error)) from None
+        return own_address(
+            self._params["address"], self._params["head_address"], required=self._params["address_required"]
+        )
 
     def _supervisor(self):
         wanted = self._params["supervisor"]
@@ -292,7 +213,7 @@ class RayNode:
     def _spawn(self, launch):
         words = [self.python, "-I", "-S", self._path("supervise.py"), self._path("launch.json")]
         if launch["record"]["supervisor"] == "systemd":
-            raybench_unit.install(UNIT, words, seconds=self._params["seconds"])
+            unit.install(UNIT, words, seconds=self._params["seconds"])
             return
         subprocess.Popen(
             words,
@@ -344,7 +265,7 @@ class RayNode:
     def _end(self, state):
         """End what is ours here: by unit, then by process id, then whatever carries this node's id."""
         if self._root:
-            raybench_unit.remove(UNIT, self._path("supervise.py"))
+            unit.remove(UNIT, self._path("supervise.py"))
         left = owned.end(state)
         if left:
             raise NodeError(f"processes of the Ray node do not end: {left}")

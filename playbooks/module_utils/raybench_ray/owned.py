@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from ansible.module_utils import raybench_supervise as supervise
+from . import supervise
 
 _STOP_SECONDS = 40.0  # longer than the supervisor needs for both of its steps
 _KILL_SECONDS = 10.0

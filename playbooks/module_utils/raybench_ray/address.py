@@ -5,28 +5,26 @@ from __future__ import annotations
 import contextlib
 import socket
 
-
-class AddressError(Exception):
-    """The address that was asked for is not this host's."""
+from .errors import NodeError
 
 
 def own_address(wanted, head, *, required):
     """An address of this host: the one wanted where it is ours, else the one from which the head is reached.
 
     What ssh connects to may be a jump host's alias or lie behind a translation of addresses; then it is not ours, and
-    for a head the source of the default route is taken. Raises AddressError with ``required``, or where none is found.
+    for a head the source of the default route is taken. Raises NodeError with ``required``, or where none is found.
     """
     for candidate in _resolved(wanted):
         if _is_ours(candidate):
             return candidate
     if required:
-        raise AddressError(f"ray_node_address is {wanted!r}, which is no address of this host")
+        raise NodeError(f"ray_node_address is {wanted!r}, which is no address of this host")
     target = head.rpartition(":")[0].strip("[]") or "192.0.2.1"  # TEST-NET-1: nothing is sent
     source = _source_towards(target)
     if source is None and not head:
         source = next((one for one in _resolved(socket.gethostname()) if _is_ours(one)), None)
     if source is None:
-        raise AddressError("no address of this host could be found; set ray_node_address for it")
+        raise NodeError("no address of this host could be found; set ray_node_address for it")
     return source
 
 

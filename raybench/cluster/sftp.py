@@ -1,7 +1,8 @@
 """Files of a host over SFTP."""
 
+import contextlib
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, cast
 
@@ -31,18 +32,46 @@ class SftpFiles:
 
     def folder(self, path: str) -> Sequence[Entry]:
         """What is in a folder; links as links."""
-        return [_entry(one.filename, one) for one in self._sftp.listdir_attr(path)]
+        with _as_end():
+            return [_entry(one.filename, one) for one in self._sftp.listdir_attr(path)]
 
     def look(self, path: str) -> Entry:
         """What a path leads to, links followed."""
-        return _entry(PurePosixPath(path).name, self._sftp.stat(path))
+        with _as_end():
+            return _entry(PurePosixPath(path).name, self._sftp.stat(path))
 
     def open(self, path: str, offset: int, size: int) -> IO[bytes]:
         """A file for reading ``size`` bytes from an offset on, asked for ahead."""
-        file = self._sftp.open(path, "rb")
-        file.seek(offset)
-        file.prefetch(offset + size, max_concurrent_requests=_REQUESTS_AHEAD)
-        return cast(IO[bytes], file)
+        with _as_end():
+            file = self._sftp.open(path, "rb")
+            file.seek(offset)
+            file.prefetch(offset + size, max_concurrent_requests=_REQUESTS_AHEAD)
+        return cast(IO[bytes], _SftpFile(file))
+
+
+class _SftpFile:
+    """An open file of which the end of the connection is the EOFError of every other."""
+
+    def __init__(self, file: "paramiko.SFTPFile") -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        with _as_end():
+            return self._file.read(size)
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):  # the connection may be gone, and nothing was written
+            self._file.close()
+
+
+@contextlib.contextmanager
+def _as_end() -> Iterator[None]:
+    import paramiko  # noqa: PLC0415
+
+    try:
+        yield
+    except paramiko.SSHException as error:
+        raise EOFError(str(error)) from error
 
 
 def _entry(name: str, found: "paramiko.SFTPAttributes") -> Entry:

@@ -78,7 +78,7 @@ class Reading:
             notes=self._notes,
             dumps=self._dumps,
             damaged_dumps=self._damaged,
-            starts_left_out=self._scanner.starts_left_out,
+            starts_left_out=self._scanner.starts_left_out or self._scanner.deduplicated,
         )
 
     def diagnosis(self) -> Diagnosis:

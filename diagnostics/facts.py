@@ -136,7 +136,7 @@ class JobFacts:
     flight_records: Sequence["FlightRecord"] = ()
     damaged_dumps: Sequence[str] = ()
     collectives: Mapping[tuple[str, int], CollectiveLog] = field(default_factory=dict)  # by communicator and rank
-    starts_left_out: bool = False  # more Init lines than the reader follows: a missing completion proves nothing
+    starts_left_out: bool = False  # more Init lines than are followed, or Ray left some out: absence proves nothing
 
     def of(self, *kinds: str) -> list[Event]:
         """Events of these kinds in reading order."""

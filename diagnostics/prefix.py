@@ -6,11 +6,13 @@ NCCL writes ``host:pid:tid [device] NCCL INFO message`` and, for warnings, the s
 share a pipe glue their lines together. Nothing is anchored on what comes before the host.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+_JSON_MESSAGES = ("log", "message", "msg", "MESSAGE", "textPayload", "line")
 _LEVEL = r"NCCL (?P<level>INFO|WARN|ATTN|TRACE|CALL|DIAG|ABORT|VERSION)\b:? ?"
 _HOST = r"(?P<host>[A-Za-z0-9_<>][\w.\-<>%/+]*)"
 _WITH_DEVICE = _HOST + r":(?P<pid>\d+)(?::(?P<thread>\d+))?\s*\[\s*(?P<device>-?\d+)\s*\]"
@@ -40,6 +42,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def clean(raw: bytes) -> str:
     """A raw line as text without colours, NULs and the parts that a carriage return overwrote."""
     text = raw.decode("utf-8", "replace")
+    if text.startswith("{") and text.rstrip().endswith("}"):
+        text = _unwrapped(text)
+    if "](http" in text:  # what a web page makes of names and addresses
+        text = _compiled(r"\[([^\]\[]{1,200})\]\(https?:[^)\s]{1,400}\)").sub(r"\1", text)
     if "\x1b" in text:
         text = _compiled(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?)").sub("", text)
     if "\x00" in text:
@@ -47,6 +53,16 @@ def clean(raw: bytes) -> str:
     if "\r" in text:
         text = text.rstrip("\r").replace("\r", " ")
     return text
+
+
+def _unwrapped(text: str) -> str:
+    """The message of a line that a log collector wrapped in JSON, such as docker's json-file driver."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    names = (name for name in _JSON_MESSAGES if isinstance(record.get(name), str))
+    return next((" ".join(record[name].splitlines()) for name in names), text)
 
 
 def split_messages(text: str) -> Iterator[Message]:

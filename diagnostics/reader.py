@@ -1,6 +1,7 @@
 """Files, folders, globs, standard input and compressed logs to blocks of raw lines, in constant memory."""
 
 import bz2
+import codecs
 import glob
 import gzip
 import lzma
@@ -124,9 +125,10 @@ def _open(file: str) -> Readable:
     head = raw.read(6)
     raw.seek(0) if raw.seekable() else None
     opened = _decompressor(raw, head, file)
-    if opened is None:
-        return raw if raw.seekable() else _Prefixed(head, raw)
-    return _Bounded(opened, raw)
+    if opened is not None:
+        return _Bounded(opened, raw)
+    stream = raw if raw.seekable() else _Prefixed(head, raw)
+    return _FromUtf16(stream) if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else stream
 
 
 def _decompressor(raw: IO[bytes], head: bytes, file: str) -> _Stepwise | None:
@@ -156,6 +158,23 @@ def _open_zstd(raw: IO[bytes], file: str) -> _Stepwise:
 def _zstd_error() -> type[Exception]:
     module = sys.modules.get("zstandard")
     return cast("type[Exception]", module.ZstdError) if module else EOFError
+
+
+class _FromUtf16:
+    """A stream that begins with the mark of UTF-16, as PowerShell writes what it redirects, in UTF-8."""
+
+    def __init__(self, raw: Readable) -> None:
+        self._raw = raw
+        self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
+
+    def read(self, size: int, /) -> bytes:
+        while chunk := self._raw.read(size):
+            if text := self._decoder.decode(chunk):
+                return text.encode("utf-8", "replace")
+        return self._decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+    def close(self) -> None:
+        self._raw.close()
 
 
 class _Prefixed:

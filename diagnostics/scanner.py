@@ -58,6 +58,7 @@ class Scanner:
     unreadable: int = 0
     channels: dict[bytes, int] = field(default_factory=dict)
     channel_event: dict[bytes, Event] = field(default_factory=dict)
+    deduplicated: bool = False  # Ray left out lines that repeat
     starts_left_out: bool = False  # Init lines came that were not looked at
     _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
     _sequence: int = 0
@@ -126,6 +127,7 @@ class Scanner:
         if comm_id is not None and self._init_lines <= MAX_INIT_LINES:
             self._communicators.add(comm_id)
         text = clean(raw)
+        self.deduplicated |= "x across cluster]" in text
         message = Message(
             text="",
             level="INFO",
@@ -177,6 +179,7 @@ class Scanner:
 
     def _read_marked(self, raw: bytes, line: int) -> None:
         text = clean(raw)
+        self.deduplicated |= "x across cluster]" in text
         messages = list(split_messages(text))
         self._flush()
         self._kinds.clear()
@@ -212,6 +215,7 @@ class Scanner:
         if "CCL version" in text:
             self._emit(message, [pattern for pattern in PATTERNS if pattern.kind == "version"], text, line)
         self._emit(message, FOREIGN_PATTERNS, text, line)
+        self._read_quoted_error(text, message, line)
         if message.text.startswith(_BARE):
             self._emit(message, PATTERNS, text, line)
         self._read_shell(text, line)
@@ -228,14 +232,20 @@ class Scanner:
         text = clean(raw)
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         self._emit(message, FOREIGN_PATTERNS, text, line)
-        if self._quotes_error:
-            for kind, fields in read_message(PATTERNS, message.text):
-                self._send(kind, fields, replace(message, level="WARN"), text, line)
-        self._quotes_error = "Last error:" in text
+        self._read_quoted_error(text, message, line)
         if message.text.startswith(_BARE) or "UCX" in text:
             before = self._sequence
             self._emit(message, PATTERNS, text, line)
             self.gate.nccl_lines += self._sequence > before  # pasted without NCCL's mark, and NCCL's all the same
+
+    def _read_quoted_error(self, text: str, message: Message, line: int) -> None:
+        """NCCL's last warning, which PyTorch repeats behind "Last error:", on that line or on the next."""
+        _, quotes, error = text.partition("Last error:")
+        quoted = message.text if self._quotes_error else error.strip()[:MAX_PATTERN_CHARACTERS]
+        self._quotes_error = bool(quotes) and not error.strip()
+        if quoted and not self._quotes_error:
+            for kind, fields in read_message(PATTERNS, quoted):
+                self._send(kind, fields, replace(message, level="WARN"), text, line)
 
     def _unwrapped(self, text: str) -> str:
         """The line, joined with the one before where that is a watchdog's message that breaks off."""

@@ -99,6 +99,12 @@ PATTERNS = (
         samples=("Net : connecting to address with unexpected address family 1280",),
     ),
     Pattern(
+        kind="foreign-connection",
+        literal="AF_INET",
+        expression=r"connecting to (?P<what>address) .*with family (?P<seen>\d+) is neither AF_INET",
+        samples=("ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)",),
+    ),
+    Pattern(
         kind="rank-count-mismatch",
         literal="Bootstrap Root",
         expression=(

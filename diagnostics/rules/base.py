@@ -11,6 +11,10 @@ from diagnostics.findings import Confidence, Evidence, Finding, Severity
 
 MAX_EVIDENCE = 4
 MAX_NAMED = 64
+LEFT_OUT = (
+    "the log does not hold every start and completion: Ray leaves out lines that repeat (RAY_DEDUP_LOGS=0 keeps "
+    "them), or there are more than are followed one by one"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

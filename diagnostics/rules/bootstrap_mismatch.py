@@ -20,7 +20,7 @@ def check(facts: JobFacts) -> Outcome:
     strangers = [
         event
         for event in facts.of("foreign-connection")
-        if event.fields.get("what") in ("magic", "address family") and event.origin.level != "INFO"
+        if event.fields.get("what") in ("magic", "address family", "address") and event.origin.level != "INFO"
     ]
     truncated = [event for event in facts.of("message-truncated") if event.fields["what"].startswith("Message")]
     counts = facts.of("rank-count-mismatch")
@@ -31,6 +31,8 @@ def check(facts: JobFacts) -> Outcome:
         summary = "Processes of different launches met: rank counts or ranks do not fit"
     elif truncated:
         summary = "Peers disagree about the size of a bootstrap message: different NCCL versions or settings"
+    elif all("address" in event.fields["what"] for event in strangers):
+        summary = "A peer sent an address that is none: it found no interface, or runs another NCCL version"
     else:
         summary = "A connection of a stranger reached NCCL's port"
     return found(

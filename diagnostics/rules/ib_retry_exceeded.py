@@ -49,4 +49,5 @@ RULE = Rule(
     severity="critical",
     actions=("check-fabric", "measure-link", "look-at-rank", "longer-timeout"),
     check=check,
+    explained_by=("ib-port-down",),
 )

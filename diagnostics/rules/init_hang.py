@@ -11,7 +11,7 @@ Source: NCCL's init.cc (START lines since 2.18.3).
 """
 
 from diagnostics.facts import Communicator, JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed, unsure
+from diagnostics.rules.base import CLEAR, LEFT_OUT, Outcome, Rule, conclude, found, listed, unsure
 
 _SIGNS = (
     "watchdog-timeout",
@@ -29,7 +29,7 @@ def check(facts: JobFacts) -> Outcome:
     if not hanging:
         return CLEAR
     if facts.starts_left_out:
-        return unsure("the log has more starts and completions than are followed one by one, so none can be missed")
+        return unsure(LEFT_OUT)
     signs = facts.of(*_SIGNS)
     if not signs:
         return unsure(

@@ -15,6 +15,7 @@ from raybench.reports.rows import (
     cluster_line,
     dropped_lines,
     emulated_notice,
+    expectation_remarks,
     matrices,
     tables,
     without_points,
@@ -27,6 +28,7 @@ from raybench.reports.view import (
     summary_grid,
     table_grid,
 )
+from raybench.reports.workloads import workload_sections
 from raybench.results import RunResult
 from raybench.units import format_bytes, format_seconds
 
@@ -55,11 +57,12 @@ def write_html(result: RunResult, path: Path, diagnosis: Mapping[str, Any] | Non
 
 def render_html(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> str:
     """The page. The same result gives the same bytes."""
-    template = _template()
+    template = page_template("run.html.j2")
     return str(template.render(_context(result, diagnosis)))
 
 
-def _template() -> Any:
+def page_template(name: str) -> Any:
+    """A template of ``templates/``, with what it may call. Raises MissingLibraryError without jinja2."""
     try:
         import jinja2  # noqa: PLC0415 - an optional library
         import markupsafe  # noqa: PLC0415 - jinja2's own
@@ -75,7 +78,7 @@ def _template() -> Any:
     )
     environment.globals["svg"] = lambda plot: markupsafe.Markup(plot.svg)  # noqa: S704 - made by svg.py
     environment.globals |= {"headline": headline, "place": place, "severity": severity}
-    return environment.get_template("run.html.j2")
+    return environment.get_template(name)
 
 
 def _shown(value: Any) -> Any:
@@ -86,7 +89,7 @@ def _shown(value: Any) -> Any:
 def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str, Any]:
     measured = tables(result.benchmarks)
     nodes, shared = node_grid(result.cluster)
-    has_plots = _has_matplotlib()
+    has_plots = has_matplotlib()
     return {
         "result": result,
         "cluster_line": cluster_line(result.cluster),
@@ -94,9 +97,11 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "emulated": emulated_notice(result),
         "elapsed": format_seconds(result.timings["total"]) if result.timings.get("total") else None,
         "summary": summary_grid(measured),
+        "expectations": tuple(expectation_remarks(result.benchmarks)),
         "tables": [(table, table_grid(table)) for table in measured],
         "plots": _plots(measured, emulated=result.cluster.emulated) if has_plots else (),
         "install": None if has_plots else INSTALL,
+        "workloads": workload_sections(result.benchmarks),
         "matrices": _matrix_views(result, has_plots=has_plots),
         "absent": without_points(result.benchmarks),
         "findings": all_findings(result, diagnosis),
@@ -112,7 +117,8 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
     }
 
 
-def _has_matplotlib() -> bool:
+def has_matplotlib() -> bool:
+    """Whether plots can be drawn."""
     try:
         import matplotlib.figure  # noqa: F401, PLC0415 - an optional library
     except ImportError:

@@ -137,3 +137,12 @@ def test_late_in_a_big_log_only_what_changes_a_judgement_is_read(scan_from_bytes
     candidates = list(gate.candidates(b"\n".join([*told, *telling])))
     assert [raw for _, raw in candidates] == telling
     assert gate.lines == len(told) + len(telling)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
+def test_marks_of_other_encodings(tmp_path: Path, encoding: str) -> None:
+    text = "gpu-a:1:2 [0] NCCL INFO Using network Socket\r\n" * 3000
+    packed = text.encode(encoding)
+    (tmp_path / "a.log").write_bytes(b"\xfe\xff" + packed if encoding == "utf-16-be" else packed)
+    diagnosis = diagnose_paths([tmp_path / "a.log"])
+    assert (diagnosis.network, diagnosis.lines.nccl, diagnosis.lines.read) == ("socket", 3000, 3000)

@@ -1,0 +1,378 @@
+"""``raybench study``: several runs, one question."""
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raybench.cli.output import printing, say
+from raybench.cli.study_options import (
+    WORKLOADS,
+    StudyOptions,
+    current_folder,
+    names_of,
+    numbers_of,
+    study_command,
+)
+from raybench.errors import UsageError
+from raybench.reports.errors import MissingLibraryError
+
+if TYPE_CHECKING:
+    from raybench.model.cost import Price
+    from raybench.studies.design import Study, Trial, Variant
+    from raybench.studies.folder import StudyFolder
+    from raybench.studies.outcome import Outcome
+    from raybench.studies.result import StudyResult
+
+EXAMPLES = """\b
+Examples:
+  raybench study network --networks tcp,rdma-no-gdr,rdma --model llama-8b --strategy fsdp
+  raybench study scaling --nodes 1,2,4,8 --price 55.04 -- train --model gpt2-xl
+  raybench study show studies/scaling-20261121-014502-3f9a
+"""
+_NETWORK_EXAMPLES = """\b
+Examples:
+  raybench study network --networks tcp,rdma-no-gdr,rdma --model llama-8b --strategy fsdp
+  raybench study network --networks slow=eth0,fast=eth1 --address head:6379 -- run --suite all_reduce --sizes 16M
+  raybench study network --resume studies/network-20261121-014502-3f9a --repeats 10
+
+A NAME=INTERFACE is TCP over that interface of every node. What each run used is proved from its NCCL logs and from the
+bytes that the nodes' devices sent; a network that is not what its name says is refused (exit code 1).
+"""
+_SCALING_EXAMPLES = """\b
+Examples:
+  raybench study scaling --nodes 1,2,4,8 --address head:6379 --model gpt2-xl --strategy ddp
+  raybench study scaling --nodes 1,2,4 --mode strong --batch-size 32 --price 55.04 --model llama-8b
+
+Strong scaling keeps the global batch, weak scaling that of a rank.
+"""
+_STRATEGY_EXAMPLES = """\b
+Examples:
+  raybench study strategy --strategies ddp,fsdp,fsdp-grad-op --nodes 4 --model llama-8b --batch-size 2
+  raybench study strategy --strategies lora,qlora -- train --model mistral-7b
+"""
+_BATCH_EXAMPLES = """\b
+Examples:
+  raybench study batch-size --batch-sizes 1,2,4,8,16 --nodes 4 --model gpt2-xl
+"""
+_MODEL_EXAMPLES = """\b
+Examples:
+  raybench study model-size --models gpt2,gpt2-xl,llama-8b --nodes 4 --strategy fsdp
+"""
+
+
+@click.group(epilog=EXAMPLES)
+def command() -> None:
+    """Compare configurations by many runs in an order that drift cannot favour, and say what is certain.
+
+    Each trial is a raybench command of its own with a folder of its own, so that a study that was stopped goes on
+    (--resume), and every figure can be looked into. What a study does not know it hands to its workload:
+    'raybench train', or the command that follows '--'.
+    """
+
+
+@study_command(
+    "network",
+    click.option("--networks", metavar="NAME,...", help="tcp, rdma-no-gdr, rdma, or NAME=INTERFACE; the first is what "
+                 "the others are compared with."),
+    epilog=_NETWORK_EXAMPLES,
+)  # fmt: skip
+def network(options: StudyOptions, networks: str | None) -> None:
+    """Is the faster network worth it: the same workload over each, and each run's real network proved."""
+
+    def variants() -> Sequence["Variant"]:
+        from raybench.studies.network import network_variant  # noqa: PLC0415
+
+        return [network_variant(name) for name in names_of(_needed(networks, "--networks tcp,rdma"), "--networks")]
+
+    _conduct("network", options, variants, planned={"networks": networks}, workloads=WORKLOADS)
+
+
+@study_command(
+    "scaling",
+    click.option("--nodes", metavar="N,...", help="Numbers of nodes, such as 1,2,4,8; the fewest are the baseline."),
+    click.option("--mode", type=click.Choice(["strong", "weak", "both"]), help="[default: both]"),
+    click.option("--batch-size", type=int, metavar="B", help="Samples a rank on the fewest nodes.  [default: 8, or "
+                 "what strong scaling can divide]"),
+    click.option("--price", type=float, metavar="P", help="Of a node for an hour: adds the cost of each size."),
+    click.option("--currency", default="USD", show_default=True, help="Of --price."),
+    click.option("--node-type", metavar="NAME", help="Take the list price of a machine, such as p5.48xlarge."),
+    epilog=_SCALING_EXAMPLES,
+)  # fmt: skip
+def scaling(  # noqa: PLR0913, PLR0917 - one parameter an option
+    options: StudyOptions,
+    nodes: str | None,
+    mode: str | None,
+    batch_size: int | None,
+    price: float | None,
+    currency: str,
+    node_type: str | None,
+) -> None:
+    """What more nodes bring: speedup, efficiency, fits, the knee, a projection, and the cost of each size."""
+
+    def variants() -> Sequence["Variant"]:
+        from raybench.studies.scaling import MODES, scaling_variants  # noqa: PLC0415
+
+        modes = [one for one in MODES if mode in (None, "both", one)]
+        return scaling_variants(numbers_of(_needed(nodes, "--nodes 1,2,4"), "--nodes"), modes, batch_size)
+
+    planned = {"nodes": nodes, "mode": mode, "batch_size": batch_size}
+    _conduct("scaling", options, variants, planned=planned, price=_price(price, currency, node_type))
+
+
+@study_command(
+    "strategy",
+    click.option("--strategies", metavar="NAME,...", help="ddp, fsdp, fsdp-grad-op, fsdp-hybrid, lora, qlora."),
+    epilog=_STRATEGY_EXAMPLES,
+)
+def strategy(options: StudyOptions, strategies: str | None) -> None:
+    """Which strategy to train with: throughput against the memory that each needs, and why."""
+
+    def variants() -> Sequence["Variant"]:
+        from raybench.studies.strategy import strategy_variant  # noqa: PLC0415
+
+        return [strategy_variant(one) for one in names_of(_needed(strategies, "--strategies ddp,fsdp"), "--strategies")]
+
+    _conduct("strategy", options, variants, planned={"strategies": strategies})
+
+
+@study_command(
+    "batch-size",
+    click.option("--batch-sizes", metavar="B,...", help="Samples a rank, such as 1,2,4,8."),
+    epilog=_BATCH_EXAMPLES,
+)
+def batch_size_study(options: StudyOptions, batch_sizes: str | None) -> None:
+    """How throughput and memory grow with the batch, and where more stops to help."""
+
+    def variants() -> Sequence["Variant"]:
+        from raybench.studies.sweep import batch_variant  # noqa: PLC0415
+
+        return [batch_variant(one) for one in names_of(_needed(batch_sizes, "--batch-sizes 1,2,4"), "--batch-sizes")]
+
+    _conduct("batch-size", options, variants, planned={"batch_sizes": batch_sizes})
+
+
+@study_command(
+    "model-size",
+    click.option("--models", metavar="NAME,...", help="Models of 'raybench train', such as gpt2,llama-8b."),
+    epilog=_MODEL_EXAMPLES,
+)
+def model_size(options: StudyOptions, models: str | None) -> None:
+    """How throughput and memory change with the model."""
+
+    def variants() -> Sequence["Variant"]:
+        from raybench.studies.sweep import model_variant  # noqa: PLC0415
+
+        return [model_variant(one) for one in names_of(_needed(models, "--models gpt2,gpt2-xl"), "--models")]
+
+    _conduct("model-size", options, variants, planned={"models": models})
+
+
+@click.command("show")
+@click.argument("folder", metavar="DIR")
+@click.option("--price", type=float, metavar="P", help="Of a node for an hour, where it was not given before.")
+@click.option("--currency", default="USD", show_default=True, help="Of --price.")
+@click.option("--json", "as_json", is_flag=True, help="Print study.json on standard output instead of tables.")
+def show(folder: str, price: float | None, currency: str, as_json: bool) -> None:
+    """Analyse and show a study again, complete or not, from the folders of its trials."""
+    from raybench.studies.folder import StudyFolder  # noqa: PLC0415
+    from raybench.studies.result import result_of  # noqa: PLC0415
+
+    opened = StudyFolder.open(Path(folder))
+    study = opened.study()
+    known = _price(price, currency, None) or _planned_price(study)
+    result = result_of(opened.path.name, study, opened.outcomes(study), price=known)
+    sys.exit(_deliver(result, opened, as_json=as_json))
+
+
+for _member in (network, scaling, strategy, batch_size_study, model_size, show):
+    command.add_command(_member)
+
+
+def _needed(value: str | None, example: str) -> str:
+    if value is None:
+        raise UsageError(f"say what to compare, such as {example}; or go on with an earlier study: --resume DIR")
+    return value
+
+
+def _price(price: float | None, currency: str, node_type: str | None) -> "Price | None":
+    from raybench.model.cost import Price, list_price  # noqa: PLC0415
+
+    if price is not None:
+        return Price(per_node_hour=price, source="given", currency=currency)
+    if node_type is None:
+        return None
+    listed = list_price(node_type)
+    if listed is None:
+        raise UsageError(f"there is no list price of '{node_type}'; give --price, of a node for an hour")
+    return listed
+
+
+def _planned_price(study: "Study") -> "Price | None":
+    import msgspec  # noqa: PLC0415
+
+    from raybench.model.cost import Price  # noqa: PLC0415
+
+    planned = study.settings.get("price")
+    return msgspec.convert(planned, Price) if planned else None
+
+
+def _conduct(
+    kind: str,
+    options: StudyOptions,
+    variants: Callable[[], Sequence["Variant"]],
+    *,
+    planned: dict[str, Any],
+    price: "Price | None" = None,
+    workloads: Sequence[str] = ("train",),
+) -> None:
+    """Plan the study or take up an earlier one, do it, answer, and end with its exit code."""
+    from raybench.studies.folder import StudyFolder  # noqa: PLC0415
+
+    if options.resume is not None:
+        options.require_nothing_planned(planned)
+        folder = StudyFolder.open(Path(options.resume))
+        study = _taken_up(folder, kind, options.repeats)
+        price = price or _planned_price(study)
+    else:
+        study = _planned(kind, options, variants(), price, workloads)
+        folder = StudyFolder.create(options.output_dir or "studies", study)
+    with folder.held():
+        outcomes, stopped = _run(study, folder, options)
+        from raybench.studies.result import result_of  # noqa: PLC0415
+
+        result = result_of(folder.path.name, study, outcomes, price=price, stopped=stopped)
+        sys.exit(_deliver(result, folder, as_json=options.as_json))
+
+
+def _planned(
+    kind: str, options: StudyOptions, variants: Sequence["Variant"], price: "Price | None", workloads: Sequence[str]
+) -> "Study":
+    from raybench.studies.design import Study  # noqa: PLC0415
+
+    workload = options.workload
+    if not workload or workload[0] not in WORKLOADS:
+        workload = ("train", *workload)
+    if workload[0] not in workloads:
+        raise UsageError(f"a study of {kind} compares training; '{workload[0]}' can be the workload of study network")
+    return Study(
+        kind=kind,
+        workload=workload,
+        variants=tuple(variants),
+        repeats=5 if options.repeats is None else options.repeats,
+        seed=options.chosen_seed,
+        folder=current_folder(),
+        settings={"price": dataclasses.asdict(price) if price else None},
+    )
+
+
+def _taken_up(folder: "StudyFolder", kind: str, repeats: int | None) -> "Study":
+    """An earlier study, with more repeats where they are asked for."""
+    study = folder.study()
+    if study.kind != kind:
+        raise UsageError(f"{folder.path} is another study; go on with it by: raybench study {study.kind} --resume DIR")
+    if repeats is not None and repeats != study.repeats:
+        if repeats < study.repeats:
+            raise UsageError(f"the study has {study.repeats} repeats; --repeats {repeats} cannot take any away")
+        study = dataclasses.replace(study, repeats=repeats)
+        folder.write_plan(study)
+    return study
+
+
+def _run(study: "Study", folder: "StudyFolder", options: StudyOptions) -> tuple[list["Outcome"], bool]:
+    """What is known of every trial in the end, and whether somebody stopped the study."""
+    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
+    from raybench.studies.runner import Runner  # noqa: PLC0415
+
+    told = _Telling(study, quiet=options.quiet)
+    with contextlib.closing(told), Interrupt().installed() as interrupt:
+        runner = Runner(
+            folder=folder, study=study, stopping=interrupt.event, timeout_seconds=options.timeout, told=told.tell
+        )
+        try:
+            with interrupt.deferred():
+                return runner.run(), interrupt.event.is_set()
+        except KeyboardInterrupt:
+            return folder.outcomes(study), True
+        except UsageError:
+            folder.discard()
+            raise
+
+
+class _Telling:
+    """Progress on standard error; what went wrong is said even where progress is not wanted."""
+
+    def __init__(self, study: "Study", *, quiet: bool) -> None:
+        from raybench.reports.study_progress import StudyDisplay  # noqa: PLC0415
+
+        self._study = study
+        self._total = len(study.trials())
+        self._display = None if quiet else StudyDisplay()
+        if self._display:
+            plan = f"{len(study.variants)} variants x {study.repeats} repeats"
+            self._display.start(self._total, f"study {study.kind}: {plan} of 'raybench {' '.join(study.workload)}'")
+
+    def tell(self, trial: "Trial", outcome: "Outcome | None", left_seconds: float | None) -> None:
+        """Say which trial begins, or what was wrong with it."""
+        if outcome is None and self._display:
+            text = f"{trial.variant} (repeat {trial.block + 1} of {self._study.repeats})"
+            self._display.begin_trial(trial.number, trial.folder, text, left_seconds)
+        elif outcome is not None and outcome.status != "complete":
+            said = f"trial {trial.folder} is {outcome.status}: {outcome.reason or 'no reason was given'}"
+            if self._display:
+                self._display.note(said)
+            else:
+                say(f"raybench: {said}")
+
+    def close(self) -> None:
+        """End the display."""
+        if self._display:
+            self._display.close()
+
+
+def _deliver(result: "StudyResult", folder: "StudyFolder", *, as_json: bool) -> int:
+    """Keep the result and the report, print, and return the exit code."""
+    from raybench.studies.folder import REPORT, RESULT  # noqa: PLC0415
+
+    content = result.to_json()
+    status = result.exit_code
+    notes = []
+    try:
+        folder.write(RESULT, content)
+        _write_report(content, folder.path / REPORT)
+    except MissingLibraryError as error:
+        notes.append(str(error))
+    except OSError as error:
+        notes.append(f"{folder.path} could not be written ({error.strerror}): the result is printed here")
+        status, as_json = status or 3, True
+    with printing("stdout"):
+        if as_json:
+            _print_json(content)
+        else:
+            from raybench.reports.study_terminal import print_study  # noqa: PLC0415
+
+            print_study(content, sys.stdout, folder=folder.path)
+    if result.broken:
+        notes.append(
+            f"{len(result.broken)} of {len(result.outcomes)} trials are not complete; go on with: raybench study "
+            f"{result.study.kind} --resume {folder.path}"
+        )
+    for note in notes:
+        say(f"raybench: {note}")
+    return status
+
+
+def _write_report(content: dict[str, Any], path: Path) -> None:
+    from raybench.reports.study_html import write_study_html  # noqa: PLC0415
+
+    write_study_html(content, path)
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    import msgspec  # noqa: PLC0415
+
+    click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())

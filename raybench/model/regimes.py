@@ -1,0 +1,164 @@
+"""Shapes of systems, and what limits a collective on each: the classes by which healthy figures can be compared."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from raybench.model.hardware import Gpu
+from raybench.model.layout import wire_factor
+
+Family = Literal["rdma", "efa", "tcpxo", "sockets"]
+FAMILIES: tuple[Family, ...] = ("rdma", "efa", "tcpxo", "sockets")
+_GATHERS = ("all_gather", "reduce_scatter", "broadcast", "reduce")
+# Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs.
+_SWITCHED = ("A100 SXM", "A800 SXM", "H100 SXM", "H800 SXM", "H20", "H200", "B100", "B200", "GB200", "B300", "GB300")
+_MESHED = ("MI300X", "MI325X", "MI350X", "MI355X")
+_MESH_RANKS = 8
+# How far healthy systems of the corpus differ: gathers over the same two nodes by 13 %, NVLink racks by 10 %.
+_GATHER_CAP, _RACK_CAP, _EXCHANGE_CAP, _EXCHANGE_NIC_CAP = 0.85, 0.85, 0.85, 0.82
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A shape. ``nvlink_ranks``: ranks that NVLink joins (8 on a board, up to 72 in a rack).
+
+    ``nics``, ``nic_gbit``: cards of a node for GPU traffic and the line rate of each; None on one NVLink domain.
+    ``nvls``: False where in-switch reduction is off, None where it is as NCCL chooses.
+    """
+
+    gpu: Gpu
+    ranks: int
+    nodes: int
+    nvlink_ranks: int
+    nics: int | None = None
+    nic_gbit: float | None = None
+    family: Family | None = None
+    nvls: bool | None = None
+
+    @property
+    def domains(self) -> int:
+        """NVLink domains that the ranks span: 1 where no network card is needed."""
+        return math.ceil(self.ranks / self.nvlink_ranks)
+
+    @property
+    def fabric_gb_per_s(self) -> float | None:
+        """Line rate of all cards of a node, one direction; None where they are not known."""
+        return None if self.nics is None or self.nic_gbit is None else self.nics * self.nic_gbit / 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regime:
+    """What limits a collective: a class of systems (``key``), and the bus bandwidth that its link would allow."""
+
+    key: str
+    timing: str  # class for a and p: more special than the key where networks differ
+    link_gb_per_s: float
+    text: str
+    cap: float = 1.0  # no limit above this: how far published healthy systems of the regime differ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoExpectation:
+    """Why there is none."""
+
+    reason: str
+
+
+def regime_of(operation: str, system: System) -> Regime | NoExpectation:
+    """What limits a collective on a system."""
+    reason = _why_unknown(operation, system)
+    if reason is not None:
+        return NoExpectation(reason=reason)
+    is_meshed = system.gpu.name in _MESHED
+    if system.domains == 1:
+        return _within(operation, system, is_meshed=is_meshed)
+    return _across(operation, system, system.fabric_gb_per_s or 0.0, is_meshed=is_meshed)
+
+
+def _why_unknown(operation: str, system: System) -> str | None:
+    """What the corpus has nothing like; None where it has."""
+    name, is_meshed = system.gpu.name, system.gpu.name in _MESHED
+    across = system.domains > 1
+    reasons = (
+        (not is_meshed and not name.startswith(_SWITCHED), f"no published figures of {name} behind a switch or a mesh"),
+        (
+            is_meshed and min(system.ranks, system.nvlink_ranks) != _MESH_RANKS,
+            f"on {name} only all {_MESH_RANKS} GPUs of a node have published figures",
+        ),
+        (operation not in ("all_reduce", "all_to_all", *_GATHERS), f"no published healthy figures of {operation}"),
+        (system.ranks < 2, "a single rank moves no data"),
+        (across and system.family == "sockets", "TCP sockets have no healthy figure: use RDMA, or measure each link"),
+        (across and not system.fabric_gb_per_s, "the network cards of the nodes are not known"),
+        (across and system.family is None, "the kind of network is not known"),
+        (across and system.nvlink_ranks > _MESH_RANKS, "published figures of several NVLink racks follow no one rule"),
+    )
+    return next((reason for applies, reason in reasons if applies), None)
+
+
+def _within(operation: str, system: System, *, is_meshed: bool) -> Regime:
+    """One NVLink domain, or one node of AMD GPUs."""
+    link, generation = system.gpu.nvlink_gb_per_s or 0.0, system.gpu.nvlink_generation
+    kind = "Infinity Fabric" if is_meshed else f"NVLink {generation}"
+    if operation == "all_to_all":
+        text = f"{kind}, {link:g} GB/s a GPU"
+        return Regime(key="exchange", timing="exchange", link_gb_per_s=link, text=text, cap=_EXCHANGE_CAP)
+    if is_meshed:
+        return Regime(key="mesh", timing="mesh", link_gb_per_s=link, text=f"{kind}, {link:g} GB/s a GPU, seven links")
+    if operation == "all_reduce" and _has_nvls(system):
+        factor = wire_factor("all_reduce", system.ranks)
+        cap = _RACK_CAP if system.ranks > _MESH_RANKS else 1.0
+        text = f"{kind} with NVLS, {link:g} GB/s a GPU x {factor:.3g}"
+        key = f"nvls-{generation}"
+        return Regime(key=key, timing=key, link_gb_per_s=link * factor, text=text, cap=cap)
+    text = f"{kind}, ring, {link:g} GB/s a GPU"
+    return Regime(key=f"ring-{generation}", timing=f"ring-{generation}", link_gb_per_s=link, text=text)
+
+
+def _has_nvls(system: System) -> bool:
+    """NCCL reduces in the NVSwitch from 5 GPUs on (NVLink 4) or 6 (NVLink 5), measured by ml-engineering."""
+    least = {4: 5, 5: 6}.get(system.gpu.nvlink_generation or 0)
+    return system.nvls is not False and least is not None and min(system.ranks, system.nvlink_ranks) >= least
+
+
+def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -> Regime:
+    """Over nodes: the cards of a node, or its own links where they are slower."""
+    cards = f"{system.nics} x {system.nic_gbit:g} Gbit/s a node"
+    family = system.family or ""
+    if operation == "all_to_all":
+        away = (system.domains - 1) / system.domains * system.ranks / (system.ranks - 1)
+        link = fabric / system.nvlink_ranks / away
+        text, timing = f"{cards}, {link:.3g} GB/s a GPU as its own part stays", f"exchange-nic-{family}"
+        return Regime(key="exchange-nic", timing=timing, link_gb_per_s=link, text=text, cap=_EXCHANGE_NIC_CAP)
+    text = f"{cards}, ring over nodes"
+    if operation in _GATHERS:
+        timing = f"gather-nic-{family}"
+        return Regime(key="gather-nic", timing=timing, link_gb_per_s=fabric, text=text, cap=_GATHER_CAP)
+    if system.domains == 2 and not is_meshed:
+        return _two_nodes(system, fabric, cards, family)
+    return Regime(key="across-nic", timing=f"across-nic-{family}", link_gb_per_s=fabric, text=text)
+
+
+def _two_nodes(system: System, fabric: float, cards: str, family: str) -> Regime:
+    """all_reduce over two nodes: each sends its sum once, so a tree may pass what all cards would do in a ring."""
+    factor = wire_factor("all_reduce", system.ranks)
+    within = (system.gpu.nvlink_gb_per_s or 0.0) * (0.58 * factor if _has_nvls(system) else 0.78)
+    if 0.93 * factor * fabric < within:
+        text = f"{cards}, two nodes: each sends its sum once, x {factor:.3g}"
+        first_efa = family == "efa" and system.gpu.name.startswith("A100")  # cannot write remotely, only read
+        key = "efa1" if first_efa else "across-nic"
+        return Regime(key=key, timing=f"across-nic-{family}", link_gb_per_s=factor * fabric, text=text)
+    if _has_nvls(system):
+        key, link = f"pair-{system.gpu.nvlink_generation}", (system.gpu.nvlink_gb_per_s or 0.0) * factor
+        text = (
+            f"two nodes, limited by NVLS within them (a lost card need not show; NCCL_ALGO=Ring would), not by {cards}"
+        )
+        return Regime(key=key, timing=f"{key}-{family}", link_gb_per_s=link, text=text)
+    text = f"{cards}, ring over two nodes (a tree may be faster)"
+    return Regime(key="across-nic", timing=f"across-nic-{family}", link_gb_per_s=fabric, text=text)
+
+
+def kinds_of(key: str) -> tuple[str, ...]:
+    """A key and what it is a kind of, most special first: ``across-nic-efa``, ``across-nic``, ..., then the place."""
+    parts = key.split("-")
+    place = "within" if parts[0] in ("nvls", "ring", "mesh") or key == "exchange" else "across-nodes"
+    return (*("-".join(parts[:count]) for count in range(len(parts), 0, -1)), place)

@@ -1,0 +1,70 @@
+"""Figures of a study's result as cells; a dash where there is none. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from raybench.reports.text import bandwidth, fixed, inert, percent
+from raybench.reports.view import Cell
+from raybench.units import format_seconds
+
+Json = Mapping[str, Any]
+_OVERHEAD_BANDS = ((0.20, "low", ""), (0.40, "moderate", "warn"), (float("inf"), "high", "bad"))
+NONE = Cell(text="-")
+
+
+def text(value: object, tone: str = "") -> Cell:
+    """A word of the result, made inert."""
+    return NONE if value is None or value == "" else Cell(text=inert(value), tone=tone)
+
+
+def seconds(value: float | None, tone: str = "") -> Cell:
+    """A duration."""
+    return NONE if value is None else Cell(text=format_seconds(value), tone=tone)
+
+
+def rate(value: float | None, tone: str = "") -> Cell:
+    """Samples or tokens a second."""
+    if value is None:
+        return NONE
+    return Cell(text=fixed(value, 7) if value < 1e6 else f"{value / 1e6:.2f}M", tone=tone)
+
+
+def gb_per_second(value: float | None) -> Cell:
+    """A bandwidth."""
+    return NONE if value is None else Cell(text=bandwidth(value))
+
+
+def share(value: float | None, tone: str = "") -> Cell:
+    """A fraction as a percentage."""
+    return NONE if value is None else Cell(text=percent(value), tone=tone)
+
+
+def memory(value: int | None) -> Cell:
+    """GiB."""
+    return NONE if value is None else Cell(text=f"{value / 2**30:.2f} GiB")
+
+
+def money(value: float | None, currency: str) -> Cell:
+    """An amount with its currency; more digits for small ones."""
+    return NONE if value is None else Cell(text=f"{value:.2f} {currency}" if value >= 1 else f"{value:.4f} {currency}")
+
+
+def overhead(value: float | None) -> Cell:
+    """The share of a step that waits for communication, with its band: below 20 %, to 40 %, above."""
+    if value is None:
+        return NONE
+    name, tone = next((name, tone) for limit, name, tone in _OVERHEAD_BANDS if value <= limit)
+    return Cell(text=f"{percent(value)} {name}", tone=tone)
+
+
+def times(ratio: Json | None) -> Cell:
+    """A ratio as ``4.87x``."""
+    return NONE if not ratio else Cell(text=f"{ratio['value']:.2f}x", tone="strong")
+
+
+def interval(ratio: Json | None, *, unit: str = "x", scale: float = 1.0) -> Cell:
+    """The interval of a ratio: ``4.61-5.02x``."""
+    if not ratio or ratio["low"] is None:
+        return NONE
+    digits = 2 if scale == 1 else 0
+    return Cell(text=f"{ratio['low'] * scale:.{digits}f} to {ratio['high'] * scale:.{digits}f}{unit}")

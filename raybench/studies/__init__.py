@@ -1,0 +1,1 @@
+"""Several runs, one question: planned, done in an order that drift cannot favour, and compared."""

@@ -1,0 +1,129 @@
+"""The folder of a study: the plan, a folder a trial, and the answer."""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from raybench.errors import UsageError
+from raybench.studies.design import SCHEMA, Study, Trial
+from raybench.studies.outcome import Outcome, outcome_of
+
+PLAN, RESULT, REPORT = "plan.json", "study.json", "study.html"
+_LONGEST_WORDS = 500
+
+
+def new_study_id(kind: str) -> str:
+    """A name that sorts by time within its kind and is not used twice: ``network-20261121-014502-3f9a``."""
+    return f"{kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyFolder:
+    """``DIR/STUDY_ID``: ``plan.json`` says what to do, ``trials/`` has a folder a trial, ``study.json`` answers."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, output_dir: str, study: Study) -> "StudyFolder":
+        """Make the folder and write the plan. Raises UsageError when it cannot be written."""
+        path = Path(os.path.abspath(output_dir)) / new_study_id(study.kind)  # noqa: PTH100 - resolve() follows links
+        folder = cls(path=path)
+        try:
+            (path / "trials").mkdir(parents=True)
+            folder.write_plan(study)
+        except OSError as error:
+            raise UsageError(
+                f"the study's folder {path} cannot be written: {error.strerror}; choose another with --output-dir"
+            ) from error
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> "StudyFolder":
+        """The folder of an earlier study; ``path`` may also name a file in it."""
+        whole = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() follows links
+        return cls(path=whole.parent if whole.name in (PLAN, RESULT, REPORT) else whole)
+
+    def study(self) -> Study:
+        """The plan. Raises UsageError when the folder holds none that can be read."""
+        try:
+            content = msgspec.json.decode((self.path / PLAN).read_bytes())
+            if content.pop("schema", None) != SCHEMA:
+                raise UsageError(f"{self.path / PLAN} is no {SCHEMA}; was it written by another version of raybench?")
+            return msgspec.convert(content, Study)
+        except (OSError, msgspec.MsgspecError, AttributeError) as error:
+            raise UsageError(
+                f"{self.path} is not the folder of a study: {PLAN} cannot be read ({error}); give the folder that an "
+                "earlier 'raybench study' named"
+            ) from error
+
+    def write_plan(self, study: Study) -> None:
+        """Keep what is to be done. Raises OSError."""
+        self.write(PLAN, study.to_json())
+
+    def write(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a JSON file whole or not at all. Raises OSError."""
+        partial = self.path / f".{name}.partial"
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2))
+        partial.replace(self.path / name)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep others from running the same study. Raises UsageError where somebody does already."""
+        with (self.path / PLAN).open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UsageError(f"the study {self.path} is being run by another raybench; wait for it") from error
+            except OSError:
+                pass  # a file system without locks
+            yield
+
+    def trial_path(self, trial: Trial) -> Path:
+        """Where a trial's run puts its own folder."""
+        return self.path / "trials" / trial.folder
+
+    def outcome(self, trial: Trial) -> Outcome:
+        """What a trial found: its last complete run, else its last; ``missing`` where none can be read."""
+        results = sorted(self.trial_path(trial).glob("*/result.json"))
+        found = [outcome for result in results if (outcome := _read(trial, result))]
+        complete = [outcome for outcome in found if outcome.status == "complete"]
+        if found:
+            return (complete or found)[-1]
+        return Outcome(trial=trial, status="missing", reason=self._last_words(trial))
+
+    def outcomes(self, study: Study) -> list[Outcome]:
+        """What is known of every trial, in the order of doing."""
+        return [self.outcome(trial) for trial in study.trials()]
+
+    def discard(self) -> None:
+        """Remove a study that nothing came of: files of ours only."""
+        with contextlib.suppress(OSError):
+            for file in [*self.path.glob("trials/*/output"), *self.path.glob("trials/*/errors"), self.path / PLAN]:
+                file.unlink()
+            for folder in [*self.path.glob("trials/*"), self.path / "trials", self.path]:
+                folder.rmdir()
+
+    def _last_words(self, trial: Trial) -> str | None:
+        """The last line that the trial's command said, without its name before it."""
+        with contextlib.suppress(OSError):
+            lines = (self.trial_path(trial) / "errors").read_text(errors="replace").strip().splitlines()
+            return lines[-1][:_LONGEST_WORDS].removeprefix("raybench: ").removeprefix("Error: ") if lines else None
+        return None
+
+
+def _read(trial: Trial, result: Path) -> Outcome | None:
+    """The outcome of a run; None where its files cannot be read as such: then nothing is known of it."""
+    try:
+        diagnosis = result.with_name("diagnosis.json")
+        found = msgspec.json.decode(diagnosis.read_bytes()) if diagnosis.exists() else None
+        return outcome_of(trial, msgspec.json.decode(result.read_bytes()), found, result.parent.name)
+    except (OSError, msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+        return None

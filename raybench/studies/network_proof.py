@@ -1,0 +1,134 @@
+"""Whether a run used the network that its label says: proved, refuted, or unproven. Pure.
+
+A setting is a wish. NCCL's log names the network it took and whether GPUDirect RDMA was on; byte counters tell which
+interface carried the data, whatever the library. A figure whose label is refuted is no figure of that network at all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from diagnostics.transport import TCP_NETWORKS
+from raybench.studies.outcome import Outcome
+
+ProofVerdict = Literal["proved", "refuted", "unproven"]
+NetworkKind = Literal["socket", "rdma"]
+
+CARRIED_SHARE = 0.9  # of the bytes that left a node: rendezvous, Ray and ssh take the rest
+_LEAST_BYTES = 1_000_000  # below it Ray's own chatter is as large as what was measured
+_ALIKE = 0.05  # a device that carried as much as another, within this, may be the one below it
+_STACKED = ("bond", "team", "br")
+_RDMA = frozenset({"ib", "roce", "plugin:aws-ofi-nccl"})
+_ORDER: tuple[ProofVerdict, ...] = ("refuted", "unproven", "proved")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What the label of a run promises: ``kind`` socket or rdma, ``gdr``, the ``device`` that carries the data."""
+
+    kind: NetworkKind | None = None
+    gdr: bool | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """The judgement of one run, with what it rests on."""
+
+    verdict: ProofVerdict
+    seen: str
+    basis: str
+
+
+def worst(proofs: Iterable[Proof]) -> Proof:
+    """The proof that decides: one refutation refutes, and all is proved only where each one is."""
+    return min(proofs, key=lambda proof: _ORDER.index(proof.verdict))
+
+
+def prove(expected: Expectation, outcome: Outcome) -> Proof:
+    """Hold a run against its label."""
+    if outcome.node_count < 2:
+        return Proof(verdict="unproven", seen="one node", basis="ranks of one node do not use the network")
+    proofs = []
+    if expected.kind is not None:
+        proofs.append(_prove_kind(expected.kind, outcome))
+    if expected.gdr is not None:
+        proofs.append(_prove_gdr(expected.gdr, outcome))
+    if expected.device is not None and not outcome.emulated:
+        proofs.append(_prove_device(expected.device, outcome))
+    if outcome.emulated:
+        basis = "emulated nodes are processes of one machine"
+        proofs.append(Proof(verdict="unproven", seen="no network at all", basis=basis))
+    if not proofs:
+        return Proof(verdict="unproven", seen="nothing", basis="the label promises nothing that could be checked")
+    return _together(proofs)
+
+
+def _together(proofs: Sequence[Proof]) -> Proof:
+    """The verdict of the weakest part, with all that led to it."""
+    verdict = worst(proofs).verdict
+    decisive = [proof for proof in proofs if proof.verdict == verdict]
+    seen = ", ".join(proof.seen for proof in decisive)
+    return Proof(verdict=verdict, seen=seen, basis=", and ".join(dict.fromkeys(proof.basis for proof in decisive)))
+
+
+def _prove_kind(kind: NetworkKind, outcome: Outcome) -> Proof:
+    if outcome.backend == "gloo":
+        verdict: ProofVerdict = "proved" if kind == "socket" else "refuted"
+        return Proof(verdict=verdict, seen="TCP", basis="the gloo backend knows nothing else")
+    basis = "the NCCL logs of the run"
+    seen_kind = _kind_of(outcome.network)
+    if seen_kind is None:
+        return Proof(verdict="unproven", seen=f"network {outcome.network}", basis=basis)
+    seen = f"network {outcome.network}"
+    return Proof(verdict="proved" if seen_kind == kind else "refuted", seen=seen, basis=basis)
+
+
+def _kind_of(network: str) -> str | None:
+    """``socket``, ``rdma`` or ``mixed``; None where the name does not tell."""
+    if network in TCP_NETWORKS:
+        return "socket"
+    return "rdma" if network in _RDMA else "mixed" if network == "mixed" else None
+
+
+def _prove_gdr(wanted: bool, outcome: Outcome) -> Proof:
+    basis = "the NCCL logs of the run"
+    if outcome.gdr is None:
+        return Proof(verdict="unproven", seen="nothing that tells of GPUDirect RDMA", basis=basis)
+    seen = "GPUDirect RDMA" if outcome.gdr else "no GPUDirect RDMA"
+    return Proof(verdict="proved" if outcome.gdr is wanted else "refuted", seen=seen, basis=basis)
+
+
+def _prove_device(device: str, outcome: Outcome) -> Proof:
+    basis = "the bytes that network devices sent during the run"
+    if set(outcome.sent_bytes) != set(outcome.nodes):
+        missing = next(node for node in outcome.nodes if node not in outcome.sent_bytes)
+        return Proof(verdict="unproven", seen=f"no counters of {missing}", basis=basis)
+    return worst(_prove_on_node(device, node, sent, basis) for node, sent in outcome.sent_bytes.items())
+
+
+def _prove_on_node(device: str, node: str, sent_bytes: Mapping[str, int], basis: str) -> Proof:
+    """Loopback carries what ranks of one node say to each other: no network, so it does not count."""
+    own = sent_bytes.get(device, 0)
+    others = {name: count for name, count in sent_bytes.items() if name not in ("lo", device)}
+    busiest = max(others, key=lambda name: others[name], default=device)
+    if own + sum(others.values()) < _LEAST_BYTES:
+        return Proof(verdict="unproven", seen=f"{node} sent too little to tell", basis=basis)
+    carried = others if not own else {name: count for name, count in others.items() if not _layers(device, name)}
+    if device.startswith(_STACKED) and abs(sum(carried.values()) / max(own, 1) - 1) < _ALIKE:
+        carried = {}
+    share = own / (own + sum(carried.values()))
+    if share >= CARRIED_SHARE:
+        return Proof(verdict="proved", seen=f"{device} carried {share:.0%}", basis=basis)
+    if own and abs(others[busiest] / own - 1) < _ALIKE:
+        return Proof(
+            verdict="unproven",
+            seen=f"on {node} {device} and {busiest} carried the same amount, as a device and the one below it do",
+            basis=basis,
+        )
+    return Proof(verdict="refuted", seen=f"on {node} {device} carried {share:.0%}, {busiest} most", basis=basis)
+
+
+def _layers(one: str, other: str) -> bool:
+    """Whether one is a VLAN of the other by its name: the same bytes are counted on both."""
+    return one.startswith(f"{other}.") or other.startswith(f"{one}.")

@@ -1,0 +1,163 @@
+"""What a trial found out, read from the files of its run: times, throughput, memory, and the network it really used."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from raybench.studies.design import Trial
+from raybench.units import format_bytes
+
+TrialStatus = Literal["complete", "partial", "failed", "missing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One figure of a run: ``all_reduce float32 sum 16 MiB``, ``ddp tiny``.
+
+    ``seconds``: of one operation (the median) or one training step (the mean, so that samples/s follows from it).
+    ``exposed_seconds``: communication that the step waits for, and ``overhead`` its share of the step. What the run has
+    no figure of is None.
+    """
+
+    label: str
+    seconds: float
+    samples_per_s: float | None = None
+    tokens_per_s: float | None = None
+    busbw_gb_per_s: float | None = None
+    exposed_seconds: float | None = None
+    overhead: float | None = None
+    data_share: float | None = None
+    memory_bytes: int | None = None
+    loss: float | None = None
+    batch_size_per_rank: int | None = None
+    verified: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One trial's run. ``network`` and ``gdr`` are what its NCCL logs prove; ``sent_bytes`` by node and device.
+
+    ``reason`` says why it is not complete, or has nothing to show. ``run`` is its folder below the trial's.
+    """
+
+    trial: Trial
+    status: TrialStatus
+    measured: tuple[Measured, ...] = ()
+    world_size: int = 0
+    nodes: tuple[str, ...] = ()
+    emulated: bool = False
+    backend: str = "unknown"
+    network: str = "unknown"
+    gdr: bool | None = None
+    sent_bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    started_at: str | None = None
+    seconds: float | None = None  # of the whole run, its start and end included
+    wrong: bool = False
+    reason: str | None = None
+    run: str | None = None
+
+    @property
+    def node_count(self) -> int:
+        """Nodes that the ranks were on."""
+        return len(self.nodes)
+
+    def figure(self, label: str) -> Measured | None:
+        """The figure of that label."""
+        return next((one for one in self.measured if one.label == label), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The outcome as the study's result holds it, the trial's own keys beside the others."""
+        content = asdict(self)
+        trial = content.pop("trial")
+        return {**trial, "folder": self.trial.folder, **content}
+
+
+def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, Any] | None, run: str) -> Outcome:
+    """The outcome of a run from its ``result.json`` and ``diagnosis.json``. Raises KeyError where keys are missing."""
+    cluster = result["cluster"]
+    found = diagnosis or {}
+    measured = tuple(one for benchmark in result["benchmarks"] for one in _figures(benchmark))
+    status = result["status"]
+    return Outcome(
+        trial=trial,
+        status="failed" if status == "complete" and not measured else status,
+        measured=measured,
+        world_size=cluster["world_size"],
+        nodes=tuple(node["name"] for node in cluster["nodes"]),
+        emulated=cluster["emulated"],
+        backend=cluster["backend"],
+        network=found.get("network", "unknown"),
+        gdr=found.get("gdr"),
+        sent_bytes=_sent(cluster["nodes"]),
+        versions=result.get("environment", {}).get("versions", {}),
+        started_at=result.get("started_at"),
+        seconds=(result.get("timings_seconds") or {}).get("total"),
+        wrong=any(figure.verified is False for figure in measured),
+        reason=None if status == "complete" and measured else _reason(result),
+        run=run,
+    )
+
+
+def _reason(result: Mapping[str, Any]) -> str:
+    """What went wrong: a finding says it best, then a benchmark, then a point."""
+    findings = sorted(result.get("findings", ()), key=lambda finding: finding.get("severity") != "critical")
+    told = [finding.get("summary") for finding in findings]
+    told += [benchmark.get("reason") for benchmark in result["benchmarks"]]
+    told += [point.get("failed") for benchmark in result["benchmarks"] for point in benchmark["points"]]
+    return next((str(text) for text in told if text), "it measured nothing")
+
+
+def _figures(benchmark: Mapping[str, Any]) -> list[Measured]:
+    if benchmark["kind"] == "training":
+        return [_training_figure(point) for point in benchmark["points"] if not point.get("failed")]
+    if benchmark["kind"] in ("collective", "p2p"):
+        return [_operation_figure(benchmark, point) for point in benchmark["points"] if "source_rank" not in point]
+    return []
+
+
+def _training_figure(point: Mapping[str, Any]) -> Measured:
+    communication = point.get("communication") or {}
+    exposed = communication.get("exposed_seconds") or {}
+    known = (exposed.get(name) for name in ("differencing", "profiler", "replay"))
+    return Measured(
+        label=point["label"],
+        seconds=point["seconds"]["mean"],
+        samples_per_s=point["samples_per_s"],
+        tokens_per_s=point.get("tokens_per_s"),
+        exposed_seconds=next((max(0.0, value) for value in known if value is not None), None),
+        overhead=point.get("overhead"),
+        data_share=point.get("data_share"),
+        memory_bytes=peak_memory(point.get("memory") or {}),
+        loss=(point.get("loss") or {}).get("last"),
+        batch_size_per_rank=point.get("batch_size_per_rank"),
+        verified=point.get("verified"),
+    )
+
+
+def _operation_figure(benchmark: Mapping[str, Any], point: Mapping[str, Any]) -> Measured:
+    parameters = benchmark["parameters"]
+    detail = [parameters.get("dtype"), parameters.get("reduce_op"), "in place" if parameters.get("in_place") else None]
+    words = " ".join(str(part) for part in detail if part)
+    return Measured(
+        label=f"{benchmark['name']} {words} {format_bytes(point['message_bytes'])}",
+        seconds=point["seconds"]["median"],
+        busbw_gb_per_s=point["busbw_gb_per_s"],
+        verified=point.get("verified"),
+    )
+
+
+def peak_memory(memory: Mapping[str, Any]) -> int | None:
+    """The largest of a training point's memory figures that is a peak, bytes; None where there is none."""
+    peaks = [value for name, value in memory.items() if "peak" in name and isinstance(value, int | float)]
+    return int(max(peaks)) if peaks else None
+
+
+def _sent(nodes: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Bytes sent by node and device; a node whose counters are not known is left out."""
+    counted = ((node["name"], node.get("facts", {}).get("traffic")) for node in nodes)
+    return {
+        name: {device: int(counters["sent_bytes"]) for device, counters in traffic.items()}
+        for name, traffic in counted
+        if traffic
+    }

@@ -1,0 +1,141 @@
+"""A study as its result file holds it: the plan, the order, every trial, the answer. Pure.
+
+Schema ``raybench.study-result/1``: keys are added, never renamed or removed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from raybench.model.cost import Price
+from raybench.studies.design import Study
+from raybench.studies.network import answer_network
+from raybench.studies.outcome import Outcome
+from raybench.studies.scaling import answer_scaling
+from raybench.studies.strategy import answer_strategy
+from raybench.studies.sweep import answer_sweep
+
+SCHEMA = "raybench.study-result/1"
+_LEAST_REPEATS = 3
+_MOST_TOLD = 3
+
+
+class Answer(Protocol):
+    """What the trials of a kind of study say. ``problems`` make the command end with 1, ``remarks`` do not."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with what was compared."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader must know."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the result file."""
+
+
+_ANSWERS: dict[str, Callable[[Study, Sequence[Outcome], Price | None], Answer]] = {
+    "network": lambda study, outcomes, _: answer_network(study, outcomes),
+    "scaling": answer_scaling,
+    "strategy": lambda study, outcomes, _: answer_strategy(study, outcomes),
+    "batch-size": lambda study, outcomes, _: answer_sweep(study, outcomes),
+    "model-size": lambda study, outcomes, _: answer_sweep(study, outcomes),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyResult:
+    """A study and what came of it. ``stopped``: somebody ended it before its last trial."""
+
+    study_id: str
+    study: Study
+    outcomes: tuple[Outcome, ...]
+    answer: Answer
+    stopped: bool = False
+
+    @property
+    def broken(self) -> tuple[Outcome, ...]:
+        """Trials that were not done, or not to their end."""
+        return tuple(outcome for outcome in self.outcomes if outcome.status != "complete")
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``partial``, or ``failed`` where no trial measured anything."""
+        if not self.broken:
+            return "complete"
+        return "partial" if any(outcome.measured for outcome in self.outcomes) else "failed"
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What makes the command end with 1."""
+        wrong = [outcome.trial.folder for outcome in self.outcomes if outcome.wrong]
+        found = f"wrong results in {', '.join(wrong)}: their figures mean nothing, and are in no comparison"
+        return (*((found,) if wrong else ()), *self.answer.problems)
+
+    @property
+    def exit_code(self) -> int:
+        """1 for a problem, 3 where trials are missing, else 0."""
+        return 1 if self.problems else 3 if self.broken else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole result."""
+        measured = [outcome for outcome in self.outcomes if outcome.measured]
+        started = sorted(outcome.started_at for outcome in self.outcomes if outcome.started_at)
+        return {
+            "schema": SCHEMA,
+            "study_id": self.study_id,
+            "kind": self.study.kind,
+            "status": self.status,
+            "stopped": self.stopped,
+            "emulated": any(outcome.emulated for outcome in measured) if measured else None,
+            "started_at": started[0] if started else None,
+            "workload": list(self.study.workload),
+            "repeats": self.study.repeats,
+            "seed": self.study.seed,
+            "order": self.study.order(),
+            "settings": dict(self.study.settings),
+            "variants": [
+                {"name": one.name, "arguments": list(one.arguments), "facts": dict(one.facts)}
+                for one in self.study.variants
+            ],
+            "environment": {"versions": dict(measured[-1].versions) if measured else {}},
+            "problems": list(self.problems),
+            "remarks": [*_remarks(self.study, self.outcomes), *self.answer.remarks],
+            "answer": self.answer.to_json(),
+            "trials": [outcome.to_json() for outcome in self.outcomes],
+        }
+
+
+def result_of(
+    study_id: str, study: Study, outcomes: Sequence[Outcome], *, price: Price | None = None, stopped: bool = False
+) -> StudyResult:
+    """Analyse the trials."""
+    answer = _ANSWERS[study.kind](study, outcomes, price)
+    return StudyResult(study_id=study_id, study=study, outcomes=tuple(outcomes), answer=answer, stopped=stopped)
+
+
+def _remarks(study: Study, outcomes: Sequence[Outcome]) -> list[str]:
+    remarks = []
+    measured = [outcome for outcome in outcomes if outcome.measured]
+    broken = [outcome for outcome in outcomes if outcome.status != "complete"]
+    remarks += [
+        f"trial {one.trial.folder} is {one.status}: {one.reason or 'it was not begun'}" for one in broken[:_MOST_TOLD]
+    ]
+    if len(broken) > _MOST_TOLD:
+        remarks.append(f"{len(broken) - _MOST_TOLD} more trials are not complete")
+    if study.repeats < _LEAST_REPEATS:
+        remarks.append(
+            f"fewer than {_LEAST_REPEATS} repeats: no useful interval; --resume with --repeats 5 goes on from here"
+        )
+    differing = _differing([outcome.versions for outcome in measured])
+    if differing:
+        remarks.append(f"trials were done with different versions of {', '.join(differing)}: they may not compare")
+    if study.kind != "scaling" and len({frozenset(outcome.nodes) for outcome in measured}) > 1:
+        remarks.append("trials were done on different nodes: differences may be the nodes'")
+    return remarks
+
+
+def _differing(versions: Sequence[Mapping[str, str]]) -> list[str]:
+    names = dict.fromkeys(name for one in versions for name in one)
+    return [name for name in names if len({one.get(name) for one in versions}) > 1]

@@ -1,0 +1,149 @@
+"""Do a study's trials: each is one raybench command of its own, in a process of its own, with a folder of its own."""
+
+import contextlib
+import ctypes
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from raybench.errors import UsageError
+from raybench.studies.design import Study, Trial, Variant
+from raybench.studies.folder import StudyFolder
+from raybench.studies.outcome import Outcome
+
+_END_SECONDS = 60.0  # a run that was told to stop gathers its logs first
+_POLL_SECONDS = 0.1
+_PR_SET_PDEATHSIG = 1
+_WRONG_USE = 2
+_MOST_FAILURES = 2
+_LIBC = ctypes.CDLL(None)
+
+Told = Callable[[Trial, Outcome | None, float | None], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Experience:
+    """What was learnt of each variant while running: how long it takes, and whether it is any use to try it again."""
+
+    seconds: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    failures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def is_hopeless(self, variant: str) -> bool:
+        return variant in self.refused or self.failures[variant] >= _MOST_FAILURES
+
+    def learn(self, outcome: Outcome, code: int, seconds: float) -> None:
+        variant = outcome.trial.variant
+        if outcome.measured:
+            self.seconds[variant].append(seconds)
+        elif code == _WRONG_USE:
+            self.refused[variant] = outcome.reason or "raybench was used wrongly"
+        else:
+            self.failures[variant] += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """Runs what is left of a study, until ``stopping`` is set.
+
+    ``told(trial, outcome, left_seconds)`` hears of each trial before it (outcome None) and after it.
+    """
+
+    folder: StudyFolder
+    study: Study
+    stopping: threading.Event
+    timeout_seconds: float
+    told: Told
+
+    def run(self) -> list[Outcome]:
+        """Every trial that is not complete, in order. A trial that fails does not stop the others.
+
+        A trial that was asked for wrongly (exit code 2) would fail the same way each time, and so does one that twice
+        measured nothing, as a model that does not fit: such a variant is not tried again. Raises UsageError when wrong
+        use leaves no variant, with what raybench said.
+        """
+        known = {outcome.trial: outcome for outcome in self.folder.outcomes(self.study)}
+        todo = [trial for trial, outcome in known.items() if outcome.status != "complete"]
+        experience = _Experience()
+        for index, trial in enumerate(todo):
+            if self.stopping.is_set():
+                break
+            if not experience.is_hopeless(trial.variant):
+                ahead = [one.variant for one in todo[index:] if not experience.is_hopeless(one.variant)]
+                self.told(trial, None, left_seconds(ahead, experience.seconds))
+                known[trial] = self._try(trial, experience)
+                self.told(trial, known[trial], None)
+        if set(experience.refused) == {variant.name for variant in self.study.variants}:
+            raise UsageError(next(iter(experience.refused.values())))
+        return list(known.values())
+
+    def _try(self, trial: Trial, experience: _Experience) -> Outcome:
+        begun = time.monotonic()
+        code = self._do(trial)
+        outcome = self.folder.outcome(trial)
+        if not self.stopping.is_set():
+            experience.learn(outcome, code, time.monotonic() - begun)
+        return outcome
+
+    def _do(self, trial: Trial) -> int:
+        folder = self.folder.trial_path(trial)
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", *command_of(self.study, self.study.variant(trial.variant), folder)]
+        place = self.study.folder if Path(self.study.folder).is_dir() else None
+        with (folder / "output").open("wb") as output, (folder / "errors").open("wb") as errors:
+            process = subprocess.Popen(
+                command,
+                cwd=place,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call that takes no lock
+            )
+            try:
+                return self._wait(process)
+            finally:
+                _end(process)
+
+    def _wait(self, process: "subprocess.Popen[bytes]") -> int:
+        """Its exit code. When it is to stop it is told as in a terminal: it keeps what it has measured."""
+        deadline = time.monotonic() + self.timeout_seconds
+        while process.poll() is None:
+            if self.stopping.wait(_POLL_SECONDS) or time.monotonic() > deadline:
+                process.send_signal(signal.SIGINT)
+                break
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(_END_SECONDS)
+        return 3
+
+
+def _end_with_parent() -> None:
+    """A study that is killed leaves no trial behind: the kernel then tells the trial to stop."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        process.kill()
+        process.wait(_END_SECONDS)
+
+
+def command_of(study: Study, variant: Variant, folder: Path) -> list[str]:
+    """The command of a trial, as a person could type it: the variant's options are last and so win."""
+    return ["raybench", *study.workload, *variant.arguments, "--output-dir", str(folder), "--quiet"]
+
+
+def left_seconds(todo: Sequence[str], durations: Mapping[str, Sequence[float]]) -> float | None:
+    """Seconds that trials of these variants will take: each as others of its kind, else as all. None at first."""
+    every = [seconds for known in durations.values() for seconds in known]
+    if not every:
+        return None
+    mean = sum(every) / len(every)
+    means = {name: sum(known) / len(known) for name, known in durations.items() if known}
+    return sum(means.get(name, mean) for name in todo)

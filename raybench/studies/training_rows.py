@@ -1,0 +1,104 @@
+"""One row a variant of a training study: throughput, memory and overhead over its blocks, and who is fastest. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from raybench.stats import deviation, median
+from raybench.studies.compare import Ratio, ratio_of
+from raybench.studies.design import Study
+from raybench.studies.outcome import Measured, Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRow:
+    """A variant's figures: medians over its blocks. ``failed`` says why there are none."""
+
+    variant: str
+    label: str = ""
+    blocks: int = 0
+    world_size: int = 0
+    node_count: int = 0
+    batch_size_per_rank: int | None = None
+    step_seconds: float | None = None
+    step_seconds_stddev: float | None = None  # between blocks
+    samples_per_s: float | None = None
+    tokens_per_s: float | None = None
+    memory_bytes: int | None = None
+    exposed_seconds: float | None = None
+    overhead: float | None = None
+    data_share: float | None = None
+    loss: float | None = None
+    verified: bool | None = None
+    failed: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the study's result."""
+        return asdict(self)
+
+
+def training_rows(study: Study, outcomes: Sequence[Outcome]) -> list[TrainingRow]:
+    """A row a variant, in the order of the study. A run of several strategies counts with its first."""
+    return [_row(variant.name, outcomes) for variant in study.variants]
+
+
+def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
+    mine = [outcome for outcome in outcomes if outcome.trial.variant == name]
+    done = usable(mine)
+    if not done:
+        wrong = "its results were wrong" if any(outcome.wrong for outcome in mine) else "nothing was measured"
+        reason = next((outcome.reason for outcome in mine if outcome.reason), wrong)
+        return TrainingRow(variant=name, failed=reason)
+    figures = [outcome.measured[0] for outcome in done]
+    seconds = [figure.seconds for figure in figures]
+    checked = any(figure.verified for figure in figures)
+    memory = _middle(figures, lambda figure: figure.memory_bytes)
+    return TrainingRow(
+        variant=name,
+        label=figures[0].label,
+        blocks=len(figures),
+        world_size=done[0].world_size,
+        node_count=done[0].node_count,
+        batch_size_per_rank=figures[0].batch_size_per_rank,
+        step_seconds=median(seconds),
+        step_seconds_stddev=deviation(seconds, sum(seconds) / len(seconds)),
+        samples_per_s=_middle(figures, lambda figure: figure.samples_per_s),
+        tokens_per_s=_middle(figures, lambda figure: figure.tokens_per_s),
+        memory_bytes=None if memory is None else int(memory),
+        exposed_seconds=_middle(figures, lambda figure: figure.exposed_seconds),
+        overhead=_middle(figures, lambda figure: figure.overhead),
+        data_share=_middle(figures, lambda figure: figure.data_share),
+        loss=_middle(figures, lambda figure: figure.loss),
+        verified=checked or None,
+    )
+
+
+def usable(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Those with figures, and none of them wrong."""
+    return [outcome for outcome in outcomes if outcome.measured and not outcome.wrong]
+
+
+def _middle(figures: Sequence[Measured], value: Callable[[Measured], float | None]) -> float | None:
+    known = [found for figure in figures if (found := value(figure)) is not None]
+    return median(known) if known else None
+
+
+def throughput_ratio(name: str, base: str, outcomes: Sequence[Outcome]) -> Ratio | None:
+    """Samples per second of one variant over those of another, block by block; None without common blocks."""
+    mine, other = throughput_by_block(name, outcomes), throughput_by_block(base, outcomes)
+    blocks = sorted(mine.keys() & other.keys())
+    return ratio_of([mine[block] for block in blocks], [other[block] for block in blocks]) if blocks else None
+
+
+def throughput_by_block(name: str, outcomes: Sequence[Outcome]) -> dict[int, float]:
+    """Samples per second of a variant in each block that measured them."""
+    return {
+        outcome.trial.block: outcome.measured[0].samples_per_s
+        for outcome in usable(outcomes)
+        if outcome.trial.variant == name and outcome.measured[0].samples_per_s
+    }
+
+
+def fastest(rows: Sequence[TrainingRow]) -> TrainingRow | None:
+    """The row with the most samples per second; None where none has any."""
+    return max((row for row in rows if row.samples_per_s), key=lambda row: row.samples_per_s or 0.0, default=None)

@@ -1,0 +1,165 @@
+"""``raybench study`` as a user meets it: stopped, killed, resumed, shown again; and what it refuses."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raybench.cli.study_options import workload_of
+from tests.command import Command, raybench, started
+
+NODES = ("--address", "local", "--nodes", "2")  # the workload's, as what the study does not know
+WORKLOAD = ("--", "run", "--suite", "all_reduce", "--sizes", "1K", "--iters", "2")
+PLAN = ("study", "network", "--networks", "tcp,other=lo", "--repeats", "2", "--seed", "5")
+
+
+def study_folder(command: Command) -> Path:
+    """The folder of the study that it made."""
+    found: Path = command.wait_for(lambda: next(iter((command.folder / "runs").glob("network-*")), None))
+    return found
+
+
+def complete_trials(folder: Path) -> list[str]:
+    results = sorted(folder.glob("trials/*/*/result.json"))
+    return [path.parents[1].name for path in results if json.loads(path.read_text())["status"] == "complete"]
+
+
+@pytest.mark.cluster
+def test_a_study_that_is_killed_and_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    order = ["000-other", "001-tcp", "002-tcp", "003-other"]
+    with started(*PLAN, "--output-dir", str(tmp_path), *NODES, *WORKLOAD, given=True) as killed:
+        killed.wait_for(lambda: list(tmp_path.glob("*/trials/001-*/*/samples.jsonl")), 90)
+        killed.process.send_signal(signal.SIGKILL)
+        killed.process.wait(10)
+        assert killed.left_over(30) == {}  # the kernel told the trial
+    (folder,) = tmp_path.glob("network-*")
+    assert complete_trials(folder)[0] == order[0]
+    first = next(folder.glob("trials/000-*/*/result.json"))
+    written = first.stat().st_mtime_ns
+
+    with started("study", "network", "--resume", str(folder), given=True) as stopped:
+        stopped.wait_for(lambda: list(folder.glob("trials/002-*/*/samples.jsonl")), 90)
+        stopped.process.send_signal(signal.SIGINT)
+        assert stopped.finish(60) == 3
+        assert f"go on with: raybench study network --resume {folder}" in stopped.errors
+        assert "partial: stopped, " in stopped.out
+        assert stopped.left_over() == {}
+    content = json.loads((folder / "study.json").read_text())
+    assert (content["status"], content["stopped"]) == ("partial", True)
+
+    done = raybench("study", "network", "--resume", str(folder / "study.json"), seconds=120)
+    assert done.returncode == 0, done.stderr
+    assert sorted(set(complete_trials(folder))) == order
+    assert first.stat().st_mtime_ns == written  # what was complete is not done again
+    check_shown(done.stdout, folder)
+
+
+def check_shown(text: str, folder: Path) -> None:
+    content: dict[str, Any] = json.loads((folder / "study.json").read_text())
+    assert content["schema"] == "raybench.study-result/1"
+    assert (content["status"], content["emulated"], content["seed"]) == ("complete", True, 5)
+    assert content["order"] == [["other", "tcp"], ["tcp", "other"]]
+    assert {trial["folder"] for trial in content["trials"]} == set(complete_trials(folder))
+    assert content["answer"]["proofs"]["tcp"]["verdict"] == "unproven"
+    assert "no verdict" in content["answer"]["speedups"][0]["verdict"]
+    assert "EMULATED" in text
+    page = (folder / "study.html").read_text()
+    assert "EMULATED" in page
+    assert "http-equiv" in page
+    assert "<svg" in page
+    (folder / "study.html").unlink()
+    again = raybench("study", "show", str(folder))
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout == text
+    assert (folder / "study.html").read_text() == page
+    assert json.loads(raybench("study", "show", str(folder), "--json").stdout) == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["network"], "say what to compare, such as --networks tcp,rdma"),
+        (["network", "--networks", "tcp,ether"], "'ether' is no network; there are tcp, rdma-no-gdr, rdma"),
+        (["network", "--networks", "tcp,,rdma"], "has an empty part"),
+        (["network", "--networks", "tcp,tcp"], "tcp is there twice"),
+        (["network", "--networks", "tcp,rdma", "--repeats", "0"], "--repeats is 0"),
+        (["network", "--networks", "tcp,rdma", "--timeout", "nan"], "--timeout is nan"),
+        (["network", "--networks", "tcp", "--seed", "-4"], "--seed is -4"),
+        (["network", "--networks", "tcp", "--", "run", "--sizes", "8:1:2"], "swap the two"),
+        (["network", "--networks", "tcp", "--nodse", "2", "--", "run"], "No such option"),
+        (["network", "--networks", "tcp", "--output-dir", "/proc/nowhere"], "cannot be written"),
+        (["network", "--resume", "/nowhere"], "is not the folder of a study"),
+        (["network", "--resume", "/nowhere", "--networks", "tcp"], "--networks is part of the plan"),
+        (["scaling", "--nodes", "1,2"], ""),
+        (["scaling", "--nodes", "2"], "at least two different numbers of nodes"),
+        (["scaling", "--nodes", "1,x"], "is no list of whole numbers"),
+        (["scaling", "--nodes", "1,2,4", "--batch-size", "6"], "give a multiple of 4, such as 8, or --mode weak"),
+        (["scaling", "--nodes", "1,2", "--", "run"], "a study of scaling compares training"),
+        (["scaling", "--nodes", "1,2", "--price", "-1"], "a node hour cannot cost -1"),
+        (["scaling", "--nodes", "1,2", "--node-type", "toaster"], "there is no list price of 'toaster'"),
+        (["strategy", "--strategies", "ddp,zero"], "'zero' is no strategy to compare"),
+        (["batch-size", "--batch-sizes", "1,0"], "'0' is no batch size"),
+        (["model-size", "--models", "../x"], "no name of a model"),
+        (["show", "/nowhere"], "is not the folder of a study"),
+    ],
+)
+def test_wrong_use_is_one_message_and_leaves_nothing(arguments: list[str], message: str, tmp_path: Path) -> None:
+    if arguments == ["scaling", "--nodes", "1,2"]:
+        arguments = [*arguments, "--model", "no-such-model"]
+    if "--output-dir" not in arguments and arguments[0] != "show":
+        arguments = (
+            [arguments[0], "--output-dir", str(tmp_path), *arguments[1:]] if "--resume" not in arguments else arguments
+        )
+    done = raybench("study", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_is_resumed_as_what_it_is(tmp_path: Path) -> None:
+    from raybench.studies.design import Study, Variant  # noqa: PLC0415
+    from raybench.studies.folder import StudyFolder  # noqa: PLC0415
+
+    plan = Study(kind="strategy", workload=("train",), variants=(Variant(name="ddp"),), repeats=3, seed=1)
+    folder = StudyFolder.create(str(tmp_path), plan)
+    assert folder.study() == plan
+    done = raybench("study", "network", "--resume", str(folder.path))
+    assert (done.returncode, "raybench study strategy --resume" in done.stderr) == (2, True)
+    done = raybench("study", "strategy", "--resume", str(folder.path), "--repeats", "2")
+    assert (done.returncode, "cannot take any away" in done.stderr) == (2, True)
+    with folder.held():
+        done = raybench("study", "strategy", "--resume", str(folder.path))
+        assert (done.returncode, "is being run by another raybench" in done.stderr) == (2, True)
+    shown = raybench("study", "show", str(folder.path))
+    assert shown.returncode == 3
+    assert "failed: 0 of 3 trials complete" in shown.stdout
+    (folder.path / "plan.json").write_text('{"schema": "raybench.study/1", "kind": "strategy"}')
+    assert raybench("study", "show", str(folder.path)).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("unknown", "after", "workload"),
+    [
+        (["--model", "tiny"], [], ("--model", "tiny")),
+        (["--nodes", "2"], ["run", "--sizes", "1M"], ("run", "--nodes", "2", "--sizes", "1M")),
+        ([], ["train", "--model", "tiny"], ("train", "--model", "tiny")),
+        (["run", "--sizes", "1M"], [], ("run", "--sizes", "1M")),
+        (["--model", "tiny"], ["--seed", "3"], ("--model", "tiny", "--seed", "3")),
+        ([], [], ()),
+    ],
+)
+def test_the_workload_is_what_a_study_does_not_know(
+    unknown: list[str], after: list[str], workload: tuple[str, ...]
+) -> None:
+    assert workload_of(unknown, after) == workload
+
+
+@pytest.mark.parametrize("kind", ["network", "scaling", "strategy", "batch-size", "model-size", "show"])
+def test_every_study_explains_itself(kind: str) -> None:
+    done = raybench("study", kind, "--help")
+    assert done.returncode == 0
+    assert kind == "show" or f"raybench study {kind}" in done.stdout

@@ -1,0 +1,137 @@
+"""Expected values: scored on systems left out of the fit, and what they must say or refuse to say."""
+
+from dataclasses import replace
+
+import pytest
+
+from raybench.model.expected import (
+    Expectation,
+    Judgement,
+    NoExpectation,
+    deciding,
+    expect,
+    judge,
+    predicted_seconds,
+    shipped_coefficients,
+)
+from raybench.model.expected_fit import fit_coefficients
+from raybench.model.hardware import gpu_for
+from raybench.model.regimes import System, kinds_of, regime_of
+from tests.benchmarks.verdicts import coefficient_rows, corpus, score
+
+GIB = 2**30
+TABLES, HEALTHY, _ = corpus()
+REDUCTIONS = [table for table in TABLES if table.operation == "all_reduce"]
+H100 = System(gpu=gpu_for("H100"), ranks=32, nodes=4, nvlink_ranks=8, nics=8, nic_gbit=400, family="rdma")
+ONE_NODE = replace(H100, ranks=8, nodes=1)
+
+
+def test_no_healthy_system_is_called_slow_by_what_was_fitted_without_it() -> None:
+    total, by_fault, rows = score(TABLES, HEALTHY)
+    assert total.false_alarms == 0, rows
+    assert total.clean >= 45
+    assert total.found >= 0.85 * total.faults
+    assert by_fault["HDR in an NDR slot"].found == by_fault["HDR in an NDR slot"].faults
+    assert by_fault["NVLS off"].found == by_fault["NVLS off"].faults
+
+
+def test_faults_in_all_reduce_are_found() -> None:
+    total, _, _ = score(REDUCTIONS, HEALTHY)  # fitted to reductions alone: a little less to learn from
+    assert total.false_alarms == 0
+    assert total.faults >= 40
+    assert total.found >= 0.95 * total.faults
+
+
+def test_the_shipped_coefficients_are_those_of_the_corpus() -> None:
+    fitted = fit_coefficients([table for table in TABLES if HEALTHY[table.name]])
+    assert coefficient_rows(shipped_coefficients()) == coefficient_rows(fitted)
+
+
+def test_every_expectation_says_where_it_comes_from() -> None:
+    expected = expect("all_reduce", 8 * GIB, H100)
+    assert isinstance(expected, Expectation)
+    assert "8 x 400 Gbit/s a node, ring over nodes" in expected.basis
+    assert "published healthy systems" in expected.basis
+    assert 0.85 * 400 < expected.bus_gb_per_s < 400
+
+
+def test_expectations_grow_with_size_cards_and_links() -> None:
+    def at(size: int, system: System) -> float:
+        expected = expect("all_reduce", size, system)
+        assert isinstance(expected, Expectation)
+        return expected.bus_gb_per_s
+
+    for system in (H100, ONE_NODE):
+        large = [at(2**power, system) for power in range(25, 35)]
+        small = [at(2**power, system) for power in range(10, 25)]
+        assert large == sorted(large)
+        assert small == sorted(small)
+    assert at(8 * GIB, replace(H100, nics=4)) == pytest.approx(at(8 * GIB, H100) / 2, rel=0.1)
+    assert at(8 * GIB, ONE_NODE) > 1.2 * at(8 * GIB, replace(ONE_NODE, nvls=False))
+
+
+def sweep(share: float, system: System = H100) -> Judgement:
+    points = []
+    for size in (GIB, 2 * GIB, 4 * GIB, 8 * GIB):
+        expected = expect("all_reduce", size, system)
+        assert isinstance(expected, Expectation)
+        points.append((size, expected.bus_gb_per_s * share))
+    return judge("all_reduce", points, system)
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(1.0, "as expected"), (0.95, "as expected"), (0.875, "slow"), (0.5, "slow")]
+)
+def test_a_lost_card_is_slow_and_five_percent_are_not(share: float, verdict: str) -> None:
+    judgement = sweep(share)
+    assert judgement.verdict == verdict
+    assert judgement.ratio == pytest.approx(share)
+
+
+def test_small_messages_decide_nothing() -> None:
+    judgement = judge("all_reduce", [(2**20, 0.1), (2**26, 1.0)], H100)
+    assert judgement.verdict == "inconclusive"
+    assert "no message of 1 GiB or more" in judgement.basis
+    assert deciding([2**20, GIB, 2 * GIB, 16 * GIB], 32) == (16 * GIB,)
+    assert deciding([GIB, 2 * GIB, 4 * GIB], 32) == (GIB, 2 * GIB, 4 * GIB)
+    assert deciding([GIB], 1024) == ()
+
+
+@pytest.mark.parametrize(
+    ("operation", "changes", "words"),
+    [
+        ("all_reduce", {"gpu": gpu_for("A10G")}, "no published figures of A10G"),
+        ("all_reduce", {"gpu": gpu_for("H100 PCIe")}, "no published figures of H100 PCIe"),
+        ("all_reduce", {"family": "sockets"}, "TCP sockets have no healthy figure"),
+        ("all_reduce", {"family": None}, "kind of network"),
+        ("all_reduce", {"nics": None}, "network cards of the nodes are not known"),
+        ("send_recv", {}, "no published healthy figures of send_recv"),
+        ("all_reduce", {"ranks": 1, "nodes": 1}, "moves no data"),
+        ("all_reduce", {"gpu": gpu_for("MI300X"), "ranks": 2, "nvlink_ranks": 2, "nodes": 1}, "only all 8 GPUs"),
+        ("all_reduce", {"gpu": gpu_for("GB200"), "ranks": 144, "nvlink_ranks": 72}, "several NVLink racks"),
+    ],
+)
+def test_what_nothing_published_resembles_is_unknown(operation: str, changes: dict[str, object], words: str) -> None:
+    answer = expect(operation, GIB, replace(H100, **changes))  # type: ignore[arg-type]
+    assert isinstance(answer, NoExpectation)
+    assert words in answer.reason
+    assert judge(operation, [(GIB, 1.0)], replace(H100, **changes)).verdict == "unknown"  # type: ignore[arg-type]
+
+
+def test_two_nodes_with_nvls_are_not_limited_by_their_cards() -> None:
+    regime = regime_of("all_reduce", replace(H100, ranks=16, nodes=2))
+    assert not isinstance(regime, NoExpectation)
+    assert regime.key == "pair-4"
+    assert "NCCL_ALGO=Ring" in regime.text
+    slow_cards = regime_of("all_reduce", replace(H100, ranks=16, nodes=2, nic_gbit=200))
+    assert not isinstance(slow_cards, NoExpectation)
+    assert slow_cards.key == "across-nic"
+    assert slow_cards.link_gb_per_s == 375
+
+
+def test_the_prediction_is_chunked_pipelining_at_its_best() -> None:
+    timing = shipped_coefficients().timing("across-nic")
+    assert timing is not None
+    seconds, transfer = predicted_seconds(8e9, 4e11, timing), 8e9 / 4e11
+    assert seconds == pytest.approx(timing.start_seconds + transfer + 2 * (timing.stage_seconds * transfer) ** 0.5)
+    assert kinds_of("across-nic-rdma") == ("across-nic-rdma", "across-nic", "across", "across-nodes")

@@ -158,7 +158,7 @@ def _bring_back_abort_and_take_down(controller: LabController) -> None:
     assert head.run(guest, environment=FOREIGN_ENVIRONMENT, timeout=120).stdout == "1\n"
 
     run = controller.start("run", "--suite", "quick", "--sizes", "1K:900K:+1K", "--output-dir", "/tmp/runs", node=head)
-    assert wait_until(lambda: "samples" in head.run(["sh", "-c", "cat /tmp/runs/*/samples.jsonl"]).stdout, 120)
+    assert wait_until(lambda: bool(head.run(["sh", "-c", "cat /tmp/runs/*/samples.jsonl"]).stdout), 120)
     run.send_signal(signal.SIGINT)
     assert run.communicate(timeout=90) is not None
     assert run.returncode == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .errors import HostError
 from .host import Host
 from .kernel import ModuleResource
 from .plan import Plan, Setting, edited_file, fixed, own_file, skip
@@ -41,8 +42,9 @@ def rdma_interfaces(host: Host) -> dict[str, str]:
     found = {}
     for device in rdma_devices(host):
         if host.word(f"/sys/class/infiniband/{device}/ports/1/link_layer") == "Ethernet":
-            for path in host.glob(f"/sys/class/infiniband/{device}/device/net/*"):
-                found[path.rsplit("/", 1)[1]] = device
+            attached = host.word(f"/sys/class/infiniband/{device}/ports/1/gid_attrs/ndevs/0")
+            under = [path.rsplit("/", 1)[1] for path in host.glob(f"/sys/class/infiniband/{device}/device/net/*")]
+            found.update(dict.fromkeys([attached] if attached else under, device))
     return found
 
 
@@ -129,12 +131,20 @@ def package_plan(host: Host, wanted: list[str]) -> Plan:
     missing = [name for name in wanted if name not in present]
     if not missing:
         return skip(f"all {len(wanted)} packages are installed")
-    brought = simulate(host, tool, missing)
-    if isinstance(brought, str):
+    try:
+        brought = simulate(host, tool, missing)
+    except HostError as error:
         hint = "; run the package manager's update first" if tool == "apt" else ""
-        return Plan(problem=f"{' '.join(missing)} cannot be installed: {brought}{hint}")
-    resource = PackageResource(f"{tool} {' '.join(missing)}", tuple(sorted(brought | set(missing))))
-    return Plan(settings=[Setting(resource, lambda state: dict.fromkeys(state or {}, True))])
+        return Plan(problem=f"{error}{hint}")
+    if brought.removed:
+        return Plan(
+            problem=f"installing {' '.join(missing)} would remove {' '.join(brought.removed)}: nothing was changed"
+        )
+    resource = PackageResource(f"{tool} {' '.join(missing)}", tuple(sorted({*brought.new, *missing})))
+    plan = Plan(settings=[Setting(resource, lambda state: dict.fromkeys(state or {}, True))])
+    if brought.upgraded:
+        plan.notes.append(f"other versions come of {', '.join(brought.upgraded)}; rollback does not take those back")
+    return plan
 
 
 def plan_repository(host: Host, options: dict[str, Any]) -> Plan:

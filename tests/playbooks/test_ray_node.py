@@ -1,6 +1,5 @@
 """What runs on a node: the supervisor and what it owns, the unit, the address, the folder, the token."""
 
-import importlib
 import json
 import os
 import re
@@ -17,6 +16,10 @@ from typing import Any
 
 import psutil
 import pytest
+from raybench_ray import address, owned, supervise, unit
+from raybench_ray.errors import NodeError
+
+from .role_readme import ROLES, readme
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 SUPERVISE = PLAYBOOKS / "module_utils" / "raybench_ray" / "supervise.py"
@@ -32,15 +35,6 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(600)
 """
-
-
-@pytest.fixture(autouse=True)
-def _module_utils(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(PLAYBOOKS / "module_utils"))
-
-
-def part(name: str) -> Any:
-    return importlib.import_module(f"raybench_ray.{name}")
 
 
 class Supervised:
@@ -69,7 +63,7 @@ class Supervised:
         return content
 
     def marked(self) -> list[int]:
-        found: list[int] = part("owned").marked({"id": self.id})
+        found: list[int] = owned.marked({"id": self.id})
         return found
 
 
@@ -94,7 +88,7 @@ def wait_until(condition: Any, seconds: float = 30) -> None:
 
 
 def test_a_supervisor_that_is_asked_ends_all_below_it_and_daemons_that_left_too(supervised: Supervised) -> None:
-    assert part("owned").end(supervised.state()) == []
+    assert owned.end(supervised.state()) == []
     assert supervised.process.wait(10) == 0
     assert supervised.marked() == []
     assert (supervised.state()["phase"], supervised.state()["asked"]) == ("ended", True)
@@ -110,16 +104,16 @@ def test_what_a_killed_supervisor_leaves_is_known_by_its_id_and_strangers_are_le
         supervised.process.kill()
         supervised.process.wait()
         assert supervised.marked() != []
-        assert not part("owned").runs(supervised.state())
-        assert part("owned").end(supervised.state()) == []
+        assert not owned.runs(supervised.state())
+        assert owned.end(supervised.state()) == []
         assert supervised.marked() == []
         assert other.poll() is None
         other.kill()
 
 
 def test_a_later_process_with_the_number_of_the_supervisor_is_not_taken_for_it() -> None:
-    own = part("supervise").identity(os.getpid())
-    runs = part("owned").runs
+    own = supervise.identity(os.getpid())
+    runs = owned.runs
     assert runs(own)
     assert not runs(own | {"start_time": own["start_time"] - 1})
     assert not runs(own | {"boot_id": "another boot"})
@@ -137,15 +131,15 @@ def test_ray_that_ends_by_itself_ends_the_supervisor_with_an_error(tmp_path: Pat
 @pytest.mark.parametrize("folder", ["/var/lib/raybench", '/srv/a b/100%/$HOME/"x"\\'])
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path, folder: str) -> None:
     words = [sys.executable, "-I", "-S", f"{folder}/supervise.py", f"{folder}/launch.json"]
-    text = part("unit").unit_text(words, 120)
+    text = unit.unit_text(words, 120)
     (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
     assert line.count('"') - line.count('\\"') == 2 * len(words)
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd-analyze on this machine")
-    unit = tmp_path / "raybench-ray.service"
-    unit.write_text(text)
+    path = tmp_path / "raybench-ray.service"
+    path.write_text(text)
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False, timeout=120
+        ["systemd-analyze", "verify", "--man=no", str(path)], capture_output=True, text=True, check=False, timeout=120
     )
     about = [line for line in (done.stdout + done.stderr).splitlines() if "raybench-ray" in line]
     assert about == []
@@ -153,18 +147,18 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path, folder: str) -> None
 
 def test_a_path_with_a_line_break_never_becomes_a_unit() -> None:
     with pytest.raises(OSError, match="line break"):
-        part("unit").unit_text(["/bin/true\nExecStartPre=/bin/false"], 120)
+        unit.unit_text(["/bin/true\nExecStartPre=/bin/false"], 120)
 
 
 def test_the_address_is_one_of_this_host() -> None:
-    own_address, problem = part("address").own_address, part("errors").NodeError
+    own_address = address.own_address
     assert own_address("127.0.0.1", "", required=True) == "127.0.0.1"
     assert own_address("localhost", "127.0.0.1:6379", required=False) in {"127.0.0.1", "::1"}
     assert own_address("no-such-host.invalid", "127.0.0.1:6379", required=False) == "127.0.0.1"
-    with pytest.raises(problem, match="no address of this host"):
+    with pytest.raises(NodeError, match="no address of this host"):
         own_address("192.0.2.77", "", required=True)
     with socket.socket() as server:
-        server.bind(("", part("address").free_port()))
+        server.bind(("", address.free_port()))
 
 
 def module(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -219,3 +213,8 @@ def test_a_folder_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     answer = module("raybench_ray_node", {"state": "stopped", "folder": str(tmp_path / "own")})
     assert (answer["changed"], answer["node"]["running"]) == (False, False)
     assert not [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path / "own") in str(one.info["cmdline"])]
+
+
+@pytest.mark.parametrize("name", ["ray_node", "log_collect"])
+def test_the_readme_of_a_role_is_what_its_specification_says(name: str) -> None:
+    assert (ROLES / name / "README.md").read_text() == readme(ROLES / name), "python -m tests.playbooks.role_readme"

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  raybench cluster up -i hosts.yml                     Ray on every host of ray_head and ray_workers
+  raybench cluster up -i hosts.yml                       Ray on every host of ray_head and ray_workers
   raybench cluster up -i hosts.yml --python /opt/raybench/bin/python
-  raybench cluster up -i hosts.yml --wheelhouse wheels hosts without internet
-  raybench run                                         finds the cluster, on this machine or on any node
+  raybench cluster up -i hosts.yml --wheelhouse wheels   for hosts without internet
+  raybench run                                           finds the cluster, on this machine or on any node
   raybench cluster status --json
   raybench cluster down
 """
@@ -76,7 +76,7 @@ def up(allow_missing: bool, python: str | None, wheelhouse: Path | None, check: 
     _end(report, common, 0 if complete else 3)
 
 
-@command.command(epilog=EXAMPLES)
+@command.command(epilog=EXAMPLES, short_help="Look at the cluster.")
 @_common
 def status(**common: Any) -> None:
     """Hosts, roles, whether Ray's head has them, GPUs, CPUs, versions, uptime. Exits with 1 where a node is missing."""
@@ -85,7 +85,7 @@ def status(**common: Any) -> None:
     _end(report, common, 3 if any(node.problem for node in report.nodes) or report.error else code)
 
 
-@command.command(epilog=EXAMPLES)
+@command.command(epilog=EXAMPLES, short_help="Take down the cluster, and nobody else's.")
 @_common
 def down(**common: Any) -> None:
     """End what raybench started on the hosts, children included, and nothing else."""

@@ -5,6 +5,7 @@ say, often has none. The visitor ends with this process, and offers nothing: no 
 the cluster must be able to open connections to this machine.
 """
 
+import os
 import shutil
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +52,8 @@ class Visitor:
         self._thread = ThreadPoolExecutor(max_workers=1)
 
     def __enter__(self) -> Self:
+        # A driver places agents and reads their answers: 3.11.7 here and 3.11.2 there are no hindrance.
+        os.environ.setdefault("RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL", "minor")
         try:
             self._node = self._thread.submit(self._start).result()
         except Exception as error:

@@ -144,7 +144,8 @@ class RayNode:
         head = self._params["head_address"]
         if self._params["role"] == "head":
             head = f"{_bracketed(address)}:{self._params['port']}"
-        identity = json.dumps([command, sorted(environment.items()), self._supervisor(), facts], sort_keys=True)
+        told = [command, sorted(environment.items()), self._supervisor(), facts, self._token_digest()]
+        identity = json.dumps(told, sort_keys=True)
         if self._params["role"] == "head" and facts["ray_client"]:
             command = [*command, f"--ray-client-server-port={free_port()}"]
         return {
@@ -165,6 +166,14 @@ class RayNode:
                 "supervisor": self._supervisor(),
             },
         }
+
+    def _token_digest(self):
+        """A node that runs with another token than the one that is there now has to be started anew."""
+        try:
+            with open(self._path("token"), "rb") as file:
+                return hashlib.sha256(file.read()).hexdigest()
+        except OSError:
+            return ""
 
     def _command(self, address):
         params = self._params

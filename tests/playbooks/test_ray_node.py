@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -19,9 +18,9 @@ import pytest
 from raybench_ray import address, owned, supervise, unit
 from raybench_ray.errors import NodeError
 
+from .modules import PLAYBOOKS, call_module
 from .role_readme import ROLES, readme
 
-PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 SUPERVISE = PLAYBOOKS / "module_utils" / "raybench_ray" / "supervise.py"
 # In the place of `ray start --block`: says that it is ready, and has a daemon in a session of its own, deaf to SIGTERM.
 STAND_IN = """
@@ -50,7 +49,7 @@ class Supervised:
             "log": str(folder / "ray.log"),
             "state": str(self.state_path),
             "ready_text": "Ray runtime started.",
-            "record": {"role": "head"},
+            "record": {"role": "head", "files": str(folder / "s")},
         }
         (folder / "launch.json").write_text(json.dumps(launch))
         self.process = subprocess.Popen([sys.executable, "-I", "-S", str(SUPERVISE), str(folder / "launch.json")])
@@ -111,6 +110,34 @@ def test_what_a_killed_supervisor_leaves_is_known_by_its_id_and_strangers_are_le
         other.kill()
 
 
+def test_a_worker_whose_title_overwrote_its_environment_is_known_by_its_log_and_a_reader_is_not(tmp_path: Path) -> None:
+    log = tmp_path / "s" / "session" / "worker.out"
+    log.parent.mkdir(parents=True)
+    log.write_text("")
+    state = {"id": secrets.token_hex(16), "files": str(tmp_path / "s")}
+    hold = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        "import sys; f = open(sys.argv[1], sys.argv[2]); print(1, flush=True); input()",
+    ]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": {}}
+    with (
+        subprocess.Popen([*hold, str(log), "a"], **pipes) as worker,
+        subprocess.Popen([*hold, str(log), "r"], **pipes) as reader,
+    ):
+        assert worker.stdout is not None
+        assert reader.stdout is not None
+        worker.stdout.readline()
+        reader.stdout.readline()
+        assert owned.marked(state) == [worker.pid]
+        assert owned.end(state) == []
+        assert worker.wait(10) == -signal.SIGKILL
+        assert reader.poll() is None
+        reader.kill()
+
+
 def test_a_later_process_with_the_number_of_the_supervisor_is_not_taken_for_it() -> None:
     own = supervise.identity(os.getpid())
     runs = owned.runs
@@ -161,56 +188,28 @@ def test_the_address_is_one_of_this_host() -> None:
         server.bind(("", address.free_port()))
 
 
-def module(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The answer of one of our modules, called by Ansible on this machine."""
-    pytest.importorskip("ansible", reason="Ansible is not installed: pip install '.[ansible]'")
-    words = ["ansible", "localhost", "-c", "local", "-m", name, "-a", json.dumps(arguments)]
-    words += [
-        "-e",
-        f"ansible_python_interpreter={sys.executable}",
-        "-i",
-        "localhost,",
-        "-M",
-        str(PLAYBOOKS / "library"),
-    ]
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name(words[0])), *words[1:]],
-        env=os.environ
-        | {
-            "ANSIBLE_MODULE_UTILS": str(PLAYBOOKS / "module_utils"),
-            "ANSIBLE_NOCOLOR": "1",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    answer: dict[str, Any] = json.loads(re.split(r"^localhost \| \S+ => ", done.stdout, flags=re.MULTILINE)[1])
-    return answer
-
-
 @pytest.mark.timeout(600)
 def test_a_token_is_made_once_for_its_owner_and_a_readable_one_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "token"
-    first = module("raybench_token", {"path": str(path)})
+    first = call_module("raybench_token", {"path": str(path)})
     token = path.read_text()
     assert (first["changed"], len(token), path.stat().st_mode & 0o777) == (True, 64, 0o600)
     assert token not in json.dumps(first)
-    assert module("raybench_token", {"path": str(path)})["changed"] is False
+    assert call_module("raybench_token", {"path": str(path)})["changed"] is False
     assert path.read_text() == token
     path.chmod(0o644)
-    assert "only its owner reads" in module("raybench_token", {"path": str(path)})["msg"]
+    assert "only its owner reads" in call_module("raybench_token", {"path": str(path)})["msg"]
 
 
 @pytest.mark.timeout(600)
 def test_a_folder_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    answer = module("raybench_ray_node", {"state": "prepared", "folder": str(tmp_path / "link")})
+    answer = call_module("raybench_ray_node", {"state": "prepared", "folder": str(tmp_path / "link")})
     assert "is not a folder of user" in answer["msg"]
-    answer = module("raybench_ray_node", {"state": "prepared", "folder": str(tmp_path / "own")})
+    answer = call_module("raybench_ray_node", {"state": "prepared", "folder": str(tmp_path / "own")})
     assert (answer["changed"], (tmp_path / "own").stat().st_mode & 0o777) == (True, 0o700)
-    answer = module("raybench_ray_node", {"state": "stopped", "folder": str(tmp_path / "own")})
+    answer = call_module("raybench_ray_node", {"state": "stopped", "folder": str(tmp_path / "own")})
     assert (answer["changed"], answer["node"]["running"]) == (False, False)
     assert not [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path / "own") in str(one.info["cmdline"])]
 

@@ -163,6 +163,7 @@ class RayNode:
                 "python": self.python,
                 "address": head,
                 "node_address": address,
+                "files": os.path.realpath(self._path("s")),
                 "supervisor": self._supervisor(),
             },
         }

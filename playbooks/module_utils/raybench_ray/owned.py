@@ -49,19 +49,41 @@ def uptime_seconds(state):
 
 
 def marked(state):
-    """Processes that were born with this node's id in their environment, wherever their parents went.
+    """Processes of this node, wherever their parents went: those born with its id, and those that write its files.
 
-    The id is random and new with each start, so an old state file names nobody.
+    The id is random and new with each start, so an old state file names nobody. Ray's workers and agents set titles,
+    which overwrites the environment that the kernel shows of them; they keep log files of the node open for writing.
     """
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _is_marked(int(name), state)]
+    own = {os.getpid(), os.getppid()}
+    return [
+        int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in own and _is_marked(name, state)
+    ]
 
 
 def _is_marked(pid, state):
+    if "id" not in state:
+        return False
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return b"RAYBENCH_NODE_ID=%s" % str(state["id"]).encode() in file.read().split(b"\0")
-    except (KeyError, OSError):
+            if b"RAYBENCH_NODE_ID=%s" % str(state["id"]).encode() in file.read().split(b"\0"):
+                return True
+        return any(
+            _is_written(pid, number, state.get("files") or "/dev/null/none") for number in os.listdir(f"/proc/{pid}/fd")
+        )
+    except OSError:
         return False
+
+
+def _is_written(pid, number, folder):
+    """Whether a process has a file below the folder open for writing: who only reads a log is none of ours."""
+    try:
+        if not os.readlink(f"/proc/{pid}/fd/{number}").startswith(f"{folder}/"):
+            return False
+        with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
+            flags = next(line.split()[1] for line in file if line.startswith("flags:"))
+    except (OSError, StopIteration, IndexError):
+        return False
+    return bool(int(flags, 8) & (os.O_WRONLY | os.O_RDWR))
 
 
 def _kill(pid, state):

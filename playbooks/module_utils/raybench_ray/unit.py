@@ -7,7 +7,7 @@ import os
 import subprocess
 
 _FOLDER = "/etc/systemd/system"
-_CALL_SECONDS = 60.0
+_CALL_SECONDS = 180.0  # a reload takes a second, and minutes on a host that swaps
 _STOP_SECONDS = 60
 _TEMPLATE = """\
 # Made by raybench (playbooks/cluster_up.yml); removed by cluster_down.yml.

@@ -17,12 +17,12 @@ from diagnostics import transport
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a plugin failed to load, to initialise, or to register memory."""
-    registration = [event for event in facts.of("plugin-registration-failed") if event.origin.level != "INFO"]
+    registration = warned(facts, "plugin-registration-failed")
     if registration:
         return found(_registration(facts, registration))
     network = transport.job_network(facts)

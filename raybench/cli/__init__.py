@@ -18,8 +18,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts over SSH, and say what they prove."),
     "cluster": ("raybench.cli.cluster", "Bring up a Ray cluster over an inventory, look at it, take it down."),
     "configure": ("raybench.cli.configure", "Bring nodes into the state that training needs, and back."),
+    "checkpoint": (
+        "raybench.cli.checkpoint",
+        "Save and load a sharded model: blocked and durable time, GB/s, checked.",
+    ),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
     "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),
+    "fabric": ("raybench.cli.fabric", "Measure the network between hosts, pair by pair, and say what is at fault."),
     "preflight": ("raybench.cli.preflight", "Check hosts before anything is measured on them."),
     "expected": ("raybench.cli.expected", "Say what bandwidth a healthy system of a shape reaches, and why."),
     "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ import msgspec
 
 from raybench.benchmarks.registry import names_of, specs_of
 from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS, BenchmarkSpec
+from raybench.benchmarks.training.options import TrainingOptions, normalised
+from raybench.benchmarks.training.shapes import check_model
 from raybench.errors import UsageError
 from raybench.sizes import parse_sizes
 from raybench.units import parse_bytes
@@ -35,6 +37,7 @@ _OWNED = {
     ),
 }
 _TEXTS = ("sizes", "p2p_size", "log_limit")
+WORKLOADS: dict[str, type] = {"training": TrainingOptions}  # mappings within the configuration
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 
 
@@ -65,10 +68,13 @@ class RunConfig:
     verify: bool = True
     allow_mixed: bool = False
     keep_warm: float = 0.0
+    training: TrainingOptions | None = None
 
     def __post_init__(self) -> None:
         _check_counts(self)
         _check_names(self)
+        if self.training is not None:
+            check_model(self.training)
         if self.sizes is not None:
             parse_sizes(self.sizes)
         parse_bytes(self.p2p_size)
@@ -92,13 +98,14 @@ class RunConfig:
         """The benchmarks to run on a backend, in order."""
         template = BenchmarkSpec(
             name="",
-            kind="",
+            kind="collective",
             sizes=parse_sizes(self.sizes or DEFAULT_SIZES[backend]),
             root=self.root,
             warmup=self.warmup,
             iterations=self.iters,
             blocks=self.blocks,
             verify=self.verify,
+            training=self.training,
         )
         specs = specs_of(
             self.suite,
@@ -111,8 +118,8 @@ class RunConfig:
         return tuple(replace(spec, sizes=pair_sizes) if spec.name == "p2p_matrix" else spec for spec in specs)
 
     def to_json(self) -> dict[str, Any]:
-        """Every setting as a plain value."""
-        return asdict(self)
+        """Every setting as a plain value; workloads that nobody set are left out."""
+        return {name: value for name, value in asdict(self).items() if value is not None or name not in WORKLOADS}
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -183,10 +190,34 @@ def load_config(path: str | None, options: Mapping[str, Any]) -> RunConfig:
     """
     settings = {} if path is None else _read(Path(path))
     where = f"the configuration file {path}: " if path else ""
+    merged = {**settings, **options}
+    for name in WORKLOADS:
+        if name in settings or name in options:
+            parts = [_workload(name, source.get(name), where) for source in (settings, options)]
+            merged[name] = normalised({**parts[0], **parts[1]})
     try:
-        return msgspec.convert({**settings, **options}, RunConfig)
+        return msgspec.convert(merged, RunConfig)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}{error}") from error
+
+
+def _workload(name: str, content: Any, where: str) -> dict[str, Any]:
+    """The options of a workload as given, with dashes or underscores."""
+    if content is None:
+        return {}
+    if not isinstance(content, Mapping):
+        raise UsageError(f"{where}'{name}' must hold 'key: value' lines, such as 'steps: 50'")
+    options = {str(key).replace("-", "_"): value for key, value in content.items()}
+    _check_keys(options, [field.name for field in fields(WORKLOADS[name])], f"{where}'{name}'")
+    return options
+
+
+def _check_keys(settings: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for key in settings:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known)}"
+            raise UsageError(f"{where} has an unknown key '{key}'{hint}")
 
 
 def _plain_loader() -> Any:
@@ -222,10 +253,5 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(f"the configuration file {path} must hold 'key: value' lines, such as 'nodes: 4'")
     settings = {str(key).replace("-", "_"): value for key, value in content.items()}
     settings |= {name: str(value) for name, value in settings.items() if name in _TEXTS and type(value) is int}
-    known = [field.name for field in fields(RunConfig)]
-    for key in settings:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known)}"
-            raise UsageError(f"the configuration file {path} has an unknown key '{key}'{hint}")
+    _check_keys(settings, [field.name for field in fields(RunConfig)], f"the configuration file {path}")
     return settings

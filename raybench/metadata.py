@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import re
 import shutil
 import socket
 import subprocess
@@ -40,6 +41,7 @@ def node_facts() -> dict[str, Any]:
         "tcp_congestion_control": _first_line("/proc/sys/net/ipv4/tcp_congestion_control"),
         "visible_devices": visible_devices(),
         "interfaces": interfaces(),
+        "rdma_ports": rdma_ports(),
         "settings": library_settings(),
         "gpus": gpus,
         "executable": sys.executable,
@@ -117,6 +119,28 @@ def interfaces() -> dict[str, str]:
         for address in addresses
         if address.family in (socket.AF_INET, socket.AF_INET6)
     }
+
+
+def rdma_ports(root: Path = Path("/sys/class/infiniband")) -> list[dict[str, Any]]:
+    """One dictionary a port of an RDMA device: ``device``, ``port``, ``gbit`` (line rate), ``state``, ``link_layer``.
+
+    Sample: ``rate`` holds ``400 Gb/sec (4X NDR)``, ``state`` holds ``4: ACTIVE``. ``link_layer`` is InfiniBand,
+    Ethernet (RoCE), or Unspecified (EFA). Ports whose rate cannot be read are left out.
+    """
+    ports = []
+    for folder in sorted(root.glob("*/ports/*")):
+        rate = re.match(r"([0-9.]+) Gb/sec", _first_line(str(folder / "rate")) or "")
+        if rate:
+            ports.append(
+                {
+                    "device": folder.parent.parent.name,
+                    "port": folder.name,
+                    "gbit": float(rate[1]),
+                    "state": (_first_line(str(folder / "state")) or "unknown").rpartition(" ")[2],
+                    "link_layer": _first_line(str(folder / "link_layer")) or "unknown",
+                }
+            )
+    return ports
 
 
 def _first_line(path: str) -> str | None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from raybench.stats import Summary, median_interval, summarize
+from raybench.workloads.base import WorkloadPoint
 
 SCHEMA = "raybench.result/1"
 
@@ -16,6 +17,19 @@ Status = Literal["complete", "partial", "failed"]
 BenchmarkStatus = Literal["complete", "partial", "failed", "skipped"]
 Kind = Literal["collective", "p2p", "training", "memory", "checkpoint"]
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a healthy system of the run's shape reaches at a point, and the reason for the figure.
+
+    ``bus_gb_per_s`` is None where nothing is known; ``basis`` then says why. ``limit`` is the share of it below which a
+    large message is slow.
+    """
+
+    bus_gb_per_s: float | None
+    limit: float | None
+    basis: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +54,7 @@ class Point:
     ranks: tuple[int, ...] = ()  # whose times rank_seconds are; all of the run, in order, where empty
     wrong_by_rank: Mapping[int, int] = field(default_factory=dict)  # only ranks that have any
     algorithm: str | None = None  # what NCCL chose, where its log says so
+    expected: Expected | None = None
 
     @cached_property
     def samples_seconds(self) -> tuple[float, ...]:
@@ -73,6 +88,12 @@ class Point:
         return self.algbw_gb_per_s * self.bus_factor
 
     @property
+    def expected_ratio(self) -> float | None:
+        """Measured over expected bus bandwidth; None where nothing is expected."""
+        known = self.expected.bus_gb_per_s if self.expected else None
+        return self.busbw_gb_per_s / known if known else None
+
+    @property
     def slowest_rank(self) -> int:
         """The rank with the largest mean time of its own."""
         index = max(range(len(self.rank_seconds)), key=self.rank_seconds.__getitem__)
@@ -104,6 +125,8 @@ class Point:
             point |= {"source_rank": self.source_rank, "destination_rank": self.destination_rank}
         if self.algorithm is not None:
             point["algorithm"] = self.algorithm
+        if self.expected is not None:
+            point["expected"] = _expected_json(self.expected, self.expected_ratio)
         return point
 
 
@@ -121,6 +144,19 @@ class BenchmarkResult:
     points: tuple[Point, ...] = ()
     reason: str | None = None
     warnings: tuple[str, ...] = ()
+    workload: tuple[WorkloadPoint, ...] = ()  # instead of points, of training, memory and checkpoint benchmarks
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is any figure."""
+        return bool(self.points) or any(point.failed is None for point in self.workload)
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """What checks found to be wrong in it."""
+        elements = sum(point.wrong_elements for point in self.points)
+        found = (f"{elements} elements differ from their exact expected value",) if elements else ()
+        return found + tuple(f"{one.label}: {one.wrong}" for one in self.workload if one.wrong is not None)
 
     def to_json(self) -> Json:
         """The benchmark as in the schema."""
@@ -131,7 +167,7 @@ class BenchmarkResult:
             "reason": self.reason,
             "parameters": dict(self.parameters),
             "warnings": list(self.warnings),
-            "points": [point.to_json() for point in self.points],
+            "points": [point.to_json() for point in self.points] + [point.to_json() for point in self.workload],
         }
 
 
@@ -208,6 +244,11 @@ class RunResult:
     timings: Mapping[str, float] = field(default_factory=dict)  # seconds of each phase of the run itself
 
     @property
+    def wrong(self) -> tuple[str, ...]:
+        """What checks found to be wrong, over the whole run."""
+        return tuple(f"{benchmark.name}: {text}" for benchmark in self.benchmarks for text in benchmark.wrong)
+
+    @property
     def wrong_elements(self) -> int:
         """Elements that differed from their expected value, over the whole run."""
         return sum(point.wrong_elements for benchmark in self.benchmarks for point in benchmark.points)
@@ -227,6 +268,17 @@ class RunResult:
             "findings": [dict(finding) for finding in self.findings],
             "timings_seconds": dict(self.timings),
         }
+
+
+def _expected_json(expected: Expected, ratio: float | None) -> Json:
+    if expected.bus_gb_per_s is None:
+        return {"unknown": expected.basis}
+    return {
+        "busbw_gb_per_s": expected.bus_gb_per_s,
+        "ratio": ratio,
+        "limit": expected.limit,
+        "basis": expected.basis,
+    }
 
 
 def _summary_json(summary: Summary) -> Json:

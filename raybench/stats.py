@@ -20,6 +20,7 @@ class Summary:
     mean: float
     min: float
     max: float
+    p95: float
     p99: float
     stddev: float
 
@@ -35,6 +36,7 @@ def summarize(samples: Sequence[float]) -> Summary:
         mean=mean,
         min=ordered[0],
         max=ordered[-1],
+        p95=quantile(ordered, 0.95),
         p99=quantile(ordered, 0.99),
         stddev=deviation(ordered, mean),
     )

@@ -36,6 +36,7 @@ class ResultPoint(msgspec.Struct, kw_only=True):
     verified: bool | None
     wrong_elements: int
     slowest_rank: int
+    expected: dict[str, Any]  # of every measured point: what a healthy system reaches, or why that is not known
     source_rank: int | None = None
     destination_rank: int | None = None
 
@@ -121,6 +122,7 @@ def _check_benchmark(benchmark: ResultBenchmark, result: Result) -> None:
 
 
 def _check_point(point: ResultPoint, factor: float) -> None:
+    assert set(point.expected) in ({"unknown"}, {"busbw_gb_per_s", "ratio", "limit", "basis"})
     samples = point.samples_seconds
     assert all(sample > 0 for sample in samples)
     assert point.iterations == len(samples) == sum(map(sum, point.block_iterations))

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
+from raybench.benchmarks.events import Record
 from raybench.benchmarks.pattern import Segment
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
@@ -18,6 +19,7 @@ class RankContext:
     """One rank of an initialised process group.
 
     ``ranks_on_machine`` share this machine's memory, ``ranks_on_device`` the memory of this rank's GPU.
+    ``ranks_on_node`` are those of this rank's node, which on an emulated cluster is a part of the machine.
     """
 
     rank: int
@@ -29,6 +31,7 @@ class RankContext:
     progress: ProgressSlot
     store: Store
     ranks_on_device: int = 1
+    ranks_on_node: int = 1
 
 
 class Benchmark(Protocol):
@@ -38,7 +41,7 @@ class Benchmark(Protocol):
     UnsupportedError, in every rank alike, when the backend lacks the operation, TooLargeError when nothing fits.
     """
 
-    def __call__(self, context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples, None, int]:
+    def __call__(self, context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples | Record, None, int]:
         """Measure on this rank."""
 
 

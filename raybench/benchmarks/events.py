@@ -3,6 +3,9 @@
 import msgspec
 
 from raybench.benchmarks.spec import RankSamples
+from raybench.benchmarks.training.record import TrainingRecord
+
+Record = TrainingRecord
 
 
 class RankReady(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -25,6 +28,14 @@ class PointMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     rank: int
     benchmark: int
     samples: RankSamples
+
+
+class WorkloadMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The rank has measured a point of a training, memory or checkpoint benchmark. Every rank measures every point."""
+
+    rank: int
+    benchmark: int
+    record: Record
 
 
 class BenchmarkFinished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -62,7 +73,16 @@ class RankExited(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     output_tail: str
 
 
-Event = RankReady | BenchmarkStarted | PointMeasured | BenchmarkFinished | RankFinished | RankFailed | RankExited
+Event = (
+    RankReady
+    | BenchmarkStarted
+    | PointMeasured
+    | WorkloadMeasured
+    | BenchmarkFinished
+    | RankFinished
+    | RankFailed
+    | RankExited
+)
 
 _DECODER = msgspec.msgpack.Decoder(Event)
 _ENCODER = msgspec.msgpack.Encoder()

@@ -24,3 +24,4 @@ class RankJob:
     listen_fd: int | None = None
     threads: int = 1
     ranks_on_device: int = 1
+    ranks_on_node: int = 1

@@ -14,6 +14,7 @@ PHASES = (
     "preparing buffers",
     "warming up",
     "timing",
+    "measuring overlap",
     "verifying",
     "waiting for the others",
     "finished",

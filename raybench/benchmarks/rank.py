@@ -22,11 +22,12 @@ from raybench.benchmarks.events import (
     RankFailed,
     RankFinished,
     RankReady,
+    WorkloadMeasured,
 )
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.registry import BENCHMARKS
-from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 
 Emit = Callable[[Event], None]
 _ENVIRONMENT = (
@@ -86,7 +87,10 @@ def _measure(context: RankContext, index: int, spec: BenchmarkSpec, emit: Emit) 
             samples = next(measured)
         except StopIteration as end:
             return int(end.value or 0)
-        emit(PointMeasured(rank=context.rank, benchmark=index, samples=samples))
+        if isinstance(samples, RankSamples):
+            emit(PointMeasured(rank=context.rank, benchmark=index, samples=samples))
+        else:
+            emit(WorkloadMeasured(rank=context.rank, benchmark=index, record=samples))
 
 
 def implementation(spec: BenchmarkSpec) -> Benchmark:
@@ -127,6 +131,7 @@ def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]
         progress=progress,
         store=store,
         ranks_on_device=job.ranks_on_device,
+        ranks_on_node=job.ranks_on_node,
     )
     dist.barrier()  # nobody leaves while another still needs it
     dist.destroy_process_group()

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec
+from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError
 from raybench.sizes import elements_of
+from raybench.units import format_bytes
 
 Placement = Literal["in_place", "out_of_place"]
 IN: tuple[Placement, ...] = ("in_place",)
@@ -23,14 +25,16 @@ class Entry:
     """
 
     module: str
-    kind: Literal["collective", "p2p"]
-    placements: tuple[Placement, ...]
+    kind: Literal["collective", "p2p", "training"]
+    placements: tuple[Placement, ...] = OUT
     reduces: bool = False
     rooted: bool = False
     cuts: bool = False
 
 
 _COLLECTIVES = "raybench.benchmarks.collectives"
+_TRAINING = "raybench.benchmarks.training.benchmark"
+MESSAGE_KINDS = ("collective", "p2p")
 
 BENCHMARKS: dict[str, Entry] = {
     "all_reduce": Entry(module=f"{_COLLECTIVES}.all_reduce", kind="collective", placements=IN, reduces=True),
@@ -45,12 +49,17 @@ BENCHMARKS: dict[str, Entry] = {
     "all_to_all": Entry(module=f"{_COLLECTIVES}.all_to_all", kind="collective", placements=OUT, cuts=True),
     "send_recv": Entry(module=f"{_COLLECTIVES}.send_recv", kind="p2p", placements=OUT),
     "p2p_matrix": Entry(module="raybench.benchmarks.point_to_point", kind="p2p", placements=OUT),
+    "ddp": Entry(module=_TRAINING, kind="training"),
+    "fsdp": Entry(module=_TRAINING, kind="training"),
+    "lora": Entry(module=_TRAINING, kind="training"),
+    "qlora": Entry(module=_TRAINING, kind="training"),
 }
 
 SUITES: dict[str, tuple[str, ...]] = {
-    "collectives": tuple(BENCHMARKS),
+    "collectives": tuple(name for name, entry in BENCHMARKS.items() if entry.kind in MESSAGE_KINDS),
     "quick": ("all_reduce",),
     "p2p": ("send_recv", "p2p_matrix"),
+    "training": ("ddp", "fsdp"),
 }
 
 
@@ -79,6 +88,16 @@ def sizes_of(spec: BenchmarkSpec, world_size: int) -> tuple[int, ...]:
     return tuple(sorted({elements_of(size, element_bytes, multiple) * element_bytes for size in wanted}))
 
 
+def labels_of(spec: BenchmarkSpec, world_size: int) -> tuple[str, ...]:
+    """A name of each point that a benchmark measures, in order: sizes, pairs, or what a workload is made of."""
+    if spec.training is not None:
+        return (f"{spec.name} {spec.training.model}",)
+    sizes = sizes_of(spec, world_size)
+    if spec.name == "p2p_matrix":
+        return (format_bytes(sizes[0]),) * (world_size * (world_size - 1))
+    return tuple(format_bytes(size) for size in sizes)
+
+
 def specs_of(
     suite: str, *, placement: str, reduce_ops: tuple[str, ...], dtypes: tuple[str, ...], template: BenchmarkSpec
 ) -> tuple[BenchmarkSpec, ...]:
@@ -87,13 +106,37 @@ def specs_of(
     ``placement`` is ``in``, ``out`` or ``both``; a benchmark without the one asked for runs in the one it has.
     """
     return tuple(
-        _spec(name, entry, chosen, dtype, reduce_op, template)
+        spec
         for name in names_of(suite)
         for entry in (BENCHMARKS[name],)
+        for spec in (
+            _message_specs(name, entry, placement, reduce_ops, dtypes, template)
+            if entry.kind in MESSAGE_KINDS
+            else (_workload_spec(name, entry, template),)
+        )
+    )
+
+
+def _message_specs(
+    name: str,
+    entry: Entry,
+    placement: str,
+    reduce_ops: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    template: BenchmarkSpec,
+) -> tuple[BenchmarkSpec, ...]:
+    return tuple(
+        _spec(name, entry, chosen, dtype, reduce_op, template)
         for chosen in _placements(entry, placement)
         for dtype in dtypes
         for reduce_op in (reduce_ops if entry.reduces else (None,))
     )
+
+
+def _workload_spec(name: str, entry: Entry, template: BenchmarkSpec) -> BenchmarkSpec:
+    """A workload has its own options in the template, and none of the messages'."""
+    training = (template.training or TrainingOptions()) if entry.kind == "training" else None
+    return BenchmarkSpec(name=name, kind=entry.kind, sizes=(), verify=template.verify, training=training)
 
 
 def _placements(entry: Entry, placement: str) -> tuple[Placement, ...]:

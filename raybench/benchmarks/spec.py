@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from raybench.benchmarks.training.options import TrainingOptions
+from raybench.results import Kind
+
 DTYPE_BYTES = {
     "float64": 8,
     "float32": 4,
@@ -21,11 +24,12 @@ class BenchmarkSpec:
     """One benchmark with its parameters, as every rank runs it.
 
     ``iterations`` per block; None lets the ranks choose so that a block takes about ``block_seconds``, within
-    ``max_iterations``. ``reduce_op`` and ``root`` are None for operations without one.
+    ``max_iterations``. ``reduce_op`` and ``root`` are None for operations without one. ``training`` is of training
+    benchmarks, which have no sizes.
     """
 
     name: str
-    kind: str
+    kind: Kind
     sizes: tuple[int, ...]
     dtype: str = "float32"
     reduce_op: str | None = None
@@ -37,9 +41,12 @@ class BenchmarkSpec:
     block_seconds: float = 0.05
     max_iterations: int = 50
     verify: bool = True
+    training: TrainingOptions | None = None
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as a result records them."""
+        if self.training is not None:
+            return {"strategy": self.name, **self.training.parameters()}
         return {"dtype": self.dtype, "reduce_op": self.reduce_op, "root": self.root, "in_place": self.in_place}
 
 

@@ -76,7 +76,7 @@ def plan_from(options: argparse.Namespace) -> tuple[BenchmarkSpec, ...]:
     """The benchmarks asked for, made as for ``raybench run``."""
     template = BenchmarkSpec(
         name="",
-        kind="",
+        kind="collective",
         sizes=parse_sizes(options.sizes),
         warmup=options.warmup,
         iterations=options.iters,
@@ -105,6 +105,7 @@ def run(place: Place, plan: Sequence[BenchmarkSpec], *, backend: str, timeout_se
         local_rank=place.local_rank,
         world_size=place.world_size,
         ranks_on_machine=place.ranks_on_machine,
+        ranks_on_node=place.ranks_on_machine,
         backend=backend,
         master_address=place.master_address,
         master_port=int(store.get("port")),

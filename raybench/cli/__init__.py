@@ -18,7 +18,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "configure": ("raybench.cli.configure", "Bring nodes into the state that training needs, and back."),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
     "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),
+    "expected": ("raybench.cli.expected", "Say what bandwidth a healthy system of a shape reaches, and why."),
     "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
+    "train": ("raybench.cli.train", "Train a model: step time, MFU, and what of a step waits for the network."),
     "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches or models by many runs."),
 }
 

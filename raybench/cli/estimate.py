@@ -3,11 +3,12 @@
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from raybench.cli.estimate_machine import machine_of, network_of
 from raybench.cli.output import printing
 from raybench.errors import UsageError
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from raybench.model.cost import Price
     from raybench.model.estimate import EstimateRequest
     from raybench.model.hardware import Gpu
-    from raybench.model.layout import Layout, Network
-    from raybench.model.nodes import NodeType
     from raybench.model.transformer import Transformer
 
 EXAMPLES = """\b
@@ -24,6 +23,7 @@ Examples:
   raybench estimate --model llama-8b --world-size 64 --strategy fsdp --node-type p5.48xlarge
   raybench estimate --model llama-70b --world-size 64 --gpu H100 --nics 8 --nic-gbit 400 --activation-checkpointing
   raybench estimate --model llama-7b --world-size 4 --gpus-per-node 1 --gpu A10 --nic-gb-per-s 1 --lora-rank 16 --qlora
+  raybench estimate --model llama-8b --world-size 16 --gpu H100 --result runs/20261121-120000-ab12/result.json
   raybench estimate --model gpt2-xl --layers 24 --world-size 16 --gpu A100 --bandwidth 92 --price 21.96 --json
 """
 
@@ -51,6 +51,8 @@ _OPTIONS: list[Any] = [
     click.option("--nic-gb-per-s", type=float, help="What all cards of a node together carry, measured, GB/s."),
     click.option("--node-gb-per-s", type=float, help="What a GPU's links within the node carry, measured, GB/s."),
     click.option("--bandwidth", type=float, help="Measured bus bandwidth of all ranks, GB/s (raybench run)."),
+    click.option("--result", "result_file", metavar="FILE", help="result.json of a raybench run: its all_reduce gives "
+                 "bandwidth and latency; other options win over it."),
     click.option("--latency-us", type=float, help="A hop between nodes, microseconds.  [default: 12]"),
     click.option("--batch-size", type=int, default=1, show_default=True, help="Samples a rank and micro-batch."),
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
@@ -71,19 +73,12 @@ _OPTIONS: list[Any] = [
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
                  "[default: 0.3:0.5, assumed]"),
     click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
+    click.option("--prices", metavar="FILE", help="CSV with name,usd_per_node_hour,date,source in place of the list "
+                 "prices."),
     click.option("--currency", default="USD", show_default=True, help="Of --price."),
     click.option("--epoch-samples", type=int, help="Samples of an epoch, for its cost."),
     click.option("--json", "as_json", is_flag=True, help="JSON (raybench.estimate/1) instead of text."),
 ]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """The node as far as it was given, with where each figure is from."""
-
-    gpu: "Gpu | None"
-    node: "NodeType | None"
-    basis: dict[str, str]
 
 
 def _with_options(function: Any) -> Any:
@@ -116,7 +111,7 @@ def _request(options: Mapping[str, Any]) -> "EstimateRequest":
     from raybench.model.estimate import ASSUMED_EFFICIENCY, EstimateRequest  # noqa: PLC0415
     from raybench.model.layout import Layout  # noqa: PLC0415
 
-    machine = _machine(options)
+    machine = machine_of(options)
     ranks_per_node = options["gpus_per_node"] or (machine.node.gpus if machine.node else 8)
     layout = Layout(world_size=options["world_size"], ranks_per_node=ranks_per_node)
     model = _model(options)
@@ -125,7 +120,7 @@ def _request(options: Mapping[str, Any]) -> "EstimateRequest":
         model=model,
         setup=_setup(options, model),
         layout=layout,
-        network=_network(options, machine, layout),
+        network=network_of(options, machine, layout),
         dtype=options["dtype"],
         reduce_bytes=_BYTES[options["reduce_dtype"]],
         accumulation=options["accumulation"],
@@ -137,15 +132,6 @@ def _request(options: Mapping[str, Any]) -> "EstimateRequest":
         epoch_samples=_at_least_one(options["epoch_samples"], "--epoch-samples"),
         basis=machine.basis,
     )
-
-
-def _machine(options: Mapping[str, Any]) -> _Machine:
-    from raybench.model.hardware import gpu_for  # noqa: PLC0415
-    from raybench.model.nodes import node_type_named  # noqa: PLC0415
-
-    node = node_type_named(options["node_type"]) if options["node_type"] else None
-    gpu = gpu_for(options["gpu"]) if options["gpu"] else node.gpu if node else None
-    return _Machine(gpu, node, {"peak and memory": f"{gpu.name}, {gpu.source}"} if gpu else {})
 
 
 def _model(options: Mapping[str, Any]) -> "Transformer":
@@ -176,62 +162,6 @@ def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
     )
 
 
-def _network(options: Mapping[str, Any], machine: _Machine, layout: "Layout") -> "Network":
-    from raybench.model.layout import Network  # noqa: PLC0415
-
-    for name in ("nic_gb_per_s", "node_gb_per_s", "bandwidth", "nics", "nic_gbit"):
-        value = options[name]
-        if value is not None and not 0 < value < 1e6:
-            raise UsageError(f"--{name.replace('_', '-')} is {value:g}; it must be above 0 and below a million")
-    hop = 12.0 if options["latency_us"] is None else options["latency_us"]
-    if not 0 <= hop < 1e7:
-        raise UsageError(f"--latency-us is {hop:g}; it must be at least 0 and below ten seconds")
-    network = Network(
-        node_gb_per_s=_node_speed(options, machine, layout),
-        fabric_gb_per_s=_fabric_speed(options, machine),
-        bus_gb_per_s=options["bandwidth"],
-        fabric_hop_seconds=hop * 1e-6,
-    )
-    network.bandwidth_gb_per_s(layout.world)  # refuses here, before anything is computed
-    return network
-
-
-def _node_speed(options: Mapping[str, Any], machine: _Machine, layout: "Layout") -> float:
-    """Of one GPU's links within its node: given, else a share of the line rate."""
-    from raybench.model.estimate import NVLINK_SHARE, PCIE_SHARE  # noqa: PLC0415
-
-    if options["node_gb_per_s"] is not None:
-        machine.basis["links within a node"] = "given"
-        return float(options["node_gb_per_s"])
-    if machine.gpu is None:
-        if layout.node.ranks > 1 and options["bandwidth"] is None:
-            raise UsageError("nothing is known of the links within a node; give --gpu, --node-gb-per-s or --bandwidth")
-        return float(options["bandwidth"] or 1.0)
-    line = machine.gpu.nvlink_gb_per_s
-    share, kind = (NVLINK_SHARE, "NVLink") if line else (PCIE_SHARE, f"PCIe {machine.gpu.pcie_generation}")
-    speed = line or machine.gpu.pcie_gb_per_s
-    machine.basis["links within a node"] = f"{share:.0%} of {speed:g} GB/s, {kind}, as healthy systems reach"
-    return share * speed
-
-
-def _fabric_speed(options: Mapping[str, Any], machine: _Machine) -> float | None:
-    """Of all network cards of a node: given, else a share of the line rate; None where nothing is known."""
-    from raybench.model.estimate import NIC_SHARE  # noqa: PLC0415
-
-    if options["nic_gb_per_s"] is not None:
-        machine.basis["network between nodes"] = "given"
-        return float(options["nic_gb_per_s"])
-    count, rate = options["nics"], options["nic_gbit"]
-    if (count is None) != (rate is None) and machine.node is None:
-        raise UsageError("--nics and --nic-gbit belong together: so many cards of so many Gbit/s each")
-    if machine.node is not None:
-        count, rate = count or machine.node.nics, rate or machine.node.nic_gbit
-    if count is None or rate is None:
-        return None
-    machine.basis["network between nodes"] = f"{NIC_SHARE:.0%} of {count} x {rate:g} Gbit/s, as healthy systems reach"
-    return float(NIC_SHARE * count * rate / 8)
-
-
 def _memory(options: Mapping[str, Any], gpu: "Gpu | None") -> int | None:
     from raybench.units import parse_bytes  # noqa: PLC0415
 
@@ -253,7 +183,16 @@ def _price(options: Mapping[str, Any]) -> "Price | None":
 
     if options["price"] is not None:
         return Price(per_node_hour=options["price"], source="given", currency=options["currency"])
-    return list_price(options["node_type"]) if options["node_type"] else None
+    if options["prices"] and not options["node_type"]:
+        raise UsageError("--prices needs --node-type: the name of a line in it")
+    return list_price(options["node_type"], _prices(options["prices"])) if options["node_type"] else None
+
+
+def _prices(path: str | None) -> str | None:
+    try:
+        return None if path is None else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--prices {path} cannot be read: {error}") from error
 
 
 def _at_least_one(value: int | None, name: str) -> int | None:

@@ -1,25 +1,13 @@
 """``raybench run``."""
 
-import contextlib
-import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
-from raybench.cli.output import printing, say
-from raybench.config import RunConfig, load_config
-from raybench.errors import IncompleteRunError, ProblemFoundError, UsageError
-from raybench.reports.errors import MissingLibraryError
-from raybench.results import RunResult
-from raybench.run_folder import RunFolder, new_run_id
-
-if TYPE_CHECKING:
-    from raybench.cluster.run import Run
-
-Made = TypeVar("Made")
+from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
+from raybench.cli.measure import measure
+from raybench.config import load_config
 
 EXAMPLES = """\b
 Examples:
@@ -31,8 +19,6 @@ Examples:
 """
 
 _OPTIONS: list[Any] = [
-    click.option("--nodes", type=int, metavar="N", help="Nodes to use.  [default: all of the cluster; 1 embedded]"),
-    click.option("--gpus-per-node", type=int, metavar="G", help="Ranks a node, one per GPU.  [default: all GPUs]"),
     click.option("--suite", metavar="NAME,...", help="Benchmarks or suites: collectives, quick, p2p, all_reduce, ...  "
                  "[default: collectives]"),
     click.option("-b", "--sizes", metavar="BEGIN:END:FACTOR", help="Message sizes, such as 8:256M:2, 1M:8M:+1M or "
@@ -48,184 +34,16 @@ _OPTIONS: list[Any] = [
     click.option("-n", "--iters", type=int, metavar="I", help="Operations in a block.  [default: about 50 ms of them, "
                  "at most 50]"),
     click.option("--blocks", type=int, metavar="B", help="Blocks a size; the interval is over them.  [default: 5]"),
-    click.option("--repeats", type=int, metavar="R", help="Launches of fresh rank processes; gives mean and spread "
-                 "over them.  [default: 1]"),
-    click.option("--timeout", type=float, metavar="S", help="Time limit of one benchmark, seconds.  [default: 300]"),
-    click.option("--backend", metavar="nccl|gloo", help="[default: nccl where there are GPUs, else gloo]"),
-    click.option("--address", metavar="auto|local|HOST:PORT", help="Ray cluster to join; local embeds one here; auto "
-                 "takes RAY_ADDRESS, then a running one, then an embedded one.  [default: auto]"),
-    click.option("--master-port", type=int, metavar="PORT", help="Rendezvous port on the first node.  [default: free]"),
-    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of every rank; NCCL_* of this shell are "
-                 "passed on as they are. May be repeated."),
-    click.option("--output-dir", metavar="DIR", help="Where the run's folder is made.  [default: runs]"),
-    click.option("--log-limit", metavar="SIZE", help="Longest NCCL log of a rank.  [default: 16M]"),
-    click.option("--verify/--no-verify", default=None, help="Check each size exactly.  [default: on]"),
-    click.option("--allow-mixed", is_flag=True, default=None, help="Measure even where versions differ."),
-    click.option("--keep-warm", type=float, metavar="S", help="Leave idle agents in a joined cluster for so long, with "
-                 "torch imported, so that the next run of the same shape starts at once.  [default: 0]"),
-    click.option("--config", "config_file", metavar="FILE", help="YAML with any of these, such as 'nodes: 4'; options "
-                 "win over it."),
-    click.option("--json", "as_json", is_flag=True, help="Print result.json on standard output instead of the table."),
-    click.option("-q", "--quiet", is_flag=True, help="No progress."),
 ]  # fmt: skip
 
 
-def _with_options(function: Any) -> Any:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
 @click.command(epilog=EXAMPLES)
-@_with_options
+@with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
 def command(config_file: str | None, as_json: bool, quiet: bool, **options: Any) -> None:
     """Measure and verify collectives, one rank per GPU, over a Ray cluster.
 
     Without a cluster to join, one is embedded on this machine: real Ray nodes and ranks, EMULATED machines. Writes
     DIR/RUN_ID with result.json, result.csv, report.html, samples.jsonl and logs/.
     """
-    given = {name: value for name, value in options.items() if value is not None and value != ()}
-    config = load_config(config_file, given)
-    missing = [name for name in ("ray", "torch", "numpy") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(f"this command needs {' and '.join(missing)}: pip install '.[all]' in its checkout")
-    sys.exit(_run(config, as_json=as_json, quiet=quiet))
-
-
-def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
-    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
-    from raybench.cluster.record import Record  # noqa: PLC0415
-    from raybench.cluster.run import Run  # noqa: PLC0415
-    from raybench.reports.progress import ProgressDisplay  # noqa: PLC0415
-
-    record = Record(config=config, run_id=new_run_id())
-    folder = RunFolder(config.output_dir, record.run_id)
-    display = _Silent() if quiet else ProgressDisplay()
-    with contextlib.closing(folder), contextlib.closing(display), Interrupt().installed() as interrupt:
-        _measure(Run(record=record, display=display, journal=folder, interrupt=interrupt), folder)
-    return _deliver(record.result(), record.logs, folder, as_json=as_json)
-
-
-def _measure(run: "Run", folder: RunFolder) -> None:
-    """Do the run. Trouble that leaves something to report goes on record; wrong use is raised, and leaves no folder."""
-    from raybench.cluster.incident import Incident  # noqa: PLC0415
-
-    try:
-        run.measure()
-    except (UsageError, ProblemFoundError):
-        folder.discard()
-        raise
-    except IncompleteRunError as error:
-        run.record.incidents.append(Incident(kind="cluster-lost", reason=str(error)))
-    except KeyboardInterrupt:
-        run.record.incidents.append(Incident(kind="interrupted", reason="the run was stopped by the user"))
-
-
-def _deliver(result: RunResult, logs: Mapping[str, bytes], folder: RunFolder, *, as_json: bool) -> int:
-    """Keep the result, then what explains it, then print; the exit status depends on none of the printing."""
-    content = result.to_json()
-    try:
-        folder.write_json("result.json", content)
-    except OSError as error:
-        folder.problems.append(f"{folder.path} could not be written ({error.strerror}): the result is printed here")
-        as_json = True
-    folder.write_logs(logs)
-    diagnosis = _attempt(folder, "the diagnosis of the logs", lambda: _diagnose(folder))
-    _attempt(folder, "result.csv", lambda: _write_csv(result, folder))
-    report = _attempt(folder, "report.html", lambda: _write_html(result, diagnosis, folder))
-    findings = (*result.findings, *((diagnosis or {}).get("findings", ())))
-    status = exit_code(result, findings, incomplete=bool(folder.problems))
-    with printing("stdout"):
-        if as_json:
-            _print_json(content)
-        else:
-            _print_text(result, diagnosis, folder, report)
-    for problem in (*folder.problems, *folder.notes):
-        say(f"raybench: {problem}")
-    return status
-
-
-def _attempt(folder: RunFolder, what: str, make: Callable[[], Made]) -> Made | None:
-    """What ``make`` returns; None, and a word on it, where it fails."""
-    try:
-        return make()
-    except MissingLibraryError as error:
-        folder.notes.append(str(error))
-    except OSError as error:
-        folder.problems.append(f"{what} could not be written ({error.strerror or error})")
-    except Exception as error:  # noqa: BLE001 - the result is kept by now; nothing that explains it may cost its exit code
-        folder.problems.append(
-            f"{what} could not be made ({type(error).__name__}: {error}); result.json is not affected"
-        )
-    return None
-
-
-def _diagnose(folder: RunFolder) -> Mapping[str, Any] | None:
-    from diagnostics.engine import diagnose_paths  # noqa: PLC0415
-
-    if not any((folder.path / "logs").iterdir()):
-        return None
-    diagnosis: Mapping[str, Any] = diagnose_paths([folder.path / "logs"]).to_json()
-    _attempt(folder, "diagnosis.json", lambda: folder.write_json("diagnosis.json", diagnosis))
-    return diagnosis
-
-
-def _write_csv(result: RunResult, folder: RunFolder) -> None:
-    from raybench.reports.csv import write_csv  # noqa: PLC0415
-
-    folder.release()
-    write_csv(result, folder.path / "result.csv")
-
-
-def _write_html(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> Path:
-    from raybench.reports.html import write_html  # noqa: PLC0415
-
-    write_html(result, folder.path / "report.html", diagnosis)
-    return folder.path / "report.html"
-
-
-def _print_json(content: Mapping[str, Any]) -> None:
-    import msgspec  # noqa: PLC0415
-
-    click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
-
-
-def _print_text(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder, report: Path | None) -> None:
-    from raybench.reports.terminal import print_result  # noqa: PLC0415
-
-    print_result(result, sys.stdout, output_dir=folder.path, report_path=report)
-    if diagnosis is not None and result.cluster.backend == "nccl":
-        click.echo(f"# NCCL logs: {_verdict(diagnosis)} (raybench diagnose {folder.path / 'logs'})")
-
-
-def _verdict(diagnosis: Mapping[str, Any]) -> str:
-    gdr = {True: "with GPUDirect RDMA", False: "without GPUDirect RDMA", None: "GPUDirect RDMA unknown"}[
-        diagnosis["gdr"]
-    ]
-    return f"{diagnosis['verdict']}, network {diagnosis['network']}, {gdr}, {len(diagnosis['findings'])} findings"
-
-
-def exit_code(result: RunResult, findings: Sequence[Mapping[str, Any]], *, incomplete: bool) -> int:
-    """0 clean; 1 wrong elements or a critical finding; 2 all was skipped; 3 the run, or what is kept, is incomplete."""
-    if result.wrong_elements:
-        return 1
-    if result.benchmarks and all(benchmark.status == "skipped" for benchmark in result.benchmarks):
-        return 2  # nothing of what was asked for can be measured here
-    if result.status != "complete" or incomplete:
-        return 3
-    return int(any(finding.get("severity") == "critical" for finding in findings))
-
-
-class _Silent:
-    def start(self, total_steps: int, title: str) -> None:
-        """Say nothing."""
-
-    def step(self, benchmark: str, detail: str, rank_count: int) -> None:
-        """Say nothing."""
-
-    def note(self, text: str) -> None:
-        """Warnings are said all the same."""
-        say(f"raybench: {text}")
-
-    def close(self) -> None:
-        """Nothing to end."""
+    config = load_config(config_file, given(options))
+    sys.exit(measure(config, as_json=as_json, quiet=quiet))

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from raybench.benchmarks.progress import PHASES
-from raybench.benchmarks.registry import sizes_of
+from raybench.benchmarks.registry import MESSAGE_KINDS, labels_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cluster.messages import RankPosition
-from raybench.units import format_bytes
 
 Kind = Literal[
     "rank-stopped",  # the process is stopped (SIGSTOP, a debugger)
@@ -173,17 +172,22 @@ def _order(position: RankPosition) -> tuple[int, int, int, int, int]:
     return position.benchmark, position.point, phase, position.block, position.iteration
 
 
+def point_text(spec: BenchmarkSpec, point: int, world_size: int) -> str:
+    """What is measured: ``all_reduce float32 1M``, ``p2p_matrix float32 4M pass 3``, ``ddp tiny``."""
+    labels = labels_of(spec, world_size)
+    label = labels[min(point, len(labels) - 1)] if labels else ""
+    if spec.kind not in MESSAGE_KINDS:
+        return label or spec.name
+    number = f" pass {point + 1}" if spec.name == "p2p_matrix" else ""  # passes over pairs, all of one size
+    return f"{spec.name} {spec.dtype} {label}{number}"
+
+
 def step_text(position: RankPosition, plan: Sequence[BenchmarkSpec], world_size: int) -> str:
     """Where a rank is: ``all_reduce float32 1M, timing, block 3, iteration 17``."""
     if position.phase in ("not started", "joining the process group") or position.benchmark >= len(plan):
         return position.phase
     spec = plan[position.benchmark]
-    sizes = sizes_of(spec, world_size)
-    if spec.name == "p2p_matrix":  # its points are passes over pairs, all of one size
-        size = f" {format_bytes(sizes[0])} pass {position.point + 1}"
-    else:
-        size = f" {format_bytes(sizes[min(position.point, len(sizes) - 1)])}"
-    where = f"{spec.name} {spec.dtype}{size}, {position.phase}"
+    where = f"{point_text(spec, position.point, world_size)}, {position.phase}"
     if position.phase == "timing":
         where += f", block {position.block + 1}, iteration {position.iteration + 1}"
     return where

@@ -21,6 +21,7 @@ def jobs_of(planned: Planned, master_port: int, timeout_seconds: float) -> list[
                 local_rank=local_rank,
                 world_size=plan.world_size,
                 ranks_on_device=_sharing(planned),
+                ranks_on_node=plan.ranks_per_node,
                 ranks_on_machine=plan.world_size if planned.emulated else plan.ranks_per_node,
                 backend=plan.backend,
                 master_address=plan.nodes[0].address,

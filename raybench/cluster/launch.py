@@ -19,10 +19,12 @@ from raybench.benchmarks.events import (
     RankFailed,
     RankFinished,
     RankReady,
+    Record,
+    WorkloadMeasured,
     decode,
 )
 from raybench.benchmarks.job import RankJob
-from raybench.benchmarks.registry import sizes_of
+from raybench.benchmarks.registry import MESSAGE_KINDS, labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.agents import Agent, Agents, Deadline, reason_of
 from raybench.cluster.bounded import HeadWatch
@@ -30,7 +32,6 @@ from raybench.cluster.collector import Collector
 from raybench.cluster.incident import Incident, culprits, failure_kind, step_text, stopped
 from raybench.cluster.messages import RankPosition
 from raybench.cluster.placement import Plan
-from raybench.units import format_bytes
 
 POLL_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
@@ -52,6 +53,9 @@ class Watcher(Protocol):
 
     def measured(self, benchmark: int, samples: Mapping[int, RankSamples]) -> None:
         """All ranks have measured a point."""
+
+    def worked(self, benchmark: int, records: Mapping[int, Record]) -> None:
+        """All ranks have measured a point of a workload."""
 
 
 @dataclass(kw_only=True)
@@ -131,10 +135,12 @@ class Launch:
         if self._benchmark < 0:
             return "joining the process group"
         spec = self.specs[self._benchmark]
-        sizes = sizes_of(spec, self.plan.world_size)
+        labels = labels_of(spec, self.plan.world_size)
         measured = self.collector.measured(self._benchmark)
-        size = f" {format_bytes(sizes[measured])}" if measured < len(sizes) else ""
-        return f"{spec.name} {spec.dtype}{size}"
+        label = labels[measured] if measured < len(labels) else ""
+        if spec.kind not in MESSAGE_KINDS:
+            return label or spec.name
+        return f"{spec.name} {spec.dtype} {label}".rstrip()
 
     def _hear(self, seconds: float) -> None:
         """Take in what the agents have to say within that time."""
@@ -189,6 +195,10 @@ class Launch:
                 complete = self.collector.add(event.benchmark, event.rank, event.samples)
                 if complete is not None:
                     self.watcher.measured(event.benchmark, complete)
+            case WorkloadMeasured():
+                records = self.collector.add_record(event.benchmark, event.rank, event.record)
+                if records is not None:
+                    self.watcher.worked(event.benchmark, records)
             case BenchmarkFinished():
                 self.collector.finish(event.benchmark, event.rank, event.skipped)
             case RankFinished():

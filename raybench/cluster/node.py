@@ -50,6 +50,7 @@ _FAREWELL_SECONDS = 5.0  # the head may be gone; and another agent of the group 
 _IMPORT_SECONDS = 120.0  # torch from a cold network file system
 _PREPARE_SECONDS = 200.0  # a lease before there are ranks: the first node's import of torch keeps the others waiting
 _EXIT_SECONDS = 1.0
+_LONGEST_TRACE_BYTES = 64 * 2**20
 
 
 class NodeAgent:
@@ -195,7 +196,10 @@ class NodeAgent:
         for path in sorted(self._folder.glob("*-rank-*.log")):
             with contextlib.suppress(OSError):
                 logs[path.name] = capped_log(path, self._log_limit_bytes)
-        return logs
+        for path in sorted(self._folder.glob("trace-rank-*.json.gz")):  # half a trace is none
+            with contextlib.suppress(OSError):
+                logs[path.name] = path.read_bytes() if path.stat().st_size <= _LONGEST_TRACE_BYTES else b""
+        return {name: content for name, content in logs.items() if content or name.endswith(".log")}
 
     def close(self) -> None:
         """End everything that this agent started and remove its files; soon after, the actor itself."""

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import importlib
 import mmap
 import multiprocessing
 import os
@@ -21,6 +22,7 @@ from typing import cast
 from raybench.benchmarks.events import Event, RankExited, encode
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import FIELDS, ProgressSlot
+from raybench.benchmarks.registry import BENCHMARKS
 from raybench.cluster.log_files import LogCap, log_name, output_name, tail_of
 from raybench.cluster.messages import RankPosition, RanksStopped, StartRanks
 
@@ -54,6 +56,8 @@ class RankProcesses:
         self.stop()
         memory = mmap.mmap(-1, max(len(request.jobs), 1) * FIELDS * 8)
         values = cast("MutableSequence[int]", memoryview(memory).cast("q"))
+        for spec in request.plan:  # once here, and not once a rank
+            importlib.import_module(BENCHMARKS[spec.name].module)
         gc.freeze()  # what the parent has is not moved by the children's collections: the pages stay shared
         for index, job in enumerate(request.jobs):
             own = replace(job, listen_fd=held.fileno()) if held is not None and job.rank == 0 else job
@@ -165,6 +169,7 @@ def _set_variables(variables: dict[str, str | None], job: RankJob, log_folder: s
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    os.environ["RAYBENCH_RANK_FOLDER"] = log_folder  # for what a rank leaves beside its logs
     os.environ["NCCL_DEBUG_FILE"] = str(Path(log_folder, log_name(job.rank)))
     os.environ |= {"RANK": str(job.rank), "LOCAL_RANK": str(job.local_rank), "WORLD_SIZE": str(job.world_size)}
 

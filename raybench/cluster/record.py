@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.findings import training_findings
 from raybench.cluster.collector import Collector
 from raybench.cluster.incident import Incident, causes
 from raybench.cluster.placement import Candidate, Plan
@@ -93,9 +94,16 @@ class Record:
             variables=self.planned.variables if self.planned else {},
             config=self.config.to_json(),
             benchmarks=benchmarks,
-            findings=(*(cause.to_finding() | {"victims": victims} for cause in blamed), *self.findings),
+            findings=(
+                *(cause.to_finding() | {"victims": victims} for cause in blamed),
+                *self.findings,
+                *(finding for benchmark in benchmarks for finding in training_findings(benchmark, self._node_of)),
+            ),
             timings={**self.timings, "total": self.elapsed_seconds},
         )
+
+    def _node_of(self, rank: int) -> str | None:
+        return self.planned.plan.node_of(rank).name if self.planned else None
 
     def _benchmarks(self, reason: str | None) -> tuple[BenchmarkResult, ...]:
         return self.planned.collector.results(max(self.launches, 1), reason) if self.planned else ()
@@ -117,9 +125,9 @@ class Record:
 
 
 def _status(*, broken: bool, benchmarks: Sequence[BenchmarkResult]) -> Status:
-    if any(point.wrong_elements for benchmark in benchmarks for point in benchmark.points):
+    if any(benchmark.wrong for benchmark in benchmarks):
         return "failed"
-    if not any(benchmark.points for benchmark in benchmarks):
+    if not any(benchmark.is_measured for benchmark in benchmarks):
         return "failed"  # nothing measured is never a clean result, also where everything was skipped
     incomplete = broken or any(benchmark.status == "partial" for benchmark in benchmarks)
     return "partial" if incomplete else "complete"

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from raybench.benchmarks.registry import sizes_of
+from raybench.benchmarks.events import Record as RankRecord
+from raybench.benchmarks.registry import labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.agents import Agents, facts_of, place_agents
 from raybench.cluster.bounded import HeadWatch
@@ -22,7 +23,7 @@ from raybench.cluster.session import Session, open_session
 from raybench.cluster.variables import common_variables
 from raybench.errors import IncompleteRunError, ProblemFoundError, UsageError
 from raybench.traffic import traffic_between
-from raybench.units import format_bytes, parse_bytes
+from raybench.units import parse_bytes
 
 _LOG_SECONDS = 10.0
 _TRAFFIC_SECONDS = 3.0
@@ -199,13 +200,28 @@ class Run:
         self._done[key] += 1
         self._show(benchmark, self._done[key])
 
+    def worked(self, benchmark: int, records: Mapping[int, RankRecord]) -> None:
+        """The same for a point of a workload."""
+        self.record.timings.setdefault("until_first_point", self.record.elapsed_seconds)
+        spec = self.record.need().specs[benchmark]
+        self.journal.record(
+            {
+                "launch": self.record.launches - 1,
+                "benchmark": spec.name,
+                "parameters": spec.parameters(),
+                "ranks": {str(rank): record for rank, record in sorted(records.items())},
+            }
+        )
+        key = self.record.launches, benchmark
+        self._done[key] += 1
+        self._show(benchmark, self._done[key])
+
     def _show(self, benchmark: int, done: int) -> None:
         planned = self.record.need()
         spec, world_size = planned.specs[benchmark], planned.plan.world_size
-        if done < steps_of(spec, world_size):
-            sizes = sizes_of(spec, world_size)
-            detail = format_bytes(sizes[min(done, len(sizes) - 1)])
-            self.display.step(spec.name, detail, world_size)
+        labels = labels_of(spec, world_size)
+        if done < len(labels):
+            self.display.step(spec.name, labels[done].removeprefix(f"{spec.name} "), world_size)
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -217,8 +233,8 @@ class Run:
 
 
 def steps_of(spec: BenchmarkSpec, world_size: int) -> int:
-    """Points that a benchmark measures: its sizes, or the ordered pairs of ranks."""
-    return world_size * (world_size - 1) if spec.name == "p2p_matrix" else len(sizes_of(spec, world_size))
+    """Points that a benchmark measures: its sizes, the ordered pairs of ranks, or the parts of a workload."""
+    return len(labels_of(spec, world_size))
 
 
 def _title(planned: Planned) -> str:

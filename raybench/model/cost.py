@@ -4,10 +4,11 @@ Prices age; those of ``prices.csv`` are list prices on the date each line names,
 shows a cost also says where its price comes from. ``--price`` replaces them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from raybench.errors import UsageError
-from raybench.model.tables import read_table
+from raybench.model.tables import parse_table, read_table
 
 _LARGEST_PRICE = 1e6
 
@@ -69,13 +70,26 @@ def slow_node_cost_per_hour(price: Price, *, nodes: int, healthy_step_seconds: f
     return nodes * price.per_node_hour * max(0.0, 1 - healthy_step_seconds / step_seconds)
 
 
-def list_price(node_type: str) -> Price | None:
-    """The list price of a cloud's node type, such as ``p5.48xlarge``; None where the table has none."""
+def list_price(node_type: str, table: str | None = None) -> Price | None:
+    """The list price of a cloud's node type, such as ``p5.48xlarge``; None where the table has none.
+
+    ``table``: CSV text with the same columns as ``prices.csv``, in its place. Raises UsageError where it has not.
+    """
     key = node_type.strip().lower()
-    for row in read_table("prices.csv"):
-        if row["name"].lower() == key:
-            return Price(
-                per_node_hour=float(row["usd_per_node_hour"]),
-                source=f"list price of {row['name']} on {row['date']}, {row['source']}; override with --price",
-            )
+    rows = read_table("prices.csv") if table is None else parse_table(table)
+    for row in rows:
+        if (row.get("name") or "").strip().lower() == key:
+            return _price(row)
+    if table is not None:
+        raise UsageError(f"the price table has no line '{node_type}' (columns: name,usd_per_node_hour,date,source)")
     return None
+
+
+def _price(row: Mapping[str, str | None]) -> Price:
+    name, text = row.get("name"), row.get("usd_per_node_hour")
+    try:
+        amount = float(text or "")
+    except ValueError:
+        raise UsageError(f"usd_per_node_hour of '{name}' in the price table is '{text}', not a number") from None
+    day, source = row.get("date") or "an unknown day", row.get("source") or "an unknown source"
+    return Price(per_node_hour=amount, source=f"list price of {name} on {day}, {source}; override with --price")

@@ -7,8 +7,12 @@ from itertools import filterfalse
 
 def read_table(name: str) -> tuple[dict[str, str], ...]:
     """Rows of a CSV file of this package, by the headings of its first line; lines that start with # are remarks."""
-    lines = (files("raybench.model") / name).read_text(encoding="utf-8").splitlines()
-    return tuple(csv.DictReader(filterfalse(lambda line: line.startswith("#"), lines)))
+    return parse_table((files("raybench.model") / name).read_text(encoding="utf-8"))
+
+
+def parse_table(text: str) -> tuple[dict[str, str], ...]:
+    """Rows of CSV text, likewise."""
+    return tuple(csv.DictReader(filterfalse(lambda line: line.startswith("#"), text.splitlines())))
 
 
 def number(text: str) -> float | None:

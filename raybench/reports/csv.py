@@ -5,7 +5,8 @@ parameters (others, ``name=value`` joined by ``;``), algorithm, warnings (joined
 (counts), root, in_place and emulated (true/false), message_bytes, element_count, launches, blocks, samples; times
 ``*_us`` in microseconds (median, mean, min, max, p99, stddev, ci95_low, ci95_high) per operation; ``algbw_gb_per_s``
 and ``busbw_gb_per_s`` in 10^9 bytes per second; verified (true/false, empty where it was not checked), wrong_elements,
-slowest_rank, source_rank and destination_rank (pairs only, which have no ci95). What does not apply is empty.
+slowest_rank, source_rank and destination_rank (pairs only, which have no ci95); expected_busbw_gb_per_s, expected_ratio
+(measured over expected) and expected_basis (why, or why there is none). What does not apply is empty.
 
 A benchmark without points has one row that carries its status and reason, in ``warnings``.
 """
@@ -27,6 +28,7 @@ HEADER = (
     "median_us", "mean_us", "min_us", "max_us", "p99_us", "stddev_us", "ci95_low_us", "ci95_high_us",
     "algbw_gb_per_s", "busbw_gb_per_s", "verified", "wrong_elements", "slowest_rank",
     "source_rank", "destination_rank", "algorithm", "warnings",
+    "expected_busbw_gb_per_s", "expected_ratio", "expected_basis",
 )  # fmt: skip
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -92,6 +94,9 @@ def _point_fields(point: Point) -> dict[str, Any]:
         "destination_rank": point.destination_rank,
         "algorithm": point.algorithm,
         "warnings": " | ".join(stability_warnings(point)),
+        "expected_busbw_gb_per_s": point.expected.bus_gb_per_s if point.expected else None,
+        "expected_ratio": point.expected_ratio,
+        "expected_basis": point.expected.basis if point.expected else None,
     }
 
 

@@ -15,6 +15,7 @@ from raybench.reports.rows import (
     cluster_line,
     dropped_lines,
     emulated_notice,
+    expectation_remarks,
     matrices,
     tables,
     without_points,
@@ -27,6 +28,7 @@ from raybench.reports.view import (
     summary_grid,
     table_grid,
 )
+from raybench.reports.workloads import workload_sections
 from raybench.results import RunResult
 from raybench.units import format_bytes, format_seconds
 
@@ -95,9 +97,11 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "emulated": emulated_notice(result),
         "elapsed": format_seconds(result.timings["total"]) if result.timings.get("total") else None,
         "summary": summary_grid(measured),
+        "expectations": tuple(expectation_remarks(result.benchmarks)),
         "tables": [(table, table_grid(table)) for table in measured],
         "plots": _plots(measured, emulated=result.cluster.emulated) if has_plots else (),
         "install": None if has_plots else INSTALL,
+        "workloads": workload_sections(result.benchmarks),
         "matrices": _matrix_views(result, has_plots=has_plots),
         "absent": without_points(result.benchmarks),
         "findings": all_findings(result, diagnosis),

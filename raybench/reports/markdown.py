@@ -1,7 +1,7 @@
 """A run as Markdown, for an issue or a chat: summary, full tables, what stands out. Text is escaped, never markup."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ from raybench.reports.rows import (
     cluster_line,
     dropped_lines,
     emulated_notice,
+    expectation_remarks,
     matrices,
     tables,
     without_points,
 )
 from raybench.reports.text import inert
 from raybench.reports.view import Grid, summary_grid, table_grid
+from raybench.reports.workloads import workload_sections
 from raybench.results import RunResult
 from raybench.units import format_bytes
 
@@ -48,6 +50,10 @@ def _blocks(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[
         yield f"> **{escaped(notice)}**\n"
     if measured:
         yield from _table(summary_grid(measured))
+    for section in workload_sections(result.benchmarks):
+        yield f"## {escaped(section.title)}{' (emulated)' if notice else ''}\n"
+        yield from _table(section.grid)
+        yield from _bullets(section.notes)
     yield from _bullets(_remarks(result))
     yield from _bullets(_findings(result, diagnosis))
     for table in measured:
@@ -74,7 +80,7 @@ def _grouped(grid: Grid) -> Sequence[str]:
     return [f"{title} {heading}".strip() for title, heading in zip(titles, grid.headings, strict=True)]
 
 
-def _bullets(texts: Iterator[str]) -> Iterator[str]:
+def _bullets(texts: Iterable[str]) -> Iterator[str]:
     lines = [f"- {escaped(text)}" for text in texts]
     yield from [*lines, ""] if lines else []
 
@@ -92,6 +98,7 @@ def _remarks(result: RunResult) -> Iterator[str]:
     for table in tables(result.benchmarks):
         yield from (f"{table.title} stopped: {reason}" for reason in table.reasons)
         yield from (f"{table.title}: {warning}" for warning in table.warnings)
+    yield from expectation_remarks(result.benchmarks)
 
 
 def _findings(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[str]:

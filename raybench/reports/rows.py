@@ -1,6 +1,6 @@
 """Results as rows for tables: in-place and out-of-place runs of one benchmark side by side. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,17 @@ class Table:
     def points(self) -> tuple[Point, ...]:
         """Every point with samples, by size, out of place first."""
         return tuple(point for row in self.rows for point in row.places if point is not None)
+
+    @property
+    def has_expected(self) -> bool:
+        """Whether an expected bandwidth is known of any point."""
+        return any(point.expected_ratio is not None for point in self.points)
+
+    @property
+    def expected_basis(self) -> str | None:
+        """Why so much is expected of its largest message; None where nothing is."""
+        known = [point.expected for point in self.points if point.expected and point.expected.bus_gb_per_s is not None]
+        return known[-1].basis if known else None
 
     @property
     def title(self) -> str:
@@ -94,6 +105,24 @@ def all_warnings(benchmark: BenchmarkResult) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*benchmark.warnings, *benchmark_warnings(measured))))
 
 
+def unknown_expectations(benchmarks: Iterable[BenchmarkResult]) -> dict[str, list[str]]:
+    """Why no bandwidth is expected of a benchmark: the benchmarks' names by reason, each once."""
+    reasons: dict[str, list[str]] = {}
+    for benchmark in benchmarks:
+        for point in benchmark.points:
+            if point.expected is not None and point.expected.bus_gb_per_s is None:
+                names = reasons.setdefault(point.expected.basis, [])
+                names += [] if benchmark.name in names else [benchmark.name]
+    return reasons
+
+
+def expectation_remarks(benchmarks: Iterable[BenchmarkResult]) -> Iterator[str]:
+    """A sentence a reason for which no bandwidth is expected."""
+    for reason, names in unknown_expectations(benchmarks).items():
+        which = f" of {', '.join(map(inert, names))}" if len(names) < 4 else ""
+        yield f"expected bandwidth{which} unknown: {inert(reason)}"
+
+
 def is_doubtful(point: Point) -> bool:
     """Whether any stability rule has something against the point."""
     return bool(doubts(point))
@@ -149,7 +178,7 @@ def matrices(benchmarks: Iterable[BenchmarkResult]) -> tuple[BenchmarkResult, ..
 
 def without_points(benchmarks: Iterable[BenchmarkResult]) -> tuple[BenchmarkResult, ...]:
     """The benchmarks that measured nothing: skipped, or failed at once."""
-    return tuple(benchmark for benchmark in benchmarks if not any(map(is_measured, benchmark.points)))
+    return tuple(one for one in benchmarks if not one.workload and not any(map(is_measured, one.points)))
 
 
 def cluster_line(cluster: ClusterInfo) -> str:

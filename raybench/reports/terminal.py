@@ -21,14 +21,17 @@ from raybench.reports.rows import (
     cluster_line,
     dropped_lines,
     emulated_notice,
+    expectation_remarks,
     is_doubtful,
     matrices,
     tables,
     without_points,
 )
 from raybench.reports.terminal_matrix import matrix_lines
+from raybench.reports.terminal_section import section_lines
 from raybench.reports.terminal_table import table_lines
 from raybench.reports.text import count_of, inert
+from raybench.reports.workloads import workload_sections
 from raybench.results import RunResult
 from raybench.units import format_seconds
 
@@ -75,6 +78,9 @@ def result_lines(
     for benchmark in matrices(result.benchmarks):
         yield (("#", ""),)
         yield from matrix_lines(benchmark, result.cluster, width)
+    for section in workload_sections(result.benchmarks):
+        yield (("#", ""),)
+        yield from section_lines(section, width, emulated=result.cluster.emulated)
     yield from _not_measured(result, width)
     yield from _findings(result, width)
     yield from _footer(result, width, output_dir, report_path)
@@ -136,11 +142,16 @@ def _findings(result: RunResult, width: int) -> Iterator[Line]:
 def _footer(result: RunResult, width: int, output_dir: Path | None, report_path: Path | None) -> Iterator[Line]:
     yield (("#", ""),)
     yield from _emulated(result, width)
-    yield (("# ", "dim"), ("Out of bounds values : ", ""), _verification(result))
+    if any(not benchmark.workload for benchmark in result.benchmarks) or not result.benchmarks:
+        yield (("# ", "dim"), ("Out of bounds values : ", ""), _verification(result))
+    for wrong in result.wrong if not result.wrong_elements else ():
+        yield from comment(f"WRONG: {inert(wrong)}", width, "bold red")
     yield tuple(_status(result))
     if any(is_doubtful(point) for table in tables(result.benchmarks) for point in table.points):
         advice = "~ unstable: other jobs on the nodes or the network? More --iters or --repeats; numbers in the report"
         yield from comment(advice, width, "yellow")
+    for remark in expectation_remarks(result.benchmarks):
+        yield from comment(remark, width, "dim")
     for label, path in (("results", output_dir), ("report", report_path)):
         if path is not None:
             yield (("# ", "dim"), (f"{label}: ", ""), (inert(path), "bold"))  # never wrapped: a path is to be copied

@@ -13,7 +13,7 @@ from raybench.units import format_bytes
 
 DOUBT_MARK = "~"
 # What goes first where room is short: the highest. Type, redop and root are in the table's title as well.
-_KEEP_CONSTANT, _KEEP_P99, _KEEP_COUNT, _KEEP_ALGORITHM_BANDWIDTH, _KEEP_INTERVAL = 5, 4, 3, 2, 1
+_KEEP_CONSTANT, _KEEP_P99, _KEEP_COUNT, _KEEP_ALGORITHM_BANDWIDTH, _KEEP_EXPECTED, _KEEP_INTERVAL = range(6, 0, -1)
 
 
 def table_lines(table: Table, width: int, *, emulated: bool) -> Iterator[Line]:
@@ -25,6 +25,7 @@ def table_lines(table: Table, width: int, *, emulated: bool) -> Iterator[Line]:
     yield from lines(*fit(columns, width))
     yield (("# ", "dim"), (bandwidth_summary(table.points), ""))
     remarks = [(launches_in_short(point), "") for point in table.points if len(point.launches) > 1]
+    remarks += [(f"expected: {table.expected_basis}", "dim")] if table.expected_basis else []
     remarks += [(f"stopped: {inert(reason)}", "red") for reason in table.reasons]
     if table.warnings:
         remarks.append((f"{DOUBT_MARK} {doubts_in_short(table.warnings)}", "yellow"))
@@ -85,14 +86,28 @@ def _place_columns(table: Table, index: int) -> tuple[Column, ...]:
         cells = tuple(("-", "dim") if point is None else cell(point) for point in points)
         return Column(heading=heading, unit=unit, cells=cells, group=table.places[index], keep=keep)
 
+    expected = (
+        column("expect", "(GB/s)", _expected, _KEEP_EXPECTED),
+        column("ratio", "", _ratio),
+    )
     return (
         column("time", "(us)", lambda point: (microseconds(point.seconds.median), "")),
         column("algbw", "(GB/s)", lambda point: (bandwidth(point.algbw_gb_per_s), ""), _KEEP_ALGORITHM_BANDWIDTH),
         column("busbw", "(GB/s)", lambda point: (bandwidth(point.busbw_gb_per_s), "bold")),
+        *(expected if table.has_expected else ()),
         column("#wrong", "", _wrong),
         column("p99", "(us)", lambda point: (microseconds(point.seconds.p99), "dim"), _KEEP_P99),
         column("+-CI", "", _interval, _KEEP_INTERVAL),
     )
+
+
+def _expected(point: Point) -> Segment:
+    known = point.expected.bus_gb_per_s if point.expected else None
+    return (bandwidth(known), "dim") if known is not None else ("-", "dim")
+
+
+def _ratio(point: Point) -> Segment:
+    return (f"{point.expected_ratio:.2f}", "") if point.expected_ratio is not None else ("-", "dim")
 
 
 def _wrong(point: Point) -> Segment:

@@ -34,6 +34,7 @@ SUMMARY_HEADINGS = (
     "benchmark", "sizes", "peak busbw (GB/s)", "at", "±95 %",
     "time at smallest", "±95 %", "unstable", "#wrong", "status",
 )  # fmt: skip
+EXPECTED_HEADINGS = ("expected (GB/s)", "ratio")
 PLACE_HEADINGS = ("time (us)", "algbw (GB/s)", "busbw (GB/s)", "±95 %", "p99 (us)", "#wrong")
 
 
@@ -69,20 +70,25 @@ def _wrong_total(points: Sequence[Point]) -> Cell:
 
 
 def table_grid(table: Table) -> Grid:
-    """Every size: nccl-tests' columns, a group a place."""
-    groups = (("", 2), *((place, len(PLACE_HEADINGS)) for place in table.places))
+    """Every size: nccl-tests' columns, a group a place; what is expected beside it where anything is."""
+    place_headings = PLACE_HEADINGS + (EXPECTED_HEADINGS if table.has_expected else ())
+    groups = (("", 2), *((place, len(place_headings)) for place in table.places))
     rows = (
-        (Cell(text=format_bytes(row.message_bytes)), Cell(text=str(row.element_count)), *_place_cells(row.places))
+        (
+            Cell(text=format_bytes(row.message_bytes)),
+            Cell(text=str(row.element_count)),
+            *_place_cells(row.places, table),
+        )
         for row in table.rows
     )
-    headings = ("size (B)", "count", *PLACE_HEADINGS * len(table.places))
+    headings = ("size (B)", "count", *place_headings * len(table.places))
     return Grid(headings=headings, rows=tuple(rows), groups=groups)
 
 
-def _place_cells(places: Sequence[Point | None]) -> Iterator[Cell]:
+def _place_cells(places: Sequence[Point | None], table: Table) -> Iterator[Cell]:
     for point in places:
         if point is None:
-            yield from (Cell(text="-"),) * len(PLACE_HEADINGS)
+            yield from (Cell(text="-"),) * (len(PLACE_HEADINGS) + len(EXPECTED_HEADINGS) * table.has_expected)
             continue
         yield Cell(text=microseconds(point.seconds.median))
         yield Cell(text=bandwidth(point.algbw_gb_per_s))
@@ -90,6 +96,14 @@ def _place_cells(places: Sequence[Point | None]) -> Iterator[Cell]:
         yield _interval(point)
         yield Cell(text=microseconds(point.seconds.p99))
         yield _wrong(point)
+        if table.has_expected:
+            yield from _expected(point)
+
+
+def _expected(point: Point) -> Iterator[Cell]:
+    known = point.expected.bus_gb_per_s if point.expected else None
+    yield Cell(text="-" if known is None else bandwidth(known))
+    yield Cell(text="-" if point.expected_ratio is None else f"{point.expected_ratio:.2f}")
 
 
 def _wrong(point: Point) -> Cell:

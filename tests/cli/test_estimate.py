@@ -1,6 +1,7 @@
 """``raybench estimate``: figures by hand, verdicts by exit code, nonsense refused."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from click.testing import CliRunner
 
 from raybench.cli.estimate import command
 from raybench.errors import UsageError
+from tests.reports.sample import cluster, run_result, sweep
 
 
 def answer(*options: str, code: int = 0) -> dict[str, Any]:
@@ -74,6 +76,57 @@ def test_a_measured_bandwidth_replaces_the_assumed_one() -> None:
     slow = answer(*base, "--bandwidth", "10")["communication"]["seconds"]
     fast = answer(*base, "--bandwidth", "100")["communication"]["seconds"]
     assert slow == pytest.approx(10 * fast, rel=0.06)  # the rest is latency
+
+
+def result_file(folder: Path, **changes: Any) -> str:
+    measured = run_result(sweep("all_reduce", sizes=(8, 2**30)), cluster=cluster(2, 8)).to_json() | changes
+    path = folder / "result.json"
+    path.write_text(json.dumps(measured))
+    return str(path)
+
+
+def test_a_runs_result_gives_bandwidth_and_latency(tmp_path: Path) -> None:
+    path = result_file(tmp_path)
+    measured = json.loads(Path(path).read_text())["benchmarks"][0]["points"]
+    options = ("--model", "gpt2", "--world-size", "16", "--gpu", "H100", "--result", path)
+    estimate = answer(*options)
+    sent = estimate["communication"]["wire_bytes_per_rank"]
+    count = estimate["communication"]["collectives_per_step"]
+    expected = sent / measured[-1]["busbw_gb_per_s"] / 1e9 + count * measured[0]["seconds"]["median"]
+    assert estimate["communication"]["seconds"] == pytest.approx(expected)
+    assert "measured by run" in estimate["basis"]["all ranks"]
+    given = answer(*options, "--bandwidth", "1")["communication"]["seconds"]
+    assert given == pytest.approx(sent / 1e9, rel=0.05)
+
+
+def test_own_prices_replace_the_list(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("name,usd_per_node_hour,date,source\np5.48xlarge,20,2026-11-01,our contract\nbad,lots,,\n")
+    cost = answer(*FSDP, "--prices", str(path))["cost"]
+    assert cost["per_hour"] == 160
+    assert "2026-11-01, our contract" in cost["source"]
+    assert "no line 'p4d.24xlarge'" in refusal("--node-type", "p4d.24xlarge", "--prices", str(path))
+    assert "cannot be read" in refusal(*FSDP, "--prices", str(tmp_path / "none.csv"))
+    assert "needs --node-type" in refusal("--gpu", "H100", "--prices", str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not a result"),
+        ('{"schema": "raybench.diagnosis/1"}', "schema is not raybench.result/1"),
+        ('{"schema": "raybench.result/1", "benchmarks": []}', "no measured all_reduce"),
+        (
+            '{"schema":"raybench.result/1","benchmarks":[{"name":"all_reduce","points":[{"busbw_gb_per_s":1}]}]}',
+            "not complete",
+        ),
+    ],
+)
+def test_another_file_is_no_result(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(content)
+    assert words in refusal("--gpu", "H100", "--world-size", "16", "--result", str(path))
 
 
 def test_the_text_names_formulas_and_sources() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from raybench.cli import run as run_command
+from raybench.cli import measure as run_command
 from raybench.cli.output import printing
 from raybench.reports.errors import MissingLibraryError
 from raybench.reports.progress import ProgressDisplay
@@ -21,7 +21,7 @@ from tests.reports.sample import run_result, sweep
 DELIVER = """
 import sys
 from raybench import cli
-from raybench.cli import run
+from raybench.cli import measure
 from raybench.reports.progress import ProgressDisplay
 from raybench.run_folder import RunFolder
 from tests.reports.sample import run_result, sweep
@@ -36,7 +36,7 @@ def command():
     folder.close()
     if sys.argv[3] == "trouble":
         folder.problems.append("trouble")
-    return run._deliver(run_result(sweep()), {}, folder, as_json=sys.argv[2] == "json")
+    return measure._deliver(run_result(sweep()), {}, folder, as_json=sys.argv[2] == "json")
 
 cli._run_command = command
 cli.main()

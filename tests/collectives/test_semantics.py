@@ -9,10 +9,10 @@ import pytest
 
 from raybench.benchmarks.base import Collective, Job
 from raybench.benchmarks.pattern import PERIOD, Segment
-from raybench.benchmarks.registry import BENCHMARKS
+from raybench.benchmarks.registry import BENCHMARKS, SUITES
 
 Messages = list[list[float]]
-NAMES = [name for name in BENCHMARKS if name != "p2p_matrix"]
+NAMES = [name for name in SUITES["collectives"] if name != "p2p_matrix"]
 REDUCE: dict[str, Callable[[Iterable[float]], float]] = {
     "sum": sum, "prod": prod, "min": min, "max": max, "avg": lambda values: sum(given := list(values)) / len(given)
 }  # fmt: skip

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from raybench.benchmarks.base import Buffers, Job
-from raybench.benchmarks.registry import BENCHMARKS
+from raybench.benchmarks.registry import BENCHMARKS, SUITES
 from raybench.benchmarks.spec import BenchmarkSpec
 
 from .ranks import Sabotage, failures_of, points_of, run_ranks
 
 Operation = Callable[[], object]
 Breaker = Callable[[Job, Buffers, Operation], Operation]
-NAMES = [name for name in BENCHMARKS if name != "p2p_matrix"]
+NAMES = [name for name in SUITES["collectives"] if name != "p2p_matrix"]
 WORLD_SIZE, BROKEN_RANK = 3, 1
 ELEMENTS = 1200  # a multiple of the ranks, longer than the pattern's period
 

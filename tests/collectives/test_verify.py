@@ -9,10 +9,12 @@ import torch
 from raybench.benchmarks import collective
 from raybench.benchmarks.base import Buffers, Collective, Job, RankContext
 from raybench.benchmarks.progress import ProgressSlot
-from raybench.benchmarks.registry import BENCHMARKS
+from raybench.benchmarks.registry import BENCHMARKS, SUITES
 from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS
 
-APART = [name for name, entry in BENCHMARKS.items() if "out_of_place" in entry.placements and name != "p2p_matrix"]
+APART = [
+    name for name in SUITES["collectives"] if "out_of_place" in BENCHMARKS[name].placements and name != "p2p_matrix"
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPE_BYTES)

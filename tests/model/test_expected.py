@@ -21,6 +21,7 @@ from tests.benchmarks.verdicts import coefficient_rows, corpus, score
 
 GIB = 2**30
 TABLES, HEALTHY, _ = corpus()
+REDUCTIONS = [table for table in TABLES if table.operation == "all_reduce"]
 H100 = System(gpu=gpu_for("H100"), ranks=32, nodes=4, nvlink_ranks=8, nics=8, nic_gbit=400, family="rdma")
 ONE_NODE = replace(H100, ranks=8, nodes=1)
 
@@ -35,7 +36,8 @@ def test_no_healthy_system_is_called_slow_by_what_was_fitted_without_it() -> Non
 
 
 def test_faults_in_all_reduce_are_found() -> None:
-    total, _, _ = score(TABLES, HEALTHY, only="all_reduce")
+    total, _, _ = score(REDUCTIONS, HEALTHY)  # fitted to reductions alone: a little less to learn from
+    assert total.false_alarms == 0
     assert total.faults >= 40
     assert total.found >= 0.95 * total.faults
 

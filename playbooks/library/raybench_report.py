@@ -1,0 +1,151 @@
+#!/usr/bin/python
+# Copyright: the raybench contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Judges what the probes gathered, on the control node, with the Python package raybench."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: raybench_report
+short_description: Judge what raybench_probe gathered, and write the report
+description:
+  - Runs on the control node, once a play, over all hosts. The checks are those of the Python package raybench.
+  - The package is taken from this environment, or from the checkout or the wheel that the playbook is part of.
+version_added: "1.0.0"
+options:
+  gathered:
+    description: What the probe's task registered, by host.
+    type: dict
+    required: true
+  reached:
+    description: What the task that tried ports registered, by host.
+    type: dict
+    default: {}
+  only:
+    description: Checks or concerns to run. All where empty.
+    type: list
+    elements: str
+    default: []
+  skip:
+    description: Checks or concerns to leave out.
+    type: list
+    elements: str
+    default: []
+  output_dir:
+    description: Folder for C(preflight.json) and C(preflight.html). It is made where there is none.
+    type: path
+    required: true
+  sources:
+    description: Folders that may hold the Python package, where it is not installed.
+    type: list
+    elements: path
+    default: []
+author:
+  - The raybench contributors
+attributes:
+  check_mode:
+    description: Writes its report in check mode as well; it is about hosts, and no part of them.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Judge
+  raybench_report:
+    gathered: "{{ dict(ansible_play_hosts_all | zip(results)) }}"
+    output_dir: runs/preflight
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+verdict:
+  description: The worst verdict of any host.
+  returned: always
+  type: str
+lines:
+  description: Findings and a line for each host, as text.
+  returned: always
+  type: list
+summary:
+  description: Counts, and the names of hosts with problems.
+  returned: always
+  type: dict
+path:
+  description: The report.
+  returned: always
+  type: str
+"""
+
+import os
+import sys
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+
+def main():
+    """Read the parameters, judge, write, answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "gathered": {"type": "dict", "required": True},
+            "reached": {"type": "dict", "default": {}},
+            "only": {"type": "list", "elements": "str", "default": []},
+            "skip": {"type": "list", "elements": "str", "default": []},
+            "output_dir": {"type": "path", "required": True},
+            "sources": {"type": "list", "elements": "path", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    find_package(module)
+    from raybench.preflight.lines import report_lines
+    from raybench.preflight.report import build_report
+    from raybench.preflight.writing import write_report
+
+    options = module.params
+    hosts = [entry(name, answer, options["reached"].get(name)) for name, answer in options["gathered"].items()]
+    try:
+        report = build_report(hosts, only=options["only"], skip=options["skip"], finished_at=time.time())
+        path = write_report(report, options["output_dir"])
+    except (ValueError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=False,
+        verdict=report["verdict"],
+        status=report["status"],
+        summary=report["summary"],
+        lines=report_lines(report, path=str(path)),
+        path=str(path),
+    )
+
+
+def find_package(module):
+    """Make ``raybench`` importable, or say how to."""
+    for folder in module.params["sources"]:
+        if os.path.isdir(os.path.join(folder, "raybench", "preflight")):
+            sys.path.insert(0, folder)
+            break
+    try:
+        import raybench.preflight.report  # noqa: F401
+    except (ImportError, SyntaxError) as error:
+        module.fail_json(
+            msg="the checks are part of the Python package raybench, which %s (Python %s) does not have: pip install"
+            " raybench there; it needs Python 3.11 or newer (%s)" % (sys.executable, sys.version.split()[0], error)
+        )
+
+
+def entry(name, answer, reached):
+    """What the tasks registered for a host, as the report takes it."""
+    from raybench.preflight.report import Gathered, unpack
+
+    common = {"host": name, "sent_at": answer.get("sent_at"), "reached": (reached or {}).get("reached") or ()}
+    if answer.get("packed"):
+        try:
+            return Gathered(facts=unpack(answer["packed"]), **common)
+        except ValueError as error:
+            return Gathered(reason=str(error), **common)
+    reason = " ".join(str(answer.get("msg") or answer.get("module_stderr") or "the probe gave no answer").split())
+    return Gathered(reason=reason[:600], unreachable=bool(answer.get("unreachable")), **common)
+
+
+if __name__ == "__main__":
+    main()

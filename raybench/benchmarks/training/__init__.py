@@ -1,0 +1,1 @@
+"""Training steps of known models over all ranks: how long they take, what of it waits, and whether it is right."""

@@ -1,0 +1,118 @@
+"""The training benchmark of one rank: build, check against one process, warm up, time steps, look into some of them."""
+
+from collections.abc import Generator
+from typing import Any
+
+import torch
+
+from raybench.benchmarks.base import RankContext
+from raybench.benchmarks.registry import labels_of
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.timing import synchronize
+from raybench.benchmarks.training.clock import clock_of, phase_seconds
+from raybench.benchmarks.training.models import Trainable, built, trainable_of
+from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.overlap import measure_exposure
+from raybench.benchmarks.training.precision import chosen_dtype
+from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
+from raybench.benchmarks.training.reference import check_training
+from raybench.benchmarks.training.step import Trainer
+from raybench.benchmarks.training.strategies import spread
+from raybench.benchmarks.training.traffic import step_traffic
+from raybench.benchmarks.training.usage import Usage, device_facts
+
+_WARM_UP_DATA = 2_000_000  # step numbers, and with them data, that no timed step has
+
+
+def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, None, int]:
+    """Train, and yield this rank's one record. Raises UnsupportedError for what the device lacks."""
+    options = spec.training
+    assert options is not None
+    dtype = chosen_dtype(options.dtype, context.device)
+    context.progress.enter("preparing buffers")
+    trainable = trainable_of(options)
+    trainer = _trainer(context, trainable, spec.name, options, dtype)
+    context.progress.enter("warming up")
+    for step in range(options.warmup_steps):
+        trainer.step(_WARM_UP_DATA + step)
+        context.progress.iteration(step + 1)
+    timed = _time(context, trainer, options)
+    exposure = _exposure(context, trainer, options)
+    facts = _facts(context, spec, trainer, dtype, trainable)
+    del trainer  # the check needs the room
+    yield TrainingRecord(
+        label=labels_of(spec, context.world_size)[0],
+        exposure=exposure,
+        check=_check(context, trainable, spec, options, dtype),
+        facts=facts,
+        **timed,
+    )
+    return 0
+
+
+def _trainer(context: RankContext, trainable: Trainable, name: str, options: TrainingOptions, dtype: str) -> Trainer:
+    model = built(trainable, context.device)
+    return Trainer(context, trainable, spread(context, model, name, options, dtype), options, dtype)
+
+
+def _check(
+    context: RankContext, trainable: Trainable, spec: BenchmarkSpec, options: TrainingOptions, dtype: str
+) -> Check:
+    """With a trainer of its own, that has not trained yet."""
+    if not spec.verify:
+        return Check(reason="the check was switched off")
+    if context.device.type == "cuda":
+        torch.cuda.empty_cache()
+    trainer = _trainer(context, trainable, spec.name, options, dtype)
+    return check_training(context, trainable, trainer, options, dtype, name=spec.name)
+
+
+def _time(context: RankContext, trainer: Trainer, options: TrainingOptions) -> dict[str, Any]:
+    context.progress.enter("timing")
+    synchronize(context)
+    usage, clock = Usage(context), clock_of(context.device)
+    losses = []
+    for step in range(options.steps):
+        loss, _ = trainer.step(step, clock)
+        losses.append(loss)
+        usage.sample()
+        context.progress.iteration(step + 1)
+        if step == options.steps // 2:
+            usage.sample_gpu()
+    usage.sample_gpu()
+    stamps, marks = clock.read()
+    return {
+        "stamps": tuple(stamps),
+        "phases": phase_seconds(marks),
+        "losses": tuple(float(loss.item()) for loss in losses),
+        "memory": usage.memory(),
+        "utilization": usage.utilization(),
+    }
+
+
+def _exposure(context: RankContext, trainer: Trainer, options: TrainingOptions) -> Exposure:
+    if context.world_size == 1:
+        return Exposure(remarks=("one rank has nobody to communicate with",))
+    if not options.overlap_steps and not options.profile:
+        return Exposure(remarks=("not measured: --overlap-steps is 0",))
+    return measure_exposure(context, trainer, options)
+
+
+def _facts(
+    context: RankContext, spec: BenchmarkSpec, trainer: Trainer, dtype: str, trainable: Trainable
+) -> dict[str, Any]:
+    options = spec.training
+    assert options is not None
+    traffic = step_traffic(context, trainer.strategy.plain, spec.name, options, dtype)
+    parameters = list(trainer.strategy.plain.parameters())
+    frozen = sum(buffer.numel() * buffer.element_size() for buffer in trainer.strategy.plain.buffers())
+    return {
+        **device_facts(context),
+        "expected_wire_bytes": traffic.wire_bytes,
+        "dtype": dtype,
+        "parameters": sum(one.numel() for one in parameters),
+        "trainable_parameters": sum(one.numel() for one in trainer.parameters),
+        "quantised_bytes": frozen,
+        "tokens_per_sample": trainable.tokens_per_sample,
+        "threads": torch.get_num_threads(),
+    }

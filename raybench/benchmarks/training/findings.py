@@ -1,0 +1,70 @@
+"""What a training benchmark finds out about the cluster, in the shape of a diagnosis finding. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from raybench.results import BenchmarkResult
+from raybench.units import format_seconds
+from raybench.workloads.training import TrainingPoint
+
+
+def training_findings(benchmark: BenchmarkResult, node_of: Callable[[int], str | None]) -> Iterator[Mapping[str, Any]]:
+    """Ranks that hold up the others, and communication that takes more of a step than it should."""
+    for point in benchmark.workload:
+        if isinstance(point, TrainingPoint):
+            for straggler in point.stragglers:
+                yield _straggler(point, straggler, node_of(int(straggler["rank"])))
+            if point.overhead_band == "high":
+                yield _overhead(point)
+
+
+def _straggler(point: TrainingPoint, straggler: Mapping[str, Any], node: str | None) -> dict[str, Any]:
+    rank = int(straggler["rank"])
+    return {
+        "rule": "straggler",
+        "severity": "warning",
+        "confidence": "likely",
+        "summary": f"rank {rank} holds up {point.label}: its own time is {straggler['excess']:.1%} above the others'",
+        "explanation": (
+            f"Its own work takes {format_seconds(straggler['own_seconds'])} a step and it waits "
+            f"{format_seconds(straggler['wait_seconds'])} for the others, which wait "
+            f"{format_seconds(straggler['others_wait_seconds'])} ({straggler['z']:.0f} standard errors)."
+        ),
+        "ranks": [rank],
+        "hosts": [node] if node else [],
+        "evidence": [],
+        "recommendations": [
+            {
+                "action": "check-slow-gpu",
+                "text": "Compare clocks, temperature, power limit and other processes of this node with another's.",
+                "commands": ["nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE,POWER"],
+                "link": None,
+            }
+        ],
+    }
+
+
+def _overhead(point: TrainingPoint) -> dict[str, Any]:
+    share = point.overhead or 0.0
+    return {
+        "rule": "sync-overhead",
+        "severity": "warning",
+        "confidence": "likely",
+        "summary": f"{point.label}: {share:.0%} of a step waits for communication (high, above 40%)",
+        "explanation": (
+            f"Of {format_seconds(point.seconds.mean)} a step, "
+            f"{format_seconds(max(point.communication.best_exposed or 0.0, 0.0))} are communication that no "
+            "computation hides."
+        ),
+        "ranks": [],
+        "hosts": [],
+        "evidence": [],
+        "recommendations": [
+            {
+                "action": "reduce-sync-overhead",
+                "text": "Check that the network is the one that was paid for, then raise --batch-size or --accumulate.",
+                "commands": ["raybench run --suite all_reduce"],
+                "link": None,
+            }
+        ],
+    }

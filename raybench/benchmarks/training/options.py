@@ -1,0 +1,121 @@
+"""What to train and how, as data that travels from the command line to every rank. No torch here."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from raybench.errors import UsageError
+
+Dtype = Literal["float32", "bfloat16", "float16", "float8"]
+Optimizer = Literal["adamw", "adam", "sgd"]
+Sharding = Literal["full", "grad-op", "hybrid"]
+STRATEGIES = ("ddp", "fsdp", "lora", "qlora")
+SHORT_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8"}
+
+_LEAST = {
+    "batch_size": 1,
+    "sequence_length": 2,
+    "accumulate": 1,
+    "steps": 1,
+    "warmup_steps": 0,
+    "lora_rank": 1,
+    "lora_alpha": 1,
+    "layers": 1,
+    "hidden_size": 1,
+    "heads": 1,
+    "kv_heads": 1,
+    "intermediate_size": 1,
+    "vocabulary": 2,
+    "bucket_mib": 1,
+    "overlap_steps": 0,
+}
+_MOST = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOptions:
+    """A training benchmark but for its strategy. None: what suits the model, or the device.
+
+    ``batch_size`` is samples a rank and micro-step; a step has ``accumulate`` of those. ``sharding`` is of fsdp only:
+    ``grad-op`` keeps the gathered parameters between forward and backward, ``hybrid`` shards within a node and
+    replicates over nodes. ``overlap_steps`` pairs of steps with and without synchronisation measure what of the
+    communication is exposed; 0 leaves that out.
+    """
+
+    model: str = "tiny"
+    hidden_dims: tuple[int, ...] = (64, 32, 16)
+    layers: int | None = None
+    hidden_size: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    intermediate_size: int | None = None
+    vocabulary: int | None = None
+    weights: str | None = None
+    batch_size: int = 8
+    sequence_length: int | None = None
+    dtype: str | None = None
+    optimizer: str = "adamw"
+    learning_rate: float = 1e-3
+    accumulate: int = 1
+    checkpoint_activations: bool = False
+    compile: bool = False
+    sharding: str = "full"
+    bucket_mib: int = 25
+    lora_rank: int = 16
+    lora_alpha: float = 32.0
+    steps: int = 20
+    warmup_steps: int = 5
+    overlap_steps: int = 10
+    profile: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= _MOST:
+                raise UsageError(f"--{_flag(name)} is {value}; it must be from {least} to {_MOST}")
+        if not 0 < self.learning_rate < 1e6:
+            raise UsageError(f"--learning-rate is {self.learning_rate}; it must be above 0, such as 0.001")
+        if not self.hidden_dims or any(not 1 <= width <= _MOST for width in self.hidden_dims):
+            raise UsageError("--hidden-dims must be widths of at least 1, such as 64 32 16")
+        _check_choice("dtype", self.dtype, (*get_args(Dtype), None))
+        _check_choice("optimizer", self.optimizer, get_args(Optimizer))
+        _check_choice("sharding", self.sharding, get_args(Sharding))
+
+    def parameters(self) -> dict[str, Any]:
+        """What a result records of it."""
+        return asdict(self) | {"hidden_dims": list(self.hidden_dims)}
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _check_choice(name: str, value: str | None, choices: tuple[Any, ...]) -> None:
+    if value not in choices:
+        known = ", ".join(choice for choice in choices if choice)
+        raise UsageError(f"--{_flag(name)} '{value}' is not known; there are: {known}")
+
+
+def plain_dtype(text: str | None) -> str | None:
+    """``bf16`` and ``bfloat16`` alike as ``bfloat16``."""
+    return None if text is None else SHORT_DTYPES.get(text, text)
+
+
+def dims_of(text: str) -> tuple[int, ...]:
+    """Widths from ``64 32 16`` or ``64,32,16``. Raises UsageError for anything else."""
+    parts = [part for part in re.split(r"[\s,]+", text.strip()) if part]
+    if not parts or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
+        raise UsageError(f"--hidden-dims '{text}' is not a list of widths, such as 64,32,16")
+    return tuple(int(part) for part in parts)
+
+
+def normalised(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a file or the command line with short names of types written out and widths as numbers."""
+    values = dict(settings)
+    if isinstance(values.get("dtype"), str):
+        values["dtype"] = plain_dtype(values["dtype"])
+    if isinstance(values.get("hidden_dims"), str):
+        values["hidden_dims"] = dims_of(values["hidden_dims"])
+    return values

@@ -1,0 +1,221 @@
+"""How much of the communication a step waits for, by three estimators that share nothing but the step.
+
+1. *Differencing*: alternating steps with and without synchronisation; the difference of their times. It compares real
+   steps, and is blind to what communication takes from computation while both run (cores, memory, SMs).
+2. *Profiler*: communication that no computation covers, in profiled steps, without the waiting for late ranks.
+3. *Replay*: the same operations alone, one by one; then what would stay exposed if each took that long, one after
+   another, from the moment at which its data were ready. What it gives is the least that this network allows.
+"""
+
+import gzip
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+import msgspec
+import torch
+import torch.distributed as dist
+
+from raybench.benchmarks.base import RankContext
+from raybench.benchmarks.timing import synchronize
+from raybench.benchmarks.training.intervals import serial_end
+from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.record import Exposure
+from raybench.benchmarks.training.trace import STEP, Operation, Shares, StepTrace, shares_of, steps_of
+
+FOLDER_VARIABLE = "RAYBENCH_RANK_FOLDER"
+_PROFILED = 4  # the first of them pays for starting the profiler and is left out
+_REPLAYS = 5
+
+
+class Step(Protocol):
+    """A step that can be run with and without synchronising its gradients."""
+
+    def step(self, number: int, *, synchronised: bool = True) -> object:
+        """Run it."""
+
+
+def trace_name(rank: int) -> str:
+    """File name of a rank's trace, for Perfetto (ui.perfetto.dev), chrome://tracing or TensorBoard."""
+    return f"trace-rank-{rank}.json.gz"
+
+
+def measure_exposure(context: RankContext, trainer: Any, options: TrainingOptions) -> Exposure:
+    """All three on this rank. Every rank must call it."""
+    context.progress.enter("measuring overlap")
+    pairs = difference(context, trainer, options.overlap_steps)
+    keep = _trace_path(context.rank) if options.profile else None
+    steps = profiled(context, trainer, keep)
+    reducing = trainer.strategy.has_gradient_marks
+    return exposure_of(context, pairs, steps, can_replay=reducing)
+
+
+def _trace_path(rank: int) -> Path:
+    return Path(os.environ.get(FOLDER_VARIABLE, "."), trace_name(rank))
+
+
+def difference(context: RankContext, trainer: Step, pairs: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Seconds of steps with and without synchronisation, alternating, each after a barrier."""
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(2 * pairs):
+        synchronised = (number + number // 2) % 2 == 0  # with, without, without, with: a drift falls on both alike
+        synchronize(context)
+        seconds[synchronised].append(_timed(context, partial(trainer.step, 0, synchronised=synchronised)))
+    return tuple(seconds[True]), tuple(seconds[False])
+
+
+def _timed(context: RankContext, operation: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    operation()
+    if context.device.type == "cuda":
+        torch.cuda.synchronize(context.device)
+    return time.perf_counter() - begin
+
+
+def profiled(
+    context: RankContext, trainer: Step, keep: Path | None = None, *, all_threads: bool = False
+) -> tuple[StepTrace, ...]:
+    """Some steps as the profiler saw them; the trace itself, compressed, in ``keep``."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if context.device.type == "cuda":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    settings: dict[str, Any] = {}
+    if all_threads:
+        settings["experimental_config"] = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    with torch.profiler.profile(activities=activities, record_shapes=True, **settings) as profiler:
+        for _ in range(_PROFILED):
+            synchronize(context)
+            with torch.profiler.record_function(STEP):
+                trainer.step(0)
+                if context.device.type == "cuda":
+                    torch.cuda.synchronize(context.device)
+    with tempfile.TemporaryDirectory(prefix="raybench-trace-") as folder:
+        path = Path(folder, "trace.json")
+        profiler.export_chrome_trace(str(path))
+        if keep is not None:
+            _compress(path, keep)
+        return steps_of(msgspec.json.decode(path.read_bytes()))[1:]
+
+
+def _compress(source: Path, target: Path) -> None:
+    try:
+        with source.open("rb") as file, gzip.open(target, "wb", compresslevel=5) as packed:
+            shutil.copyfileobj(file, packed)
+    except OSError:  # a full disk must not stop a rank from measuring
+        target.unlink(missing_ok=True)
+
+
+def exposure_of(
+    context: RankContext,
+    pairs: tuple[tuple[float, ...], tuple[float, ...]],
+    steps: Sequence[StepTrace],
+    *,
+    can_replay: bool,
+) -> Exposure:
+    """What the estimators give on this rank. Every rank must call it: transfers are compared between ranks."""
+    remarks: list[str] = []
+    shares = _shares(context, steps, remarks)
+    operations = _common_operations(context, steps, remarks)
+    whole = all(one.ranks in (None, context.world_size) for one in operations)
+    if not whole:
+        remarks.append("operations within groups of ranks are not replayed")
+    durations = replay(context, operations) if whole else []
+    replayed = _replayed(context, steps, durations) if can_replay and durations else None
+    return Exposure(
+        synchronised=pairs[0],
+        unsynchronised=pairs[1],
+        communication=_median([one.communication for one in shares]),
+        computation=_median([one.computation for one in shares]),
+        overlap=_median([one.overlap for one in shares]),
+        idle=_median([one.idle for one in shares]),
+        isolated=sum(durations) if durations else None,
+        replayed=replayed,
+        wire_bytes=sum(one.wire_bytes(context.world_size) for one in operations) if operations and whole else None,
+        operations={name: sum(one.name == name for one in operations) for name in {one.name for one in operations}},
+        remarks=tuple(remarks),
+    )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return float(median(values)) if values else None
+
+
+def _shares(context: RankContext, steps: Sequence[StepTrace], remarks: list[str]) -> list[Shares]:
+    durations = [end - begin for step in steps for begin, end in step.communication]
+    least = agreed(context, durations, dist.ReduceOp.MIN)
+    if least is None:
+        remarks.append("ranks were profiled with different numbers of operations; waiting counts as communication")
+        return [shares_of(step) for step in steps]
+    shares, start = [], 0
+    for step in steps:
+        count = len(step.communication)
+        shares.append(shares_of(step, least[start : start + count]))
+        start += count
+    return shares
+
+
+def _common_operations(context: RankContext, steps: Sequence[StepTrace], remarks: list[str]) -> tuple[Operation, ...]:
+    """The operations of the last profiled step, where all ranks called for the same."""
+    operations = steps[-1].operations if steps else ()
+    sizes = [float(one.message_bytes) for one in operations]
+    low, high = agreed(context, sizes, dist.ReduceOp.MIN), agreed(context, sizes, dist.ReduceOp.MAX)
+    if low is None or low != high:
+        remarks.append("the operations of a step differ between ranks, or the profiler did not name them; no replay")
+        return ()
+    return operations
+
+
+def _replayed(context: RankContext, steps: Sequence[StepTrace], durations: Sequence[float]) -> float | None:
+    """Exposed seconds if every operation took as long as alone, from when the last rank had its data ready."""
+    found = []
+    for step in steps:
+        ready = agreed(context, [one.ready for one in step.operations], dist.ReduceOp.MAX)
+        if ready is not None and len(ready) == len(durations) and ready:
+            found.append(max(serial_end(ready, durations) - ready[-1], 0.0))
+    return _median(found)
+
+
+def agreed(context: RankContext, values: Sequence[float], how: Any) -> list[float] | None:
+    """Each value reduced over all ranks; None, in every rank, where they have different numbers of them."""
+    count = torch.tensor([len(values), -len(values)], device=context.device)
+    dist.all_reduce(count, dist.ReduceOp.MAX)
+    if count[0].item() != -count[1].item():
+        return None
+    if not values:
+        return []
+    shared = torch.tensor(list(values), dtype=torch.float64, device=context.device)
+    dist.all_reduce(shared, how)
+    return [float(value) for value in shared.tolist()]
+
+
+def replay(context: RankContext, operations: Sequence[Operation]) -> list[float]:
+    """Seconds of each operation alone: the median over repetitions of the shortest over ranks."""
+    found = []
+    for operation in operations:
+        call = _call(context, operation)
+        call()
+        times = []
+        for _ in range(_REPLAYS):
+            synchronize(context)
+            times.append(_timed(context, call))
+        least = agreed(context, times, dist.ReduceOp.MIN)
+        found.append(float(median(least or times)))
+    return found
+
+
+def _call(context: RankContext, operation: Operation) -> Callable[[], object]:
+    whole = torch.zeros(operation.elements, dtype=getattr(torch, operation.dtype), device=context.device)
+    part = whole[: operation.elements // context.world_size].clone()
+    if operation.name == "all_reduce":
+        return lambda: dist.all_reduce(whole)
+    if operation.name == "broadcast":
+        return lambda: dist.broadcast(whole, 0)
+    if operation.name == "all_gather":
+        return lambda: dist.all_gather_into_tensor(whole, part)
+    return lambda: dist.reduce_scatter_tensor(part, whole)

@@ -1,0 +1,99 @@
+"""Whether the ranks train as one process would: a few steps of the same data, compared step by step.
+
+Both begin from the same parameters. Rank 0 computes the whole batch by itself, without any communication, and the
+losses and gradient norms of the first steps must agree within rounding. A rank whose gradients are not averaged is off
+by its own data: some ten percent of the norm, a thousand times what rounding makes.
+"""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from raybench.benchmarks.base import RankContext
+from raybench.benchmarks.memory import free_bytes
+from raybench.benchmarks.training.models import Trainable, built
+from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.precision import forward_context, use_float8
+from raybench.benchmarks.training.record import Check
+from raybench.benchmarks.training.step import Trainer, batch_of, gradient_norm, optimizer_of
+from raybench.benchmarks.training.strategies import prepare
+
+CHECK_STEPS = 3
+_FIRST_STEP = 1_000_000  # data that no timed step has
+
+# Relative difference allowed: sums in another order, and in 16 bits products rounded to 2^-8 (bfloat16) or 2^-11.
+TOLERANCE = {"float32": 1e-3, "bfloat16": 5e-2, "float16": 2e-2, "float8": 0.25}
+_BYTES_PER_PARAMETER = 16  # parameters, gradients, two moments in float32
+_MOST_SAMPLES = 4096  # beyond, the reference would take longer than the benchmark
+
+
+def check_training(
+    context: RankContext, trainable: Trainable, trainer: Trainer, options: TrainingOptions, dtype: str, *, name: str
+) -> Check:
+    """Train a few steps and compare. Every rank must call it, with a trainer that has not trained yet."""
+    reason = _obstacle(context, trainer, options)
+    if reason is not None:
+        return Check(reason=reason)
+    context.progress.enter("verifying")
+    losses, norms = [], []
+    for step in range(CHECK_STEPS):
+        loss, norm = trainer.step(_FIRST_STEP + step, norm=True)
+        mean = loss.float().clone()
+        dist.all_reduce(mean)
+        losses.append(mean.item() / context.world_size)
+        norms.append(float(norm.item()) if norm is not None else 0.0)
+    expected = _reference(context, trainable, options, dtype, name) if context.rank == 0 else ((), ())
+    dist.barrier()
+    return Check(
+        losses=tuple(losses),
+        gradient_norms=tuple(norms),
+        expected_losses=expected[0],
+        expected_gradient_norms=expected[1],
+        tolerance=TOLERANCE[dtype],
+    )
+
+
+def _obstacle(context: RankContext, trainer: Trainer, options: TrainingOptions) -> str | None:
+    """Why one process cannot repeat it, the same in every rank."""
+    samples = options.batch_size * options.accumulate * context.world_size
+    if samples > _MOST_SAMPLES:
+        return f"a step has {samples} samples, too many for one process to repeat"
+    parameters = sum(one.numel() for one in trainer.strategy.plain.parameters())
+    fits = torch.tensor([parameters * _BYTES_PER_PARAMETER < 0.5 * free_bytes(context)], device=context.device).int()
+    dist.all_reduce(fits, dist.ReduceOp.MIN)
+    return None if fits.item() else f"a second model of {parameters} parameters does not fit the memory beside this one"
+
+
+def _reference(
+    context: RankContext, trainable: Trainable, options: TrainingOptions, dtype: str, name: str
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    model = built(trainable, context.device)
+    if dtype == "float8":
+        use_float8(model)
+    prepare(model, name, context.device, options, dtype)
+    parameters = [one for one in model.parameters() if one.requires_grad]
+    optimizer = optimizer_of(options, parameters)
+    losses, norms = [], []
+    for step in range(CHECK_STEPS):
+        losses.append(_whole_batch(context, model, trainable, options, dtype, _FIRST_STEP + step))
+        norms.append(float(gradient_norm(parameters).item()))
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    return tuple(losses), tuple(norms)
+
+
+def _whole_batch(
+    context: RankContext, model: nn.Module, trainable: Trainable, options: TrainingOptions, dtype: str, step: int
+) -> float:
+    """Accumulate the gradients of all ranks' samples of a step. Returns their mean loss."""
+    parts = context.world_size * options.accumulate
+    forward = forward_context(dtype, context.device)
+    total = 0.0
+    for micro in range(options.accumulate):
+        for rank in range(context.world_size):
+            batch = batch_of(trainable, options, rank, step * options.accumulate + micro)
+            with forward():
+                loss: torch.Tensor = model(*(part.to(context.device) for part in batch))
+            (loss / parts).backward()  # type: ignore[no-untyped-call]
+            total += loss.item()
+    return total / parts

@@ -1,0 +1,86 @@
+"""Sizes and operations of the models that can be trained, without building them: the driver needs them too."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from raybench.benchmarks.training.options import TrainingOptions
+from raybench.errors import UsageError
+from raybench.model.transformer import ALIASES, PRESETS, Transformer, preset_named
+
+CNN_IMAGE, CNN_WIDTHS, CNN_CLASSES = 32, (32, 64, 128), 10
+_LONGEST_DEFAULT = 2048  # what training runs of 7B models take where nobody says
+_SIZE_FLAGS = {
+    "layers": "layers",
+    "hidden_size": "hidden",
+    "heads": "heads",
+    "kv_heads": "kv_heads",
+    "intermediate_size": "feedforward",
+    "vocabulary": "vocabulary",
+}
+
+
+def model_names() -> tuple[str, ...]:
+    """Every name that ``--model`` takes."""
+    return ("mlp", "cnn", *PRESETS, *ALIASES)
+
+
+def shape_of(options: TrainingOptions) -> tuple[Transformer, int]:
+    """The transformer that the options name, resized as they say, and its sequence length.
+
+    Raises UsageError for a model that there is not, sizes that do not fit together, and a sequence longer than the
+    table of positions.
+    """
+    shape = preset_named(options.model)
+    changes = {field: value for flag, field in _SIZE_FLAGS.items() if (value := getattr(options, flag)) is not None}
+    if changes:
+        shape = shape.resized(**changes)
+    length = options.sequence_length or min(shape.context, _LONGEST_DEFAULT)
+    if shape.positions and length > shape.positions:
+        raise UsageError(
+            f"--sequence-length is {length}, and {options.model} has a table of {shape.positions} positions; take a "
+            "shorter one, or a model with rotary positions such as llama"
+        )
+    return shape, length
+
+
+def check_model(options: TrainingOptions) -> None:
+    """Raises UsageError for a model that there is not, or options that it does not have."""
+    if options.model in ("mlp", "cnn"):
+        given = [flag for flag in _SIZE_FLAGS if getattr(options, flag) is not None]
+        given += ["sequence_length"] if options.sequence_length else []
+        if given:
+            raise UsageError(f"--{given[0].replace('_', '-')} is of transformers; --model is {options.model}")
+        return
+    if options.model not in PRESETS and options.model not in ALIASES:
+        raise UsageError(f"there is no model '{options.model}'; there are: {', '.join(model_names())}")
+    shape_of(options)
+
+
+def flop_per_sample(options: TrainingOptions, strategy: str) -> float:
+    """Operations of one training step a sample, forward and backward, recomputation not counted.
+
+    Transformers by their shape (see model/transformer.py). The others: 2 operations a weight and use, three times
+    (forward, gradient of the input, gradient of the weights).
+    """
+    if options.model == "mlp":
+        return 6.0 * _perceptron_weights(options.hidden_dims)
+    if options.model == "cnn":
+        return 6.0 * _convolution_uses()
+    shape, length = shape_of(options)
+    if strategy in ("lora", "qlora"):
+        return length * shape.lora_flops_per_token(length, options.lora_rank)
+    return length * shape.flops_per_token(length)
+
+
+def _perceptron_weights(widths: Sequence[int]) -> int:
+    sizes = (*widths, widths[0])
+    return sum(before * after for before, after in pairwise(sizes))
+
+
+def _convolution_uses() -> int:
+    """Multiplications of one forward pass: each 3x3 weight once a pixel that it gives."""
+    uses, before, side = 0, 3, CNN_IMAGE
+    for width in CNN_WIDTHS:
+        uses += 9 * before * width * side**2 + 9 * width * width * (side // 2) ** 2
+        before, side = width, side // 2
+    return uses + before * CNN_CLASSES

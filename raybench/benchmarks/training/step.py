@@ -1,0 +1,114 @@
+"""One training step of this rank, phase by phase."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from raybench.benchmarks.base import RankContext
+from raybench.benchmarks.training.clock import PhaseClock
+from raybench.benchmarks.training.models import Batch, Trainable
+from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.precision import forward_context, loss_scaler
+from raybench.benchmarks.training.strategies import Strategy
+
+
+class Trainer:
+    """A model under a strategy with its optimizer. ``step`` numbers choose the data, so a run can be repeated."""
+
+    def __init__(
+        self, context: RankContext, trainable: Trainable, strategy: Strategy, options: TrainingOptions, dtype: str
+    ) -> None:
+        self._context, self._options, self._trainable = context, options, trainable
+        self.strategy = strategy
+        self.parameters = [one for one in strategy.plain.parameters() if one.requires_grad]
+        self.optimizer = optimizer_of(options, self.parameters)
+        self._forward = forward_context(dtype, context.device)
+        self._scaler = loss_scaler(dtype, context.device)
+        self._clock: PhaseClock | None = None
+        self._micro_step = 0
+        if strategy.has_gradient_marks:
+            for parameter in self.parameters:
+                register: Any = parameter.register_post_accumulate_grad_hook
+                register(self._gradient_ready)
+
+    def step(
+        self, number: int, clock: PhaseClock | None = None, *, synchronised: bool = True, norm: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Train on the data of a step. Returns this rank's mean loss and, where asked for, the norm of all gradients.
+
+        Neither is read from the device. Without ``synchronised`` the ranks' parameters drift apart.
+        """
+        self._clock = clock
+        losses = []
+        for micro in range(self._options.accumulate):
+            self._micro_step = micro
+            losses.append(self._micro(number, synchronised and micro == self._options.accumulate - 1))
+        found_norm = self._update(norm=norm)
+        self._clock = None
+        if clock is not None:
+            clock.mark("optimizer")
+            clock.end_step()
+        return torch.stack(losses).mean(), found_norm
+
+    def _micro(self, number: int, synchronised: bool) -> torch.Tensor:
+        batch = batch_of(
+            self._trainable, self._options, self._context.rank, number * self._options.accumulate + self._micro_step
+        )
+        batch = tuple(part.to(self._context.device, non_blocking=True) for part in batch)
+        self._mark("data")
+        with self.strategy.synchronising(synchronised):
+            with self._forward():
+                loss: torch.Tensor = self.strategy.module(*batch)
+            self._mark("forward")
+            scaled: Any = self._scaler.scale(loss / self._options.accumulate)
+            scaled.backward()
+        if self.strategy.has_gradient_marks and synchronised:
+            self._mark("gradient_sync")
+        else:
+            self._mark("backward")
+        return loss.detach()
+
+    def _gradient_ready(self, _: torch.Tensor) -> None:
+        self._mark("backward")  # the last one counts: what follows is waiting for the other ranks
+
+    def _mark(self, name: str) -> None:
+        if self._clock is not None:
+            self._clock.mark(f"{name}:{self._micro_step}")
+
+    def _update(self, *, norm: bool) -> torch.Tensor | None:
+        found = None
+        if norm:
+            self._scaler.unscale_(self.optimizer)
+            found = gradient_norm(self.parameters)
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return found
+
+
+def optimizer_of(options: TrainingOptions, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """The optimizer that the options name, with PyTorch's defaults but for the learning rate."""
+    makers: dict[str, Callable[..., Any]] = {
+        "adamw": torch.optim.AdamW,
+        "adam": torch.optim.Adam,
+        "sgd": torch.optim.SGD,
+    }
+    made: torch.optim.Optimizer = makers[options.optimizer](parameters, lr=options.learning_rate)
+    return made
+
+
+def batch_of(trainable: Trainable, options: TrainingOptions, rank: int, number: int) -> Batch:
+    """The samples of one rank and micro-step, on the CPU: the same whenever and wherever they are made."""
+    generator = torch.Generator().manual_seed((options.seed * 1_000_003 + number) * 1_000_003 + rank)
+    return trainable.batch(generator, options.batch_size)
+
+
+def gradient_norm(parameters: list[nn.Parameter]) -> torch.Tensor:
+    """The Euclidean norm of all gradients together; of sharded ones, over all ranks."""
+    from torch.distributed.tensor import DTensor  # noqa: PLC0415 - costs a second
+
+    gradients = [one.grad for one in parameters if one.grad is not None]
+    total = torch.nn.utils.get_total_norm([grad.float() for grad in gradients])
+    return total.full_tensor() if isinstance(total, DTensor) else total

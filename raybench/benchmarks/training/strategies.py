@@ -1,0 +1,123 @@
+"""How a model is spread over the ranks: replicas (DDP), shards (FSDP2), or replicas of adapters on a frozen base."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from raybench.benchmarks.base import RankContext, UnsupportedError
+from raybench.benchmarks.training.adapters import adapt
+from raybench.benchmarks.training.initial import fill
+from raybench.benchmarks.training.models import blocks_of
+from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.precision import compute_dtype, use_float8
+from raybench.benchmarks.training.weights import load_weights
+
+
+class Replica:
+    """A model in every rank: gradients are averaged in buckets while the backward pass goes on."""
+
+    has_gradient_marks = True  # a parameter's hook fires when its own gradient is ready, before it is averaged
+
+    def __init__(self, context: RankContext, model: nn.Module, options: TrainingOptions) -> None:
+        self.plain = model
+        on_gpu = context.device.type == "cuda"
+        self._wrapped = DistributedDataParallel(
+            model,
+            device_ids=[context.device] if on_gpu else None,
+            bucket_cap_mb=options.bucket_mib,
+            gradient_as_bucket_view=True,
+            broadcast_buffers=False,  # a quantised base is buffers, and never changes
+        )
+        self.module: Any = torch.compile(self._wrapped) if options.compile else self._wrapped
+
+    @contextlib.contextmanager
+    def synchronising(self, enabled: bool) -> Iterator[None]:
+        """Whether the gradients of what runs within are averaged over the ranks."""
+        with contextlib.nullcontext() if enabled else self._wrapped.no_sync():
+            yield
+
+
+class Shards:
+    """A part of every parameter in each rank: gathered when it is used, gradients summed into the parts (FSDP2)."""
+
+    has_gradient_marks = False  # PyTorch runs hooks on parts once they are reduced
+
+    def __init__(self, context: RankContext, model: nn.Module, options: TrainingOptions, dtype: str) -> None:
+        self.plain = model
+        settings: dict[str, Any] = {"mesh": _mesh(context, options)}
+        if options.sharding == "grad-op":  # else PyTorch's own: all but the root are released after the forward pass
+            settings["reshard_after_forward"] = False
+        if dtype != "float32":
+            settings["mp_policy"] = MixedPrecisionPolicy(param_dtype=compute_dtype(dtype), reduce_dtype=torch.float32)
+        for block in blocks_of(model):
+            fully_shard(block, **settings)
+        self._sharded = fully_shard(model, **settings)
+        self.module: Any = torch.compile(model) if options.compile else model
+
+    @contextlib.contextmanager
+    def synchronising(self, enabled: bool) -> Iterator[None]:
+        """Whether gradients are reduced over the ranks; parameters are gathered all the same."""
+        self._sharded.set_requires_gradient_sync(enabled)
+        try:
+            yield
+        finally:
+            self._sharded.set_requires_gradient_sync(True)
+
+
+def _mesh(context: RankContext, options: TrainingOptions) -> Any:
+    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 - a second to import
+
+    kind = context.device.type
+    if options.sharding != "hybrid":
+        return init_device_mesh(kind, (context.world_size,))
+    per_node = context.ranks_on_node
+    if context.world_size % per_node or context.world_size == per_node:
+        raise UnsupportedError(
+            f"hybrid sharding needs two nodes or more with as many ranks each, and there are "
+            f"{context.world_size} ranks with {per_node} on a node"
+        )
+    shape = (context.world_size // per_node, per_node)
+    return init_device_mesh(kind, shape, mesh_dim_names=("replicate", "shard"))
+
+
+Strategy = Replica | Shards
+
+
+def spread(context: RankContext, model: nn.Module, name: str, options: TrainingOptions, dtype: str) -> Strategy:
+    """A model as ``Trainable.build`` made it, on the rank's device, filled and under a strategy."""
+    if dtype == "float8":
+        use_float8(model)
+    if name == "fsdp":
+        sharded = Shards(context, model, options, dtype)
+        materialise(model, context.device, options)
+        return sharded
+    prepare(model, name, context.device, options, dtype)
+    return Replica(context, model, options)
+
+
+def prepare(model: nn.Module, name: str, device: torch.device, options: TrainingOptions, dtype: str) -> None:
+    """A whole model on one device, with adapters where the strategy has them: what the reference trains as well."""
+    if name in ("lora", "qlora"):
+        if not hasattr(model, "lm_head"):
+            raise UnsupportedError(f"{name} adapts the linear layers of transformers; --model is {options.model}")
+        model.to(compute_dtype(dtype))
+    materialise(model, device, options)
+    if name in ("lora", "qlora"):
+        adapt(model, rank=options.lora_rank, alpha=options.lora_alpha, quantised=name == "qlora")
+
+
+def materialise(model: nn.Module, device: torch.device, options: TrainingOptions) -> None:
+    """Give the parameters memory on the device and values: from a folder of weights, or by the seed."""
+    if any(parameter.is_meta for parameter in model.parameters()):
+        model.to_empty(device=device)
+    else:
+        model.to(device)
+    if options.weights:
+        load_weights(model, options.weights)
+    else:
+        fill(model, seed=options.seed)

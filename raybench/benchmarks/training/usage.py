@@ -1,0 +1,73 @@
+"""Memory and utilisation while steps run. On a CPU the memory is the process's own, and says so."""
+
+import contextlib
+import os
+import time
+from typing import Any
+
+import torch
+
+from raybench.benchmarks.base import RankContext
+
+
+class Usage:
+    """Between ``__init__`` and ``read``: peaks of memory, samples at each step, share of CPU time."""
+
+    def __init__(self, context: RankContext) -> None:
+        self._device = context.device
+        self._allocated: list[int] = []
+        self._reserved: list[int] = []
+        self._gpu: list[float] = []
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def sample(self) -> None:
+        """Note what is in use now: after a step."""
+        if self._device.type == "cuda":
+            self._allocated.append(torch.cuda.memory_allocated(self._device))
+            self._reserved.append(torch.cuda.memory_reserved(self._device))
+        else:
+            self._allocated.append(resident_bytes())
+
+    def sample_gpu(self) -> None:
+        """Note how busy the GPU is: NVML's figure is of the last sixth of a second or more, so this is no hurry."""
+        if self._device.type == "cuda":
+            with contextlib.suppress(Exception):  # NVML is optional, and fails in as many ways as there are drivers
+                self._gpu.append(float(torch.cuda.utilization(self._device)))
+
+    def memory(self) -> dict[str, float | str]:
+        """Bytes: ``kind`` cuda with allocated and reserved, or rss (resident memory of the process) on a CPU."""
+        mean = sum(self._allocated) / max(len(self._allocated), 1)
+        if self._device.type != "cuda":
+            return {"kind": "rss", "peak_bytes": float(max(self._allocated, default=0)), "mean_bytes": mean}
+        return {
+            "kind": "cuda",
+            "peak_allocated_bytes": float(torch.cuda.max_memory_allocated(self._device)),
+            "mean_allocated_bytes": mean,
+            "peak_reserved_bytes": float(torch.cuda.max_memory_reserved(self._device)),
+            "mean_reserved_bytes": sum(self._reserved) / max(len(self._reserved), 1),
+            "total_bytes": float(torch.cuda.get_device_properties(self._device).total_memory),
+        }
+
+    def utilization(self) -> dict[str, float | None]:
+        """Shares of 1: ``cpu`` is of one core, over all threads of the rank; ``gpu`` None where NVML does not say."""
+        wall = max(time.perf_counter() - self._wall, 1e-9)
+        return {
+            "cpu": (time.process_time() - self._cpu) / wall,
+            "gpu": sum(self._gpu) / len(self._gpu) / 100 if self._gpu else None,
+        }
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is not shared with another: a forked rank's parent has torch itself."""
+    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - once a step
+        _, resident, shared, *_ = map(int, file.read().split())
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def device_facts(context: RankContext) -> dict[str, Any]:
+    """What the hardware table is asked for: the GPU's name, or None."""
+    if context.device.type != "cuda":
+        return {"gpu": None}
+    return {"gpu": torch.cuda.get_device_name(context.device)}

@@ -1,0 +1,51 @@
+"""Options that every command with a run has: where it runs, how often, where its result goes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+PLACE_OPTIONS: list[Any] = [
+    click.option("--nodes", type=int, metavar="N", help="Nodes to use.  [default: all of the cluster; 1 embedded]"),
+    click.option("--gpus-per-node", type=int, metavar="G", help="Ranks a node, one per GPU.  [default: all GPUs]"),
+]  # fmt: skip
+
+RUN_OPTIONS: list[Any] = [
+    click.option("--repeats", type=int, metavar="R", help="Launches of fresh rank processes; gives mean and spread "
+                 "over them.  [default: 1]"),
+    click.option("--timeout", type=float, metavar="S", help="Time limit of one benchmark, seconds.  [default: 300]"),
+    click.option("--backend", metavar="nccl|gloo", help="[default: nccl where there are GPUs, else gloo]"),
+    click.option("--address", metavar="auto|local|HOST:PORT", help="Ray cluster to join; local embeds one here; auto "
+                 "takes RAY_ADDRESS, then a running one, then an embedded one.  [default: auto]"),
+    click.option("--master-port", type=int, metavar="PORT", help="Rendezvous port on the first node.  [default: free]"),
+    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of every rank; NCCL_* of this shell are "
+                 "passed on as they are. May be repeated."),
+    click.option("--output-dir", metavar="DIR", help="Where the run's folder is made.  [default: runs]"),
+    click.option("--log-limit", metavar="SIZE", help="Longest NCCL log of a rank.  [default: 16M]"),
+    click.option("--verify/--no-verify", default=None, help="Check each size exactly.  [default: on]"),
+    click.option("--allow-mixed", is_flag=True, default=None, help="Measure even where versions differ."),
+    click.option("--keep-warm", type=float, metavar="S", help="Leave idle agents in a joined cluster for so long, with "
+                 "torch imported, so that the next run of the same shape starts at once.  [default: 0]"),
+    click.option("--config", "config_file", metavar="FILE", help="YAML with any of these, such as 'nodes: 4'; options "
+                 "win over it."),
+    click.option("--json", "as_json", is_flag=True, help="Print result.json on standard output instead of the table."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress."),
+]  # fmt: skip
+
+
+def with_options(options: Sequence[Any]) -> Callable[[Function], Function]:
+    """A decorator that gives a command these options, in this order."""
+
+    def decorate(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were written on the command line."""
+    return {name: value for name, value in options.items() if value is not None and value != ()}

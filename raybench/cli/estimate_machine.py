@@ -1,0 +1,128 @@
+"""What ``raybench estimate`` takes for the machine: GPU, links and network cards, each given, measured or looked up."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raybench.errors import UsageError
+
+if TYPE_CHECKING:
+    from raybench.model.hardware import Gpu
+    from raybench.model.layout import Layout, Network
+    from raybench.model.measured import MeasuredLinks
+    from raybench.model.nodes import NodeType
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The node as far as it was given, with where each figure is from."""
+
+    gpu: "Gpu | None"
+    node: "NodeType | None"
+    basis: dict[str, str]
+
+
+def machine_of(options: Mapping[str, Any]) -> Machine:
+    """The GPU and the node type that were named. Raises UsageError for names that the tables do not have."""
+    from raybench.model.hardware import gpu_for  # noqa: PLC0415
+    from raybench.model.nodes import node_type_named  # noqa: PLC0415
+
+    node = node_type_named(options["node_type"]) if options["node_type"] else None
+    gpu = gpu_for(options["gpu"]) if options["gpu"] else node.gpu if node else None
+    return Machine(gpu, node, {"peak and memory": f"{gpu.name}, {gpu.source}"} if gpu else {})
+
+
+def network_of(options: Mapping[str, Any], machine: Machine, layout: "Layout") -> "Network":
+    """Bandwidths and latencies. Raises UsageError where what the layout needs is neither given nor known."""
+    from raybench.model.layout import Network  # noqa: PLC0415
+
+    _check_speeds(options)
+    links = _measured(options["result_file"]) if options["result_file"] else None
+    if links is not None:
+        machine.basis["all ranks" if links.nodes > 1 else "links within a node"] = links.basis
+    bus = options["bandwidth"] or (links.bus_gb_per_s if links and links.nodes > 1 else None)
+    within = links.bus_gb_per_s if links and links.nodes == 1 else None
+    network = Network(
+        node_gb_per_s=_node_speed({**options, "bandwidth": bus}, machine, layout, within),
+        fabric_gb_per_s=_fabric_speed(options, machine),
+        bus_gb_per_s=bus,
+    )
+    if options["latency_us"] is not None:
+        network = replace(network, fabric_hop_seconds=options["latency_us"] * 1e-6)
+    elif (
+        links is not None and links.latency_seconds and (links.nodes, links.ranks) == (layout.nodes, layout.world_size)
+    ):
+        network = replace(network, launch_seconds=links.latency_seconds, node_hop_seconds=0.0, fabric_hop_seconds=0.0)
+    network.bandwidth_gb_per_s(layout.world)  # refuses here, before anything is computed
+    return network
+
+
+def _check_speeds(options: Mapping[str, Any]) -> None:
+    for name in ("nic_gb_per_s", "node_gb_per_s", "bandwidth", "nics", "nic_gbit"):
+        value = options[name]
+        if value is not None and not 0 < value < 1e6:
+            raise UsageError(f"--{name.replace('_', '-')} is {value:g}; it must be above 0 and below a million")
+    hop = options["latency_us"]
+    if hop is not None and not 0 <= hop < 1e7:
+        raise UsageError(f"--latency-us is {hop:g}; it must be at least 0 and below ten seconds")
+
+
+def _measured(path: str) -> "MeasuredLinks":
+    from raybench.model.measured import measured_links  # noqa: PLC0415
+
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--result {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"--result {path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"--result {path} is not a result of raybench run")
+    try:
+        return measured_links(content)
+    except UsageError as error:
+        raise UsageError(f"--result {path}: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"--result {path} is not complete: {type(error).__name__} {error}") from error
+
+
+def _node_speed(
+    options: Mapping[str, Any], machine: Machine, layout: "Layout", measured_gb_per_s: float | None
+) -> float:
+    """Of one GPU's links within its node: given, else measured, else a share of the line rate."""
+    from raybench.model.estimate import NVLINK_SHARE, PCIE_SHARE  # noqa: PLC0415
+
+    if options["node_gb_per_s"] is None and measured_gb_per_s is not None:
+        return measured_gb_per_s
+    if options["node_gb_per_s"] is not None:
+        machine.basis["links within a node"] = "given"
+        return float(options["node_gb_per_s"])
+    if machine.gpu is None:
+        if layout.node.ranks > 1 and options["bandwidth"] is None:
+            raise UsageError("nothing is known of the links within a node; give --gpu, --node-gb-per-s or --bandwidth")
+        return float(options["bandwidth"] or 1.0)
+    line = machine.gpu.nvlink_gb_per_s
+    share, kind = (NVLINK_SHARE, "NVLink") if line else (PCIE_SHARE, f"PCIe {machine.gpu.pcie_generation}")
+    speed = line or machine.gpu.pcie_gb_per_s
+    machine.basis["links within a node"] = f"{share:.0%} of {speed:g} GB/s, {kind}, as healthy systems reach"
+    return share * speed
+
+
+def _fabric_speed(options: Mapping[str, Any], machine: Machine) -> float | None:
+    """Of all network cards of a node: given, else a share of the line rate; None where nothing is known."""
+    from raybench.model.estimate import NIC_SHARE  # noqa: PLC0415
+
+    if options["nic_gb_per_s"] is not None:
+        machine.basis["network between nodes"] = "given"
+        return float(options["nic_gb_per_s"])
+    count, rate = options["nics"], options["nic_gbit"]
+    if (count is None) != (rate is None) and machine.node is None:
+        raise UsageError("--nics and --nic-gbit belong together: so many cards of so many Gbit/s each")
+    if machine.node is not None:
+        count, rate = count or machine.node.nics, rate or machine.node.nic_gbit
+    if count is None or rate is None:
+        return None
+    machine.basis["network between nodes"] = f"{NIC_SHARE:.0%} of {count} x {rate:g} Gbit/s, as healthy systems reach"
+    return float(NIC_SHARE * count * rate / 8)

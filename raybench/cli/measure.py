@@ -1,0 +1,173 @@
+"""What `run` and the commands of single workloads share: do the run, keep the result, print it."""
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from raybench.cli.output import printing, say
+from raybench.config import RunConfig
+from raybench.errors import IncompleteRunError, ProblemFoundError, UsageError
+from raybench.reports.errors import MissingLibraryError
+from raybench.results import RunResult
+from raybench.run_folder import RunFolder, new_run_id
+
+if TYPE_CHECKING:
+    from raybench.cluster.run import Run
+
+Made = TypeVar("Made")
+
+
+def measure(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
+    """Do a run and deliver it. Returns the exit status. Raises UsageError where a library is missing."""
+    missing = [name for name in ("ray", "torch", "numpy") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"this command needs {' and '.join(missing)}: pip install '.[all]' in its checkout")
+    return _run(config, as_json=as_json, quiet=quiet)
+
+
+def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
+    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
+    from raybench.cluster.record import Record  # noqa: PLC0415
+    from raybench.cluster.run import Run  # noqa: PLC0415
+    from raybench.reports.progress import ProgressDisplay  # noqa: PLC0415
+
+    record = Record(config=config, run_id=new_run_id())
+    folder = RunFolder(config.output_dir, record.run_id)
+    display = _Silent() if quiet else ProgressDisplay()
+    with contextlib.closing(folder), contextlib.closing(display), Interrupt().installed() as interrupt:
+        _measure(Run(record=record, display=display, journal=folder, interrupt=interrupt), folder)
+    from raybench.model.annotate import with_expectations  # noqa: PLC0415
+
+    result = record.result()
+    expected = _attempt(folder, "the expected bandwidths", lambda: with_expectations(result))
+    return _deliver(expected or result, record.logs, folder, as_json=as_json)
+
+
+def _measure(run: "Run", folder: RunFolder) -> None:
+    """Do the run. Trouble that leaves something to report goes on record; wrong use is raised, and leaves no folder."""
+    from raybench.cluster.incident import Incident  # noqa: PLC0415
+
+    try:
+        run.measure()
+    except (UsageError, ProblemFoundError):
+        folder.discard()
+        raise
+    except IncompleteRunError as error:
+        run.record.incidents.append(Incident(kind="cluster-lost", reason=str(error)))
+    except KeyboardInterrupt:
+        run.record.incidents.append(Incident(kind="interrupted", reason="the run was stopped by the user"))
+
+
+def _deliver(result: RunResult, logs: Mapping[str, bytes], folder: RunFolder, *, as_json: bool) -> int:
+    """Keep the result, then what explains it, then print; the exit status depends on none of the printing."""
+    content = result.to_json()
+    try:
+        folder.write_json("result.json", content)
+    except OSError as error:
+        folder.problems.append(f"{folder.path} could not be written ({error.strerror}): the result is printed here")
+        as_json = True
+    folder.write_logs(logs)
+    diagnosis = _attempt(folder, "the diagnosis of the logs", lambda: _diagnose(folder))
+    _attempt(folder, "result.csv", lambda: _write_csv(result, folder))
+    report = _attempt(folder, "report.html", lambda: _write_html(result, diagnosis, folder))
+    findings = (*result.findings, *((diagnosis or {}).get("findings", ())))
+    status = exit_code(result, findings, incomplete=bool(folder.problems))
+    with printing("stdout"):
+        if as_json:
+            _print_json(content)
+        else:
+            _print_text(result, diagnosis, folder, report)
+    for problem in (*folder.problems, *folder.notes):
+        say(f"raybench: {problem}")
+    return status
+
+
+def _attempt(folder: RunFolder, what: str, make: Callable[[], Made]) -> Made | None:
+    """What ``make`` returns; None, and a word on it, where it fails."""
+    try:
+        return make()
+    except MissingLibraryError as error:
+        folder.notes.append(str(error))
+    except OSError as error:
+        folder.problems.append(f"{what} could not be written ({error.strerror or error})")
+    except Exception as error:  # noqa: BLE001 - the result is kept by now; nothing that explains it may cost its exit code
+        folder.problems.append(
+            f"{what} could not be made ({type(error).__name__}: {error}); result.json is not affected"
+        )
+    return None
+
+
+def _diagnose(folder: RunFolder) -> Mapping[str, Any] | None:
+    from diagnostics.engine import diagnose_paths  # noqa: PLC0415
+
+    if not any((folder.path / "logs").iterdir()):
+        return None
+    diagnosis: Mapping[str, Any] = diagnose_paths([folder.path / "logs"]).to_json()
+    _attempt(folder, "diagnosis.json", lambda: folder.write_json("diagnosis.json", diagnosis))
+    return diagnosis
+
+
+def _write_csv(result: RunResult, folder: RunFolder) -> None:
+    from raybench.reports.csv import write_csv  # noqa: PLC0415
+
+    folder.release()
+    write_csv(result, folder.path / "result.csv")
+
+
+def _write_html(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> Path:
+    from raybench.reports.html import write_html  # noqa: PLC0415
+
+    write_html(result, folder.path / "report.html", diagnosis)
+    return folder.path / "report.html"
+
+
+def _print_json(content: Mapping[str, Any]) -> None:
+    import msgspec  # noqa: PLC0415
+
+    click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+
+
+def _print_text(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder, report: Path | None) -> None:
+    from raybench.reports.terminal import print_result  # noqa: PLC0415
+
+    print_result(result, sys.stdout, output_dir=folder.path, report_path=report)
+    if diagnosis is not None and result.cluster.backend == "nccl":
+        click.echo(f"# NCCL logs: {_verdict(diagnosis)} (raybench diagnose {folder.path / 'logs'})")
+
+
+def _verdict(diagnosis: Mapping[str, Any]) -> str:
+    gdr = {True: "with GPUDirect RDMA", False: "without GPUDirect RDMA", None: "GPUDirect RDMA unknown"}[
+        diagnosis["gdr"]
+    ]
+    return f"{diagnosis['verdict']}, network {diagnosis['network']}, {gdr}, {len(diagnosis['findings'])} findings"
+
+
+def exit_code(result: RunResult, findings: Sequence[Mapping[str, Any]], *, incomplete: bool) -> int:
+    """0 clean; 1 wrong elements or a critical finding; 2 all was skipped; 3 the run, or what is kept, is incomplete."""
+    if result.wrong:
+        return 1
+    if result.benchmarks and all(benchmark.status == "skipped" for benchmark in result.benchmarks):
+        return 2  # nothing of what was asked for can be measured here
+    if result.status != "complete" or incomplete:
+        return 3
+    return int(any(finding.get("severity") == "critical" for finding in findings))
+
+
+class _Silent:
+    def start(self, total_steps: int, title: str) -> None:
+        """Say nothing."""
+
+    def step(self, benchmark: str, detail: str, rank_count: int) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
+        """Warnings are said all the same."""
+        say(f"raybench: {text}")
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -1,0 +1,89 @@
+"""``raybench train``."""
+
+import sys
+from dataclasses import fields
+from typing import Any
+
+import click
+
+from raybench.benchmarks.training.options import STRATEGIES, TrainingOptions
+from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
+from raybench.cli.measure import measure
+from raybench.config import load_config
+from raybench.errors import UsageError
+
+EXAMPLES = """\b
+Examples:
+  raybench train --nodes 2                        DDP of a tiny transformer on two emulated nodes
+  raybench train --strategy ddp,fsdp --model llama-8b --batch-size 2 --sequence-length 8192 --dtype bf16
+  raybench train --model mlp --hidden-dims 64,32,16 --batch-size 32 --steps 100 --repeats 5
+  raybench train --strategy qlora --model mistral-7b --sequence-length 512 --profile
+  raybench train --strategy fsdp --sharding hybrid --nodes 4 --address head:6379 --json > result.json
+"""
+
+_OPTIONS: list[Any] = [
+    click.option("--strategy", metavar="NAME,...", help="ddp, fsdp, lora, qlora.  [default: ddp]"),
+    click.option("-m", "--model", metavar="NAME", help="mlp, cnn, or a transformer: tiny, small, gpt2, llama-1b, "
+                 "llama-8b, mistral-7b, llama-70b, ...  [default: tiny]"),
+    click.option("--hidden-dims", metavar="W,W,...", help="Widths of the mlp.  [default: 64,32,16]"),
+    click.option("--layers", type=int, metavar="N", help="Another number of layers than the model's."),
+    click.option("--hidden-size", type=int, metavar="N", help="Another hidden size."),
+    click.option("--heads", type=int, metavar="N", help="Another number of attention heads."),
+    click.option("--kv-heads", type=int, metavar="N", help="Another number of key and value heads."),
+    click.option("--intermediate-size", type=int, metavar="N", help="Another width of the feed-forward layers."),
+    click.option("--vocabulary", type=int, metavar="N", help="Another number of tokens."),
+    click.option("--weights", metavar="DIR", help="Folder on every node with *.safetensors of the model.  "
+                 "[default: random weights]"),
+    click.option("--batch-size", type=int, metavar="N", help="Samples a rank and micro-step.  [default: 8]"),
+    click.option("--sequence-length", type=int, metavar="N", help="Tokens a sample.  [default: the model's, at most "
+                 "2048]"),
+    click.option("-d", "--dtype", metavar="TYPE", help="bf16, fp16, fp32 or fp8.  [default: bf16 on a GPU that has it, "
+                 "else fp32]"),
+    click.option("--optimizer", metavar="NAME", help="adamw, adam or sgd.  [default: adamw]"),
+    click.option("--learning-rate", type=float, metavar="X", help="[default: 0.001]"),
+    click.option("--accumulate", type=int, metavar="N", help="Micro-steps a step; gradients are synchronised in the "
+                 "last.  [default: 1]"),
+    click.option("--checkpoint-activations", is_flag=True, default=None, help="Compute activations again in the "
+                 "backward pass instead of keeping them."),
+    click.option("--compile", is_flag=True, default=None, help="torch.compile the model."),
+    click.option("--sharding", metavar="KIND", help="Of fsdp: full; grad-op keeps gathered parameters until the "
+                 "backward pass; hybrid shards within a node.  [default: full]"),
+    click.option("--bucket-mib", type=int, metavar="N", help="Gradients that ddp sends together.  [default: 25]"),
+    click.option("--lora-rank", type=int, metavar="N", help="[default: 16]"),
+    click.option("--lora-alpha", type=float, metavar="X", help="[default: 32]"),
+    click.option("-n", "--steps", type=int, metavar="N", help="Timed steps.  [default: 20]"),
+    click.option("-w", "--warmup-steps", type=int, metavar="N", help="Steps before them.  [default: 5]"),
+    click.option("--overlap-steps", type=int, metavar="N", help="Pairs of steps with and without synchronisation, for "
+                 "the exposed communication; 0 leaves it out.  [default: 10]"),
+    click.option("--profile", is_flag=True, default=None, help="Keep a trace of each rank for Perfetto or TensorBoard "
+                 "in logs/."),
+    click.option("--seed", type=int, metavar="N", help="Of weights and data.  [default: 0]"),
+]  # fmt: skip
+
+
+@click.command(epilog=EXAMPLES)
+@with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
+def command(config_file: str | None, as_json: bool, quiet: bool, strategy: str | None, **options: Any) -> None:
+    """Train a model on synthetic data and say what a step is made of, and what of it waits for the network.
+
+    The first steps are checked against one process that computes the whole batch. Without a cluster to join, one is
+    embedded on this machine: real ranks, EMULATED machines. Writes DIR/RUN_ID as 'raybench run' does.
+    """
+    written = given(options)
+    own = {field.name for field in fields(TrainingOptions)}
+    settings = {name: value for name, value in written.items() if name not in own}
+    if strategy is not None or config_file is None:
+        settings["suite"] = suite_of(strategy or "ddp")
+    settings["training"] = {name: value for name, value in written.items() if name in own}
+    config = load_config(config_file, settings)
+    suite_of(config.suite)  # of a file
+    sys.exit(measure(config, as_json=as_json, quiet=quiet))
+
+
+def suite_of(strategies: str) -> str:
+    """The benchmarks of a comma list of strategies. Raises UsageError for one that there is not."""
+    names = [part.strip() for part in strategies.split(",")]
+    for name in names:
+        if name not in STRATEGIES:
+            raise UsageError(f"there is no strategy '{name}'; there are: {', '.join(STRATEGIES)}")
+    return ",".join(names)

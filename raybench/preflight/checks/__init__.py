@@ -1,0 +1,164 @@
+"""The checks: a literal table of what is asked of every host. Each is a function from a host to a judgement.
+
+A check raises UnavailableError where it cannot read what it needs; ``evaluate`` turns that into ``unknown``, and any
+other exception into ``error``: a fault of ours is neither a fault of the host nor a pass.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from raybench.preflight.checks import (
+    clock,
+    gpu,
+    gpu_health,
+    gpu_links,
+    host,
+    kernel_log,
+    limits,
+    network,
+    pci,
+    rdma,
+    rdma_counters,
+    roce,
+    software,
+    storage,
+)
+from raybench.preflight.host_view import HostView, UnavailableError
+from raybench.preflight.verdict import CheckResult, Judgement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A check: ``concern`` is the tag that selects it together with its neighbours."""
+
+    name: str
+    concern: str
+    title: str
+    judge: Callable[[HostView], Judgement]
+
+
+def _check(name: str, title: str, judge: Callable[[HostView], Judgement]) -> Check:
+    return Check(name=name, concern=name.partition("-")[0], title=title, judge=judge)
+
+
+CHECKS: tuple[Check, ...] = (
+    _check("host-probe", "Probes that ended in time", host.probe),
+    _check("host-os", "Operating system", host.operating_system),
+    _check("host-kernel", "Kernel", host.kernel),
+    _check("host-governor", "CPU frequency governor", host.governor),
+    _check("host-numa-balancing", "Automatic NUMA balancing", host.numa_balancing),
+    _check("host-hugepages", "Transparent huge pages", host.hugepages),
+    _check("host-memory", "Memory", storage.memory),
+    _check("host-swap", "Swap in use", storage.swap),
+    _check("host-disk", "Room on disks", storage.disk),
+    _check("host-shm", "Shared memory", storage.shared_memory),
+    _check("host-dstate", "Processes that hang in the kernel", host.uninterruptible),
+    _check("host-ecc", "Errors of the host's memory", host.memory_errors),
+    _check("host-log", "Kernel log", kernel_log.host_messages),
+    _check("host-clock", "Time synchronisation", clock.synchronisation),
+    _check("host-memlock", "Limit of locked memory", limits.memlock),
+    _check("host-nofile", "Limit of open files", limits.nofile),
+    _check("host-removeipc", "RemoveIPC", limits.remove_ipc),
+    _check("host-mtu", "MTU", network.mtu),
+    _check("host-firewall", "Firewall", network.firewall),
+    _check("pci-link", "PCIe width and speed", pci.link),
+    _check("pci-acs", "PCIe access control", pci.access_control),
+    _check("pci-iommu", "IOMMU", pci.iommu),
+    _check("pci-ats", "Address translation services", pci.address_translation),
+    _check("pci-mrr", "PCIe maximum read request", pci.read_request),
+    _check("gpu-driver", "GPU driver", gpu.driver),
+    _check("gpu-count", "GPUs", gpu.count),
+    _check("gpu-cuda", "CUDA", gpu.cuda),
+    _check("gpu-persistence", "Persistence mode", gpu.persistence),
+    _check("gpu-mig", "MIG", gpu.mig),
+    _check("gpu-processes", "Processes on GPUs", gpu.processes),
+    _check("gpu-ecc", "ECC errors", gpu_health.ecc),
+    _check("gpu-rows", "Row remapping", gpu_health.row_remapping),
+    _check("gpu-xid", "Xid in the kernel log", kernel_log.xid),
+    _check("gpu-clocks", "Clocks and throttling", gpu_health.clocks),
+    _check("gpu-temperature", "Temperature", gpu_health.temperature),
+    _check("gpu-nvlink", "NVLink", gpu_links.nvlink),
+    _check("gpu-fabric", "Fabric Manager", gpu_links.fabric_manager),
+    _check("gpu-peermem", "GPU memory for RDMA", gpu_links.peer_memory),
+    _check("gpu-topology", "Distance from GPU to NIC", gpu_links.topology),
+    _check("rdma-modules", "RDMA drivers", rdma.modules),
+    _check("rdma-nodes", "RDMA device nodes", rdma.device_nodes),
+    _check("rdma-port", "RDMA port state", rdma.port_state),
+    _check("rdma-rate", "RDMA port rate", rdma.rate),
+    _check("rdma-firmware", "NIC firmware", rdma.firmware),
+    _check("rdma-layer", "Link layer", rdma.link_layer),
+    _check("rdma-sm", "Subnet manager", rdma.subnet_manager),
+    _check("rdma-pkey", "Partition keys", rdma.partition_keys),
+    _check("rdma-flaps", "Link flaps", rdma_counters.flaps),
+    _check("rdma-counters", "Error counters", rdma_counters.errors),
+    _check("rdma-sharp", "SHARP", rdma.sharp),
+    _check("roce-gid", "RoCE v2 GIDs", roce.gid_table),
+    _check("roce-mtu", "RoCE MTU", roce.mtu),
+    _check("roce-pfc", "Priority flow control", roce.flow_control),
+    _check("roce-ecn", "Congestion notification", roce.congestion_notification),
+    _check("roce-trust", "Trust and DSCP", roce.trust),
+    _check("software-python", "Python", software.python),
+    _check("software-torch", "torch", software.torch),
+    _check("software-nccl", "NCCL", software.nccl),
+    _check("software-ray", "Ray", software.ray),
+    _check("software-raybench", "raybench", software.raybench),
+    _check("software-rdma", "RDMA software", software.rdma_stack),
+)
+
+
+def concerns() -> tuple[str, ...]:
+    """The concerns, in the order of the table."""
+    return tuple(dict.fromkeys(check.concern for check in CHECKS))
+
+
+def selected(only: Sequence[str] = (), skip: Sequence[str] = ()) -> tuple[Check, ...]:
+    """Checks by name or concern; all where ``only`` is empty. Raises ValueError on a name that is neither."""
+    known = {check.name for check in CHECKS} | set(concerns())
+    strangers = [name for name in (*only, *skip) if name not in known]
+    if strangers:
+        raise ValueError(f"there is no check {', '.join(strangers)}; concerns: {', '.join(concerns())}, drift")
+
+    def named(check: Check, names: Sequence[str]) -> bool:
+        return check.name in names or check.concern in names
+
+    return tuple(check for check in CHECKS if (not only or named(check, only)) and not named(check, skip))
+
+
+def evaluate(view: HostView, checks: Sequence[Check]) -> Iterator[CheckResult]:
+    """The result of each check on a host."""
+    for check in checks:
+        judgement = _judged(check, view)
+        yield CheckResult(
+            check=check.name,
+            verdict=judgement.verdict,
+            seen=judgement.seen,
+            expected=judgement.expected,
+            basis=judgement.basis,
+            advice=judgement.advice,
+        )
+
+
+def _judged(check: Check, view: HostView) -> Judgement:
+    try:
+        return check.judge(view)
+    except UnavailableError as missing:
+        return Judgement(
+            verdict="unknown",
+            seen=missing.why,
+            expected=f"{missing.reading} can be read",
+            advice=_ADVICE.get(missing.status, ""),
+        )
+    except Exception as error:  # noqa: BLE001 - the one place: a check of ours that broke says so
+        return Judgement(
+            verdict="error",
+            seen=f"{type(error).__name__}: {error}",
+            advice="a fault of raybench: please report it with the report's JSON file",
+        )
+
+
+_ADVICE = {
+    "missing": "install the program on the host, or leave the check out with --skip",
+    "timeout": "find out why the program hangs; host-probe names it",
+    "denied": "run preflight as root (become: true), or leave the check out with --skip",
+    "failed": "run the program by hand on the host",
+}

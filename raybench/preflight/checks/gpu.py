@@ -1,0 +1,125 @@
+"""GPUs: how many, which driver, and what is going on on them."""
+
+from collections import Counter
+
+from raybench.preflight.host_view import HostView, UnavailableError
+from raybench.preflight.parsers.nvidia_smi import Gpu
+from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
+
+_DRIVER_ADVICE = (
+    "nvidia-smi says why; dmesg | grep NVRM; install the driver for the running kernel, or reboot into its kernel"
+)
+
+
+def gpus_of(view: HostView) -> tuple[Gpu, ...]:
+    """The GPUs of nvidia-smi; empty where this host has none. Raises UnavailableError where it should have."""
+    if not view.has_gpu_hardware and not view.expected.gpu_count:
+        return ()
+    return view.smi.gpus
+
+
+def driver(view: HostView) -> Judgement:
+    """nvidia-smi answers, and its driver is the one expected."""
+    if not view.has_gpu_hardware:
+        if view.expected.gpu_count:
+            advice = "check lspci, the BIOS and the power of the GPUs"
+            return failed("no sign of a GPU", f"{view.expected.gpu_count} GPUs", "raybench_preflight_gpu_count", advice)
+        return skipped("no GPU here")
+    try:
+        version = view.smi.driver
+    except UnavailableError as missing:
+        if missing.status == "timeout":
+            return failed(
+                missing.why, "nvidia-smi answers", "a hung nvidia-smi is a driver or GPU that hangs", _DRIVER_ADVICE
+            )
+        if missing.status == "missing" and "amdgpu" in view.modules:
+            return skipped("AMD GPUs: this check knows NVIDIA's tools only")
+        return failed(missing.why[:300], "nvidia-smi answers", "a GPU is there", _DRIVER_ADVICE)
+    wanted = view.expected.gpu_driver
+    if version is None:
+        return unknown("nvidia-smi names no driver version")
+    if wanted is None or version == wanted:
+        return passed(version, wanted or "the same on all hosts")
+    return failed(version, wanted, "raybench_preflight_gpu_driver", "install that driver, or correct the inventory")
+
+
+def count(view: HostView) -> Judgement:
+    """As many GPUs as expected, and as many in nvidia-smi as on the bus."""
+    on_bus = sum(device.is_gpu for device in view.pci) if view.status("lspci") == "ok" else None
+    wanted = view.expected.gpu_count
+    if not view.has_gpu_hardware:
+        return (
+            skipped("no GPU here")
+            if not wanted
+            else failed("0", str(wanted), "raybench_preflight_gpu_count", "check lspci")
+        )
+    found = len(view.smi.gpus)
+    names = ", ".join(f"{number} {name}" for name, number in Counter(gpu.name for gpu in view.smi.gpus).items())
+    advice = "look for Xid 79 in dmesg; power-cycle the host; if it stays away, reseat or replace the GPU"
+    if wanted is not None and found != wanted:
+        return failed(f"{found}: {names}", str(wanted), "raybench_preflight_gpu_count", advice)
+    if on_bus and found < on_bus:
+        return failed(f"{found} of {on_bus} on the bus", str(on_bus), "nvidia-smi against lspci", advice)
+    return passed(names or "none", str(wanted) if wanted is not None else "as many as on the bus")
+
+
+def cuda(view: HostView) -> Judgement:
+    """The newest CUDA that the driver can run."""
+    if not gpus_of(view):
+        return skipped("no GPU here")
+    version = view.smi.cuda
+    return passed(version, "the same on all hosts") if version else unknown("nvidia-smi names no CUDA version")
+
+
+def persistence(view: HostView) -> Judgement:
+    """Without it the driver lets go of idle GPUs: every start waits, and clocks and ECC counters are lost."""
+    gpus = gpus_of(view)
+    if not gpus:
+        return skipped("no GPU here")
+    modes = Counter(gpu.get("Persistence Mode") for gpu in gpus)
+    if modes.get("Enabled", 0) == len(gpus):
+        return passed(f"on for {len(gpus)} GPUs", "on")
+    if modes.get(None) == len(gpus):
+        return unknown("nvidia-smi does not tell")
+    seen = f"off for {len(gpus) - modes.get('Enabled', 0)} of {len(gpus)} GPUs"
+    return warned(
+        seen, "on", "AzureHPC and scitix ask for it", "systemctl enable --now nvidia-persistenced, or nvidia-smi -pm 1"
+    )
+
+
+def mig(view: HostView) -> Judgement:
+    """A GPU in slices cannot use NVLink or GPUDirect between hosts as a whole one does."""
+    gpus = gpus_of(view)
+    if not gpus:
+        return skipped("no GPU here")
+    modes = [gpu.get("MIG Mode", "Current") for gpu in gpus]
+    on = sum(mode == "Enabled" for mode in modes)
+    wanted = "on" if view.expected.gpu_mig else "off"
+    if on == (len(gpus) if view.expected.gpu_mig else 0):
+        return passed(f"on for {on} of {len(gpus)} GPUs", wanted)
+    return failed(
+        f"on for {on} of {len(gpus)} GPUs",
+        wanted,
+        "NCCL does not support MIG across slices",
+        f"nvidia-smi -mig {'1' if view.expected.gpu_mig else '0'} on an idle GPU, then reset it",
+    )
+
+
+def processes(view: HostView) -> Judgement:
+    """Somebody else on the GPU takes memory and time; memory without a process is left from one that was killed."""
+    gpus = gpus_of(view)
+    if not gpus:
+        return skipped("no GPU here")
+    busy = [f"{process.get('Name', '?')} ({process.get('Process ID')})" for gpu in gpus for process in gpu.processes]
+    if busy:
+        more = f" and {len(busy) - 3} more" if len(busy) > 3 else ""
+        advice = "wait for the job, or end it if it is nobody's: fuser -v /dev/nvidia*"
+        return warned(", ".join(busy[:3]) + more, "no process", "a measurement needs the GPU for itself", advice)
+    limit = view.expected.gpu_memory_idle_max_mib
+    full = {index: gpu.number("FB Memory Usage", "Used") or 0 for index, gpu in enumerate(gpus)}
+    held = {index: used for index, used in full.items() if used > limit}
+    if held:
+        seen = ", ".join(f"GPU {index}: {used:.0f} MiB" for index, used in held.items())
+        advice = "fuser -v /dev/nvidia* finds who holds it; otherwise reset the GPU"
+        return failed(f"{seen} held by no process", f"at most {limit} MiB", "Primus: 2 GiB before a start", advice)
+    return passed("none", "no process")

@@ -1,0 +1,57 @@
+"""Network interfaces and the firewall."""
+
+import re
+
+from raybench.preflight.host_view import HostView, UnavailableError
+from raybench.preflight.parsers.system import grouped
+from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
+
+
+def mtu(view: HostView) -> Judgement:
+    """MTU of interfaces with an address. Without an expected value it is only compared between hosts, see drift."""
+    sizes = grouped(view.files("net"), "/mtu")
+    own = {name: int(sizes[name]) for name in view.interfaces if name in sizes}
+    if not own:
+        return unknown("no interface with an address was found")
+    seen = ", ".join(f"{name} {size}" for name, size in sorted(own.items()))
+    wanted = view.expected.mtu
+    if wanted is None:
+        return passed(seen, "the same on all hosts")
+    wrong = {name: size for name, size in own.items() if size != wanted}
+    if not wrong:
+        return passed(seen, str(wanted))
+    name = min(wrong)
+    advice = f"ip link set {name} mtu {wanted}, kept in netplan or NetworkManager; or configure.yml --tags mtu"
+    basis = "raybench_preflight_mtu; a packet that is too long for one hop is dropped"
+    return failed(", ".join(f"{name} {size}" for name, size in wrong.items()), str(wanted), basis, advice)
+
+
+def firewall(view: HostView) -> Judgement:
+    """Whether incoming connections are dropped by default. Ports that are really closed show in host-ports."""
+    active = view.readings.get("firewalld", {}).get("text", "").strip() == "active"
+    policies = _dropping(view)
+    if active or policies:
+        seen = ", ".join([*(["firewalld is active"] if active else []), *policies])
+        advice = "open the ports of Ray, rendezvous and NCCL's sockets between the hosts, or trust their network"
+        return warned(seen, "open between the hosts", "NCCL and gloo choose ports as they go", advice)
+    if not view.is_root and all(view.status(name) != "ok" for name in ("nft", "iptables")):
+        return unknown("the rules may be read by root only", "run preflight as root (become: true)")
+    if all(view.status(name) == "missing" for name in ("nft", "iptables")):
+        return skipped("neither nftables nor iptables is installed")
+    return passed("nothing is dropped by default", "open between the hosts")
+
+
+def _dropping(view: HostView) -> list[str]:
+    found = []
+    for name in ("iptables", "nft"):
+        try:
+            text = view.text(name)
+        except UnavailableError:
+            continue
+        if re.search(r"^:INPUT (DROP|REJECT)", text, re.MULTILINE):
+            found.append(f"{name}: INPUT drops by default")
+        if re.search(r"hook input .*policy drop", text):
+            found.append(f"{name}: the input hook drops by default")
+        if re.search(r"^-A INPUT -j (DROP|REJECT)", text, re.MULTILINE):
+            found.append(f"{name}: INPUT ends in a rule that refuses the rest")
+    return found

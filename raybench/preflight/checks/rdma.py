@@ -1,0 +1,197 @@
+"""RDMA devices: drivers, nodes, ports, firmware, subnet manager, partitions, SHARP."""
+
+from raybench.preflight.host_view import HostView
+from raybench.preflight.parsers.rdma import Port
+from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
+
+# The kernel module that registers an RDMA device, by the PCI driver of the NIC.
+_PROVIDERS = {"mlx5_core": "mlx5_ib", "mlx4_core": "mlx4_ib", "bnxt_en": "bnxt_re", "ice": "irdma", "efa": "efa"}
+
+
+def modules(view: HostView) -> Judgement:
+    """Each NIC has its RDMA driver, and the modules that programs talk to are loaded."""
+    drivers = {device.driver for device in view.pci if device.is_rdma_nic} if view.status("lspci") == "ok" else set()
+    need = {
+        provider for driver, provider in _PROVIDERS.items() if driver in drivers and driver not in {"ice", "bnxt_en"}
+    }
+    if not view.has_rdma and not need:
+        return skipped("no RDMA device here")
+    if not view.modules:
+        return unknown("/proc/modules cannot be read: are the drivers built into the kernel?")
+    need |= {"ib_uverbs", "ib_core"}
+    if any(not port.is_ethernet for port in view.ports):
+        need.add("ib_umad")
+    absent = sorted(need - view.modules)
+    simulated = not view.readings.get("rdma_devices", {}).get("value") and view.ports
+    if simulated:
+        return skipped("ports without a kernel device: a simulated fabric")
+    if not absent:
+        return passed(", ".join(sorted(need)), "the NIC's driver, ib_uverbs, ib_umad for InfiniBand")
+    return failed(
+        f"not loaded: {', '.join(absent)}",
+        ", ".join(sorted(need)),
+        "without ib_uverbs no program reaches an RDMA device, and NCCL takes TCP",
+        f"modprobe {' '.join(absent)}, kept in /etc/modules-load.d; or configure.yml --tags rdma",
+    )
+
+
+def device_nodes(view: HostView) -> Judgement:
+    """``/dev/infiniband/uverbs*`` and ``rdma_cm`` are there and may be opened."""
+    registered = view.readings.get("rdma_devices", {}).get("value") or []
+    if not registered:
+        return skipped("no RDMA device is registered")
+    nodes: dict[str, bool] = {path: may for path, may in view.value("devices").items() if "/infiniband/" in path}
+    verbs = [path for path in nodes if "/uverbs" in path]
+    closed = sorted(path for path in verbs if not nodes[path])
+    advice = "load ib_uverbs and rdma_ucm; in a container pass --device /dev/infiniband"
+    if len(verbs) < len(registered):
+        return failed(
+            f"{len(verbs)} uverbs for {len(registered)} devices", "one a device", "libibverbs opens them", advice
+        )
+    if closed:
+        return failed(
+            f"may not be opened: {', '.join(closed)}", "read and write for all", "udev rules of rdma-core", advice
+        )
+    if "/dev/infiniband/rdma_cm" not in nodes:
+        return warned(
+            f"{len(verbs)} uverbs, no rdma_cm", "uverbs and rdma_cm", "rdma_cm is used by UCX and rping", advice
+        )
+    return passed(f"{len(verbs)} uverbs, rdma_cm", "uverbs and rdma_cm")
+
+
+def _ports(view: HostView) -> tuple[Port, ...]:
+    return view.ports
+
+
+def port_state(view: HostView) -> Judgement:
+    """Active and LinkUp. Initializing waits for a subnet manager, Polling for the other end of the cable."""
+    ports = _ports(view)
+    wanted = view.expected.port_count
+    if not ports:
+        if wanted:
+            return failed("no port", f"{wanted} ports", "raybench_preflight_port_count", "see rdma-modules")
+        return unknown("RDMA devices, but no port was seen") if view.has_rdma else skipped("no RDMA device here")
+    bad = [port for port in ports if port.state not in {"Active", ""} or port.physical_state not in {"LinkUp", ""}]
+    silent = [port for port in ports if not port.state]
+    if bad:
+        seen = ", ".join(f"{port.name} {port.state}/{port.physical_state}" for port in bad)
+        return failed(seen, "Active/LinkUp", "ibstat", _state_advice(bad[0]))
+    if silent:
+        return unknown(f"no state is given for {', '.join(port.name for port in silent)}")
+    if wanted is not None and len(ports) != wanted:
+        return failed(f"{len(ports)} ports", str(wanted), "raybench_preflight_port_count", "compare lspci and ibstat")
+    return passed(f"{len(ports)} ports Active", "Active/LinkUp")
+
+
+def _state_advice(port: Port) -> str:
+    if port.state == "Initializing":
+        return "the cable is fine, no subnet manager answers: start opensm or the switch's; its log names the port"
+    if port.physical_state == "Polling":
+        return "no signal from the other end: check cable, transceiver, switch port; mlxlink -m shows the light"
+    if port.physical_state == "Disabled":
+        unused = f"list {port.device} in raybench_preflight_ports_ignored if it is not used"
+        return f"the port is switched off: ip link set its interface up, or ibportstate; {unused}"
+    return (
+        "check cable and switch port; reset the port; list ports that are not used in raybench_preflight_ports_ignored"
+    )
+
+
+def rate(view: HostView) -> Judgement:
+    """The link trained to the rate that the inventory names; otherwise to that of its like on this host."""
+    ports = [port for port in _ports(view) if port.state == "Active" and port.rate_gbits is not None]
+    if not ports:
+        return skipped("no active RDMA port")
+    slow = []
+    for port in ports:
+        wanted = view.expected.for_port(port.device_type).get("rate_gbits")
+        best = max(other.rate_gbits or 0 for other in ports if other.device_type == port.device_type)
+        need = float(wanted) if wanted is not None else best
+        if (port.rate_gbits or 0) < need:
+            slow.append(f"{port.name} {port.rate_gbits:g} of {need:g} Gb/s")
+    seen = ", ".join(f"{value:g}" for value in sorted({port.rate_gbits or 0 for port in ports}))
+    if not slow:
+        return passed(f"{seen} Gb/s on {len(ports)} ports", "as the inventory says, or as its like")
+    advice = "a lane or the cable is bad: reseat or change the cable, see ibportstate or mlxlink, retrain the port"
+    return failed(", ".join(slow), "the full rate", "ibstat's Rate", advice)
+
+
+def firmware(view: HostView) -> Judgement:
+    """One firmware for all devices of a type."""
+    versions: dict[str, set[str]] = {}
+    for port in _ports(view):
+        if port.firmware:
+            versions.setdefault(port.device_type or "device", set()).add(port.firmware)
+    if not versions:
+        return skipped("no device names its firmware")
+    wanted = {kind: view.expected.for_port(kind).get("firmware") for kind in versions}
+    seen = "; ".join(f"{kind} {', '.join(sorted(found))}" for kind, found in sorted(versions.items()))
+    wrong = [kind for kind, found in versions.items() if wanted[kind] and found != {wanted[kind]}]
+    advice = "mlxfwmanager, or flint -d DEVICE -i IMAGE burn, then mlxfwreset or reboot"
+    if wrong:
+        expected = "; ".join(f"{kind} {wanted[kind]}" for kind in wrong)
+        return failed(seen, expected, "raybench_preflight_port_types", advice)
+    if any(len(found) > 1 for found in versions.values()):
+        return warned(seen, "one version a device type", "devices of one host differ", advice)
+    return passed(seen, "one version a device type")
+
+
+def link_layer(view: HostView) -> Judgement:
+    """InfiniBand and Ethernet ports on one host: NCCL uses one kind, and takes what it finds first."""
+    layers: dict[str, list[str]] = {}
+    for port in _ports(view):
+        if port.state == "Active" and port.link_layer:
+            layers.setdefault(port.link_layer, []).append(port.name)
+    if not layers:
+        return skipped("no active RDMA port")
+    seen = "; ".join(f"{layer}: {', '.join(names)}" for layer, names in sorted(layers.items()))
+    if len(layers) == 1:
+        return passed(seen, "one link layer")
+    return warned(
+        seen,
+        "one link layer",
+        "NCCL does not mix them",
+        "name the ports for training in NCCL_IB_HCA, and the others in raybench_preflight_ports_ignored",
+    )
+
+
+def subnet_manager(view: HostView) -> Judgement:
+    """InfiniBand ports have an address of their own, given by a subnet manager."""
+    ports = [port for port in _ports(view) if port.link_layer == "InfiniBand" and port.physical_state == "LinkUp"]
+    if not ports:
+        return skipped("no InfiniBand port is up")
+    lost = [port.name for port in ports if not port.sm_lid or port.lid in {None, 0, 65535}]
+    managers = sorted({port.sm_lid for port in ports if port.sm_lid})
+    if lost:
+        advice = "start a subnet manager (opensm, or that of a switch), and look in its log for the port's GUID"
+        return failed(f"none for {', '.join(lost)}", "LID and SM LID set", "ibstat's Base lid and SM lid", advice)
+    return passed(f"SM at LID {', '.join(map(str, managers))}", "LID and SM LID set")
+
+
+def partition_keys(view: HostView) -> Judgement:
+    """A port that is only a limited member (top bit 0) does not reach other limited members."""
+    keys: dict[str, list[str]] = view.value("pkeys")
+    names = {port.name for port in _ports(view) if port.link_layer == "InfiniBand"}
+    own = {name: values for name, values in keys.items() if name in names}
+    if not own:
+        return skipped("no InfiniBand port with partition keys")
+    limited = sorted(name for name, values in own.items() if not any(int(value, 16) & 0x8000 for value in values))
+    if limited:
+        advice = "make the port a full member in the subnet manager's partitions.conf"
+        return failed(f"limited member only: {', '.join(limited)}", "full member", "bit 15 of the key", advice)
+    return passed(
+        f"{len(own)} ports: {', '.join(sorted({value for values in own.values() for value in values}))}", "full member"
+    )
+
+
+def sharp(view: HostView) -> Judgement:
+    """Whether what SHARP needs on a host is installed; the aggregation manager is not seen from here."""
+    if not any(port.link_layer == "InfiniBand" for port in _ports(view)):
+        return skipped("no InfiniBand port")
+    found = view.value("sharp")
+    if any("sharp" in path for path in found):
+        return passed(", ".join(found[:3]), "libsharp and NCCL's plugin, if SHARP is to be used")
+    if view.expected.sharp:
+        return failed(
+            "libsharp is not installed", "installed", "raybench_preflight_sharp", "install DOCA-OFED or HPC-X"
+        )
+    return skipped("SHARP is not installed, and not asked for")

@@ -1,0 +1,78 @@
+"""Memory, swap, shared memory and disks."""
+
+from raybench.preflight.host_view import HostView
+from raybench.preflight.parsers.system import parse_meminfo
+from raybench.preflight.verdict import Judgement, failed, passed, unknown, warned
+
+GIB = 2**30
+
+
+def memory(view: HostView) -> Judgement:
+    """Enough of it, and not taken by somebody else."""
+    found = parse_meminfo(view.file("proc", "/proc/meminfo") or "")
+    if "MemTotal" not in found:
+        return unknown("/proc/meminfo cannot be read")
+    total, available = found["MemTotal"], found.get("MemAvailable", found.get("MemFree", 0))
+    seen = f"{total / GIB:.0f} GiB, {available / GIB:.0f} GiB available"
+    wanted = view.expected.memory_min_gib
+    if wanted is not None and total < wanted * GIB:
+        advice = "compare with dmidecode -t memory: a module may have failed"
+        return failed(seen, f"at least {wanted:g} GiB", "raybench_preflight_memory_min_gib", advice)
+    percent = view.expected.memory_available_min_percent
+    if available < total * percent / 100:
+        return warned(
+            seen, f"{percent:g} % available", "a run needs room", "end what takes the memory: ps aux --sort -rss"
+        )
+    return passed(seen, f"{percent:g} % available")
+
+
+def swap(view: HostView) -> Judgement:
+    """Memory that was swapped out makes one rank the straggler of all."""
+    found = parse_meminfo(view.file("proc", "/proc/meminfo") or "")
+    if "SwapTotal" not in found:
+        return unknown("/proc/meminfo cannot be read")
+    used = found["SwapTotal"] - found.get("SwapFree", found["SwapTotal"])
+    seen = f"{used / GIB:.1f} of {found['SwapTotal'] / GIB:.1f} GiB used"
+    limit = view.expected.swap_used_max_gib
+    if used <= limit * GIB:
+        return passed(seen, f"at most {limit:g} GiB used")
+    advice = "free memory, then swapoff -a and swapon -a"
+    return warned(seen, f"at most {limit:g} GiB used", "a host that swaps slows the others", advice)
+
+
+def disk(view: HostView) -> Judgement:
+    """Room and inodes where raybench, Ray and NCCL write."""
+    systems = {path: state for path, state in view.value("file_systems").items() if path != "/dev/shm"}  # noqa: S108
+    limit = view.expected.disk_free_min_percent
+    shares = {
+        path: 100 * min(state["free"] / max(state["total"], 1), _inode_share(state)) for path, state in systems.items()
+    }
+    if not shares:
+        return unknown("no file system could be measured")
+    path, percent = min(shares.items(), key=lambda item: item[1])
+    seen = f"{path}: {percent:.0f} % free ({systems[path]['free'] / GIB:.0f} GiB)"
+    if percent >= limit:
+        return passed(seen, f"{limit:g} % free")
+    verdict = failed if percent < limit / 2 else warned
+    return verdict(
+        seen, f"{limit:g} % free", "gpud's limit; half of it fails", f"make room: du -xh {path} | sort -h | tail"
+    )
+
+
+def _inode_share(state: dict[str, int]) -> float:
+    return state["inodes_free"] / state["inodes"] if state.get("inodes") else 1.0
+
+
+def shared_memory(view: HostView) -> Judgement:
+    """NCCL and data loaders put buffers into /dev/shm; containers often come with 64 MiB."""
+    state = view.value("file_systems").get("/dev/shm")  # noqa: S108 - that is what it is called
+    limit = view.expected.shm_min_gib
+    basis = "Primus fails below 8 GiB; NCCL's documentation names /dev/shm"
+    advice = "mount -o remount,size=50% /dev/shm, docker run --shm-size, or configure.yml --tags shm"
+    if state is None:
+        return failed("there is no /dev/shm", f"{limit:g} GiB", basis, advice)
+    seen = f"{state['total'] / GIB:.1f} GiB, {state['free'] / GIB:.1f} GiB free"
+    if state["total"] >= limit * GIB and state["free"] >= min(limit, 1) * GIB:
+        return passed(seen, f"at least {limit:g} GiB")
+    verdict = failed if view.has_gpu_hardware or state["free"] < 2**26 else warned
+    return verdict(seen, f"at least {limit:g} GiB", basis, advice)

@@ -1,0 +1,125 @@
+"""What a host should be: the defaults, each with where it comes from, and what the inventory says instead.
+
+A field ``memlock_min_gib`` is the variable ``raybench_preflight_memlock_min_gib`` of the role and of inventories; the
+role's defaults are compared with these by a test. None means nothing in particular: hosts are compared with each other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+PREFIX = "raybench_preflight_"
+
+# NVLinks a GPU and what each carries in GB/s a direction, by a part of the product name; the first that fits is taken.
+# A100: 12 x 25, H100 and H200: 18 x 25, B200 and GB200: 18 x 50 (NVIDIA's data sheets and OCI's shapes).
+GPU_TYPES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("H100 NVL", {"nvlinks": 12, "pcie_generation": 5}),
+    ("H100 PCIe", {"nvlinks": 0, "pcie_generation": 5}),
+    ("H100", {"nvlinks": 18, "pcie_generation": 5}),
+    ("H200 NVL", {"nvlinks": 18, "pcie_generation": 5}),
+    ("H200", {"nvlinks": 18, "pcie_generation": 5}),
+    ("H800", {"nvlinks": 8, "pcie_generation": 5}),
+    ("GB200", {"nvlinks": 18}),
+    ("GB300", {"nvlinks": 18}),
+    ("B200", {"nvlinks": 18, "pcie_generation": 5}),
+    ("B300", {"nvlinks": 18}),
+    ("A100-SXM", {"nvlinks": 12, "pcie_generation": 4}),
+    ("A800-SXM", {"nvlinks": 8, "pcie_generation": 4}),
+    ("L40", {"nvlinks": 0, "pcie_generation": 4}),
+    ("L4", {"nvlinks": 0, "pcie_generation": 4}),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectations:
+    """Thresholds. GiB are 2^30 bytes, Gb/s 10^9 bits a second."""
+
+    gpu_count: int | None = None
+    gpu_driver: str | None = None
+    gpu_temperature_max_c: float = 87.0
+    gpu_mig: bool = False
+    gpu_memory_idle_max_mib: int = 2048
+    gpu_corrected_sram_max: int = 10_000
+    gpu_corrected_dram_max: int = 20_000_000
+    gpu_remapped_rows_max: int = 512
+    gpu_types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    xid_ignored: tuple[int, ...] = ()
+    log_hours: float = 24.0
+    port_count: int | None = None
+    port_rate_gbits: float | None = None
+    port_types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ports_ignored: tuple[str, ...] = ()
+    link_flaps_max: int = 4
+    roce_mtu_min: int = 4200
+    roce_priority: int | None = None
+    roce_trust: str = "dscp"
+    sharp: bool = False
+    mtu: int | None = None
+    memlock_min_gib: float = 32.0
+    nofile_min: int = 65_535
+    shm_min_gib: float = 8.0
+    memory_min_gib: float | None = None
+    memory_available_min_percent: float = 10.0
+    disk_free_min_percent: float = 10.0
+    swap_used_max_gib: float = 1.0
+    clock_warn_seconds: float = 0.001
+    clock_fail_seconds: float = 0.01
+    clock_spread_fail_seconds: float = 5.0
+    governor: str = "performance"
+    max_read_request_min: int = 4096
+    kernel: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    drift_ignored: tuple[str, ...] = ()
+    group: str = ""
+
+    def for_gpu(self, product: str) -> Mapping[str, Any]:
+        """What a GPU of this product should be: the inventory's word over the table above. Empty for an unknown one."""
+        table = next((values for name, values in GPU_TYPES if name in product), {})
+        own = next((values for name, values in self.gpu_types.items() if name in product), {})
+        return {**table, **own}
+
+    def for_port(self, device_type: str) -> Mapping[str, Any]:
+        """What the inventory expects of ports of this device type (``MT4129``); the plain variables otherwise."""
+        own = self.port_types.get(device_type, {})
+        return {"rate_gbits": self.port_rate_gbits, "firmware": None, **own}
+
+
+def read_expectations(variables: Mapping[str, Any]) -> tuple[Expectations, tuple[str, ...]]:
+    """Expectations from ``raybench_preflight_*`` variables, and what is wrong with them, one line each.
+
+    A value of the wrong type is reported and its default stays. Variables that are none of ours are passed over.
+    """
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for item in fields(Expectations):
+        raw = variables.get(PREFIX + item.name)
+        if raw is None or raw == "":
+            continue
+        try:
+            values[item.name] = _converted(kind_of(item.type), raw)
+        except (TypeError, ValueError, KeyError):
+            problems.append(f"{PREFIX}{item.name} is {raw!r}, which is no {kind_of(item.type).split(' ')[0]}")
+    return Expectations(**values), tuple(problems)
+
+
+def kind_of(annotation: Any) -> str:
+    """``int``, ``float``, ``str``, ``bool``, ``dict``, or ``list of int`` and ``list of str``."""
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    if "Mapping" in text:
+        return "dict"
+    return f"list of {text[6:9]}" if text.startswith("tuple[") else text.split(" ")[0]
+
+
+def _converted(kind: str, raw: Any) -> Any:
+    if kind == "dict":
+        return dict(raw)
+    if kind.startswith("list"):
+        items = [raw] if isinstance(raw, str | int) else list(raw)
+        return tuple(int(item) if kind.endswith("int") else str(item) for item in items)
+    if kind == "bool":
+        return (
+            raw if isinstance(raw, bool) else {"true": True, "yes": True, "false": False, "no": False}[str(raw).lower()]
+        )
+    if isinstance(raw, bool | list | dict):
+        raise TypeError(raw)
+    return {"int": int, "float": float, "str": str}[kind](raw)

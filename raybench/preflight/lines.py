@@ -1,0 +1,64 @@
+"""The report in lines of text, for Ansible's output and for pipes."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_MARKS = {"fail": "FAIL", "error": "ERROR", "warn": "WARN", "unknown": "unknown"}
+_MOST_HOSTS = 8
+
+
+def report_lines(report: Mapping[str, Any], *, path: str = "") -> list[str]:
+    """Findings first, the worst on top, the same finding of many hosts once; then a line a host; then the totals."""
+    return [*_findings(report), *_hosts(report), *_totals(report, path)]
+
+
+def _findings(report: Mapping[str, Any]) -> Iterator[str]:
+    for verdict, mark in _MARKS.items():
+        if verdict == "unknown":
+            continue
+        grouped: dict[tuple[str, str, str, str], list[str]] = {}
+        for host in report["hosts"]:
+            for check in host["checks"]:
+                if check["verdict"] == verdict:
+                    key = (check["check"], check["seen"], check["expected"], check["advice"])
+                    grouped.setdefault(key, []).append(host["host"])
+        for (name, seen, expected, advice), hosts in grouped.items():
+            yield inert(f"{mark} {name} on {_names(hosts)}: {seen}{f' (expected: {expected})' if expected else ''}")
+            if advice:
+                yield inert(f"     -> {advice}")
+
+
+def _names(hosts: list[str]) -> str:
+    more = len(hosts) - _MOST_HOSTS
+    return ", ".join(hosts[:_MOST_HOSTS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _hosts(report: Mapping[str, Any]) -> Iterator[str]:
+    width = max((len(host["host"]) for host in report["hosts"]), default=0)
+    for host in report["hosts"]:
+        counts: dict[str, int] = {}
+        for check in host["checks"]:
+            counts[check["verdict"]] = counts.get(check["verdict"], 0) + 1
+        told = ", ".join(
+            f"{counts[verdict]} {verdict}"
+            for verdict in ("fail", "error", "warn", "unknown", "pass", "skipped")
+            if counts.get(verdict)
+        )
+        yield inert(f"{host['host']:<{width}}  {host['verdict']:<8} {told}")
+
+
+def _totals(report: Mapping[str, Any], path: str) -> Iterator[str]:
+    summary = report["summary"]
+    told = (
+        f"{summary['hosts']} hosts: {len(summary['failed_hosts'])} failed, {len(summary['warned_hosts'])} with warnings"
+    )
+    if summary["unreachable"]:
+        told += f", {len(summary['unreachable'])} without an answer ({_names(summary['unreachable'])})"
+    yield f"{told}. Verdict: {report['verdict']}"
+    if path:
+        yield f"report: {path}"
+
+
+def inert(text: str) -> str:
+    """Text of hosts without control characters, on one line."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,0 +1,100 @@
+"""``lspci -D -nn -vvv``, cut down to links, access control, read requests and drivers."""
+
+import re
+from dataclasses import dataclass
+
+_HEAD = re.compile(r"^((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.+)$")
+_CODES = re.compile(r"\[([0-9a-f]{4})\]: (.*?)\[([0-9a-f]{4}):([0-9a-f]{4})\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciDevice:
+    """A device. ``*_gts`` is the transfer rate in GT/s a lane; None where lspci could not read it (not root)."""
+
+    address: str
+    description: str
+    class_code: str = ""
+    vendor: str = ""
+    driver: str = ""
+    width: int | None = None
+    width_capable: int | None = None
+    speed_gts: float | None = None
+    speed_capable_gts: float | None = None
+    max_read_request: int | None = None
+    acs_on: tuple[str, ...] | None = None
+    ats_on: bool | None = None
+
+    @property
+    def is_bridge(self) -> bool:
+        """Whether it is a PCI bridge (class 06): a root port or a switch."""
+        return self.class_code.startswith("06")
+
+    @property
+    def is_gpu(self) -> bool:
+        """An NVIDIA or AMD 3D controller or accelerator."""
+        return self.class_code[:2] in {"03", "12"} and self.vendor in {"10de", "1002"}
+
+    @property
+    def is_rdma_nic(self) -> bool:
+        """A network controller (class 02) of a vendor that makes RDMA NICs: NVIDIA, Broadcom, Intel, Amazon."""
+        return self.class_code.startswith("02") and self.vendor in {"15b3", "14e4", "8086", "1d0f"}
+
+
+def parse_lspci(text: str) -> tuple[PciDevice, ...]:
+    """Sample (ConnectX-6)::
+
+    0000:b1:00.0 Infiniband controller [0207]: Mellanox Technologies MT28908 Family [ConnectX-6] [15b3:101b]
+                    MaxPayload 512 bytes, MaxReadReq 4096 bytes
+            LnkCap: Port #0, Speed 16GT/s, Width x16, ASPM not supported
+            LnkSta: Speed 8GT/s (downgraded), Width x8 (downgraded)
+            ACSCtl: SrcValid- TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd- EgressCtrl- DirectTrans-
+    """
+    devices = []
+    lines: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if line.strip():
+            lines.append(line)
+        elif lines:
+            device = _device(lines)
+            lines = []
+            if device is not None:
+                devices.append(device)
+    return tuple(devices)
+
+
+def _device(lines: list[str]) -> PciDevice | None:
+    head = _HEAD.match(lines[0])
+    if head is None:
+        return None
+    address = head[1] if head[1].count(":") == 2 else f"0000:{head[1]}"
+    codes = _CODES.search(head[2])
+    body = "\n".join(lines[1:])
+    acs = re.search(r"ACSCtl:\s*(.*)", body)
+    ats = re.search(r"ATSCtl:\s*Enable([+-])", body)
+    return PciDevice(
+        address=address,
+        description=(codes[2] if codes else head[2]).strip(" ,"),
+        class_code=codes[1] if codes else "",
+        vendor=codes[3] if codes else "",
+        driver=_first(r"Kernel driver in use: (\S+)", body) or "",
+        width=_integer(_first(r"LnkSta:.*?Width x(\d+)", body)),
+        width_capable=_integer(_first(r"LnkCap:.*?Width x(\d+)", body)),
+        speed_gts=_float(_first(r"LnkSta:\s*Speed ([\d.]+)GT/s", body)),
+        speed_capable_gts=_float(_first(r"LnkCap:.*?Speed ([\d.]+)GT/s", body)),
+        max_read_request=_integer(_first(r"MaxReadReq (\d+) bytes", body)),
+        acs_on=tuple(re.findall(r"(\w+)\+", acs[1])) if acs else None,
+        ats_on=ats[1] == "+" if ats else None,
+    )
+
+
+def _first(pattern: str, text: str) -> str | None:
+    match = re.search(pattern, text)
+    return match[1] if match else None
+
+
+def _integer(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def _float(text: str | None) -> float | None:
+    return None if text is None else float(text)

@@ -1,0 +1,218 @@
+"""The report of a preflight: every host with every check, what hosts differ in, and one verdict.
+
+JSON, schema ``raybench.preflight/1``. A host that was not reached is in it like the others, with the reason.
+"""
+
+import base64
+import json
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from raybench.preflight.attributes import attributes_of, product_group
+from raybench.preflight.between_hosts import clock_results, port_results
+from raybench.preflight.checks import Check, evaluate, selected
+from raybench.preflight.drift import Difference, differences, drift_results
+from raybench.preflight.expectations import read_expectations
+from raybench.preflight.host_view import HostView
+from raybench.preflight.verdict import CheckResult, Verdict, worst
+
+SCHEMA = "raybench.preflight/1"
+# Judged over all hosts, after their own checks; the concern is what stands before the dash, as with those.
+OVER_ALL = ("host-reachable", "host-expectations", "host-clock-spread", "host-ports", "drift-hardware", "drift-system",
+            "drift-versions", "drift-network", "drift-limits")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What came back from a host: ``facts`` of its probe, or the ``reason`` why there are none."""
+
+    host: str
+    facts: Mapping[str, Any] | None = None
+    reason: str = ""
+    unreachable: bool = False
+    sent_at: float | None = None
+    reached: Sequence[Mapping[str, Any]] = ()
+
+
+def unpack(packed: str) -> dict[str, Any]:
+    """The facts that the probe module packed. Raises ValueError where they are damaged."""
+    try:
+        facts: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed, validate=True)))
+    except zlib.error as error:
+        raise ValueError(f"the probe's answer is damaged: {error}") from error
+    return facts
+
+
+def view_of(facts: Mapping[str, Any]) -> HostView:
+    """The host of a probe, with what the inventory expects of it."""
+    expected, _ = read_expectations(facts.get("expectations", {}))
+    return HostView(facts, expected)
+
+
+def build_report(
+    gathered: Sequence[Gathered], *, only: Sequence[str] = (), skip: Sequence[str] = (), finished_at: float
+) -> dict[str, Any]:
+    """Judge all hosts; the run began when the first probe was sent.
+
+    ``only`` and ``skip`` are names of checks or concerns. Raises ValueError on an unknown one.
+    """
+    over_all = [name for name in OVER_ALL if _chosen(name, only, skip)]
+    checks = _own_checks(only, skip)
+    views = {one.host: view_of(one.facts) for one in gathered if one.facts is not None}
+    groups = {host: product_group(view) for host, view in views.items()}
+    ignored = {name for view in views.values() for name in view.expected.drift_ignored}
+    found = differences({host: attributes_of(view) for host, view in views.items()}, groups, tuple(sorted(ignored)))
+    shared = _over_all(gathered, views, groups, found)
+    hosts = [
+        _host_entry(one, views.get(one.host), checks, shared.get(one.host, []), over_all, groups) for one in gathered
+    ]
+    return {
+        "schema": SCHEMA,
+        "verdict": worst([host["verdict"] for host in hosts]),
+        "status": "complete" if all(host["reached"] for host in hosts) else "partial",
+        "started_at": _iso(min((one.sent_at for one in gathered if one.sent_at is not None), default=finished_at)),
+        "finished_at": _iso(finished_at),
+        "summary": _summary(hosts),
+        "hosts": hosts,
+        "drift": [_difference_entry(one) for one in found] if any(n.startswith("drift") for n in over_all) else [],
+        "pairs": [],
+    }
+
+
+def _own_checks(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
+    """Checks of single hosts: names that stand for something over all hosts alone are not among them."""
+    beyond = {*OVER_ALL, "drift"}
+    wanted = [name for name in only if name not in beyond]
+    checks = selected(wanted, [name for name in skip if name not in beyond])
+    return () if only and not wanted else checks
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _chosen(name: str, only: Sequence[str], skip: Sequence[str]) -> bool:
+    if name == "host-reachable":
+        return True
+    both = {name, name.partition("-")[0]}
+    return (not only or bool(both & set(only))) and not both & set(skip)
+
+
+def _over_all(
+    gathered: Sequence[Gathered], views: Mapping[str, HostView], groups: Mapping[str, str], found: Sequence[Difference]
+) -> dict[str, list[CheckResult]]:
+    sent = {one.host: one.sent_at for one in gathered}
+    offsets = {host: _offset(view, sent.get(host)) for host, view in views.items()}
+    clocks = clock_results(offsets, {host: view.expected.clock_spread_fail_seconds for host, view in views.items()})
+    listening = {host: view.readings.get("listening", {}).get("value") or {} for host, view in views.items()}
+    reached = {one.host: one.reached for one in gathered}
+    ports = port_results(reached, listening, list(views))
+    sizes = Counter(groups.values())
+    return {
+        host: [
+            *_expectation_problems(view),
+            clocks[host],
+            ports[host],
+            *drift_results(host, [one for one in found if one.group == groups[host]], compared=sizes[groups[host]] > 1),
+        ]
+        for host, view in views.items()
+    }
+
+
+def _offset(view: HostView, sent_at: float | None) -> float | None:
+    clock = view.facts.get("clock")
+    return None if sent_at is None or clock is None else float(clock) - sent_at
+
+
+def _expectation_problems(view: HostView) -> list[CheckResult]:
+    _, problems = read_expectations(view.facts.get("expectations", {}))
+    if not problems:
+        return []
+    return [
+        CheckResult(
+            check="host-expectations",
+            verdict="error",
+            seen="; ".join(problems),
+            expected="values of the types in the role's README",
+            advice="correct the inventory; the default was used instead",
+        )
+    ]
+
+
+def _host_entry(
+    one: Gathered,
+    view: HostView | None,
+    checks: Sequence[Check],
+    shared: Sequence[CheckResult],
+    over_all: Sequence[str],
+    groups: Mapping[str, str],
+) -> dict[str, Any]:
+    if view is None:
+        results = [_absent(one)]
+    else:
+        reachable = CheckResult(check="host-reachable", verdict="pass", seen="answered", expected="answers")
+        results = [reachable, *evaluate(view, checks), *shared]
+    ran = {check.name for check in checks} | set(over_all)
+    results = [result for result in results if result.check in ran]
+    return {
+        "host": one.host,
+        "hostname": view.facts.get("hostname") if view else None,
+        "verdict": worst([result.verdict for result in results]),
+        "reached": view is not None,
+        "reason": one.reason,
+        "group": groups.get(one.host, ""),
+        "probe_seconds": view.facts.get("seconds") if view else None,
+        "checks": [result.as_json() for result in results],
+    }
+
+
+def _absent(one: Gathered) -> CheckResult:
+    advice = (
+        "check power, network and sshd of the host, its address and user in the inventory, and its key in known_hosts"
+        if one.unreachable
+        else "read the reason; the host needs Python 3.8 or newer, and ansible_python_interpreter may name it"
+    )
+    return CheckResult(
+        check="host-reachable",
+        verdict="fail" if one.unreachable else "error",
+        seen=one.reason or "no answer",
+        expected="answers, and runs the probe",
+        basis="Ansible",
+        advice=advice,
+    )
+
+
+def _summary(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    verdicts: Counter[Verdict] = Counter(check["verdict"] for host in hosts for check in host["checks"])
+    by_host = {kind: [host["host"] for host in hosts if host["verdict"] == kind] for kind in ("fail", "error", "warn")}
+    return {
+        "hosts": len(hosts),
+        "unreachable": [host["host"] for host in hosts if not host["reached"]],
+        "failed_hosts": by_host["fail"] + by_host["error"],
+        "warned_hosts": by_host["warn"],
+        "checks": dict(sorted(verdicts.items())),
+    }
+
+
+def _difference_entry(one: Difference) -> dict[str, Any]:
+    return {
+        "attribute": one.attribute,
+        "kind": one.kind,
+        "group": one.group,
+        "verdict": one.verdict,
+        "majority": one.majority,
+        "odd_hosts": list(one.odd),
+        "values": {value: list(hosts) for value, hosts in one.values.items()},
+    }
+
+
+def exit_code(report: Mapping[str, Any]) -> int:
+    """0 clean; 1 a check failed; 3 no check failed but a host was not reached, or a check of ours broke."""
+    failed = any(check["verdict"] == "fail" for host in report["hosts"] if host["reached"] for check in host["checks"])
+    if failed:
+        return 1
+    return 3 if report["status"] != "complete" or report["verdict"] in {"error", "fail"} else 0

@@ -1,0 +1,186 @@
+"""Training, memory and checkpoint benchmarks as plain rows of text, for every kind of report. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from raybench.reports.text import fixed, inert, percent
+from raybench.reports.view import Cell, Grid
+from raybench.results import BenchmarkResult
+from raybench.stats import deviation
+from raybench.units import format_seconds
+from raybench.workloads.training import TrainingPoint
+
+_GIB = 2**30
+_BAND_TONES = {"high": "bad", "moderate": "warn"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One table of a workload, with what is to be said under it."""
+
+    title: str
+    grid: Grid
+    notes: tuple[str, ...] = ()
+
+
+def workload_sections(benchmarks: Iterable[BenchmarkResult]) -> tuple[Section, ...]:
+    """Every table of the workloads of a run, in their order."""
+    measured = [benchmark for benchmark in benchmarks if benchmark.workload]
+    return tuple(_training_sections(measured))
+
+
+def _training_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
+    trained = [(one, point) for one in benchmarks for point in one.workload if isinstance(point, TrainingPoint)]
+    if not trained:
+        return
+    points = [point for _, point in trained]
+    yield Section(title="Training", grid=_grid(_TRAINING, points), notes=tuple(_training_notes(trained)))
+    yield Section(title="Phases of a step", grid=_grid(_PHASES, points))
+    if any(point.communication.best_exposed is not None for point in points):
+        yield Section(title="Communication", grid=_grid(_COMMUNICATION, points), notes=_communication_notes(points))
+
+
+def _grid(columns: Sequence[tuple[str, Callable[[TrainingPoint], Cell]]], points: Sequence[TrainingPoint]) -> Grid:
+    return Grid(
+        headings=tuple(heading for heading, _ in columns),
+        rows=tuple(tuple(cell(point) for _, cell in columns) for point in points),
+    )
+
+
+def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) -> Iterator[str]:
+    for benchmark, point in trained:
+        name = inert(point.label)
+        if len(point.launches) > 1:
+            means = [sum(launch) / len(launch) for launch in point.launches]
+            mean = sum(means) / len(means)
+            spread = deviation(means, mean)
+            yield (
+                f"{name}: {len(means)} launches, mean step {format_seconds(mean)}, stddev {format_seconds(spread)} "
+                f"({percent(spread / mean)})"
+            )
+        if point.mfu is None and point.peak_reason:
+            yield f"{name}: no MFU: {inert(point.peak_reason)}"
+        if point.verified is None:
+            yield f"{name}: not compared with one process: {inert(point.check.get('reason') or 'no reason given')}"
+        if point.straggler_reason is None and not point.stragglers:
+            yield f"{name}: no rank holds up the others"
+        yield from (f"{name}: {inert(remark)}" for remark in point.communication.remarks)
+        yield from (inert(warning) for warning in benchmark.warnings)
+        if benchmark.reason:
+            yield f"{name}: {inert(benchmark.reason)}"
+
+
+def _communication_notes(points: Sequence[TrainingPoint]) -> tuple[str, ...]:
+    notes = ["overhead: exposed communication over the step; low below 20%, moderate to 40%, high above"]
+    if any("differencing_of_gradients_only" in point.communication.exposed for point in points):
+        notes.append("fsdp: differencing leaves out what gathering parameters costs; the profiler's figure counts")
+    return tuple(notes)
+
+
+def milliseconds(seconds: float | None) -> Cell:
+    """A time for a table; a dash where there is none."""
+    return Cell(text="-" if seconds is None else fixed(seconds * 1e3, 8))
+
+
+def number(value: float | None) -> Cell:
+    """A figure for a table; a dash where there is none."""
+    return Cell(text="-" if value is None else fixed(value, 9))
+
+
+def gibibytes(value: float | None) -> Cell:
+    """Bytes in GiB."""
+    return Cell(text="-" if value is None else f"{value / _GIB:.3f}")
+
+
+def verdict(verified: bool | None) -> Cell:
+    """Whether a check passed."""
+    if verified is None:
+        return Cell(text="not checked")
+    return Cell(text="yes") if verified else Cell(text="WRONG", tone="bad")
+
+
+def _memory(point: TrainingPoint) -> Cell:
+    memory = point.memory
+    if memory.get("kind") == "cuda":
+        return gibibytes(float(memory["peak_allocated_bytes"]))
+    return Cell(text=f"{float(memory['peak_bytes']) / _GIB:.3f} rss")
+
+
+def _mfu(point: TrainingPoint) -> Cell:
+    return Cell(text=percent(point.mfu), tone="strong" if point.mfu is not None else "")
+
+
+def _loss(point: TrainingPoint) -> Cell:
+    return Cell(text=f"{point.losses[0]:.4f} to {point.losses[-1]:.4f}")
+
+
+def _phase(name: str) -> Callable[[TrainingPoint], Cell]:
+    def cell(point: TrainingPoint) -> Cell:
+        seconds = point.phases.get(name)
+        if seconds is None:
+            return Cell(text="-")
+        return Cell(text=f"{fixed(seconds * 1e3, 8)} ({percent(seconds / point.seconds.mean)})")
+
+    return cell
+
+
+def _exposed(name: str) -> Callable[[TrainingPoint], Cell]:
+    def cell(point: TrainingPoint) -> Cell:
+        exposed = point.communication.exposed
+        if name == "differencing" and name not in exposed:
+            name_there = "differencing_of_gradients_only"
+            return milliseconds(exposed.get(name_there))
+        return milliseconds(exposed.get(name))
+
+    return cell
+
+
+def _overhead(point: TrainingPoint) -> Cell:
+    if point.overhead is None:
+        return Cell(text="-")
+    band = point.overhead_band or ""
+    return Cell(text=f"{percent(point.overhead)} {band}", tone=_BAND_TONES.get(band, ""))
+
+
+_TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
+    ("benchmark", lambda point: Cell(text=inert(point.label))),
+    ("step mean (ms)", lambda point: Cell(text=fixed(point.seconds.mean * 1e3, 8), tone="strong")),
+    ("median", lambda point: milliseconds(point.seconds.median)),
+    ("p95", lambda point: milliseconds(point.seconds.p95)),
+    ("min", lambda point: milliseconds(point.seconds.min)),
+    ("max", lambda point: milliseconds(point.seconds.max)),
+    ("stddev", lambda point: milliseconds(point.seconds.stddev)),
+    ("samples/s", lambda point: Cell(text=fixed(point.samples_per_s, 9), tone="strong")),
+    ("tokens/s", lambda point: number(point.tokens_per_s)),
+    ("TFLOP/s a rank", lambda point: Cell(text=f"{point.tflop_per_s_per_rank:.4g}")),
+    ("MFU", _mfu),
+    ("loss", _loss),
+    ("peak (GiB)", _memory),
+    ("as one process", lambda point: verdict(point.verified)),
+)
+_PHASES: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
+    ("benchmark", lambda point: Cell(text=inert(point.label))),
+    ("data (ms)", _phase("data")),
+    ("forward", _phase("forward")),
+    ("backward", _phase("backward")),
+    ("gradient sync", _phase("gradient_sync")),
+    ("optimizer", _phase("optimizer")),
+    ("cpu", lambda point: Cell(text=percent(point.utilization.get("cpu")))),
+    ("gpu", lambda point: Cell(text=percent(point.utilization.get("gpu")))),
+)
+_COMMUNICATION: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
+    ("benchmark", lambda point: Cell(text=inert(point.label))),
+    ("exposed by differencing (ms)", _exposed("differencing")),
+    ("by profiler", _exposed("profiler")),
+    ("by replay", _exposed("replay")),
+    ("total", lambda point: milliseconds(point.communication.total)),
+    ("computation", lambda point: milliseconds(point.communication.computation)),
+    ("idle", lambda point: milliseconds(point.communication.idle)),
+    ("MB a step", lambda point: number(_megabytes(point.communication.wire_bytes))),
+    ("formula", lambda point: number(_megabytes(point.communication.expected_bytes))),
+    ("overhead", _overhead),
+)
+
+
+def _megabytes(value: float | None) -> float | None:
+    return None if value is None else value / 1e6

@@ -1,0 +1,47 @@
+"""What every point of a workload has: a label, whether it was checked, and how it is written."""
+
+from typing import Any, Protocol
+
+from raybench.stats import Summary
+
+Json = dict[str, Any]
+
+
+class WorkloadPoint(Protocol):
+    """A point of a training, memory or checkpoint benchmark.
+
+    ``failed``: why this point alone failed, as one storage backend does while the others are measured; None otherwise.
+    ``wrong``: what a check found to be wrong; None where it found nothing, or was not made.
+    """
+
+    @property
+    def label(self) -> str:
+        """What tells the point from its neighbours."""
+
+    @property
+    def failed(self) -> str | None:
+        """Why there is nothing, or nothing complete, to show."""
+
+    @property
+    def wrong(self) -> str | None:
+        """What a check found to be wrong."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to doubt it."""
+
+    def to_json(self) -> Json:
+        """The point as in the schema."""
+
+
+def summary_json(summary: Summary) -> Json:
+    """Statistics as in the schema, with the 95th percentile that people ask of steps."""
+    return {
+        "median": summary.median,
+        "mean": summary.mean,
+        "min": summary.min,
+        "max": summary.max,
+        "p95": summary.p95,
+        "p99": summary.p99,
+        "stddev": summary.stddev,
+    }

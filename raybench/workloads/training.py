@@ -1,0 +1,212 @@
+"""A training benchmark's point: the steps of all ranks, and what follows from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from raybench.stats import Summary, deviation, median_interval, summarize
+from raybench.workloads.base import Json, summary_json
+
+MODERATE_OVERHEAD, HIGH_OVERHEAD = 0.20, 0.40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Communication:
+    """Communication of one step, seconds; None where it was not, or could not be, measured.
+
+    ``exposed`` by estimator (``differencing``, ``profiler``, ``replay``): what the step waits for. ``total`` includes
+    what computation hides. ``wire_bytes``: a rank's, counted from the profiler; ``expected_bytes``: by formula.
+    """
+
+    exposed: Mapping[str, float | None] = field(default_factory=dict)
+    total: float | None = None
+    computation: float | None = None
+    overlap: float | None = None
+    idle: float | None = None
+    isolated: float | None = None
+    wire_bytes: float | None = None
+    expected_bytes: float | None = None
+    operations: Mapping[str, int] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def best_exposed(self) -> float | None:
+        """The first estimate there is: differencing alone compares two real steps."""
+        order = ("differencing", "profiler", "replay")
+        return next((value for name in order if (value := self.exposed.get(name)) is not None), None)
+
+    def to_json(self) -> Json:
+        """As in the schema."""
+        return {
+            "exposed_seconds": dict(self.exposed),
+            "total_seconds": self.total,
+            "computation_seconds": self.computation,
+            "overlap_seconds": self.overlap,
+            "idle_seconds": self.idle,
+            "isolated_seconds": self.isolated,
+            "wire_bytes_per_rank": self.wire_bytes,
+            "expected_bytes_per_rank": self.expected_bytes,
+            "operations": dict(self.operations),
+            "remarks": list(self.remarks),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPoint:
+    """One strategy on one model.
+
+    ``launches[launch][step]``: seconds, the slowest rank deciding. ``batch_size`` is samples a rank and step, all
+    micro-steps together; ``tokens_per_sample`` is None for models without tokens. ``peak_tflops`` is that of the
+    hardware table, None with a ``peak_reason``. ``verified`` is None where there was no reference, with the reason.
+    """
+
+    label: str
+    world_size: int
+    launches: tuple[tuple[float, ...], ...]
+    rank_seconds: tuple[float, ...]
+    batch_size: int
+    tokens_per_sample: int | None
+    flop_per_sample: float
+    phases: Mapping[str, float]
+    losses: tuple[float, ...]
+    memory: Mapping[str, Any]
+    utilization: Mapping[str, float | None]
+    communication: Communication
+    facts: Mapping[str, Any]
+    verified: bool | None
+    check: Mapping[str, Any]
+    stragglers: tuple[Mapping[str, Any], ...] = ()
+    straggler_reason: str | None = None
+    peak_tflops: float | None = None
+    peak_reason: str | None = None
+    failed: str | None = None
+
+    @cached_property
+    def samples_seconds(self) -> tuple[float, ...]:
+        """Every timed step of every launch."""
+        return tuple(step for launch in self.launches for step in launch)
+
+    @cached_property
+    def seconds(self) -> Summary:
+        """Statistics of the step time."""
+        return summarize(self.samples_seconds)
+
+    @cached_property
+    def interval_seconds(self) -> tuple[float, float] | None:
+        """95 % bootstrap interval of the median, over launches and, within each, blocks of consecutive steps."""
+        return median_interval([_blocks(launch) for launch in self.launches])
+
+    @property
+    def samples_per_s(self) -> float:
+        """Batch size x world size / mean step time: total samples over total time."""
+        return self.batch_size * self.world_size / self.seconds.mean
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Of all ranks; None for models without tokens."""
+        return None if self.tokens_per_sample is None else self.samples_per_s * self.tokens_per_sample
+
+    @property
+    def tflop_per_s_per_rank(self) -> float:
+        """10^12 operations of the model's formula per second on each rank; recomputation is not counted."""
+        return self.samples_per_s * self.flop_per_sample / self.world_size / 1e12
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOP utilisation: of the peak in the hardware table; None for a device that it does not know."""
+        return self.tflop_per_s_per_rank / self.peak_tflops if self.peak_tflops else None
+
+    @property
+    def overhead(self) -> float | None:
+        """Share of the step that is exposed communication."""
+        exposed = self.communication.best_exposed
+        return None if exposed is None else max(exposed, 0.0) / self.seconds.mean
+
+    @property
+    def overhead_band(self) -> str | None:
+        """``low`` below 20 %, ``moderate`` to 40 %, ``high`` above."""
+        share = self.overhead
+        if share is None:
+            return None
+        return "low" if share < MODERATE_OVERHEAD else "moderate" if share <= HIGH_OVERHEAD else "high"
+
+    @property
+    def wrong(self) -> str | None:
+        """How it differs from the single-process reference; None where it does not, or there is none."""
+        if self.verified is not False:
+            return None
+        return (
+            f"losses or gradient norms differ from a single process by {self.check['max_relative_difference']:.2g} "
+            f"(allowed {self.check['tolerance']:.2g})"
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to doubt the step time."""
+        found = []
+        if len(self.samples_seconds) < 10:
+            found.append(f"only {len(self.samples_seconds)} steps were timed; raise --steps to 50 or more")
+        interval = self.interval_seconds
+        if interval and (interval[1] - interval[0]) / 2 > 0.05 * self.seconds.median:
+            half = (interval[1] - interval[0]) / 2 / self.seconds.median
+            found.append(f"the median step is known to +-{half:.0%} only; raise --steps, look for other jobs")
+        return tuple(found)
+
+    def to_json(self) -> Json:
+        """The point as in the schema."""
+        point: Json = {
+            "label": self.label,
+            "steps": len(self.samples_seconds),
+            "seconds": summary_json(self.seconds),
+            "ci95_seconds": list(self.interval_seconds) if self.interval_seconds else None,
+            "samples_seconds": list(self.samples_seconds),
+            "rank_seconds": list(self.rank_seconds),
+            "slowest_rank": max(range(len(self.rank_seconds)), key=self.rank_seconds.__getitem__),
+            "batch_size_per_rank": self.batch_size,
+            "global_batch_size": self.batch_size * self.world_size,
+            "tokens_per_sample": self.tokens_per_sample,
+            "samples_per_s": self.samples_per_s,
+            "tokens_per_s": self.tokens_per_s,
+            "flop_per_step_per_rank": self.flop_per_sample * self.batch_size,
+            "tflop_per_s_per_rank": self.tflop_per_s_per_rank,
+            "mfu": self.mfu,
+            "peak_tflops": self.peak_tflops,
+            "peak_reason": self.peak_reason,
+            "loss": {"first": self.losses[0], "last": self.losses[-1], "steps": list(self.losses)},
+            "memory": dict(self.memory),
+            "utilization": dict(self.utilization),
+            "data_share": self.phases.get("data", 0.0) / self.seconds.mean,
+            "phases_seconds": dict(self.phases),
+            "communication": self.communication.to_json(),
+            "overhead": self.overhead,
+            "overhead_band": self.overhead_band,
+            "verified": self.verified,
+            "wrong_elements": 0,
+            "reference": dict(self.check),
+            "stragglers": [dict(one) for one in self.stragglers],
+            "straggler_reason": self.straggler_reason,
+            "facts": dict(self.facts),
+        }
+        if len(self.launches) > 1:
+            point["repeats"] = repeats_json(self.launches)
+        return point
+
+
+def _blocks(steps: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:
+    """Consecutive steps in five blocks: neighbours are alike, and are resampled together."""
+    length = max(len(steps) // 5, 1)
+    return tuple(steps[start : start + length] for start in range(0, len(steps), length))
+
+
+def repeats_json(launches: tuple[tuple[float, ...], ...]) -> Json:
+    """Mean and spread of the launches' own means, seconds."""
+    means = [summarize(launch).mean for launch in launches if launch]
+    mean = sum(means) / len(means)
+    return {
+        "means_seconds": means,
+        "mean": mean,
+        "min": min(means),
+        "max": max(means),
+        "stddev": deviation(means, mean),
+    }

@@ -1,0 +1,120 @@
+"""The report: complete whatever happened to a host, selected checks only, exit codes, and lines of text."""
+
+import base64
+import json
+import zlib
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+
+from raybench.preflight.checks import CHECKS
+from raybench.preflight.expectations import PREFIX, Expectations, read_expectations
+from raybench.preflight.lines import report_lines
+from raybench.preflight.report import OVER_ALL, Gathered, build_report, exit_code, unpack
+from raybench.preflight.writing import write_report
+
+from .hosts import facts, value
+
+ROLE = Path(__file__).parents[2] / "playbooks" / "roles" / "preflight"
+
+
+def fine(name: str, **readings: object) -> Gathered:
+    return Gathered(host=name, facts=facts({"memlock": value([-1, -1]), **readings}), sent_at=999_999.0)
+
+
+def report(*hosts: Gathered, **selection: list[str]) -> dict[str, object]:
+    return build_report(hosts, finished_at=1_000_002.0, **selection)
+
+
+DEAD = Gathered(host="gpu-09", reason="ssh: connect to host 10.0.0.9 port 22: No route to host", unreachable=True)
+
+
+def test_a_host_that_did_not_answer_is_in_the_report_and_the_others_are_judged() -> None:
+    built = report(fine("gpu-01"), DEAD, fine("gpu-02"))
+    assert [host["host"] for host in built["hosts"]] == ["gpu-01", "gpu-09", "gpu-02"]
+    assert built["status"] == "partial"
+    assert built["summary"]["unreachable"] == ["gpu-09"]
+    assert [check["check"] for check in built["hosts"][1]["checks"]] == ["host-reachable"]
+    names = [check["check"] for check in built["hosts"][0]["checks"]]
+    assert set(names) == {check.name for check in CHECKS} | set(OVER_ALL) - {"host-expectations"}
+    assert len(names) == len(set(names))
+    assert exit_code(built) == 3
+    assert json.loads(json.dumps(built)) == built
+
+
+def test_exit_codes() -> None:
+    low = value([65536, 65536])
+    assert exit_code(report(fine("a"))) == 0
+    assert exit_code(report(fine("a", memlock=low, rdma_devices=value(["mlx5_0"])))) == 1
+    assert exit_code(report(fine("a", memlock=low, rdma_devices=value(["mlx5_0"])), DEAD)) == 1
+    assert exit_code(report(Gathered(host="a", reason="the module broke"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("only", "skip", "wanted"),
+    [
+        (["gpu"], [], {check.name for check in CHECKS if check.concern == "gpu"}),
+        (["host-memlock"], [], {"host-memlock"}),
+        (["drift"], [], {name for name in OVER_ALL if name.startswith("drift")}),
+        (["host-ports"], [], {"host-ports"}),
+        (["pci", "drift-limits"], ["pci-acs", "pci-ats", "pci-mrr"], {"pci-link", "pci-iommu", "drift-limits"}),
+    ],
+)  # fmt: skip
+def test_checks_are_selected_by_name_or_concern(only: list[str], skip: list[str], wanted: set[str]) -> None:
+    (host,) = report(fine("a"), only=only, skip=skip)["hosts"]
+    assert {check["check"] for check in host["checks"]} == wanted | {"host-reachable"}
+
+
+def test_a_value_of_the_wrong_type_is_said_and_its_default_used() -> None:
+    one = Gathered(host="a", facts=facts({}, shm_min_gib="plenty", gpu_count="8", drift_ignored="mtu "))
+    (host,) = report(one)["hosts"]
+    (problem,) = [check for check in host["checks"] if check["check"] == "host-expectations"]
+    assert problem["verdict"] == "error"
+    assert "shm_min_gib" in problem["seen"]
+    expected, _ = read_expectations({f"{PREFIX}gpu_count": "8", f"{PREFIX}drift_ignored": "mtu "})
+    assert (expected.gpu_count, expected.drift_ignored, expected.shm_min_gib) == (8, ("mtu ",), 8.0)
+
+
+def test_lines_name_the_finding_once_with_its_hosts_and_advice() -> None:
+    low = {"memlock": value([65536, 65536]), "rdma_devices": value(["mlx5_0"])}
+    lines = report_lines(report(*(fine(f"node{number:02}", **low) for number in range(12)), DEAD), path="/runs/x.json")
+    (finding,) = [line for line in lines if line.startswith("FAIL host-memlock")]
+    assert "node00, node01" in finding
+    assert "and 4 more" in finding
+    assert "configure.yml --tags limits" in lines[lines.index(finding) + 1]
+    assert any("gpu-09" in line and "No route to host" in line for line in lines)
+    assert lines[-1] == "report: /runs/x.json"
+
+
+def test_control_characters_of_a_host_reach_no_terminal() -> None:
+    odd = Gathered(host="a", reason="\x1b[2J\nFAIL host-os on b: faked", unreachable=True)
+    lines = report_lines(report(odd))
+    assert not any("\x1b" in line or "\n" in line for line in lines)
+
+
+def test_packed_facts_come_back_and_damaged_ones_are_refused() -> None:
+    packed = base64.b64encode(zlib.compress(json.dumps({"a": 1}).encode())).decode()
+    assert unpack(packed) == {"a": 1}
+    for broken in (packed[:-8], "nonsense!", base64.b64encode(b"nonsense").decode()):
+        with pytest.raises(ValueError, match=r"damaged|base64|[Pp]adding|[Nn]on-base64|Only base64"):
+            unpack(broken)
+
+
+def test_the_report_is_written_whole(tmp_path: Path) -> None:
+    path = write_report(report(fine("a")), tmp_path / "new" / "folder")
+    assert json.loads(path.read_text())["schema"] == "raybench.preflight/1"
+    assert [one.name for one in path.parent.iterdir()] == ["preflight.json"]
+
+
+def test_the_roles_defaults_are_those_of_the_checks() -> None:
+    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
+    options = yaml.safe_load((ROLE / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    assert set(defaults) == set(options)
+    expected, problems = read_expectations(defaults)
+    assert problems == ()
+    assert expected == Expectations()
+    assert {PREFIX + item.name for item in fields(Expectations)} <= set(defaults)
+    for name, option in options.items():
+        assert option.get("default") == defaults[name], name

@@ -1,0 +1,124 @@
+"""Real gloo ranks train: what each strategy must give, and that a broken one is found out."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from raybench.benchmarks.events import BenchmarkFinished, Event, RankFailed, WorkloadMeasured
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training import benchmark, reference, step, strategies  # noqa: F401 - imported once, before the forks
+from raybench.benchmarks.training.combine import training_point
+from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.record import TrainingRecord
+from raybench.workloads.training import TrainingPoint
+from tests.collectives.ranks import run_ranks
+
+QUICK: dict[str, Any] = {"sequence_length": 16, "batch_size": 2, "steps": 4, "warmup_steps": 1, "overlap_steps": 0}
+
+
+def spec(name: str, **options: Any) -> BenchmarkSpec:
+    return BenchmarkSpec(name=name, kind="training", sizes=(), training=TrainingOptions(**{**QUICK, **options}))
+
+
+def records(events: list[list[Event]]) -> dict[int, TrainingRecord]:
+    failures = [event for heard in events for event in heard if isinstance(event, RankFailed)]
+    assert failures == []
+    measured = [event for heard in events for event in heard if isinstance(event, WorkloadMeasured)]
+    return {event.rank: event.record for event in measured}
+
+
+def trained(name: str, ranks: int = 2, sabotage: Any = None, **options: Any) -> TrainingPoint:
+    plan = spec(name, **options)
+    return training_point([records(run_ranks(ranks, [plan], sabotage=sabotage))], plan, ranks)
+
+
+def skipped(name: str, **options: Any) -> str | None:
+    events = run_ranks(1, [spec(name, **options)])
+    return next(event.skipped for event in events[0] if isinstance(event, BenchmarkFinished))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("ddp", {}),
+        ("ddp", {"model": "mlp", "sequence_length": None, "accumulate": 3}),
+        ("ddp", {"model": "cnn", "sequence_length": None, "optimizer": "sgd"}),
+        (
+            "ddp",
+            {"model": "gpt2", "layers": 2, "hidden_size": 32, "heads": 4, "intermediate_size": 64, "vocabulary": 97},
+        ),
+        ("ddp", {"dtype": "bfloat16", "checkpoint_activations": True}),
+        ("fsdp", {}),
+        ("fsdp", {"sharding": "grad-op", "accumulate": 2, "dtype": "bfloat16"}),
+        ("lora", {"lora_rank": 4}),
+        ("qlora", {"lora_rank": 4}),
+    ],
+)
+def test_ranks_train_as_one_process_would(name: str, options: dict[str, Any]) -> None:
+    point = trained(name, **{**QUICK, **options})
+    assert point.verified is True, point.check
+    assert len(point.check["losses"]) == len(point.check["expected_losses"]) == 3
+    steps = point.samples_seconds
+    assert len(steps) == 4
+    batch = QUICK["batch_size"] * options.get("accumulate", 1)
+    assert point.samples_per_s == pytest.approx(batch * 2 / (sum(steps) / 4))
+    assert point.mfu is None
+    assert "CPU" in str(point.peak_reason)
+    assert {"data", "forward", "backward", "optimizer"} <= set(point.phases)
+    assert sum(point.phases.values()) == pytest.approx(point.seconds.mean, rel=0.05)
+
+
+def no_synchronisation(rank: int) -> None:
+    strategies.Replica.synchronising = lambda self, _: self._wrapped.no_sync()  # type: ignore[assignment,method-assign]
+
+
+def same_data(rank: int) -> None:
+    real = step.batch_of
+    step.batch_of = lambda trainable, options, _, number: real(trainable, options, 0, number)
+
+
+@pytest.mark.parametrize("sabotage", [no_synchronisation, same_data])
+def test_a_fault_in_training_is_found(sabotage: Any) -> None:
+    point = trained("ddp", sabotage=sabotage)
+    assert point.verified is False
+    assert point.wrong is not None
+    assert "differ from a single process" in point.wrong
+
+
+def test_bytes_of_a_step_are_those_of_the_parameters() -> None:
+    parameters = 158016
+    ddp = trained("ddp", overlap_steps=1).communication
+    assert ddp.wire_bytes == pytest.approx(ddp.expected_bytes, rel=0.01)
+    assert ddp.wire_bytes == pytest.approx(4 * parameters, rel=0.01)
+    fsdp = trained("fsdp", overlap_steps=1).communication
+    assert fsdp.wire_bytes == pytest.approx(fsdp.expected_bytes, rel=0.01)
+    outer = 2 * 512 * 64 + 64  # embeddings and the last norm stay gathered; the rest is gathered twice, reduced once
+    assert fsdp.wire_bytes == pytest.approx((3 * (parameters - outer) + 2 * outer) * 4 / 2, rel=0.01)
+
+
+def test_what_the_device_lacks_is_skipped_with_the_reason() -> None:
+    assert "float8 needs a GPU" in str(skipped("ddp", dtype="float8"))
+    assert "transformers" in str(skipped("lora", model="mlp", sequence_length=None))
+    assert "hybrid" in str(skipped("fsdp", sharding="hybrid"))
+
+
+def test_hybrid_shards_stay_within_their_node() -> None:
+    point = trained("fsdp", ranks=4, sabotage=two_ranks_a_node, sharding="hybrid")
+    assert point.verified is True
+
+
+def two_ranks_a_node(rank: int) -> None:
+    torch.set_num_threads(1)
+    real = strategies._mesh
+    strategies._mesh = lambda context, options: real(_with_ranks(context), options)
+
+
+def _with_ranks(context: Any) -> Any:
+    return dataclasses.replace(context, ranks_on_node=2)
+
+
+@pytest.mark.parametrize("dtype", ["float16"])
+def test_float16_is_scaled(dtype: str) -> None:
+    assert trained("ddp", dtype=dtype).verified is True

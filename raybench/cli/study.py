@@ -259,6 +259,8 @@ def _planned(
         workload = ("train", *workload)
     if workload[0] not in workloads:
         raise UsageError(f"a study of {kind} compares training; '{workload[0]}' can be the workload of study network")
+    if kind == "scaling" and any(word.split("=")[0] == "--keep-warm" for word in workload):
+        raise UsageError("--keep-warm holds nodes that trials on another number of nodes need; leave it out of scaling")
     return Study(
         kind=kind,
         workload=workload,

@@ -17,9 +17,9 @@ from raybench.reports.study_cells import (
     text,
     times,
 )
-from raybench.reports.study_section import Section
 from raybench.reports.text import count_of, fixed, inert, percent
 from raybench.reports.view import Cell, Grid
+from raybench.reports.workloads import Section
 from raybench.units import format_seconds
 
 Columns = Sequence[tuple[str, Callable[[Json], Cell]]]

@@ -82,7 +82,7 @@ def command() -> None:
     epilog=_NETWORK_EXAMPLES,
 )  # fmt: skip
 def network(options: StudyOptions, networks: str | None) -> None:
-    """Is the faster network worth it: the same workload over each, and each run's real network proved."""
+    """Is the faster network worth it? One workload over each, each run's network proved."""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.network import network_variant  # noqa: PLC0415
@@ -112,7 +112,7 @@ def scaling(  # noqa: PLR0913, PLR0917 - one parameter an option
     currency: str,
     node_type: str | None,
 ) -> None:
-    """What more nodes bring: speedup, efficiency, fits, the knee, a projection, and the cost of each size."""
+    """What do more nodes bring? Speedup, efficiency, fits, projection, cost."""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.scaling import MODES, scaling_variants  # noqa: PLC0415
@@ -130,7 +130,7 @@ def scaling(  # noqa: PLR0913, PLR0917 - one parameter an option
     epilog=_STRATEGY_EXAMPLES,
 )
 def strategy(options: StudyOptions, strategies: str | None) -> None:
-    """Which strategy to train with: throughput against the memory that each needs, and why."""
+    """Which strategy to train with? Throughput against the memory of each, and why."""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.strategy import strategy_variant  # noqa: PLC0415
@@ -146,7 +146,7 @@ def strategy(options: StudyOptions, strategies: str | None) -> None:
     epilog=_BATCH_EXAMPLES,
 )
 def batch_size_study(options: StudyOptions, batch_sizes: str | None) -> None:
-    """How throughput and memory grow with the batch, and where more stops to help."""
+    """How do throughput and memory grow with the batch, and where does more stop to help?"""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.sweep import batch_variant  # noqa: PLC0415
@@ -162,7 +162,7 @@ def batch_size_study(options: StudyOptions, batch_sizes: str | None) -> None:
     epilog=_MODEL_EXAMPLES,
 )
 def model_size(options: StudyOptions, models: str | None) -> None:
-    """How throughput and memory change with the model."""
+    """How do throughput and memory change with the model?"""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.sweep import model_variant  # noqa: PLC0415
@@ -172,13 +172,13 @@ def model_size(options: StudyOptions, models: str | None) -> None:
     _conduct("model-size", options, variants, planned={"models": models})
 
 
-@click.command("show")
+@click.command("show", short_help="Show a study again, complete or not, from the folders of its trials.")
 @click.argument("folder", metavar="DIR")
 @click.option("--price", type=float, metavar="P", help="Of a node for an hour, where it was not given before.")
 @click.option("--currency", default="USD", show_default=True, help="Of --price.")
 @click.option("--json", "as_json", is_flag=True, help="Print study.json on standard output instead of tables.")
 def show(folder: str, price: float | None, currency: str, as_json: bool) -> None:
-    """Analyse and show a study again, complete or not, from the folders of its trials."""
+    """Show a study again, complete or not, from the folders of its trials."""
     from raybench.studies.folder import StudyFolder  # noqa: PLC0415
     from raybench.studies.result import result_of  # noqa: PLC0415
 

@@ -89,7 +89,8 @@ def study_command(kind: str, *options: Any, epilog: str) -> Callable[[Callable[.
         wrapped: Any = click.argument("workload", nargs=-1, type=click.UNPROCESSED, metavar="[-- WORKLOAD]")(call)
         for option in reversed((*options, *_OPTIONS)):
             wrapped = option(wrapped)
-        command: click.Command = click.command(kind, cls=WorkloadCommand, epilog=epilog)(wrapped)
+        line = (function.__doc__ or "").partition("\n")[0]
+        command: click.Command = click.command(kind, cls=WorkloadCommand, epilog=epilog, short_help=line)(wrapped)
         return command
 
     return decorate

@@ -86,7 +86,6 @@ def _alike(ratio: Ratio) -> bool:
 
 
 def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ratios: dict[str, Ratio]) -> str:
-    failed = [row.variant for row in rows if row.failed]
     memory = "" if chosen.memory_bytes is None else f", with {chosen.memory_bytes / 2**30:.2f} GiB at its peak"
     if chosen is best:
         slower = [f"{name} reaches {ratio.value:.2f} of it" for name, ratio in ratios.items()]
@@ -94,6 +93,4 @@ def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ra
     else:
         gap = ratios[chosen.variant]
         text = f"{chosen.variant} is as fast as {best.variant} ({gap.value:.2f} of it) and needs less memory{memory}"
-    if failed:
-        text += f"; {', '.join(failed)} could not be measured, most often because the model does not fit"
-    return text
+    return "; ".join([text, *(f"{row.variant} could not be measured ({row.failed})" for row in rows if row.failed)])

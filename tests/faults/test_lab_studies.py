@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.cluster]
 PAYLOAD_SHARE = 1448 / 1514  # of an Ethernet frame, with TCP timestamps
 SLOW_BITS, FAST_BITS = 20e6, 200e6
 TRAINING = (
-    "train", "--model", "mlp", "--hidden-dims", "256,128", "--steps", "4", "--warmup-steps", "1",
+    "train", "--model", "mlp", "--hidden-dims", "512,256,128", "--steps", "4", "--warmup-steps", "1",
     "--overlap-steps", "2",
 )  # fmt: skip
 
@@ -63,14 +63,9 @@ def test_the_speedup_is_what_shaping_and_computation_predict(two_rails: Lab) -> 
     answer = study.content["answer"]
     assert {name: proof["verdict"] for name, proof in answer["proofs"].items()} == {"slow": "proved", "fast": "proved"}
     assert "eth1 carried" in answer["proofs"]["fast"]["seen"]
-    results = study.results("slow")
-    message = gradient_bytes(results[0])  # over two ranks all_reduce sends the message once each way
-    phases = [point_of(result)["phases_seconds"] for result in results]
-    compute = sorted(sum(one[name] for name in ("forward", "optimizer")) for one in phases)[1]
-    compute += backward_seconds(study)
-    predicted = (compute + link_seconds(message, SLOW_BITS)) / (compute + link_seconds(message, FAST_BITS))
+    predicted = predicted_seconds(study, "slow", SLOW_BITS) / predicted_seconds(study, "fast", FAST_BITS)
     (speedup,) = answer["speedups"]
-    print(f"speedup {speedup['ratio']['value']:.2f}, predicted {predicted:.2f}, compute {compute * 1e3:.1f} ms")
+    print(f"speedup {speedup['ratio']['value']:.2f}, predicted {predicted:.2f}")
     assert speedup["ratio"]["value"] == pytest.approx(predicted, rel=0.1)
     assert speedup["verdict"].startswith("worth it")
     assert speedup["exposed_ratio"]["value"] > 5
@@ -78,18 +73,17 @@ def test_the_speedup_is_what_shaping_and_computation_predict(two_rails: Lab) -> 
     assert "EMULATED" not in study.out
 
 
-def backward_seconds(study: LabStudy) -> float:
-    """The backward pass without its communication: of the steps that were done without synchronisation."""
-    points = [point_of(result) for result in study.results("fast")]
-    return sorted(
-        max(0.0, point["seconds"]["mean"] - point["communication"]["exposed_seconds"]["differencing"] - forward(point))
-        for point in points
-    )[len(points) // 2]
+def predicted_seconds(study: LabStudy, variant: str, bits_per_second: float) -> float:
+    """A step: its computation, as steps under no_sync took in those runs, and the gradients over the shaped link.
 
-
-def forward(point: dict[str, Any]) -> float:
-    phases = point["phases_seconds"]
-    return float(phases["forward"] + phases["optimizer"])
+    Over two ranks an all_reduce sends the whole message once each way.
+    """
+    results = study.results(variant)
+    points = [point_of(result) for result in results]
+    computed = sorted(
+        point["seconds"]["mean"] - point["communication"]["exposed_seconds"]["differencing"] for point in points
+    )
+    return float(computed[len(computed) // 2] + link_seconds(gradient_bytes(results[0]), bits_per_second))
 
 
 def test_runs_on_another_network_than_their_name_says_are_refused(two_rails: Lab) -> None:
@@ -119,7 +113,7 @@ def test_runs_on_another_network_than_their_name_says_are_refused(two_rails: Lab
 def test_scaling_over_one_two_and_four_nodes(two_rails: Lab) -> None:
     study = lab_study(
         two_rails, "scaling", "--nodes", "1,2,4", "--mode", "weak", "--repeats", "1", "--price", "0.60",
-        workload=(*TRAINING, "--env", "GLOO_SOCKET_IFNAME=eth1"),
+        workload=TRAINING,
     )  # fmt: skip
     assert study.status == 0, study.errors
     (mode,) = study.content["answer"]["modes"]
@@ -137,7 +131,7 @@ def test_scaling_over_one_two_and_four_nodes(two_rails: Lab) -> None:
     for projection in mode["projections"][:3]:
         truth = simulated_ring(projection["nodes"], mode["rows"][0]["step_seconds"], message)
         print(f"{projection['nodes']} nodes: projected {projection['step_seconds']:.3f} s, simulated {truth:.3f} s")
-        assert projection["step_seconds"] == pytest.approx(truth, rel=0.2)
+        assert projection["step_seconds"] == pytest.approx(truth, rel=0.15)
         assert projection["is_projection"]
     page = (study.folder / "study.html").read_text()
     assert page.count("<svg") >= 4
@@ -146,9 +140,9 @@ def test_scaling_over_one_two_and_four_nodes(two_rails: Lab) -> None:
 
 
 def simulated_ring(nodes: int, compute_seconds: float, message_bytes: int) -> float:
-    """Seconds of a step of so many nodes on links as fast as eth1: a ring all-reduce, chunk after chunk, hop by hop."""
+    """Seconds of a step of so many nodes on links as fast as eth0: a ring all-reduce, chunk after chunk, hop by hop."""
     free = [compute_seconds] * nodes
     for _ in range(2 * (nodes - 1)):
-        sent = [start + link_seconds(message_bytes / nodes, FAST_BITS) for start in free]
+        sent = [start + link_seconds(message_bytes / nodes, SLOW_BITS) for start in free]
         free = [max(sent[rank], sent[rank - 1]) for rank in range(nodes)]
     return max(free)

@@ -78,7 +78,7 @@ def command() -> None:
 @study_command(
     "network",
     click.option("--networks", metavar="NAME,...", help="tcp, rdma-no-gdr, rdma, or NAME=INTERFACE; the first is what "
-                 "the others are compared with."),
+                 "the others are compared with.  [default: tcp,rdma-no-gdr,rdma]"),
     epilog=_NETWORK_EXAMPLES,
 )  # fmt: skip
 def network(options: StudyOptions, networks: str | None) -> None:
@@ -87,14 +87,15 @@ def network(options: StudyOptions, networks: str | None) -> None:
     def variants() -> Sequence["Variant"]:
         from raybench.studies.network import network_variant  # noqa: PLC0415
 
-        return [network_variant(name) for name in names_of(_needed(networks, "--networks tcp,rdma"), "--networks")]
+        return [network_variant(name) for name in names_of(networks, "--networks", "tcp,rdma-no-gdr,rdma")]
 
     _conduct("network", options, variants, planned={"networks": networks}, workloads=WORKLOADS)
 
 
 @study_command(
     "scaling",
-    click.option("--nodes", metavar="N,...", help="Numbers of nodes, such as 1,2,4,8; the fewest are the baseline."),
+    click.option("--nodes", metavar="N,...", help="Numbers of nodes, such as 1,2,4,8; the fewest are the baseline.  "
+                 "[default: 1,2,4]"),
     click.option("--mode", type=click.Choice(["strong", "weak", "both"]), help="[default: both]"),
     click.option("--batch-size", type=int, metavar="B", help="Samples a rank on the fewest nodes.  [default: 8, or "
                  "what strong scaling can divide]"),
@@ -118,7 +119,7 @@ def scaling(  # noqa: PLR0913, PLR0917 - one parameter an option
         from raybench.studies.scaling import MODES, scaling_variants  # noqa: PLC0415
 
         modes = [one for one in MODES if mode in (None, "both", one)]
-        return scaling_variants(numbers_of(_needed(nodes, "--nodes 1,2,4"), "--nodes"), modes, batch_size)
+        return scaling_variants(numbers_of(nodes, "--nodes", "1,2,4"), modes, batch_size)
 
     planned = {"nodes": nodes, "mode": mode, "batch_size": batch_size}
     _conduct("scaling", options, variants, planned=planned, price=_price(price, currency, node_type))
@@ -126,23 +127,24 @@ def scaling(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 @study_command(
     "strategy",
-    click.option("--strategies", metavar="NAME,...", help="ddp, fsdp, fsdp-grad-op, fsdp-hybrid, lora, qlora."),
+    click.option("--strategies", metavar="NAME,...", help="ddp, fsdp, fsdp-grad-op, fsdp-hybrid, lora, qlora.  "
+                 "[default: ddp,fsdp]"),
     epilog=_STRATEGY_EXAMPLES,
-)
+)  # fmt: skip
 def strategy(options: StudyOptions, strategies: str | None) -> None:
     """Which strategy to train with? Throughput against the memory of each, and why."""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.strategy import strategy_variant  # noqa: PLC0415
 
-        return [strategy_variant(one) for one in names_of(_needed(strategies, "--strategies ddp,fsdp"), "--strategies")]
+        return [strategy_variant(one) for one in names_of(strategies, "--strategies", "ddp,fsdp")]
 
     _conduct("strategy", options, variants, planned={"strategies": strategies})
 
 
 @study_command(
     "batch-size",
-    click.option("--batch-sizes", metavar="B,...", help="Samples a rank, such as 1,2,4,8."),
+    click.option("--batch-sizes", metavar="B,...", help="Samples a rank.  [default: 1,2,4,8,16]"),
     epilog=_BATCH_EXAMPLES,
 )
 def batch_size_study(options: StudyOptions, batch_sizes: str | None) -> None:
@@ -151,7 +153,7 @@ def batch_size_study(options: StudyOptions, batch_sizes: str | None) -> None:
     def variants() -> Sequence["Variant"]:
         from raybench.studies.sweep import batch_variant  # noqa: PLC0415
 
-        return [batch_variant(one) for one in names_of(_needed(batch_sizes, "--batch-sizes 1,2,4"), "--batch-sizes")]
+        return [batch_variant(one) for one in names_of(batch_sizes, "--batch-sizes", "1,2,4,8,16")]
 
     _conduct("batch-size", options, variants, planned={"batch_sizes": batch_sizes})
 
@@ -167,7 +169,9 @@ def model_size(options: StudyOptions, models: str | None) -> None:
     def variants() -> Sequence["Variant"]:
         from raybench.studies.sweep import model_variant  # noqa: PLC0415
 
-        return [model_variant(one) for one in names_of(_needed(models, "--models gpt2,gpt2-xl"), "--models")]
+        if models is None:
+            raise UsageError("say which models to compare, such as --models gpt2,gpt2-xl; or go on with --resume DIR")
+        return [model_variant(one) for one in names_of(models, "--models", "")]
 
     _conduct("model-size", options, variants, planned={"models": models})
 
@@ -191,12 +195,6 @@ def show(folder: str, price: float | None, currency: str, as_json: bool) -> None
 
 for _member in (network, scaling, strategy, batch_size_study, model_size, show):
     command.add_command(_member)
-
-
-def _needed(value: str | None, example: str) -> str:
-    if value is None:
-        raise UsageError(f"say what to compare, such as {example}; or go on with an earlier study: --resume DIR")
-    return value
 
 
 def _price(price: float | None, currency: str, node_type: str | None) -> "Price | None":
@@ -236,12 +234,12 @@ def _conduct(
     if options.resume is not None:
         options.require_nothing_planned(planned)
         folder = StudyFolder.open(Path(options.resume))
+    else:
+        plan = _planned(kind, options, variants(), price, workloads)
+        folder = StudyFolder.create(options.output_dir or "studies", plan)
+    with folder.held():
         study = _taken_up(folder, kind, options.repeats)
         price = price or _planned_price(study)
-    else:
-        study = _planned(kind, options, variants(), price, workloads)
-        folder = StudyFolder.create(options.output_dir or "studies", study)
-    with folder.held():
         outcomes, stopped = _run(study, folder, options)
         from raybench.studies.result import result_of  # noqa: PLC0415
 

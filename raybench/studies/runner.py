@@ -99,6 +99,7 @@ class Runner:
     def _do(self, trial: Trial) -> int:
         folder = self.folder.trial_path(trial)
         folder.mkdir(parents=True, exist_ok=True)
+        self.folder.note_limit(trial, None)
         command = [sys.executable, "-m", *command_of(self.study, self.study.variant(trial.variant), folder)]
         place = self.study.folder if Path(self.study.folder).is_dir() else None
         with (folder / "output").open("wb") as output, (folder / "errors").open("wb") as errors:
@@ -112,15 +113,18 @@ class Runner:
                 preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call that takes no lock
             )
             try:
-                return self._wait(process)
+                return self._wait(process, trial)
             finally:
                 _end(process)
 
-    def _wait(self, process: "subprocess.Popen[bytes]") -> int:
+    def _wait(self, process: "subprocess.Popen[bytes]", trial: Trial) -> int:
         """Its exit code. When it is to stop it is told as in a terminal: it keeps what it has measured."""
         deadline = time.monotonic() + self.timeout_seconds
         while process.poll() is None:
-            if self.stopping.wait(_POLL_SECONDS) or time.monotonic() > deadline:
+            late = time.monotonic() > deadline
+            if late:
+                self.folder.note_limit(trial, self.timeout_seconds)
+            if self.stopping.wait(_POLL_SECONDS) or late:
                 process.send_signal(signal.SIGINT)
                 break
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -80,7 +80,8 @@ def check_shown(text: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["network"], "say what to compare, such as --networks tcp,rdma"),
+        (["network", "--networks", ""], "has an empty part"),
+        (["model-size"], "say which models to compare, such as --models gpt2,gpt2-xl"),
         (["network", "--networks", "tcp,ether"], "'ether' is no network; there are tcp, rdma-no-gdr, rdma"),
         (["network", "--networks", "tcp,,rdma"], "has an empty part"),
         (["network", "--networks", "tcp,tcp"], "tcp is there twice"),

@@ -313,7 +313,7 @@ class _Telling:
         self._total = len(study.trials())
         self._display = None if quiet else StudyDisplay()
         if self._display:
-            plan = f"{len(study.variants)} variants x {study.repeats} repeats"
+            plan = f"{len(study.variants)} variants x {study.repeats} repeats" if study.repeats > 1 else "one repeat"
             self._display.start(self._total, f"study {study.kind}: {plan} of 'raybench {' '.join(study.workload)}'")
 
     def tell(self, trial: "Trial", outcome: "Outcome | None", left_seconds: float | None) -> None:

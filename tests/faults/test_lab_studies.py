@@ -129,9 +129,7 @@ def test_scaling_over_one_two_and_four_nodes(two_rails: Lab) -> None:
     message = gradient_bytes(study.results("weak-4")[0])
     assert [one["nodes"] for one in mode["projections"]] == list(PROJECTED_NODES)
     one, _, four = (row["step_seconds"] for row in mode["rows"])
-    hop = (
-        max(0.0, four - simulated_ring(4, one, message, 0.0)) / 6
-    )  # of 2(n-1) rounds: ranks of a busy machine wake late
+    hop = max(0.0, four - simulated_ring(4, one, message, 0.0)) / 6  # 2(n-1) rounds: a busy machine wakes ranks late
     for projection in mode["projections"][:2]:
         truth = simulated_ring(projection["nodes"], one, message, hop)
         print(f"{projection['nodes']} nodes: projected {projection['step_seconds']:.3f} s, simulated {truth:.3f} s")

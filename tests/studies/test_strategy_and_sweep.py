@@ -39,7 +39,7 @@ def strategies(figures: dict[str, tuple[float, float] | str], *, noise: float = 
 
 def test_the_fastest_is_recommended_where_nothing_is_as_fast() -> None:
     answer = strategies({"ddp": (0.1, 30), "fsdp": (0.1515, 10)})
-    assert answer.recommended == "ddp"
+    assert (answer.recommended, answer.certain) == ("ddp", True)
     assert "ddp is fastest, with 30.00 GiB at its peak; fsdp reaches 0.66 of it" in answer.why
 
 
@@ -47,6 +47,13 @@ def test_memory_decides_between_strategies_that_are_alike() -> None:
     answer = strategies({"ddp": (0.1, 30), "fsdp": (0.102, 10), "fsdp-grad-op": (0.2, 5)})
     assert answer.recommended == "fsdp"
     assert "fsdp is as fast as ddp (0.98 of it) and needs less memory, with 10.00 GiB" in answer.why
+
+
+def test_without_an_interval_it_is_only_likely() -> None:
+    plan = study("strategy", strategy_variant("ddp"), strategy_variant("fsdp"), repeats=1)
+    seconds = {"ddp": 0.1, "fsdp": 0.2}
+    answer = answer_strategy(plan, outcomes_of(plan, lambda one: run_result([training_point(seconds[one.variant])])))
+    assert (answer.recommended, answer.certain) == ("ddp", False)
 
 
 def test_what_does_not_fit_is_said_and_not_recommended() -> None:

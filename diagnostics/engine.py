@@ -84,7 +84,12 @@ class Reading:
     def diagnosis(self) -> Diagnosis:
         """The verdict on what has been seen so far."""
         gate = self._scanner.gate
-        lines = LineCounts(read=gate.lines, nccl=gate.nccl_lines, unreadable=self._scanner.unreadable)
+        lines = LineCounts(
+            read=gate.lines,
+            nccl=min(gate.nccl_lines, gate.lines),
+            unreadable=self._scanner.unreadable,
+            nccl_estimated=gate.estimated,
+        )
         return diagnose_facts(self.facts(), lines)
 
 

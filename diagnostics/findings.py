@@ -105,11 +105,15 @@ class RankRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCounts:
-    """Lines read, lines of NCCL or PyTorch among them, and lines that could not be used (binary, torn, too long)."""
+    """Lines read, lines of NCCL or PyTorch among them, and lines that could not be used (binary, torn, too long).
+
+    ``nccl_estimated``: of a log beyond 256 MiB, a part stands for the whole.
+    """
 
     read: int = 0
     nccl: int = 0
     unreadable: int = 0
+    nccl_estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +163,7 @@ class Diagnosis:
             "rules_clear": list(self.rules_clear),
             "rules_cannot_tell": [{"rule": unsure.rule, "why": unsure.why} for unsure in self.rules_cannot_tell],
             "lines": {"read": self.lines.read, "nccl": self.lines.nccl, "unreadable": self.lines.unreadable},
-            "counters": dict(self.counters),
+            "counters": {**self.counters, "nccl_lines_estimated": self.lines.nccl_estimated},
             "notes": list(self.notes),
         }
 

@@ -1,7 +1,7 @@
 """Which lines of a block can matter at all: everything else is never looked at again.
 
 With the optional hyperscan package one pass of a compiled set of literals finds them (about 1.5 GB/s on one core);
-without it, a loop over the lines tests a few literals each (about 35 MB/s). Both pass at least every line that a
+without it, a loop over the lines tests a few literals each (about 90 MB/s). Both pass at least every line that a
 pattern reads.
 """
 
@@ -11,152 +11,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from diagnostics.literals import ALWAYS, DETAIL, EXPRESSIONS, FOREIGN, HEADS, INIT, NOISE, ODD
 from diagnostics.reader import MAX_LINE_BYTES
 
 DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
 
+COUNTED_BYTES = 2**28  # up to here every line of NCCL is counted, behind it those of every SAMPLED_BLOCK-th block
+SAMPLED_BLOCK = 8
+_MARK = b"] NCCL INFO "
+
 Candidate = tuple[int, bytes]  # a position for Gate.line_of, and the line
-
-# plain text, escaped for the scanner; what judges the job however big the log is
-_ALWAYS = (
-    "NCCL WARN",
-    "NCCL ATTN",
-    "CCL version",
-    "ROCr version",
-    "ROCm version",
-    "rocm_smi_lib",
-    "Abort COMPLETE",
-    " set by environment to",
-    "NCCL_IB_HCA set to",
-    "NCCL_SOCKET_IFNAME set to",
-    "reset to NCCL_",
-    "lugin name set by env",
-    "Net name set to",
-    "Invalid value",
-    "Using internal Network",
-    "Assigned NET plugin",
-    "NET/IB : Using",
-    "NET/IB : No",
-    "NET/IB : Unable",
-    "NET/IB : Made",
-    "NET/IB : Got",
-    "NET/IB: Got",
-    "NET/IB: [",
-    "libibverbs",
-    "NET/Socket :",
-    "Bootstrap : Using",
-    "Bootstrap: Using",
-    "Net devices",
-    "Net device counts",
-    "External network plugin",
-    "Failed to initialize",
-    "NET/OFI",
-    "NET/FastSocket",
-    "NET/GPUDirectTCPX",
-    "NET/FasTrak",
-    "NET/gIB",
-    "NET/IB/GDR",
-    "Pattern 4",
-    "Could not find a path",
-    "opology file",
-    "XML Topology",
-    "XML Mismatch",
-    "Topology detection failed",
-    "P2P is disabled",
-    "Could not enable P2P",
-    "P2P not supported",
-    "Failed to bind NVLink",
-    "MNNVL (",
-    "MNNVL is not",
-    "RAS failed",
-    "as DEAD",
-    "version mismatch",
-    "Traceback (most",
-    "Error: ",
-    "Exception: ",
-    "collective operation timeout",
-    "ast enqueued",
-    "terminated with exception",
-    "got stuck for",
-    "caused the desync",
-    "finished collective #",
-    "communicator was aborted",
-    "c10d key-value store",
-    "No space left on device",
-    "SIGKILL",
-    "SIGSEGV",
-    "SIGABRT",
-    "SIGBUS",
-    "signal 9",
-    "signal 11",
-    "NCCL version: ",
-    "peedup",
-    "radient",
-    "Duplicate",
-    "Last error:",
-    "Ranks are using",
-    "ranks detected using",
-    "nranks 1 ",
-)
-_EXPRESSIONS = (
-    rb"(?:NCCL|RCCL)_[A-Z0-9_]+=",
-    rb"FI_[A-Z_]+=",
-    rb"net_(?:ib|socket)[a-z0-9_/]*\.cc?:[0-9]+ (?:\([A-Za-z]+\) )?->",
-    rb"UCX {1,3}(?:ERROR|error)",
-)
-# frequent kinds: all of them while the detail lasts, later only the forms that change a judgement
-_DETAIL = (
-    rb" via ",
-    rb"Using network ",
-    rb"GPU Direct RDMA",
-    rb"NET/Plugin",
-    rb" coll channels",
-    rb"Destroy COMPLETE",
-    rb" qpn ",
-    rb"SHARP",
-    rb"opCount ",
-    rb"TUNER/Plugin",
-)
-_INIT = (
-    rb"Init START",
-    rb"Init COMPLETE",
-    rb" nNodes ",
-)
-_ODD = (
-    rb" via NET/[^/\n]+/[0-9]+(?:\([0-9]+\))?(?:/Shared|[ \r\n])",
-    rb" via NET/(?:Socket|FastSocket)",
-    rb" via SHM",
-    rb" via direct shared",
-    rb"Using network (?:[^I]|I[^B])",
-    rb"GPU Direct RDMA (?:Disabled|\([A-Za-z-]+\) disabled)",
-    rb"cannot open shared object",
-    rb"undefined symbol",
-    rb"version `",
-    rb"invalid ELF",
-)
-_FOREIGN = (
-    b"Using network", b"Traceback", b"rror: ", b"xception: ", b"NET/", b" via ", b"libibverbs", b"SIG", b"signal ",
-    b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA", b"Topology detection",
-    b"Last error:",
-)  # fmt: skip
-_NOISE = frozenset(
-    head.encode()
-    for head in (
-        "Trees ",
-        "thread",
-        "P2P Ch",
-        "NVLS H",
-        "NVLS T",
-        "NVLS c",
-        "New pr",
-        "Connec",
-        "Settin",
-        "P2P pl",
-        "AllRed",
-    )
-)
-
-_HEADS = _NOISE | {b"Channe"}
 
 
 @dataclass(slots=True)
@@ -173,7 +37,9 @@ class Gate:
     known: dict[bytes, int] = field(default_factory=dict)
     skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
+    estimated: bool = False  # nccl_lines is not counted to the end
     _seen_bytes: int = 0
+    _blocks: int = 0
     _block: bytes | None = None
     _number: int = 0
     _counted: int = 0
@@ -182,13 +48,13 @@ class Gate:
         """Lines of a block (complete lines, no newline at its end) that can matter, in order."""
         self._seen_bytes += len(block)
         if self._seen_bytes < self.scan_from_bytes or (database := compile_database(self._expressions())) is None:
-            return self._by_line(block)
+            return self._by_line(block) if self.detail_left > 0 else self._by_late_line(block)
         return self._by_scan(block, database)
 
     def _expressions(self) -> tuple[bytes, ...]:
-        """What is looked for beside _ALWAYS, the less the longer the log is."""
-        frequent = _DETAIL if self.detail_left > 0 else _ODD
-        return frequent if self.skips_init else frequent + _INIT
+        """What is looked for beside ALWAYS, the less the longer the log is."""
+        frequent = DETAIL if self.detail_left > 0 else ODD
+        return frequent if self.skips_init else frequent + INIT
 
     def line_of(self, position: int) -> int:
         """The number of the line, from 0 in its block, of the candidate that was given last."""
@@ -207,7 +73,7 @@ class Gate:
 
         database.scan(block, match_event_handler=note)
         ends.sort()
-        self.nccl_lines += block.count(b"] NCCL INFO ")
+        self._count_marked(block)
         find, rfind, known, skips = block.find, block.rfind, self.known, self.detail_left <= 0
         self._block, self._number, self._counted = block, 0, 0
         start = line_end = 0
@@ -218,13 +84,15 @@ class Gate:
             line_end = find(b"\n", end - 1)
             if line_end < 0:
                 line_end = len(block)
-            if skips and (mark := find(b"NCCL ", start, line_end)) >= 0:
-                text = block[mark + 5 : line_end]
-                if text in known:
+            if skips:
+                mark = find(b"NCCL INFO ", start, line_end)
+                if mark < 0:
+                    mark = find(b"NCCL WARN ", start, line_end)
+                if mark >= 0 and (text := block[mark + 5 : line_end]) in known:
                     known[text] += 1
                     continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
-            self.nccl_lines += b"] NCCL INFO " not in raw and b"CCL" in raw
+            self.nccl_lines += _MARK not in raw and b"CCL" in raw
             yield start, raw
             if _is_continued(raw) and line_end < len(block):
                 stop = _line_end(block, line_end + 1)
@@ -236,11 +104,51 @@ class Gate:
         self.lines += self._number + block.count(b"\n", self._counted) + 1
         self._block = None
 
+    def _count_marked(self, block: bytes) -> None:
+        """Count the lines with NCCL's mark; in a long log, of one block for several."""
+        self._blocks += 1
+        if self._seen_bytes <= COUNTED_BYTES:
+            self.nccl_lines += block.count(_MARK)
+        elif self._blocks % SAMPLED_BLOCK == 0:
+            self.estimated = True
+            self.nccl_lines += SAMPLED_BLOCK * block.count(_MARK)
+
+    def _by_late_line(self, block: bytes) -> Iterator[Candidate]:
+        """As ``_by_line`` once the detail is used up, with less work on each line."""
+        self._block = None
+        lines = block.split(b"\n")
+        chosen, unmarked = self._sort_out(lines)
+        chosen += _foreign_lines(lines, unmarked)
+        chosen += [number + 1 for number in chosen if _is_continued(lines[number]) and number + 1 < len(lines)]
+        for number in sorted(set(chosen)):
+            yield number, lines[number][:MAX_LINE_BYTES]
+        self.lines += len(lines)
+
+    def _sort_out(self, lines: list[bytes]) -> tuple[list[int], list[int]]:
+        """Numbers of the marked lines that tell something, and of the lines without NCCL's name."""
+        known, chosen, unmarked = self.known, [], []
+        for number, raw in enumerate(lines):
+            mark = raw.find(_MARK)
+            if mark < 0:
+                if b"CCL" not in raw:
+                    unmarked.append(number)
+                    continue
+                self.nccl_lines += 1
+            else:
+                self.nccl_lines += 1
+                text = raw[mark + 7 :]
+                if text in known and text[5:11] not in HEADS:
+                    known[text] += 1
+                    continue
+            if not self._is_told(raw):
+                chosen.append(number)
+        return chosen, unmarked
+
     def _by_line(self, block: bytes) -> Iterator[Candidate]:
         self._block = None
         number = -1
         after_warning = False
-        present = tuple(literal for literal in _FOREIGN if literal in block)
+        present = tuple(literal for literal in FOREIGN if literal in block)
         for number, raw in enumerate(block.split(b"\n")):
             if b"CCL" in raw:
                 self.nccl_lines += 1
@@ -255,11 +163,11 @@ class Gate:
         self.lines += number + 1
 
     def _is_told(self, raw: bytes) -> bool:
-        """Whether a marked line tells nothing once the detail is used up: what _ODD leaves out, and repetitions."""
+        """Whether a marked line tells nothing once the detail is used up: what ODD leaves out, and repetitions."""
         mark = raw.find(b"NCCL INFO ")
         if mark < 0:
             return False
-        if raw[mark + 10 : mark + 16] in _HEADS or (self.skips_init and b"- Init " in raw):
+        if raw[mark + 10 : mark + 16] in HEADS or (self.skips_init and b"- Init " in raw):
             if raw.find(b"NCCL ", mark + 10) >= 0:
                 return False
             return b" via " not in raw or b" via P2P" in raw or b"/GDRDMA" in raw
@@ -277,12 +185,29 @@ def _line_end(block: bytes, start: int) -> int:
     return len(block) if end < 0 else end
 
 
-def is_foreign(raw: bytes, literals: tuple[bytes, ...] = _FOREIGN) -> bool:
+def is_foreign(raw: bytes, literals: tuple[bytes, ...] = FOREIGN) -> bool:
     """Whether a line without NCCL's mark can matter."""
     for literal in literals:  # noqa: SIM110 - a generator costs three times as much, on every line of every log
         if literal in raw:
             return True
     return False
+
+
+def _foreign_lines(lines: list[bytes], unmarked: list[int]) -> list[int]:
+    """Numbers of the lines among ``unmarked`` that can matter: each literal is looked for in all of them at once."""
+    starts, total = [], 0
+    for number in unmarked:
+        starts.append(total)
+        total += len(lines[number]) + 1
+    joined = b"\n".join([lines[number] for number in unmarked])
+    found: set[int] = set()
+    for literal in FOREIGN:
+        place = joined.find(literal)
+        while place >= 0:
+            index = bisect_left(starts, place + 1) - 1
+            found.add(unmarked[index])
+            place = joined.find(literal, starts[index + 1]) if index + 1 < len(starts) else -1
+    return sorted(found)
 
 
 def _is_continued(raw: bytes) -> bool:
@@ -298,7 +223,7 @@ def _is_noise(raw: bytes) -> bool:
     head = raw[start : start + 6]
     if head == b"Channe":
         return raw.find(b" via ", start) < 0 and raw.find(b"NCCL ", start) < 0
-    return head in _NOISE and raw.find(b"NCCL ", start) < 0 and raw.find(b"opCount ", start) < 0
+    return head in NOISE and raw.find(b"NCCL ", start) < 0 and raw.find(b"opCount ", start) < 0
 
 
 @cache
@@ -308,7 +233,7 @@ def compile_database(frequent: tuple[bytes, ...]) -> Any:
         import hyperscan  # noqa: PLC0415 - optional, and only big logs pay for it
     except ImportError:
         return None
-    expressions = [*(_escape(text) for text in _ALWAYS), *_EXPRESSIONS, *frequent]
+    expressions = [*(_escape(text) for text in ALWAYS), *EXPRESSIONS, *frequent]
     database = hyperscan.Database()
     flags = [hyperscan.HS_FLAG_DOTALL] * len(expressions)
     database.compile(expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=flags)

@@ -308,8 +308,8 @@ class Scanner:
 
 
 def _behind_mark(raw: bytes) -> bytes:
-    """What a line says, whoever printed it; the whole line where NCCL's mark is missing."""
-    mark = raw.find(b"NCCL ")
+    """What a line says, whoever printed it; the whole line where NCCL's mark is missing: PyTorch's name the rank."""
+    mark = max(raw.find(b"NCCL INFO "), raw.find(b"NCCL WARN "))
     return raw[mark + 5 :] if mark >= 0 else raw
 
 

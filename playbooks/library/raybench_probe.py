@@ -84,7 +84,7 @@ EXAMPLES = r"""
 - name: Gather
   raybench_probe:
     timeout_seconds: 20
-  register: raybench_preflight_gathered
+  register: preflight_gathered
 """
 
 RETURN = r"""
@@ -92,6 +92,10 @@ facts:
   description: Readings by name. Each has a status (ok, missing, failed, timeout, denied) and a text.
   returned: when not packed
   type: dict
+address:
+  description: An address of this host that others may reach it at.
+  returned: when packed
+  type: str
 packed:
   description: The same as zlib-compressed JSON in base64.
   returned: when packed
@@ -242,7 +246,7 @@ def main():
     facts = gather(options)
     if options["packed"]:
         text = base64.b64encode(zlib.compress(json.dumps(facts).encode("utf-8"), 6)).decode("ascii")
-        module.exit_json(changed=False, packed=text, sent_at=options["sent_at"])
+        module.exit_json(changed=False, packed=text, sent_at=options["sent_at"], address=own_address(facts))
     module.exit_json(changed=False, facts=facts, sent_at=options["sent_at"])
 
 
@@ -428,6 +432,14 @@ def rdma_interfaces():
 def memory_limit(name):
     """Soft and hard limit of this session; -1 is unlimited."""
     return list(resource.getrlimit(getattr(resource, name)))
+
+
+def own_address(facts):
+    """The address of the default route's interface, else of the first that is no loopback; else empty."""
+    found = facts["readings"]["addresses"].get("value") or {}
+    default = facts["readings"]["default_interface"].get("value")
+    others = [address for name, address in sorted(found.items()) if name != "lo"]
+    return found.get(default) or (others[0] if others else "")
 
 
 def uninterruptible(_options):
@@ -688,17 +700,27 @@ def reach(hosts, ports, seconds):
 def connect(host, port, seconds):
     """One attempt: "connected", "refused", "timed out", or what the kernel said."""
     begun = time.monotonic()
-    address = next((str(one) for one in host[1:] if one), str(host[0]))
+    for address in [str(one) for one in host[1:] if one] or [str(host[0])]:
+        answer = attempt(address, port, seconds)
+        if not answer.startswith("name "):
+            break
+    return {"host": str(host[0]), "port": port, "answer": answer, "seconds": round(time.monotonic() - begun, 3)}
+
+
+def attempt(address, port, seconds):
+    """What came of connecting to an address."""
     try:
         socket.create_connection((address, port), timeout=seconds).close()
         answer = "connected"
+    except socket.gaierror:
+        answer = "name %s is not known there" % address
     except socket.timeout:
         answer = "timed out"
     except ConnectionRefusedError:
         answer = "refused"
     except (OSError, IOError, UnicodeError) as error:
         answer = str(error)
-    return {"host": str(host[0]), "port": port, "answer": answer, "seconds": round(time.monotonic() - begun, 3)}
+    return answer
 
 
 if __name__ == "__main__":

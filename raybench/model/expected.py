@@ -83,13 +83,13 @@ def expect(
     if healthy is None or timing is None:
         return NoExpectation(reason=f"no published healthy system of the kind '{regime.key}'")
     sent = message_bytes * wire_factor(operation, system.ranks)  # type: ignore[arg-type]
-    ceiling = healthy.share * regime.link_gb_per_s
+    ceiling = min(healthy.share * regime.link_gb_per_s, regime.most_gb_per_s)
     seconds = predicted_seconds(sent, ceiling * 1e9, timing)
     count = f"{healthy.systems} published healthy system{'' if healthy.systems == 1 else 's'}"
     return Expectation(
         bus_gb_per_s=sent / seconds / 1e9,
         limit=limit_of(regime, healthy.systems),
-        basis=f"{regime.text}: {healthy.share:.0%} for large messages, as {count} of this kind reach",
+        basis=f"{regime.text}: {ceiling / regime.link_gb_per_s:.0%} for large messages, as {count} of this kind reach",
     )
 
 

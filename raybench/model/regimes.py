@@ -9,12 +9,13 @@ from raybench.model.layout import wire_factor
 
 Family = Literal["rdma", "efa", "tcpxo", "sockets"]
 FAMILIES: tuple[Family, ...] = ("rdma", "efa", "tcpxo", "sockets")
-_GATHERS = ("all_gather", "reduce_scatter", "broadcast", "reduce")
+_GATHERS = ("all_gather", "reduce_scatter")
 # Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs.
 _SWITCHED = ("A100 SXM", "A800 SXM", "H100 SXM", "H800 SXM", "H20", "H200", "B100", "B200", "GB200", "B300", "GB300")
 _MESHED = ("MI300X", "MI325X", "MI350X", "MI355X")
 _MESH_RANKS = 8
-# How far healthy systems of the corpus differ: gathers over the same two nodes by 13 %, NVLink racks by 10 %.
+_RING_SHARE = 0.83  # of NVLink, the most that rings within a node reach: 0.77 to 0.83
+# How far healthy systems of the corpus differ: gathers over two nodes by 13 % (RDMA), NVLink racks by 10 %.
 _GATHER_CAP, _RACK_CAP, _EXCHANGE_CAP, _EXCHANGE_NIC_CAP = 0.85, 0.85, 0.85, 0.82
 
 
@@ -55,6 +56,7 @@ class Regime:
     link_gb_per_s: float
     text: str
     cap: float = 1.0  # no limit above this: how far published healthy systems of the regime differ
+    most_gb_per_s: float = math.inf  # what a ring within the nodes allows, however fast the cards are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,13 +131,19 @@ def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -
         link = fabric / system.nvlink_ranks / away
         text, timing = f"{cards}, {link:.3g} GB/s a GPU as its own part stays", f"exchange-nic-{family}"
         return Regime(key="exchange-nic", timing=timing, link_gb_per_s=link, text=text, cap=_EXCHANGE_NIC_CAP)
-    text = f"{cards}, ring over nodes"
-    if operation in _GATHERS:
-        timing = f"gather-nic-{family}"
-        return Regime(key="gather-nic", timing=timing, link_gb_per_s=fabric, text=text, cap=_GATHER_CAP)
-    if system.domains == 2 and not is_meshed:
+    if operation == "all_reduce" and system.domains == 2 and not is_meshed:
         return _two_nodes(system, fabric, cards, family)
-    return Regime(key="across-nic", timing=f"across-nic-{family}", link_gb_per_s=fabric, text=text)
+    is_gather = operation in _GATHERS
+    key = f"gather-nic-{family}" if is_gather else "across-nic"
+    most = math.inf if is_meshed else _RING_SHARE * (system.gpu.nvlink_gb_per_s or 0.0)
+    return Regime(
+        key=key,
+        timing=f"{'gather' if is_gather else 'across'}-nic-{family}",
+        link_gb_per_s=fabric,
+        text=f"{cards}, ring over nodes" + (" and NVLink within them" if most < fabric else ""),
+        cap=_GATHER_CAP if is_gather and family != "tcpxo" else 1.0,
+        most_gb_per_s=most,
+    )
 
 
 def _two_nodes(system: System, fabric: float, cards: str, family: str) -> Regime:
@@ -148,7 +156,7 @@ def _two_nodes(system: System, fabric: float, cards: str, family: str) -> Regime
         key = "efa1" if first_efa else "across-nic"
         return Regime(key=key, timing=f"across-nic-{family}", link_gb_per_s=factor * fabric, text=text)
     if _has_nvls(system):
-        key, link = f"pair-{system.gpu.nvlink_generation}", (system.gpu.nvlink_gb_per_s or 0.0) * factor
+        key, link = f"pair{system.gpu.nvlink_generation}", (system.gpu.nvlink_gb_per_s or 0.0) * factor
         text = (
             f"two nodes, limited by NVLS within them (a lost card need not show; NCCL_ALGO=Ring would), not by {cards}"
         )

@@ -1,5 +1,6 @@
 """The shape of a run's cluster, from what its nodes said of themselves; or why it is not known."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,7 +32,7 @@ def system_of(cluster: ClusterInfo, variables: Mapping[str, str]) -> System | No
         ranks=cluster.world_size,
         nodes=len(cluster.nodes),
         nvlink_ranks=per_node.pop(),
-        nics=len(ports) or None,
+        nics=_share_of_cards(cluster, len(ports)) or None,
         nic_gbit=ports[0]["gbit"] if ports else None,
         family=_family(ports, variables),
         nvls=False if _without_nvls(variables) else None,
@@ -63,6 +64,13 @@ def _usable_ports(facts: Mapping[str, Any], variables: Mapping[str, str]) -> lis
     ]
     fastest = max((port["gbit"] for port in active), default=0)
     return [port for port in active if port["gbit"] == fastest]
+
+
+def _share_of_cards(cluster: ClusterInfo, count: int) -> int:
+    """Cards that belong to the GPUs in use: with four of eight GPUs NCCL takes the four cards beside them."""
+    first = cluster.nodes[0]
+    installed = max(len(first.facts.get("gpus") or ()), len(first.ranks))
+    return math.ceil(count * len(first.ranks) / installed)
 
 
 def _total_gbit(ports: Sequence[Mapping[str, Any]]) -> float:

@@ -74,7 +74,7 @@ def _ports(attempts: Sequence[Mapping[str, Any]] | None, listening: Mapping[str,
         state = listening.get(attempt["host"], {}).get(str(attempt["port"]))
         if attempt["answer"] == "connected":
             fine.append(target)
-        elif state in {"listening", "in use"}:
+        elif state in {"listening", "in use"} and not str(attempt["answer"]).startswith("name "):
             closed.append(f"{target} {attempt['answer']}")
         else:
             unclear.append(f"{target} {attempt['answer']}")
@@ -90,6 +90,11 @@ def _ports(attempts: Sequence[Mapping[str, Any]] | None, listening: Mapping[str,
             "inventory is the one of the cluster's network",
         )
     if unclear:
-        seen = f"no listener there, so not known: {', '.join(unclear[:6])}"
-        return CheckResult(check=name, verdict="unknown", seen=seen, expected=expected)
+        return CheckResult(
+            check=name,
+            verdict="unknown",
+            seen=f"not tried with success, and no listener known there: {', '.join(unclear[:6])}",
+            expected=expected,
+            advice="preflight_address names the address that other hosts reach a host at",
+        )
     return CheckResult(check=name, verdict="pass", seen=f"{len(fine)} of {len(fine)} answer", expected=expected)

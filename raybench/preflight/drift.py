@@ -11,7 +11,7 @@ from raybench.preflight.verdict import CheckResult, Verdict, worst
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _BASIS = "what most hosts of the group have"
 _ADVICE: Mapping[str, str] = {
-    "hardware": "a part may have failed or be missing; or name groups with raybench_preflight_group",
+    "hardware": "a part may have failed or be missing; or name groups with preflight_group",
     "system": "bring the hosts to one image; configure.yml sets governor, NUMA balancing and huge pages",
     "versions": "install the same versions; cluster_up.yml brings one Python environment to all hosts",
     "network": "configure.yml --tags mtu,qos sets them alike; check the switch ports as well",

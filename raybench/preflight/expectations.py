@@ -1,6 +1,6 @@
 """What a host should be: the defaults, each with where it comes from, and what the inventory says instead.
 
-A field ``memlock_min_gib`` is the variable ``raybench_preflight_memlock_min_gib`` of the role and of inventories; the
+A field ``memlock_min_gib`` is the variable ``preflight_memlock_min_gib`` of the role and of inventories; the
 role's defaults are compared with these by a test. None means nothing in particular: hosts are compared with each other.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-PREFIX = "raybench_preflight_"
+PREFIX = "preflight_"
 
 # NVLinks a GPU and what each carries in GB/s a direction, by a part of the product name; the first that fits is taken.
 # A100: 12 x 25, H100 and H200: 18 x 25, B200 and GB200: 18 x 50 (NVIDIA's data sheets and OCI's shapes).
@@ -85,7 +85,7 @@ class Expectations:
 
 
 def read_expectations(variables: Mapping[str, Any]) -> tuple[Expectations, tuple[str, ...]]:
-    """Expectations from ``raybench_preflight_*`` variables, and what is wrong with them, one line each.
+    """Expectations from ``preflight_*`` variables, and what is wrong with them, one line each.
 
     A value of the wrong type is reported and its default stays. Variables that are none of ours are passed over.
     """
@@ -100,6 +100,11 @@ def read_expectations(variables: Mapping[str, Any]) -> tuple[Expectations, tuple
         except (TypeError, ValueError, KeyError):
             problems.append(f"{PREFIX}{item.name} is {raw!r}, which is no {kind_of(item.type).split(' ')[0]}")
     return Expectations(**values), tuple(problems)
+
+
+def variable_names() -> frozenset[str]:
+    """The names of all variables that say what is expected."""
+    return frozenset(PREFIX + item.name for item in fields(Expectations))
 
 
 def kind_of(annotation: Any) -> str:

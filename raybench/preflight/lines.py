@@ -1,6 +1,6 @@
 """The report in lines of text, for Ansible's output and for pipes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _MARKS = {"fail": "FAIL", "error": "ERROR", "warn": "WARN", "unknown": "unknown"}
@@ -10,6 +10,11 @@ _MOST_HOSTS = 8
 def report_lines(report: Mapping[str, Any], *, path: str = "") -> list[str]:
     """Findings first, the worst on top, the same finding of many hosts once; then a line a host; then the totals."""
     return [*_findings(report), *_hosts(report), *_totals(report, path)]
+
+
+def findings_lines(report: Mapping[str, Any], *, paths: Sequence[str] = ()) -> list[str]:
+    """The same without a line a host: for where a table shows them."""
+    return [*_findings(report), *_totals(report, ""), *(f"report: {path}" for path in paths)]
 
 
 def _findings(report: Mapping[str, Any]) -> Iterator[str]:

@@ -4,7 +4,8 @@ Every system is judged by coefficients fitted without any of its tables, so the 
 not seen. Faults are injected into the published bandwidths at their nominal size: one of eight network cards lost
 (x 7/8), NVLS off (x 0.76 with NVLink 4, x 0.81 with NVLink 5, as published with and without), an HDR link in an NDR
 slot (x 1/2: a ring is as fast as its slowest link). Beside it, the flat limits that other suites ship, on the same
-tables. The limits of raybench were chosen looking at this corpus; that part of the score is not of unseen systems.
+tables. Limits and classes of raybench were chosen looking at this corpus; that part of the score is not of unseen
+systems.
 ``--write`` fits all healthy systems and writes raybench/model/expected.csv.
 """
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from diagnostics import gate as gate_module
 from diagnostics import reader
 from diagnostics.builder import FactBuilder
-from diagnostics.engine import diagnose_paths
+from diagnostics.engine import Reading, diagnose_paths
 from diagnostics.errors import UnreadableInputError
 from diagnostics.gate import Gate
-from diagnostics.reader import MAX_LINE_BYTES, list_inputs, read_batches, split_stream
+from diagnostics.reader import MAX_LINE_BYTES, Batch, list_inputs, read_batches, split_stream
 from diagnostics.scanner import Scanner
 
 CASES = Path(__file__).parent / "cases"
@@ -97,6 +98,25 @@ def test_both_gates_pass_what_the_patterns_need() -> None:
             kinds = {kind: total for kind, total in builder.totals.items() if kind not in UNUSED}
             seen.append((kinds, gate.lines))
         assert seen[0] == seen[1], log
+
+
+def test_a_long_log_gives_the_same_with_and_without_the_scanner(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("hyperscan")
+    logs = [path.read_bytes() for path in sorted(CASES.glob("*/*/input.log"))]
+    block = b"\n".join(logs)
+    monkeypatch.setattr(gate_module, "COUNTED_BYTES", 3 * len(block))
+    seen = []
+    for scan_from_bytes in (0, 2**40):
+        reading = Reading()
+        reading._scanner.gate = Gate(scan_from_bytes=scan_from_bytes, detail_left=len(logs))
+        for _ in range(40):
+            reading.feed(Batch(file="a.log", block=block))
+        reading.flush()
+        diagnosis = reading.diagnosis()
+        rules = {(finding.rule, finding.severity) for finding in diagnosis.findings}
+        seen.append((diagnosis.network, diagnosis.gdr, diagnosis.tcp_fallback, rules, diagnosis.lines.read))
+        assert diagnosis.lines.nccl_estimated is (scan_from_bytes == 0)
+    assert seen[0] == seen[1]
 
 
 # kinds that no rule needs beyond the lines that both gates pass

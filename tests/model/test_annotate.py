@@ -140,6 +140,12 @@ def test_the_best_equipped_node_says_what_is_expected_of_all() -> None:
     assert (system.nics, system.nic_gbit, system.family) == (8, 400, "rdma")
 
 
+def test_half_the_gpus_have_half_the_cards() -> None:
+    whole = cluster(2)
+    nodes = tuple(replace(node, ranks=tuple(range(4 * index, 4 * index + 4))) for index, node in enumerate(whole.nodes))
+    assert shape(replace(whole, nodes=nodes, world_size=8)).nics == 4
+
+
 def test_slower_ports_and_those_left_out_by_nccl_do_not_count() -> None:
     mixed = [*ports(8), {**ports(1, 25)[0], "device": "mlx5_bond_0"}]
     assert shape(cluster(hcas=mixed)).nics == 8

@@ -59,7 +59,7 @@ def test_the_peak_of_a_device_is_that_of_its_data_sheet(device: str, half: float
         "NVIDIA H100 80GB HBM3e Special",
         "NVIDIA L400",
         "Tesla P100-PCIE-16GB",
-        "AMD Instinct MI300A",
+        "AMD Instinct MI400",
         "",
     ],
 )

@@ -24,6 +24,7 @@ def lab_inventory(lab: Lab, **variables: dict[str, object]) -> dict[str, object]
             "vars": {
                 "ansible_ssh_common_args": f"-F {lab.ssh.config_file} -o ConnectTimeout=5",
                 "ansible_python_interpreter": sys.executable,
+                "preflight_python": sys.executable,
             },
             "children": {
                 "ray_head": {"hosts": {names[0]: hosts[names[0]]}},

@@ -115,7 +115,7 @@ def _undo(host: Host, journal: Journal, entry: Entry, outcome: Outcome, *, check
         if not check:
             resource.write(host, wanted)
         outcome.add(resource, current, wanted)
-        if not left and wanted != entry.before:
+        if not left and resource.kind == "file" and wanted != entry.before:
             outcome.kept.append(f"{entry.target}: lines that were added after raybench wrote it are still there")
     if not left and not check:
         journal.drop(entry)
@@ -141,7 +141,8 @@ def _how(resource: Resource, before: State, after: State) -> str:
         return "created" if before is None else "removed" if after is None else "edited"
     old, new = before or {}, after or {}
     names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-    return _some([f"{name}: {old.get(name)} -> {new.get(name)}" for name in names])
+    said = {name: f"{old.get(name)} -> {new.get(name)}" for name in names}
+    return _some([how if name == resource.target else f"{name}: {how}" for name, how in said.items()])
 
 
 def _some(parts: list[str]) -> str:

@@ -81,14 +81,14 @@ class ConfigfsTosResource(Resource):
     kind = "roce_tos"
 
     def read(self, host: Host) -> State:
-        """The value now; None where the kernel offers no such setting."""
-        device, port = self.target.split("/")
-        folder = host.path(f"/sys/kernel/config/rdma_cm/{device}")
+        """The value, and whether the device's folder is there; None where the kernel offers no such setting."""
+        folder, port = self._folder(host)
         if not folder.parent.is_dir():
             return None
         made = _make(folder)
         try:
-            return {"tos": int((folder / f"ports/{port}/default_roce_tos").read_text().strip(), 0)}
+            text = (folder / f"ports/{port}/default_roce_tos").read_text()
+            return {"tos": int(text.strip(), 0), "shown": not made}
         except (OSError, ValueError):
             return None
         finally:
@@ -96,11 +96,17 @@ class ConfigfsTosResource(Resource):
                 folder.rmdir()
 
     def write(self, host: Host, state: State) -> None:
-        """Set it, and leave the device's folder in configfs, which does no harm and goes at the next boot."""
-        device, port = self.target.split("/")
-        folder = host.path(f"/sys/kernel/config/rdma_cm/{device}")
+        """Set it. The kernel keeps the value without the folder, so that goes where it was not there at first."""
+        folder, port = self._folder(host)
+        wanted = state or {}
         _make(folder)
-        _write(folder / f"ports/{port}/default_roce_tos", str((state or {}).get("tos") or 0), self.target)
+        _write(folder / f"ports/{port}/default_roce_tos", str(wanted.get("tos") or 0), self.target)
+        if not wanted.get("shown", True):
+            folder.rmdir()
+
+    def _folder(self, host: Host) -> tuple[Path, str]:
+        device, port = self.target.split("/")
+        return host.path(f"/sys/kernel/config/rdma_cm/{device}"), port
 
 
 class TrafficClassResource(Resource):

@@ -11,6 +11,7 @@ from .kernel import ValueResource
 from .plan import Plan, Setting, every, own_file, skip
 from .value import line, named
 
+_NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
 _FILES = ("/usr/lib/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/etc/sysctl.d/*.conf", "/etc/sysctl.conf")
 
 
@@ -28,8 +29,10 @@ def plan_numa_balancing(host: Host, options: dict[str, Any]) -> Plan:
     container = host.container()
     if container:
         return skip(f"{container}: NUMA balancing is the machine's")
-    if not host.exists("/proc/sys/kernel/numa_balancing"):
+    if not host.exists(_NUMA_BALANCING):
         return skip("this kernel has no automatic NUMA balancing")
+    if len(host.glob("/sys/devices/system/node/node[0-9]*")) < 2 and host.word(_NUMA_BALANCING) == "0":
+        return skip("one NUMA node: there is nothing to balance, and it is off")
     return parameter_plan(host, "system_limits.numa_balancing", {"kernel.numa_balancing": "0"})
 
 

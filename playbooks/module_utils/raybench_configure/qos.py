@@ -37,6 +37,8 @@ def plan_priorities(host: Host, options: dict[str, Any]) -> Plan:
     try:
         _add_ports(host, plan, tool, interfaces, priority, point)
     except HostError as error:
+        if "not supported" in str(error):
+            return skip(f"the driver has no priorities to set: {error}")
         return Plan(problem=f"priorities cannot be read back, so none was set: {error}")
     _add_notification(host, plan, interfaces, priority)
     if plan.settings and not host.systemd():
@@ -95,7 +97,7 @@ def plan_marks(host: Host, options: dict[str, Any]) -> Plan:
     plan, commands = Plan(), []
     for device in devices:
         resources: list[tuple[Resource, State, str]] = [
-            (ConfigfsTosResource(f"{device}/1"), {"tos": service}, _configfs_line(device, service)),
+            (ConfigfsTosResource(f"{device}/1"), {"tos": service, "shown": True}, _configfs_line(device, service)),
             (TrafficClassResource(f"{device}/1"), {"traffic_class": service}, _class_line(device, service)),
         ]
         for resource, state, command in resources:

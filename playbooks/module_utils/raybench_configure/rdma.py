@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from .errors import HostError
 from .host import Host
 from .kernel import ModuleResource
 from .plan import Plan, Setting, edited_file, fixed, own_file, skip
@@ -28,6 +29,7 @@ PACKAGES = {
     "debian": [*_BOTH, "ibverbs-providers", "ibverbs-utils", "rdmacm-utils"],
     "rhel": [*_BOTH, "libibverbs", "libibverbs-utils", "librdmacm-utils"],
 }
+_DOCA_FILES = ("/etc/apt/sources.list.d/raybench-doca.list", "/etc/yum.repos.d/raybench-doca.repo")
 _TOOLS = {"debian": "apt", "rhel": "dnf"}
 
 
@@ -41,8 +43,9 @@ def rdma_interfaces(host: Host) -> dict[str, str]:
     found = {}
     for device in rdma_devices(host):
         if host.word(f"/sys/class/infiniband/{device}/ports/1/link_layer") == "Ethernet":
-            for path in host.glob(f"/sys/class/infiniband/{device}/device/net/*"):
-                found[path.rsplit("/", 1)[1]] = device
+            attached = host.word(f"/sys/class/infiniband/{device}/ports/1/gid_attrs/ndevs/0")
+            under = [path.rsplit("/", 1)[1] for path in host.glob(f"/sys/class/infiniband/{device}/device/net/*")]
+            found.update(dict.fromkeys([attached] if attached else under, device))
     return found
 
 
@@ -118,6 +121,8 @@ def plan_packages(host: Host, options: dict[str, Any]) -> Plan:
     if family not in _TOOLS:
         return skip(f"packages of {family} are not known; install rdma-core and perftest by its own means")
     if options.get("doca_repository"):
+        if not any(host.exists(name) for name in _DOCA_FILES):
+            return skip("doca-ofed: what it brings is known once its repository is set up, not in check mode")
         wanted.append("doca-ofed")
     return package_plan(host, wanted)
 
@@ -129,12 +134,20 @@ def package_plan(host: Host, wanted: list[str]) -> Plan:
     missing = [name for name in wanted if name not in present]
     if not missing:
         return skip(f"all {len(wanted)} packages are installed")
-    brought = simulate(host, tool, missing)
-    if isinstance(brought, str):
+    try:
+        brought = simulate(host, tool, missing)
+    except HostError as error:
         hint = "; run the package manager's update first" if tool == "apt" else ""
-        return Plan(problem=f"{' '.join(missing)} cannot be installed: {brought}{hint}")
-    resource = PackageResource(f"{tool} {' '.join(missing)}", tuple(sorted(brought | set(missing))))
-    return Plan(settings=[Setting(resource, lambda state: dict.fromkeys(state or {}, True))])
+        return Plan(problem=f"{error}{hint}")
+    if brought.removed:
+        return Plan(
+            problem=f"installing {' '.join(missing)} would remove {' '.join(brought.removed)}: nothing was changed"
+        )
+    resource = PackageResource(f"{tool} {' '.join(missing)}", tuple(sorted({*brought.new, *missing})))
+    plan = Plan(settings=[Setting(resource, lambda state: dict.fromkeys(state or {}, True))])
+    if brought.upgraded:
+        plan.notes.append(f"other versions come of {', '.join(brought.upgraded)}; rollback does not take those back")
+    return plan
 
 
 def plan_repository(host: Host, options: dict[str, Any]) -> Plan:
@@ -159,7 +172,5 @@ def plan_repository(host: Host, options: dict[str, Any]) -> Plan:
     if family == "rhel":
         key_file = "/etc/pki/rpm-gpg/RPM-GPG-KEY-raybench-doca"
         body = f"[raybench-doca]\nname=DOCA\nbaseurl={url}\nenabled=1\ngpgcheck=1\ngpgkey=file://{key_file}\n"
-        return Plan(
-            settings=[edited_file(key_file, lambda _: key), own_file(item, "/etc/yum.repos.d/raybench-doca.repo", body)]
-        )
+        return Plan(settings=[edited_file(key_file, lambda _: key), own_file(item, _DOCA_FILES[1], body)])
     return skip(f"DOCA has no repository for {family}")

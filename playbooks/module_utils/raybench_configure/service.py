@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from .errors import HostError
 from .host import Host
 from .resource import Resource, State
 
 _INSTALL_SECONDS = 1500.0
+_ARCHITECTURES = ("x86_64", "aarch64", "noarch", "i686", "ppc64le")
 
 
 class UnitResource(Resource):
@@ -80,18 +82,50 @@ def installed(host: Host, tool: str) -> set[str]:
     return found
 
 
-def simulate(host: Host, tool: str, names: list[str]) -> set[str] | str:
-    """Every package that installing the names would bring, or in words why that cannot be said."""
+@dataclass(frozen=True)
+class Transaction:
+    """What installing packages would do: names that are new, that get another version, that go."""
+
+    new: tuple[str, ...] = ()
+    upgraded: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+def simulate(host: Host, tool: str, names: list[str]) -> Transaction:
+    """Ask the package manager what it would do. Raises HostError in its words where it cannot."""
     if tool == "apt":
         answer = host.run("apt-get", "-s", "--no-install-recommends", "install", "--", *names, seconds=120)
-        found = set(re.findall(r"^Inst (\S+)", answer.out, re.MULTILINE))
-        removed = re.findall(r"^Remv (\S+)", answer.out, re.MULTILINE)
-        if removed:
-            return f"installing {' '.join(names)} would remove {' '.join(removed)}"
-        return found if answer.status == 0 and found else answer.reason
-    answer = host.run("dnf", "-q", "--assumeno", "install", *names, seconds=300)
-    rows = re.findall(r"^ (\S+) +(?:x86_64|aarch64|noarch|i686|ppc64le) ", answer.out + answer.errors, re.MULTILINE)
-    return set(rows) or answer.reason
+        transaction = parse_apt(answer.out)
+    else:
+        answer = host.run("dnf", "--assumeno", "install", *names, seconds=300)
+        transaction = parse_dnf(answer.out)
+    if not transaction.new:
+        raise HostError(f"{' '.join(names)} cannot be installed: {answer.reason}")
+    return transaction
+
+
+def parse_apt(text: str) -> Transaction:
+    """``Inst perftest (4.5 Debian:12 [amd64])``; ``Inst libc6 [1] (2 ...)`` is an upgrade; ``Remv libfoo [1]``."""
+    return Transaction(
+        new=tuple(re.findall(r"^Inst (\S+) \(", text, re.MULTILINE)),
+        upgraded=tuple(re.findall(r"^Inst (\S+) \[", text, re.MULTILINE)),
+        removed=tuple(re.findall(r"^Remv (\S+)", text, re.MULTILINE)),
+    )
+
+
+def parse_dnf(text: str) -> Transaction:
+    """Rows `` perftest  x86_64  4.5-1.el9  appstream  318 k`` below headings such as ``Installing dependencies:``."""
+    found: dict[str, list[str]] = {"Installing": [], "Upgrading": [], "Downgrading": [], "Removing": []}
+    heading = ""
+    for row in text.splitlines():
+        title = re.match(r"([A-Z][a-z]+)[a-z ]*:$", row)
+        if title or not row.strip():
+            heading = title[1] if title else ""
+        fields = row.split()
+        if heading in found and row.startswith(" ") and len(fields) >= 3 and fields[1] in _ARCHITECTURES:
+            found[heading].append(fields[0])
+    changed = [*found["Upgrading"], *found["Downgrading"]]
+    return Transaction(new=tuple(found["Installing"]), upgraded=tuple(changed), removed=tuple(found["Removing"]))
 
 
 def _install(tool: str) -> list[str]:

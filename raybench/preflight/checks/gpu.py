@@ -23,7 +23,7 @@ def driver(view: HostView) -> Judgement:
     if not view.has_gpu_hardware:
         if view.expected.gpu_count:
             advice = "check lspci, the BIOS and the power of the GPUs"
-            return failed("no sign of a GPU", f"{view.expected.gpu_count} GPUs", "raybench_preflight_gpu_count", advice)
+            return failed("no sign of a GPU", f"{view.expected.gpu_count} GPUs", "preflight_gpu_count", advice)
         return skipped("no GPU here")
     try:
         version = view.smi.driver
@@ -40,7 +40,7 @@ def driver(view: HostView) -> Judgement:
         return unknown("nvidia-smi names no driver version")
     if wanted is None or version == wanted:
         return passed(version, wanted or "the same on all hosts")
-    return failed(version, wanted, "raybench_preflight_gpu_driver", "install that driver, or correct the inventory")
+    return failed(version, wanted, "preflight_gpu_driver", "install that driver, or correct the inventory")
 
 
 def count(view: HostView) -> Judgement:
@@ -48,16 +48,12 @@ def count(view: HostView) -> Judgement:
     on_bus = sum(device.is_gpu for device in view.pci) if view.status("lspci") == "ok" else None
     wanted = view.expected.gpu_count
     if not view.has_gpu_hardware:
-        return (
-            skipped("no GPU here")
-            if not wanted
-            else failed("0", str(wanted), "raybench_preflight_gpu_count", "check lspci")
-        )
+        return skipped("no GPU here") if not wanted else failed("0", str(wanted), "preflight_gpu_count", "check lspci")
     found = len(view.smi.gpus)
     names = ", ".join(f"{number} {name}" for name, number in Counter(gpu.name for gpu in view.smi.gpus).items())
     advice = "look for Xid 79 in dmesg; power-cycle the host; if it stays away, reseat or replace the GPU"
     if wanted is not None and found != wanted:
-        return failed(f"{found}: {names}", str(wanted), "raybench_preflight_gpu_count", advice)
+        return failed(f"{found}: {names}", str(wanted), "preflight_gpu_count", advice)
     if on_bus and found < on_bus:
         return failed(f"{found} of {on_bus} on the bus", str(on_bus), "nvidia-smi against lspci", advice)
     return passed(names or "none", str(wanted) if wanted is not None else "as many as on the bus")

@@ -44,9 +44,7 @@ def kernel(view: HostView) -> Judgement:
     wanted = view.expected.kernel
     if wanted is None or release == wanted:
         return passed(release, wanted or "the same on all hosts")
-    return failed(
-        release, wanted, "raybench_preflight_kernel", "install that kernel and reboot, or correct the inventory"
-    )
+    return failed(release, wanted, "preflight_kernel", "install that kernel and reboot, or correct the inventory")
 
 
 def governor(view: HostView) -> Judgement:

@@ -22,7 +22,7 @@ def mtu(view: HostView) -> Judgement:
         return passed(seen, str(wanted))
     name = min(wrong)
     advice = f"ip link set {name} mtu {wanted}, kept in netplan or NetworkManager; or configure.yml --tags mtu"
-    basis = "raybench_preflight_mtu; a packet that is too long for one hop is dropped"
+    basis = "preflight_mtu; a packet that is too long for one hop is dropped"
     return failed(", ".join(f"{name} {size}" for name, size in wrong.items()), str(wanted), basis, advice)
 
 

@@ -69,7 +69,7 @@ def port_state(view: HostView) -> Judgement:
     wanted = view.expected.port_count
     if not ports:
         if wanted:
-            return failed("no port", f"{wanted} ports", "raybench_preflight_port_count", "see rdma-modules")
+            return failed("no port", f"{wanted} ports", "preflight_port_count", "see rdma-modules")
         return unknown("RDMA devices, but no port was seen") if view.has_rdma else skipped("no RDMA device here")
     bad = [port for port in ports if port.state not in {"Active", ""} or port.physical_state not in {"LinkUp", ""}]
     silent = [port for port in ports if not port.state]
@@ -79,7 +79,7 @@ def port_state(view: HostView) -> Judgement:
     if silent:
         return unknown(f"no state is given for {', '.join(port.name for port in silent)}")
     if wanted is not None and len(ports) != wanted:
-        return failed(f"{len(ports)} ports", str(wanted), "raybench_preflight_port_count", "compare lspci and ibstat")
+        return failed(f"{len(ports)} ports", str(wanted), "preflight_port_count", "compare lspci and ibstat")
     return passed(f"{len(ports)} ports Active", "Active/LinkUp")
 
 
@@ -89,11 +89,9 @@ def _state_advice(port: Port) -> str:
     if port.physical_state == "Polling":
         return "no signal from the other end: check cable, transceiver, switch port; mlxlink -m shows the light"
     if port.physical_state == "Disabled":
-        unused = f"list {port.device} in raybench_preflight_ports_ignored if it is not used"
+        unused = f"list {port.device} in preflight_ports_ignored if it is not used"
         return f"the port is switched off: ip link set its interface up, or ibportstate; {unused}"
-    return (
-        "check cable and switch port; reset the port; list ports that are not used in raybench_preflight_ports_ignored"
-    )
+    return "check cable and switch port; reset the port; list ports that are not used in preflight_ports_ignored"
 
 
 def rate(view: HostView) -> Judgement:
@@ -129,7 +127,7 @@ def firmware(view: HostView) -> Judgement:
     advice = "mlxfwmanager, or flint -d DEVICE -i IMAGE burn, then mlxfwreset or reboot"
     if wrong:
         expected = "; ".join(f"{kind} {wanted[kind]}" for kind in wrong)
-        return failed(seen, expected, "raybench_preflight_port_types", advice)
+        return failed(seen, expected, "preflight_port_types", advice)
     if any(len(found) > 1 for found in versions.values()):
         return warned(seen, "one version a device type", "devices of one host differ", advice)
     return passed(seen, "one version a device type")
@@ -150,7 +148,7 @@ def link_layer(view: HostView) -> Judgement:
         seen,
         "one link layer",
         "NCCL does not mix them",
-        "name the ports for training in NCCL_IB_HCA, and the others in raybench_preflight_ports_ignored",
+        "name the ports for training in NCCL_IB_HCA, and the others in preflight_ports_ignored",
     )
 
 
@@ -191,7 +189,5 @@ def sharp(view: HostView) -> Judgement:
     if any("sharp" in path for path in found):
         return passed(", ".join(found[:3]), "libsharp and NCCL's plugin, if SHARP is to be used")
     if view.expected.sharp:
-        return failed(
-            "libsharp is not installed", "installed", "raybench_preflight_sharp", "install DOCA-OFED or HPC-X"
-        )
+        return failed("libsharp is not installed", "installed", "preflight_sharp", "install DOCA-OFED or HPC-X")
     return skipped("SHARP is not installed, and not asked for")

@@ -24,7 +24,7 @@ def python(view: HostView) -> Judgement:
     version = tuple(int(part) for part in facts["python"].split(".")[:2])
     if version >= (3, 11):
         return passed(seen, "3.11 or newer")
-    advice = "name another with raybench_preflight_python, or let cluster_up.yml bring an environment"
+    advice = "name another with preflight_python, or let cluster_up.yml bring an environment"
     return warned(seen, "3.11 or newer", "raybench's own requirement", advice)
 
 
@@ -33,13 +33,13 @@ def _package(view: HostView, name: str, *names: str) -> Judgement:
     version = next((packages[one] for one in (name, *names) if one in packages), None)
     wanted = view.expected.versions.get(name)
     expected = wanted or "the same on all hosts"
-    advice = f"install it in {python_facts(view)['executable']} (raybench_preflight_python), or with cluster_up.yml"
+    advice = f"install it in {python_facts(view)['executable']} (preflight_python), or with cluster_up.yml"
     if version is None:
         if wanted:
-            return failed("not installed", expected, "raybench_preflight_versions", advice)
+            return failed("not installed", expected, "preflight_versions", advice)
         return skipped(f"{name} is not installed there")
     if wanted and version.split("+")[0] != wanted.split("+")[0]:
-        return failed(version, expected, "raybench_preflight_versions", f"pip install '{name}=={wanted}'")
+        return failed(version, expected, "preflight_versions", f"pip install '{name}=={wanted}'")
     return passed(version, expected)
 
 

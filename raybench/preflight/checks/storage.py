@@ -17,7 +17,7 @@ def memory(view: HostView) -> Judgement:
     wanted = view.expected.memory_min_gib
     if wanted is not None and total < wanted * GIB:
         advice = "compare with dmidecode -t memory: a module may have failed"
-        return failed(seen, f"at least {wanted:g} GiB", "raybench_preflight_memory_min_gib", advice)
+        return failed(seen, f"at least {wanted:g} GiB", "preflight_memory_min_gib", advice)
     percent = view.expected.memory_available_min_percent
     if available < total * percent / 100:
         return warned(

@@ -1,0 +1,177 @@
+"""``raybench preflight``: are the hosts right, before anything is measured on them?"""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raybench.cli.output import printing, say
+from raybench.errors import UsageError
+
+if TYPE_CHECKING:
+    from raybench.preflight.report import Gathered
+    from raybench.reports.preflight_table import PreflightTable
+
+EXAMPLES = """\b
+Examples:
+  raybench preflight                                     # this machine
+  raybench preflight -i hosts.yml
+  raybench preflight -i gpu-01,gpu-02 --only gpu,rdma
+  raybench preflight -i hosts.yml --limit ray_workers --skip host-firewall
+  raybench preflight -i hosts.yml --expect gpu_count=8 --expect port_rate_gbits=400
+  raybench preflight -i hosts.yml --json > preflight.json
+
+\b
+Every expectation is a variable preflight_NAME of the inventory, for all hosts, a group or a host.
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option(
+    "--inventory", "-i", "inventories", multiple=True, metavar="FILE", help="Inventory of Ansible; may be repeated."
+)
+@click.option("--limit", "-l", metavar="PATTERN", help="Only these hosts or groups of the inventory.")
+@click.option(
+    "--only", default="", metavar="CHECK,...", help="Only these checks or concerns, such as gpu,host-memlock."
+)
+@click.option("--skip", default="", metavar="CHECK,...", help="Leave these checks or concerns out.")
+@click.option("--expect", multiple=True, metavar="NAME=VALUE", help="Expect this of every host; may be repeated.")
+@click.option(
+    "--output-dir", default="runs", show_default=True, type=click.Path(file_okay=False), help="Where the report goes."
+)
+@click.option("--forks", type=click.IntRange(1, 1000), help="Hosts at a time [default: 50].")
+@click.option(
+    "--timeout", "timeout_seconds", default=600.0, show_default=True, help="End the run after so many seconds."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+@click.option("--list-checks", is_flag=True, help="List the checks and stop.")
+def command(  # noqa: PLR0913, PLR0917 - one parameter an option
+    inventories: tuple[str, ...],
+    limit: str | None,
+    only: str,
+    skip: str,
+    expect: tuple[str, ...],
+    output_dir: str,
+    forks: int | None,
+    timeout_seconds: float,
+    as_json: bool,
+    list_checks: bool,
+) -> None:
+    """Check hosts before anything is measured on them: OS, limits, clocks, PCIe, GPUs, RDMA, software, differences.
+
+    Nothing is changed. Hosts are reached by ssh as the inventory says; without -i it is this machine. Exit code 0: no
+    check failed; 1: one did; 2: wrong use; 3: a host did not answer, or the run was not finished.
+    """
+    if list_checks:
+        _list_checks()
+        return
+    from raybench.cluster.ansible_setup import data_folder  # noqa: PLC0415 - not needed for --help
+    from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
+    from raybench.cluster.preflight import check_names, run_preflight  # noqa: PLC0415
+    from raybench.preflight.report import exit_code  # noqa: PLC0415
+    from raybench.reports.preflight_table import PreflightTable  # noqa: PLC0415
+    from raybench.run_folder import new_run_id  # noqa: PLC0415
+
+    names, left_out = _names(only), _names(skip)
+    check_names(names, left_out)
+    expectations = _expectations(expect)
+    inventory = read_inventory(inventories or (data_folder("inventory") / "localhost.yml",), limit=limit)
+    folder = _writable(Path(output_dir, f"preflight-{new_run_id()}"))
+    with PreflightTable(sys.stderr, inventory.names) as table:
+        report = run_preflight(
+            inventory,
+            output_dir=folder,
+            limit=limit,
+            only=names,
+            skip=left_out,
+            expectations=expectations,
+            forks=forks,
+            timeout_seconds=timeout_seconds,
+            on_host=lambda one: _show(table, one, names, left_out),
+        )
+    _print(report, folder, as_json=as_json)
+    sys.exit(exit_code(report))
+
+
+def _show(table: "PreflightTable", one: "Gathered", only: tuple[str, ...], skip: tuple[str, ...]) -> None:
+    """A host's own checks, judged as soon as it has answered; the comparison with others comes at the end."""
+    from raybench.preflight.report import build_report  # noqa: PLC0415
+
+    report = build_report([one], only=only, skip=(*skip, "drift", "host-clock-spread", "host-ports"), finished_at=0.0)
+    table.show(one.host, report["hosts"][0]["checks"])
+
+
+def _print(report: dict[str, Any], folder: Path, *, as_json: bool) -> None:
+    from raybench.preflight.lines import findings_lines  # noqa: PLC0415
+    from raybench.preflight.writing import REPORT_NAME  # noqa: PLC0415
+    from raybench.reports.preflight_table import print_preflight  # noqa: PLC0415
+
+    pages = _write_page(report, folder)
+    with printing("stdout"):
+        if as_json:
+            click.echo(json.dumps(report, indent=1))
+        else:
+            print_preflight(report, findings_lines(report, paths=[str(folder / REPORT_NAME), *pages]), sys.stdout)
+
+
+def _write_page(report: dict[str, Any], folder: Path) -> list[str]:
+    from raybench.reports.errors import MissingLibraryError  # noqa: PLC0415
+    from raybench.reports.preflight_page import write_preflight_page  # noqa: PLC0415
+
+    path = folder / "preflight.html"
+    try:
+        write_preflight_page(report, path)
+    except (MissingLibraryError, OSError) as error:
+        say(f"raybench: no HTML report: {error}")
+        return []
+    return [str(path)]
+
+
+def _list_checks() -> None:
+    from raybench.preflight.checks import CHECKS  # noqa: PLC0415
+
+    with printing("stdout"):
+        for check in CHECKS:
+            click.echo(f"{check.name:<20} {check.title}")
+        click.echo("drift-hardware, drift-system, drift-versions, drift-network, drift-limits: hosts that differ")
+        click.echo("host-clock-spread, host-ports: clocks and ports between hosts")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
+
+
+def _expectations(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Variables of the role from NAME=VALUE; lists and dictionaries as YAML writes them. Raises UsageError."""
+    import yaml  # noqa: PLC0415
+
+    from raybench.preflight.expectations import PREFIX, read_expectations, variable_names  # noqa: PLC0415
+
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        full = PREFIX + name.strip().replace("-", "_").removeprefix(PREFIX)
+        if not equals or full not in variable_names():
+            known = ", ".join(sorted(one.removeprefix(PREFIX) for one in variable_names()))
+            raise UsageError(f"--expect {pair!r} is not NAME=VALUE with one of these names: {known}")
+        try:
+            found[full] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UsageError(f"--expect {pair!r}: the value cannot be read: {error}") from error
+    _, problems = read_expectations(found)
+    if problems:
+        raise UsageError("; ".join(problems))
+    return found
+
+
+def _writable(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(
+            f"the output folder {folder} cannot be made: {reason}; choose another with --output-dir"
+        ) from error
+    return folder.absolute()

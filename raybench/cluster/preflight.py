@@ -1,0 +1,127 @@
+"""Running preflight on an inventory: the playbook, its report, and what is known when it could not be finished."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from raybench.cluster.hosts import Inventory
+from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, message_of, run_playbook
+from raybench.errors import IncompleteRunError, UsageError
+from raybench.preflight.checks import selected
+from raybench.preflight.report import OVER_ALL, Gathered, build_report, unpack
+from raybench.preflight.writing import REPORT_NAME, write_report
+
+GATHER_TASK = "Gather everything in one round trip"
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What came back so far, for the live table and for a report when the playbook's own is not written."""
+
+    on_host: Callable[[Gathered], None] | None
+    gathered: dict[str, Gathered] = field(default_factory=dict)
+    reached: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    def take(self, event: PlaybookEvent) -> None:
+        if event.kind not in {"ok", "failed", "unreachable"} or not event.host:
+            return
+        if event.result.get("reached"):
+            self.reached[event.host] = event.result["reached"]
+        if event.task.endswith(GATHER_TASK):
+            self.gathered[event.host] = one = gathered_from(event)
+            if self.on_host is not None:
+                self.on_host(one)
+
+
+def gathered_from(event: PlaybookEvent) -> Gathered:
+    """What a host's probe gave, from the event of its task."""
+    packed = event.result.get("packed")
+    if not packed:
+        reason = " ".join(message_of(event.result).split())
+        return Gathered(host=event.host, reason=reason, unreachable=event.kind == "unreachable")
+    try:
+        return Gathered(host=event.host, facts=unpack(packed), sent_at=event.result.get("sent_at"))
+    except ValueError as error:
+        return Gathered(host=event.host, reason=str(error))
+
+
+def run_preflight(  # noqa: PLR0913 - the command's options
+    inventory: Inventory,
+    *,
+    output_dir: Path,
+    limit: str | None = None,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    expectations: Mapping[str, Any] | None = None,
+    forks: int | None = None,
+    timeout_seconds: float = 600.0,
+    on_host: Callable[[Gathered], None] | None = None,
+    stop: threading.Event | None = None,
+) -> dict[str, Any]:
+    """Probe and judge all hosts; the report is in ``output_dir`` as well. ``expectations`` are variables of the role.
+
+    A run that was stopped or took too long gives a report of what it has, its hosts without an answer included. Raises
+    UsageError on an unknown check, and IncompleteRunError where the playbook broke before any host was probed.
+    """
+    check_names(only, skip)
+    progress = _Progress(on_host=on_host)
+    variables = {
+        **(expectations or {}),
+        "preflight_only": list(only),
+        "preflight_skip": list(skip),
+        "preflight_output_dir": str(output_dir.absolute()),
+    }
+    outcome = run_playbook(
+        "preflight",
+        inventory=inventory,
+        variables=variables,
+        limit=limit,
+        forks=forks,
+        timeout_seconds=timeout_seconds,
+        on_event=progress.take,
+        stop=stop,
+    )
+    written = output_dir.absolute() / REPORT_NAME
+    if written.is_file():
+        report: dict[str, Any] = json.loads(written.read_text(encoding="utf-8"))
+        return report
+    return _rescued(inventory, progress, outcome, only, skip, output_dir)
+
+
+def check_names(only: Sequence[str], skip: Sequence[str]) -> None:
+    """Refuse what is no check and no concern, before anything is started. Raises UsageError."""
+    beyond = {*OVER_ALL, "drift"}
+    try:
+        selected([name for name in only if name not in beyond], [name for name in skip if name not in beyond])
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _rescued(
+    inventory: Inventory,
+    progress: _Progress,
+    outcome: PlaybookOutcome,
+    only: Sequence[str],
+    skip: Sequence[str],
+    output_dir: Path,
+) -> dict[str, Any]:
+    """A report of what came back before the playbook ended."""
+    why = {"canceled": "stopped before it answered", "timeout": "no answer within the time limit"}
+    if not progress.gathered and outcome.status == "failed":
+        raise IncompleteRunError(f"the preflight playbook failed before any host was probed: {outcome.error}")
+    reason = why.get(outcome.status, "the playbook failed before it answered")
+    hosts = []
+    for name in inventory.names:
+        one = progress.gathered.get(name)
+        if one is None:
+            one = Gathered(host=name, reason=reason)
+        elif one.facts is not None:
+            one = Gathered(host=name, facts=one.facts, sent_at=one.sent_at, reached=progress.reached.get(name, ()))
+        hosts.append(one)
+    report = build_report(hosts, only=only, skip=skip, finished_at=time.time())
+    write_report(report, output_dir)
+    return report

@@ -1,0 +1,38 @@
+"""The report of a preflight as one HTML page: findings with advice, hosts by checks, differences. No script."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from raybench.reports.html import page_template
+
+_CONCERN_ORDER = ("host", "pci", "gpu", "rdma", "roce", "software", "drift")
+
+
+def write_preflight_page(report: Mapping[str, Any], path: Path) -> None:
+    """Write the page. Raises MissingLibraryError without jinja2, and OSError where it cannot be written."""
+    path.write_text(render_preflight_page(report), encoding="utf-8")
+
+
+def render_preflight_page(report: Mapping[str, Any]) -> str:
+    """The page; the same report gives the same bytes."""
+    names = sorted({check["check"] for host in report["hosts"] for check in host["checks"]}, key=_place)
+    rows = [(host, {check["check"]: check for check in host["checks"]}) for host in report["hosts"]]
+    template = page_template("preflight.html.j2")
+    return str(template.render(report=report, names=names, rows=rows, findings=_findings(report)))
+
+
+def _place(name: str) -> tuple[int, str]:
+    concern = name.partition("-")[0]
+    return _CONCERN_ORDER.index(concern) if concern in _CONCERN_ORDER else len(_CONCERN_ORDER), name
+
+
+def _findings(report: Mapping[str, Any]) -> Sequence[tuple[Mapping[str, Any], list[str]]]:
+    """Each finding once, with the hosts that have it, the worst first."""
+    grouped: dict[tuple[str, ...], tuple[Mapping[str, Any], list[str]]] = {}
+    for host in report["hosts"]:
+        for check in host["checks"]:
+            if check["verdict"] in {"fail", "error", "warn"}:
+                key = tuple(str(check[name]) for name in ("check", "verdict", "seen", "expected"))
+                grouped.setdefault(key, (check, []))[1].append(host["host"])
+    return sorted(grouped.values(), key=lambda item: ("fail", "error", "warn").index(item[0]["verdict"]))

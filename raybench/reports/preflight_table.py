@@ -1,0 +1,118 @@
+"""Hosts by concerns on a terminal: filled while hosts answer, and once more when all were judged."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import IO, Any, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from raybench.reports.text import inert
+
+_CELLS = {
+    "pass": ("ok", "green"),
+    "warn": ("warn", "yellow"),
+    "fail": ("FAIL", "bold red"),
+    "error": ("error", "bold magenta"),
+    "unknown": ("?", "cyan"),
+    "skipped": ("-", "dim"),
+}
+_ORDER = ("skipped", "pass", "unknown", "warn", "error", "fail")
+_MOST_COLUMNS = 14  # checks beside each other; more are shown by concern
+Check = Mapping[str, Any]
+
+
+class PreflightTable:
+    """A table that fills on a terminal; elsewhere one plain line a host. A context manager."""
+
+    def __init__(self, stream: IO[str], hosts: Sequence[str]) -> None:
+        self._live_wanted = stream.isatty() and os.environ.get("TERM", "") not in {"dumb", "unknown", ""}
+        self._console = Console(file=stream, highlight=False, markup=False, emoji=False)
+        self._hosts: dict[str, Sequence[Check] | None] = dict.fromkeys(hosts)
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self._live_wanted:
+            self._live = Live(self._table(), console=self._console, refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, host: str, checks: Sequence[Check]) -> None:
+        """A host has answered, or will not."""
+        self._hosts[host] = checks
+        if self._live is not None:
+            self._live.update(self._table())
+        else:
+            self._console.print(Text(f"{inert(host)}: {_summary(checks)}"), soft_wrap=True)
+
+    def _table(self) -> Table:
+        answered = [(host, checks) for host, checks in self._hosts.items() if checks is not None]
+        room = max(5, self._console.height - 6)
+        waiting = len(self._hosts) - len(answered)
+        shown = sorted(answered, key=lambda item: -_ORDER.index(worst_of(item[1])))[:room]
+        table = preflight_table(shown)
+        table.caption = f"{len(answered)} of {len(self._hosts)} hosts answered" if waiting else None
+        return table
+
+
+def preflight_table(hosts: Iterable[tuple[str, Sequence[Check]]]) -> Table:
+    """Hosts by checks where these are few, else by concern: the worst verdict of each, with how many of that kind."""
+    rows = list(hosts)
+    names = list(dict.fromkeys(check["check"] for _, checks in rows for check in checks))
+    by_check = len(names) <= _MOST_COLUMNS
+    columns = names if by_check else list(dict.fromkeys(name.partition("-")[0] for name in names))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    for column in columns:
+        table.add_column(column)
+    for host, checks in rows:
+        cells = [[one for one in checks if _column(one["check"], by_check=by_check) == column] for column in columns]
+        table.add_row(Text(inert(host)), *map(_cell, cells))
+    return table
+
+
+def print_preflight(report: Mapping[str, Any], lines: Sequence[str], stream: IO[str]) -> None:
+    """The table of all hosts, then the findings, which were made text already."""
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 200
+    console.print(preflight_table((host["host"], host["checks"]) for host in report["hosts"]))
+    console.print()
+    for line in lines:
+        console.print(Text(inert(line), style=_style(line)), soft_wrap=True)
+
+
+def worst_of(checks: Sequence[Check]) -> str:
+    """The worst verdict."""
+    return max((str(check["verdict"]) for check in checks), key=_ORDER.index, default="skipped")
+
+
+def _column(name: str, *, by_check: bool) -> str:
+    return name if by_check else name.partition("-")[0]
+
+
+def _cell(checks: Sequence[Check]) -> Text:
+    worst = worst_of(checks)
+    word, style = _CELLS[worst]
+    count = sum(check["verdict"] == worst for check in checks)
+    return Text(f"{word} {count}" if worst in {"fail", "error", "warn"} and count > 1 else word, style=style)
+
+
+def _summary(checks: Sequence[Check]) -> str:
+    bad = [f"{check['check']} {check['verdict']}" for check in checks if check["verdict"] in {"fail", "error"}]
+    worst = worst_of(checks)
+    return f"{worst}: {', '.join(map(inert, bad))}" if bad else worst
+
+
+def _style(line: str) -> str:
+    word = line.partition(" ")[0]
+    return {"FAIL": "bold red", "ERROR": "bold magenta", "WARN": "yellow"}.get(word, "")

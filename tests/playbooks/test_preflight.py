@@ -1,0 +1,181 @@
+"""preflight.yml, called as a user calls it: exit codes, selection, hostile inventories, and ten hosts with faults."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import REPOSITORY
+from tests.lab.cluster import Lab
+from tests.lab.fixtures import require_lab
+from tests.playbooks.local import require_ansible
+from tests.playbooks.preflight_lab import age_packages, lab_inventory, lower_memlock, shift_clock, write_inventory
+
+PLAYBOOKS = REPOSITORY / "playbooks"
+SHORT = ["-e", '{"preflight_only": ["host-memlock"]}']
+
+
+@pytest.fixture(autouse=True)
+def available() -> None:
+    require_ansible()
+
+
+def playbook(*arguments: str | Path, folder: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
+    """ansible-playbook of this environment."""
+    program = Path(sys.executable).parent / "ansible-playbook"
+    return subprocess.run(
+        [program, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=200,
+        env=os.environ | {"PWD": str(folder)},
+    )  # fmt: skip
+
+
+def inventory(folder: Path, hosts: object) -> Path:
+    path = folder / "hosts.yml"
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    path.write_text(yaml.safe_dump({"all": {"vars": variables, "children": {"ray_head": {"hosts": hosts}}}}))
+    return path
+
+
+def test_on_this_machine_inside_the_folder_and_from_the_root(tmp_path: Path) -> None:
+    done = playbook("preflight.yml", *SHORT, "-e", f"preflight_output_dir={tmp_path}/a", folder=PLAYBOOKS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((tmp_path / "a/preflight.json").read_text())
+    assert [check["check"] for check in report["hosts"][0]["checks"]] == ["host-reachable", "host-memlock"]
+    hosts = inventory(tmp_path, {"n1": {}})
+    output = ["-e", f"preflight_output_dir={tmp_path}/b"]
+    checked = playbook(
+        "playbooks/preflight.yml", "-i", hosts, "--check", "--limit", "n1", "--tags", "host-memlock,drift", *output
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    names = [check["check"] for check in json.loads((tmp_path / "b/preflight.json").read_text())["hosts"][0]["checks"]]
+    assert names[:2] == ["host-reachable", "host-memlock"]
+    assert all(name.startswith("drift-") for name in names[2:])
+
+
+@pytest.mark.parametrize("arguments", [[], ["-e", "raybench_hosts=ray_worker"], ["--limit", "nosuch"]])
+def test_no_host_is_no_success(tmp_path: Path, arguments: list[str]) -> None:
+    hosts = inventory(tmp_path, {"n1": {}} if arguments else {})
+    assert playbook("playbooks/preflight.yml", "-i", hosts, *arguments).returncode != 0
+
+
+def test_hostile_names_are_refused_and_hostile_values_are_text(tmp_path: Path) -> None:
+    names = ["$(touch pwned)", "a b", "{{ lookup('pipe', 'touch pwned') }}", "x\ny", "a;touch pwned"]
+    for name in names[:3]:
+        assert (
+            playbook("playbooks/preflight.yml", "-i", inventory(tmp_path, {name: {}}), folder=REPOSITORY).returncode
+            != 0
+        )
+    values = {
+        "preflight_python": "python3; touch pwned",
+        "preflight_folders": ["$(touch pwned)", "/a\nb"],
+        "preflight_kernel": "`touch pwned`",
+        "preflight_environment": {"X": "$(touch pwned)"},
+    }
+    hosts = inventory(tmp_path, {"n1": values})
+    done = playbook("playbooks/preflight.yml", "-i", hosts, "-e", f"preflight_output_dir={tmp_path}/out")
+    assert done.returncode == 2
+    (host,) = json.loads((tmp_path / "out/preflight.json").read_text())["hosts"]
+    checks = {check["check"]: check for check in host["checks"]}
+    assert checks["host-kernel"]["expected"] == "`touch pwned`"
+    assert checks["software-python"]["verdict"] == "unknown"
+    for folder in (tmp_path, REPOSITORY, PLAYBOOKS, Path("/"), Path.home()):
+        assert not (folder / "pwned").exists()
+
+
+def test_the_command_shows_the_table_and_writes_both_reports(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "raybench",
+        "preflight",
+        "--only",
+        "host-memlock,host-nofile",
+        "--output-dir",
+        tmp_path,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "localhost" in done.stdout
+    assert "localhost:" in done.stderr  # the line a host, since this is no terminal
+    (folder,) = tmp_path.iterdir()
+    assert {path.name for path in folder.iterdir()} == {"preflight.json", "preflight.html"}
+    assert "host-memlock" in (folder / "preflight.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--only", "nosuch"],
+        ["--expect", "gpu_count"],
+        ["--expect", "gpu_count=many"],
+        ["--limit", "nosuch"],
+        ["-i", "/none"],
+    ],
+)
+def test_wrong_use_is_exit_code_2_without_a_traceback(tmp_path: Path, options: list[str]) -> None:
+    command = [sys.executable, "-m", "raybench", "preflight", "--output-dir", tmp_path, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 3
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.lab
+def test_ten_hosts_by_ssh_with_five_faults() -> None:
+    require_lab()
+    with Lab(nodes=10) as lab:
+        if lab.ssh is None:
+            pytest.skip("no sshd on this machine: apt-get install openssh-server")
+        names = [node.hostname for node in lab.nodes]
+        lab.nodes[2].run(["ip", "link", "set", "eth0", "mtu", "1400"], check=True)
+        lower_memlock(lab.nodes[3])
+        settings: dict[str, dict[str, object]] = {
+            names[4]: {"ansible_python_interpreter": shift_clock(lab.nodes[4])},
+            names[5]: {"preflight_python": age_packages(lab.nodes[5])},
+        }
+        hosts = write_inventory(lab.folder.path / "hosts.yml", lab_inventory(lab, **settings))
+        lab.nodes[1].kill()
+        command = ["python", "-m", "raybench", "preflight", "-i", hosts, "--json", "--output-dir", lab.folder.shared]
+        scratch = lab.folder.path / "scratch"
+        scratch.mkdir()
+        done = lab.control.run(command, folder=REPOSITORY, timeout=250, environment={"TMPDIR": str(scratch)})
+        left_files = list(scratch.iterdir())
+        left = lab.leftover_processes()
+    assert done.returncode == 1, done.stderr
+    judge_ten_hosts(json.loads(done.stdout), names)
+    assert left_files == []  # no private folder, no control socket of ssh
+    assert "control" not in left, left
+
+
+def judge_ten_hosts(report: dict[str, Any], names: list[str]) -> None:
+    failed = {
+        host["host"]: {check["check"]: check for check in host["checks"] if check["verdict"] in {"fail", "error"}}
+        for host in report["hosts"]
+    }
+    assert list(failed) == names
+    assert {host: sorted(checks) for host, checks in failed.items() if checks} == {
+        names[1]: ["host-reachable"],
+        names[2]: ["drift-network"],
+        names[3]: ["drift-limits"],
+        names[4]: ["host-clock-spread"],
+        names[5]: ["drift-versions"],
+    }
+    assert "mtu eth0: 1400" in failed[names[2]]["drift-network"]["seen"]
+    assert "memlock: 65536" in failed[names[3]]["drift-limits"]["seen"]
+    assert "-9" in failed[names[4]]["host-clock-spread"]["seen"]
+    versions = failed[names[5]]["drift-versions"]
+    assert "ray: 2.9.0" in versions["seen"]
+    assert "package openssh-server: 0:1.0" in versions["seen"]
+    assert all(check["advice"] for checks in failed.values() for check in checks.values())
+    assert report["status"] == "partial"
+    assert report["summary"]["unreachable"] == [names[1]]
+    assert len({len(host["checks"]) for host in report["hosts"] if host["reached"]}) == 1
+    fine = report["hosts"][-1]
+    ports = [check for check in fine["checks"] if check["check"] == "host-ports"]
+    assert [check["verdict"] for check in ports] == ["pass"]

@@ -14,7 +14,7 @@ from tests.lab.fixtures import require_lab
 from tests.lab.network import address_of, ip
 from tests.lab_study import LabStudy, lab_study
 
-pytestmark = [pytest.mark.lab, pytest.mark.cluster]
+pytestmark = [pytest.mark.lab, pytest.mark.cluster, pytest.mark.timeout(600)]
 PAYLOAD_SHARE = 1448 / 1514  # of an Ethernet frame, with TCP timestamps
 SLOW_BITS, FAST_BITS = 20e6, 200e6
 TRAINING = (

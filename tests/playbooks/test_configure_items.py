@@ -150,6 +150,9 @@ def test_shared_memory_grows_and_never_shrinks(tmp_path: Path) -> None:
     assert targets(planned(host, "system_limits.shared_memory", size="50%")) == ["/etc/fstab", "/dev/shm"]
     assert "enough" in (planned(host, "system_limits.shared_memory", size="16M").skipped or "")
     assert "more than this host" in (planned(host, "system_limits.shared_memory", size="2G").skipped or "")
+    host.put("/proc/meminfo", "MemTotal:       353715 kB\n")  # not a whole number of pages
+    sized = planned(host, "system_limits.shared_memory", size="70%").settings[1]
+    assert sized.wanted({"size": "65536k"}) == {"size": "246784k"}
     host.put("/proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n")  # the kernel's default: half
     assert "enough" in (planned(host, "system_limits.shared_memory", size="50%").skipped or "")
     host.put("/proc/self/mounts", "/dev/sda1 /dev/shm ext4 rw 0 0\n")

@@ -90,6 +90,36 @@ def conclude(  # noqa: PLR0913 - the parts of a finding, all by name
     )
 
 
+def warned(facts: JobFacts, kind: str) -> list[Event]:
+    """Events of a kind that NCCL printed as warnings; at INFO the same text is an attempt that it does without."""
+    return [event for event in facts.of(kind) if event.origin.level != "INFO"]
+
+
+def answer(
+    facts: JobFacts,
+    events: Sequence[Event],
+    *,
+    severity: Severity,
+    summary: str,
+    explanation: str,
+    confidence: Confidence = "certain",
+) -> Outcome:
+    """A finding that rests on events of one kind, all of which count; clear without any."""
+    if not events:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events,
+            severity=severity,
+            confidence=confidence,
+            summary=summary,
+            explanation=explanation,
+            occurrences=facts.count(events[0].kind),
+        )
+    )
+
+
 def evidence_of(events: Sequence[Event], limit: int = MAX_EVIDENCE) -> tuple[Evidence, ...]:
     """The first lines, at most one a host before a second of any, in reading order."""
     seen: set[str | None] = set()

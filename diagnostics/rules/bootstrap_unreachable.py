@@ -13,7 +13,7 @@ Source: NCCL's socket.cc.
 """
 
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 
 _REASONS = (
     "Connection refused",
@@ -32,7 +32,8 @@ def check(facts: JobFacts) -> Outcome:
         for event in facts.of("connect-failed")
         if event.fields["reason"] in _REASONS and "retrying" not in event.text and event.origin.level != "INFO"
     ]
-    bad = [event for event in facts.of("address-invalid") if event.origin.level != "INFO"]
+    bad = warned(facts, "address-invalid")
+    bad += [event for event in warned(facts, "bind-failed") if "ras/" not in event.text]
     store = facts.of("store-failed")
     events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
     if not events:

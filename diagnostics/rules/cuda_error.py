@@ -13,7 +13,7 @@ Source: CUDA runtime API, error handling.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.nvls_failed import in_multicast
 
 _MEANING = (
@@ -35,7 +35,7 @@ def check(facts: JobFacts) -> Outcome:
     events += [
         event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text
     ]
-    events += [event for event in facts.of("library-missing") if event.origin.level != "INFO"]
+    events += warned(facts, "library-missing")
     if not events:
         return CLEAR
     events.sort(key=lambda event: event.origin.sequence)

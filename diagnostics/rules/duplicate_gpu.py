@@ -12,12 +12,12 @@ Source: NCCL's init.cc.
 """
 
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where NCCL refused a device that is taken."""
-    events = [event for event in facts.of("duplicate-gpu") if event.origin.level != "INFO"]
+    events = warned(facts, "duplicate-gpu")
     if not events:
         return CLEAR
     fields = events[0].fields

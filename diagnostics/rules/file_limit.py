@@ -10,23 +10,17 @@ Source: NCCL user guide, troubleshooting.
 """
 
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import Outcome, Rule, answer, warned
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where NCCL was refused a descriptor."""
-    events = [event for event in facts.of("files-exhausted") if event.origin.level != "INFO"]
-    if not events:
-        return CLEAR
-    return found(
-        conclude(
-            facts,
-            events,
-            severity="critical",
-            summary="The limit of open files is too low for the number of ranks",
-            explanation="NCCL opens several sockets for each peer. The limit of the rank's own process counts.",
-            occurrences=facts.count("files-exhausted"),
-        )
+    return answer(
+        facts,
+        warned(facts, "files-exhausted"),
+        severity="critical",
+        summary="The limit of open files is too low for the number of ranks",
+        explanation="NCCL opens several sockets for each peer. The limit of the rank's own process counts.",
     )
 
 

@@ -11,7 +11,7 @@ Source: NCCL's alloc.h.
 """
 
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -21,7 +21,7 @@ def check(facts: JobFacts) -> Outcome:
         for event in facts.of("cuda-failure")
         if "out of memory" in event.fields["reason"] and event.origin.level != "INFO"
     ]
-    events += [event for event in facts.of("gpu-out-of-memory") if event.origin.level != "INFO"]
+    events += warned(facts, "gpu-out-of-memory")
     events += [event for event in facts.of("python-error") if "OutOfMemoryError" in event.fields["name"]]
     if not events:
         return CLEAR

@@ -11,24 +11,20 @@ Source: NCCL's p2p.cc.
 """
 
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import Outcome, Rule, answer, warned
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where an IPC call failed at warning level."""
-    events = [event for event in facts.of("ipc-failed") if event.origin.level != "INFO"]
-    if not events:
-        return CLEAR
-    return found(
-        conclude(
-            facts,
-            events,
-            severity="critical",
-            confidence="likely",
-            summary=f"GPU memory cannot be shared between ranks of a machine ({events[0].fields.get('call', 'IPC')})",
-            explanation="The ranks are probably in containers without a common IPC and process namespace.",
-            occurrences=facts.count("ipc-failed"),
-        )
+    events = warned(facts, "ipc-failed")
+    call = next((event.fields["call"] for event in events if "call" in event.fields), "IPC")
+    return answer(
+        facts,
+        events,
+        severity="critical",
+        confidence="likely",
+        summary=f"GPU memory cannot be shared between ranks of a machine ({call})",
+        explanation="The ranks are probably in containers without a common IPC and process namespace.",
     )
 
 

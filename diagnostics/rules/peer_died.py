@@ -14,14 +14,14 @@ Source: NCCL's socket.cc and proxy.cc.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.verbs import completion_status, peer_names
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where connections were lost before the end of the run."""
     killed = facts.of("process-killed", "ras-peer-dead")
-    lost = [event for event in facts.of("peer-closed") if event.origin.level != "INFO"]
+    lost = warned(facts, "peer-closed")
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
     lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
     lost += facts.of("communicator-aborted")

@@ -10,23 +10,17 @@ Source: NCCL's ras.cc (2.24+).
 """
 
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import Outcome, Rule, answer
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where the service could not listen."""
-    events = facts.of("ras-port")
-    if not events:
-        return CLEAR
-    return found(
-        conclude(
-            facts,
-            events,
-            severity="info",
-            summary="The port of NCCL's status service (RAS) is taken by another job",
-            explanation="The job itself is not affected; ncclras shows the other one.",
-            occurrences=facts.count("ras-port"),
-        )
+    return answer(
+        facts,
+        facts.of("ras-port") + [event for event in facts.of("bind-failed") if "ras/" in event.text],
+        severity="info",
+        summary="The port of NCCL's status service (RAS) is taken by another job",
+        explanation="The job itself is not affected; ncclras shows the other one.",
     )
 
 

@@ -12,23 +12,17 @@ Source: SHARP plugin of NVIDIA; NCCL's transport.cc. Most healthy clusters with 
 """
 
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import Outcome, Rule, answer
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where SHARP or CollNet gave up."""
-    events = facts.of("sharp-unavailable")
-    if not events:
-        return CLEAR
-    return found(
-        conclude(
-            facts,
-            events,
-            severity="info",
-            summary="SHARP (CollNet) could not start; collectives run point to point",
-            explanation="Nothing is broken. With SHARP, large all-reduces would take load off the links.",
-            occurrences=facts.count("sharp-unavailable"),
-        )
+    return answer(
+        facts,
+        facts.of("sharp-unavailable"),
+        severity="info",
+        summary="SHARP (CollNet) could not start; collectives run point to point",
+        explanation="Nothing is broken. With SHARP, large all-reduces would take load off the links.",
     )
 
 

@@ -11,26 +11,19 @@ Source: NCCL's shmutils.cc; systemd's RemoveIPC.
 """
 
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import Outcome, Rule, answer, warned
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where attaching failed and creating did not."""
-    events = [
-        event for event in facts.of("shm-attach-failed") if event.origin.level != "INFO" and "segment" in event.fields
-    ]
-    if not events or facts.of("shm-extend-failed"):
-        return CLEAR
-    return found(
-        conclude(
-            facts,
-            events,
-            severity="critical",
-            confidence="likely",
-            summary="A rank cannot find the shared memory segment of a rank beside it",
-            explanation="NCCL takes both for ranks of one machine, but they do not see the same /dev/shm.",
-            occurrences=facts.count("shm-attach-failed"),
-        )
+    events = [event for event in warned(facts, "shm-attach-failed") if "segment" in event.fields]
+    return answer(
+        facts,
+        [] if facts.of("shm-extend-failed") else events,
+        severity="critical",
+        confidence="likely",
+        summary="A rank cannot find the shared memory segment of a rank beside it",
+        explanation="NCCL takes both for ranks of one machine, but they do not see the same /dev/shm.",
     )
 
 

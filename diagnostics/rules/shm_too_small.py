@@ -11,12 +11,12 @@ Source: NCCL user guide, troubleshooting, shared memory.
 """
 
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a segment could not be created or extended."""
-    events = [event for event in facts.of("shm-extend-failed") if event.origin.level != "INFO"]
+    events = warned(facts, "shm-extend-failed")
     if not events:
         return CLEAR
     size = next((event.fields.get("size") or event.fields.get("bytes") for event in events), None)

@@ -581,6 +581,48 @@ def test_a_clock_that_is_kept_is_left_alone(tmp_path: Path) -> None:
     assert plan.skipped == "systemd-timesyncd keeps the clock already"
 
 
+def test_a_daemon_that_is_installed_is_started_before_another_is_installed(tmp_path: Path) -> None:
+    units = Units()
+    host = machine(tmp_path, systemctl=units)
+    plan = planned(host, "time_sync.clock", servers=[])
+    assert targets(plan) == ["systemd-timesyncd.service"]
+    carry_out(host, Journal(host), "c", plan, check=False)
+    assert units.active == units.enabled == {"systemd-timesyncd.service"}
+    roll_back(host, Journal(host), [], packages=False, check=False)
+    assert units.active == units.enabled == set()
+
+
+def test_time_servers_are_added_to_chrony_beside_those_there(tmp_path: Path) -> None:
+    units = Units()
+    units.active, units.enabled = {"chrony", "chrony.service"}, {"chrony.service"}
+    host = machine(tmp_path, {"/etc/chrony/chrony.conf": "pool site iburst\n"}, systemctl=units)
+    plan = planned(host, "time_sync.clock", servers=["10.0.0.5"])
+    assert plan.reload == [["systemctl", "restart", "chrony.service"]]
+    assert [each["target"] for each in carry_out(host, Journal(host), "c", plan, check=False).changes] == [
+        "/etc/chrony/chrony.conf"
+    ]
+    assert "pool site iburst\n# BEGIN raybench time_sync\nserver 10.0.0.5 iburst\n" in (
+        host.text("/etc/chrony/chrony.conf") or ""
+    )
+    assert planned(host, "time_sync.clock", servers=["10.0.0.5"]).reload == []
+
+
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQINBF\n-----END PGP PUBLIC KEY BLOCK-----\n"
+
+
+def test_the_repository_of_doca_is_signed_and_its_package_waits_for_it(tmp_path: Path) -> None:
+    host = machine(tmp_path, MLX, apt_get="", dpkg_query="ii \tbash\n")
+    url = "https://example.org/doca/ubuntu24.04/x86_64/"
+    plan = planned(host, "rdma_driver.repository", url=url, key=KEY)
+    assert targets(plan) == ["/etc/apt/keyrings/raybench-doca.asc", "/etc/apt/sources.list.d/raybench-doca.list"]
+    options = {"packages": ["bash"], "manage": "auto", "doca_repository": url}
+    assert "once its repository is set up" in (planned(host, "rdma_driver.packages", **options).skipped or "")
+    carry_out(host, Journal(host), "r", plan, check=False)
+    line = (host.text("/etc/apt/sources.list.d/raybench-doca.list") or "").splitlines()[1]
+    assert line == f"deb [signed-by=/etc/apt/keyrings/raybench-doca.asc] {url} ./"
+    assert "doca-ofed cannot be installed" in (planned(host, "rdma_driver.packages", **options).problem or "")
+
+
 def test_lines_of_the_user_in_nccl_conf_stay_and_win(tmp_path: Path) -> None:
     host = machine(tmp_path, {"/etc/nccl.conf": "NCCL_IB_TC=0\n#NCCL_DEBUG=INFO\n"})
     plan = planned(host, "nccl_config.nccl_conf", variables={"NCCL_IB_TC": 106, "NCCL_DEBUG": "WARN"})

@@ -1,0 +1,94 @@
+"""GPUDirect RDMA: peer memory, DMA-BUF, distance, levels."""
+
+from collections.abc import Mapping, Sequence
+
+from diagnostics.actions.rows import EFA, ENV, GDR, TROUBLE, Row
+
+ACTIONS: Mapping[str, Sequence[Row]] = {
+    "load-peer-memory": [
+        {
+            "text": "Load the peer-memory module on every host (containers use the host's). Expected: `GPU "
+            "Direct RDMA Enabled for "
+            "HCA` and `/GDRDMA` on the channels, up to twice the bandwidth and less CPU load.",
+            "commands": [
+                "lsmod | grep nvidia_peermem",
+                "modprobe nvidia-peermem",
+                "echo nvidia-peermem > /etc/modules-load.d/nvidia-peermem.conf",
+            ],
+            "link": "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html",
+            "never": ["amd", "efa", "omnipath"],
+        },
+        {
+            "text": (
+                "On AMD the kernel driver itself offers peer memory; check that it is there and that large BAR is on."
+            ),
+            "commands": [
+                "ls /sys/kernel/mm/memory_peers/amdkfd",
+                "dmesg | grep -i -E 'peer|p2p|bar'",
+                "cat /proc/cmdline | grep iommu=pt",
+            ],
+            "link": "https://rocm.docs.amd.com/projects/rccl/en/latest/how-to/rccl-usage-tips.html",
+            "only": ["amd"],
+        },
+    ],
+    "use-dmabuf": [
+        {
+            "text": "Or use DMA-BUF: open kernel modules of the driver, Linux 5.12 or newer, CUDA 11.7 or newer.",
+            "commands": [
+                "cat /proc/driver/nvidia/version   # says 'Open Kernel Module'",
+                "uname -r",
+                "export NCCL_DMABUF_ENABLE=1",
+            ],
+            "link": GDR,
+            "never": ["amd", "omnipath"],
+        }
+    ],
+    "check-distance": [
+        {
+            "text": (
+                "Look at which GPU and adapter share a PCIe switch. PIX and PXB are near; PHB, NODE and "
+                "SYS cross the processor."
+            ),
+            "commands": ["nvidia-smi topo -m", "lspci -tv"],
+            "link": TROUBLE + "#gpu-to-nic-communication",
+            "never": ["amd"],
+        },
+        {
+            "text": "Look at which GPU and adapter are near each other.",
+            "commands": ["rocm-smi --showtopo", "lspci -tv"],
+            "link": TROUBLE,
+            "only": ["amd"],
+        },
+    ],
+    "raise-gdr-level": [
+        {
+            "text": "Allow the longer path, then measure: it may be faster or slower than copying through host memory.",
+            "commands": ["export NCCL_NET_GDR_LEVEL=PHB   # SYS allows any path"],
+            "link": ENV + "#nccl-net-gdr-level",
+        }
+    ],
+    "unset-gdr-level": [
+        {
+            "text": "Remove the lowered level; the default allows GPUs and adapters behind common PCIe switches.",
+            "commands": ["unset NCCL_NET_GDR_LEVEL"],
+            "link": ENV + "#nccl-net-gdr-level",
+        }
+    ],
+    "show-gdr": [
+        {
+            "text": "Show what NCCL knows about each adapter and GPU.",
+            "commands": ["export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,ENV"],
+            "link": ENV + "#nccl-debug-subsys",
+        }
+    ],
+    "ofi-gdr": [
+        {
+            "text": (
+                "The plugin gave up GPUDirect: check that the instance type supports it, and use a "
+                "current plugin and libfabric."
+            ),
+            "commands": ["fi_info --version", "export FI_EFA_USE_DEVICE_RDMA=1", "export FI_LOG_LEVEL=warn"],
+            "link": EFA,
+        }
+    ],
+}

@@ -1,0 +1,222 @@
+"""What a host has to take part in fabric tests: devices, addresses and tools, read from sysfs and the tools themselves.
+
+Reads only. Every command has a time limit; what cannot be read is left out, and the controller says what that means.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+
+_NET = "/sys/class/net"
+_VERBS = "/sys/class/infiniband"
+_SECONDS = 8
+_HELP_LINE = re.compile(r"--(?:use_|out_json|report_gbits|tclass|bind_source|version|cuda|rocm)")
+_TOOLS = ("ib_write_bw", "ib_write_lat", "iperf3")
+
+
+def discover(ports):
+    """Everything in one dictionary. ``ports`` is the range, (first, last), in which a control port is looked for."""
+    return {
+        "hostname": socket.gethostname(),
+        "devices": [_port(device, port) for device, port in _verbs_ports()],
+        "interfaces": [_interface(name) for name in sorted(os.listdir(_NET))],
+        "addresses": _addresses(),
+        "gpus": _gpus(),
+        "tools": {name: _tool(name) for name in _TOOLS if _which(name)},
+        "rdma_link": said(["rdma", "link", "show"])[:8000],
+        "control_port": _free(ports),
+    }
+
+
+def read(path, limit=4096):
+    """The text of a small file, without the line's end; None where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(limit).strip()
+    except (OSError, ValueError):
+        return None
+
+
+def said(command, seconds=_SECONDS):
+    """What a command printed; empty where it is missing or does not end in time."""
+    path = _which(command[0])
+    if path is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [path, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds,
+            check=False,
+            env=dict(os.environ, LC_ALL="C"),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="replace")
+
+
+def _which(name):
+    return shutil.which(name, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin:/usr/local/bin")
+
+
+def _verbs_ports():
+    for device in sorted(os.listdir(_VERBS)) if os.path.isdir(_VERBS) else ():
+        for port in sorted(os.listdir(f"{_VERBS}/{device}/ports"), key=int):
+            yield device, port
+
+
+def _port(device, port):
+    base = f"{_VERBS}/{device}"
+    at_port = f"{base}/ports/{port}"
+    names = {"state": "state", "phys_state": "phys_state", "rate": "rate", "link_layer": "link_layer"}
+    found = {key: read(f"{at_port}/{name}") for key, name in names.items()}
+    netdevs = sorted(os.listdir(base + "/device/net")) if os.path.isdir(base + "/device/net") else []
+    parent = read(base + "/parent")  # rdma_rxe names the network interface that it sits on
+    found.update(
+        name=device,
+        port=int(port),
+        driver=_driver(base + "/device") or ("rdma_rxe" if parent else None),
+        firmware=read(base + "/fw_ver"),
+        board=read(base + "/board_id"),
+        hca_type=read(base + "/hca_type"),
+        netdev=parent or (netdevs[0] if netdevs else None),
+        gids=_gids(at_port),
+        pci=_pci(base + "/device"),
+        info=said(["ibv_devinfo", "-d", device, "-i", port])[:3000],
+        counters=[path for path in (at_port + "/counters", at_port + "/hw_counters") if os.path.isdir(path)],
+    )
+    return found
+
+
+def _gids(at_port):
+    """Entries of the GID table that are in use. An entry that is not has no type: reading it is an error."""
+    found = []
+    for path in glob.glob(at_port + "/gids/*"):
+        index, gid = os.path.basename(path), read(path)
+        kind = read(f"{at_port}/gid_attrs/types/{index}")
+        if gid and gid.strip("0:") and (kind or gid.startswith("fe80")):
+            netdev = read(f"{at_port}/gid_attrs/ndevs/{index}")
+            found.append({"index": int(index), "gid": gid, "type": kind, "netdev": netdev})
+    return sorted(found, key=lambda entry: entry["index"])[:64]
+
+
+def _interface(name):
+    base = f"{_NET}/{name}"
+    return {
+        "name": name,
+        "state": read(base + "/operstate"),
+        "speed_mbit": _number(read(base + "/speed")),
+        "mtu": _number(read(base + "/mtu")),
+        "driver": _driver(base + "/device"),
+        "pci": _pci(base + "/device"),
+        "counters": [base + "/statistics"],
+    }
+
+
+def _number(text):
+    try:
+        return int(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def _driver(device):
+    link = device + "/driver"
+    return os.path.basename(os.path.realpath(link)) if os.path.exists(link) else None
+
+
+def _pci(device):
+    """The link of a PCI function and of every bridge above it, nearest first: the narrowest decides."""
+    real = os.path.realpath(device)
+    links = []
+    path = real
+    while path.startswith("/sys/devices/pci"):
+        speed, width = read(path + "/current_link_speed"), read(path + "/current_link_width")
+        if speed or width:
+            links.append({"address": os.path.basename(path), "speed": speed, "width": width})
+        path = os.path.dirname(path)
+    if not links:
+        return None
+    return {
+        "path": real,
+        "links": links,
+        "max_speed": read(real + "/max_link_speed"),
+        "max_width": read(real + "/max_link_width"),
+        "max_payload_bytes": _max_payload(real + "/config"),
+        "numa_node": read(real + "/numa_node"),
+    }
+
+
+def _max_payload(path):
+    """MaxPayloadSize as it is set (PCI Express Base, 7.5.3.4, bits 7:5 of Device Control); None below root."""
+    try:
+        with open(path, "rb") as file:
+            space = file.read(256)
+    except OSError:
+        return None
+    at, seen = space[0x34] if len(space) > 0x34 else 0, 0
+    while 0x40 <= at < len(space) - 10 and seen < 48:
+        if space[at] == 0x10:
+            return 128 << ((space[at + 8] >> 5) & 7)
+        at, seen = space[at + 1], seen + 1
+    return None
+
+
+def _addresses():
+    """(interface, family, address) of every address but those of the loopback, from ``ip``."""
+    found = []
+    for line in said(["ip", "-o", "addr", "show", "scope", "global"]).splitlines():
+        words = line.split()
+        if len(words) > 3 and words[2] in ("inet", "inet6"):
+            found.append({"interface": words[1], "family": words[2], "address": words[3].partition("/")[0]})
+    return found
+
+
+def _gpus():
+    """PCI paths of NVIDIA GPUs by bus address: the order of CUDA where CUDA_DEVICE_ORDER is PCI_BUS_ID."""
+    folders = sorted(glob.glob("/proc/driver/nvidia/gpus/*"))
+    return [os.path.realpath("/sys/bus/pci/devices/" + os.path.basename(path)) for path in folders]
+
+
+def _tool(name):
+    text = said([name, "--help"])
+    version = said([name, "--version"]).strip().splitlines()
+    return {
+        "path": _which(name),
+        "version": version[0][:200] if version else "",
+        "help": "\n".join(line for line in text.splitlines() if _HELP_LINE.search(line))[:4000],
+    }
+
+
+def _free(ports):
+    return next((port for port in shuffled(ports) if is_free(port)), None)
+
+
+def shuffled(ports):
+    """The ports of a range, (first, last), in random order: two agents on one machine then rarely choose the same."""
+    every = list(range(ports[0], ports[1] + 1))
+    random.shuffle(every)
+    return every
+
+
+def is_free(port):
+    """Whether nobody listens on a TCP port of this host, whatever the address."""
+    probe = socket.socket(
+        socket.AF_INET6 if socket.has_ipv6 and os.path.exists("/proc/net/if_inet6") else socket.AF_INET
+    )
+    try:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("", port))
+    except OSError:
+        return False
+    finally:
+        probe.close()
+    return True

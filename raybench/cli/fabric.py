@@ -1,0 +1,226 @@
+"""``raybench fabric``: bandwidth and latency between hosts, pair by pair, and what is at fault."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raybench.cli.output import printing, say
+from raybench.errors import UsageError
+from raybench.preflight.fabric.rounds import SCOPES
+from raybench.preflight.fabric.settings import GPU_MEMORY, TOOLS, FabricSettings, settings_from
+
+EXAMPLES = """\b
+Examples:
+  raybench fabric plan --nodes 1000 --leaf 32 --simulate
+  raybench fabric run -i hosts.yml                        every host with four others, every RDMA device
+  raybench fabric run -i hosts.yml --scope all            every pair, in N - 1 rounds
+  raybench fabric run -i hosts.yml --tool ib_write_lat --json
+"""
+RUN_EXAMPLES = """\b
+Examples:
+  raybench fabric run -i hosts.yml
+  raybench fabric run -i hosts.yml --scope rails --devices 'mlx5_*' --output-dir runs
+  raybench fabric run -i gpu-01,gpu-02,gpu-03, --tool iperf3
+  raybench fabric run -i hosts.yml --limit 'gpu-0*' --gpu-memory auto
+
+\b
+Exit codes: 0 all is as expected; 1 a host, device or way is slow or down; 2 wrong use;
+3 something could not be tested. Every option is also a variable of the inventory, fabric_NAME.
+"""
+PLAN_EXAMPLES = """\b
+Examples:
+  raybench fabric plan --nodes 10 --scope all
+  raybench fabric plan --nodes 1000 --leaf 32 --simulate
+"""
+
+
+@click.group(epilog=EXAMPLES)
+def command() -> None:
+    """Measure the network between hosts in rounds of disjoint pairs, and say what is at fault."""
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def apply(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return apply
+
+
+_SCOPE = click.option(
+    "--scope", type=click.Choice(SCOPES),
+    help="ring: neighbours; sample: every pair of leaves, or four random partners each; rails: neighbours, one card at "
+         "a time; all: every pair.  [default: sample]",
+)  # fmt: skip
+_DEFAULTS = FabricSettings()
+
+
+@command.command("plan", epilog=PLAN_EXAMPLES)
+@_options(
+    click.option("--nodes", type=click.IntRange(2, 100_000), required=True, metavar="N", help="Hosts of the fabric."),
+    click.option("--leaf", type=click.IntRange(1, 100_000), metavar="L", help="Hosts of a leaf switch."),
+    _SCOPE,
+    click.option("--matchings", type=click.IntRange(1), metavar="K", help="Rounds of scope sample.  [default: 4]"),
+    click.option("--seconds", type=click.IntRange(1, 3600), default=_DEFAULTS.seconds, show_default=True, metavar="S",
+                 help="Duration of a test."),
+    click.option("--simulate", is_flag=True, help="Plant bad hosts and ways at random, and look for them."),
+    click.option("--trials", type=click.IntRange(1, 100_000), default=400, show_default=True, metavar="T",
+                 help="Simulated trials."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Of random choices."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)  # fmt: skip
+def plan(as_json: bool, **options: Any) -> None:
+    """Say how many rounds a fabric needs, how long they take, and whether planted faults would be found."""
+    from raybench.preflight.fabric.forecast import forecast  # noqa: PLC0415 - not needed for --help
+
+    chosen = {name: value for name, value in options.items() if value is not None}
+    report = forecast(**chosen)
+    with printing("stdout"):
+        if as_json:
+            _print_json(report)
+        else:
+            from raybench.reports.fabric_plan import plan_lines  # noqa: PLC0415
+
+            for line in plan_lines(report):
+                click.echo(line)
+    simulated = report.get("simulation")
+    sys.exit(1 if simulated and simulated["exact"] < simulated["trials"] else 0)
+
+
+@command.command("run", epilog=RUN_EXAMPLES)
+@_options(
+    click.option("-i", "--inventory", multiple=True, required=True, metavar="FILE",
+                 help="Ansible inventory, or a list of hosts with a comma. May be repeated."),
+    click.option("--group", default="all", show_default=True, metavar="NAME", help="Group of hosts to test."),
+    click.option("--limit", metavar="PATTERN", help="As Ansible's --limit."),
+    click.option("--tool", type=click.Choice(TOOLS), help="auto: ib_write_bw where hosts have RDMA ports, else iperf3, "
+                 "else a TCP stream of raybench's own.  [default: auto]"),
+    _SCOPE,
+    click.option("--devices", metavar="NAME,...", help="RDMA devices, names or patterns.  [default: all]"),
+    click.option("--seconds", type=int, metavar="S", help="Duration of a test.  [default: 2]"),
+    click.option("--message-bytes", metavar="B", type=int, help="Message size of ib_write_bw.  [default: 65536]"),
+    click.option("--queue-pairs", metavar="Q", type=int, help="Queue pairs of ib_write_bw.  [default: 2]"),
+    click.option("--streams", metavar="P", type=int, help="TCP connections of a test.  [default: 4]"),
+    click.option("--gpu-memory", type=click.Choice(GPU_MEMORY), help="Transfer from and to GPU memory (--use_cuda, "
+                 "with DMA-BUF where built in).  [default: off]"),
+    click.option("--gid-index", type=int, metavar="N", help="RoCE GID index.  [default: v2 with an IPv4 address]"),
+    click.option("--traffic-class", type=int, metavar="TC", help="RoCE traffic class (DSCP x 4)."),
+    click.option("--matchings", type=int, metavar="K", help="Random rounds of scope sample.  [default: 4]"),
+    click.option("--leaf-size", type=int, metavar="L", help="Hosts of a leaf switch, in the inventory's order; else "
+                 "the variable fabric_leaf of each host."),
+    click.option("--confirm-rounds", type=int, metavar="R", help="Most rounds to find the cause.  [default: 3]"),
+    click.option("--slow-ratio", type=float, metavar="X", help="Least share of what links carry.  [default: 0.9]"),
+    click.option("--outlier-ratio", type=float, metavar="X", help="Least share of what is typical.  [default: 0.8]"),
+    click.option("--emulated-ratio", type=float, metavar="X", help="The same for software devices.  [default: 0.25]"),
+    click.option("--max-latency-us", type=float, metavar="US", help="Most latency that passes.  [default: compared]"),
+    click.option("--forks", type=click.IntRange(1), metavar="N", help="Hosts that Ansible works on at once."),
+    click.option("--output-dir", default="runs", show_default=True, metavar="DIR",
+                 help="Where the run's folder is made."),
+    click.option("--json", "as_json", is_flag=True, help="Print fabric.json on standard output instead of the tables."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress."),
+)  # fmt: skip
+def run(  # noqa: PLR0913, PLR0917 - one parameter an option
+    inventory: tuple[str, ...],
+    group: str,
+    limit: str | None,
+    forks: int | None,
+    output_dir: str,
+    as_json: bool,
+    quiet: bool,
+    **settings: Any,
+) -> None:
+    """Measure between the hosts of an inventory. Writes DIR/RUN_ID/fabric.json and report.html; changes no host."""
+    from raybench.cluster.fabric import run_fabric  # noqa: PLC0415 - not needed for --help
+    from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
+    from raybench.reports.fabric_progress import RoundProgress  # noqa: PLC0415
+    from raybench.run_folder import new_run_id  # noqa: PLC0415
+
+    given = {name: value for name, value in settings.items() if value is not None}
+    settings_from(given)
+    hosts = read_inventory(inventory, limit=limit, group=group)
+    if len(hosts.hosts) < 2:
+        raise UsageError(f"a fabric test needs at least two hosts; the inventory leaves {len(hosts.hosts)}")
+    run_id = new_run_id()
+    folder = Path(output_dir, run_id)
+    _make_folder(folder)
+    with RoundProgress(quiet=quiet) as progress:
+        progress.begin(len(hosts.hosts))
+        report = run_fabric(
+            hosts, given, run_id=run_id, group=group, limit=limit, forks=forks,
+            on_progress=lambda now: progress.show(now.phase, now.done, now.total, now.hosts),
+        )  # fmt: skip
+    sys.exit(_deliver(report, folder, as_json=as_json))
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"the output folder {folder} cannot be made: {reason}; choose another with --output-dir"
+        ) from error
+
+
+def _deliver(report: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
+    """Keep the report, draw it, print it; the exit status depends on none of the printing."""
+    import json  # noqa: PLC0415
+
+    files: list[tuple[str, Path]] = []
+    problems = list(_kept(folder / "fabric.json", json.dumps(report, indent=1)))
+    files += [] if problems else [("report", folder / "fabric.json")]
+    html = folder / "report.html"
+    note = _draw(report, html)
+    files += [("page", html)] if not note else []
+    with printing("stdout"):
+        if as_json or problems:
+            _print_json(report)
+        else:
+            from raybench.reports.fabric import print_fabric  # noqa: PLC0415
+
+            print_fabric(report, sys.stdout, files=files)
+    for text in (*problems, *([note] if note else [])):
+        say(f"raybench: {text}")
+    return 3 if problems and exit_code(report) == 0 else exit_code(report)
+
+
+def _kept(path: Path, text: str) -> Sequence[str]:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        return (f"{path} could not be written ({error.strerror}): the report is printed here",)
+    return ()
+
+
+def _draw(report: Mapping[str, Any], path: Path) -> str:
+    """Write the page; why not where it cannot be."""
+    from raybench.reports.errors import MissingLibraryError  # noqa: PLC0415
+
+    try:
+        from raybench.reports.fabric_html import write_fabric_html  # noqa: PLC0415
+
+        write_fabric_html(report, path)
+    except MissingLibraryError as error:
+        return str(error)
+    except OSError as error:
+        return f"{path} could not be written ({error.strerror})"
+    return ""
+
+
+def exit_code(report: Mapping[str, Any]) -> int:
+    """1 where something is slow or down; 3 where something could not be tested; else 0."""
+    if report["verdict"] == "fail":
+        return 1
+    if report["verdict"] == "error" or report["status"] != "complete":
+        return 3
+    return 0
+
+
+def _print_json(report: Mapping[str, Any]) -> None:
+    import json  # noqa: PLC0415
+
+    click.echo(json.dumps(report, indent=2))

@@ -1,0 +1,189 @@
+r"""What ib_write_bw and ib_write_lat print, as figures. Versions 4.5 to 25 of linux-rdma/perftest.
+
+A bandwidth table of 6.x (ConnectX-6, ``--report_gbits``), and one of latency::
+
+     #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+     65536      5000             197.33             197.31             0.376342
+     #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]
+     2       1000          1.24           5.19         1.27              1.27            0.00
+
+Columns are found by their headings, since versions and options add some (``CPU_Util[%]``, ``#sl``, ports) and ``-D``
+takes some away. Lines that are no row may stand between heading and row ("Conflicting CPU frequency values detected").
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from raybench.preflight.fabric.errors import NoFigureError
+
+_MIB = 2**20
+_HEADING = re.compile(
+    r"#\w+|(?:BW |MsgRate ?|99(?:\.9)?% )?[A-Za-z_0-9.]*(?: Port\d)?\[[^\]\s]+\]|tps average", re.ASCII
+)
+_FIELD = re.compile(r"([A-Z][\w*./ ]+?)\s*: *([^\t]+?)(?=\s*(?:\t|$| {2,}[A-Z]))", re.ASCII)
+_LOOSE = re.compile(r'^\s*"?([\w%.]+)"?\s*:\s*"?([^",]*)"?\s*,?\s*$')
+_LEAST_RATE = 2e-5  # MsgRate is printed with six decimals: below, it is too coarse to check a figure against
+_UNIT_TOLERANCE = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bandwidth:
+    """One row of a bandwidth table. ``gbit_per_s`` is 10^9 bits, whatever was printed; ``notes`` say why to doubt."""
+
+    message_bytes: int
+    iterations: int
+    gbit_per_s: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """One row of a latency table, one way, in microseconds. ``-D`` gives the average alone."""
+
+    message_bytes: int
+    iterations: int
+    average_us: float
+    typical_us: float | None = None
+    least_us: float | None = None
+    most_us: float | None = None
+    percentile_99_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What the test said it did: ``Device``, ``Mtu``, ``Link type``, ``GID index``, ``Connection type`` and more."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_bandwidth(text: str) -> tuple[Bandwidth, ...]:
+    """The rows of every bandwidth table in the output, in order. Raises NoFigureError when there is none."""
+    rows = tuple(_bandwidth(row) for row in _rows(text, "BW average"))
+    if not rows:
+        raise NoFigureError(f"no bandwidth was printed: {last_words(text)}")
+    return rows
+
+
+def parse_latency(text: str) -> tuple[Latency, ...]:
+    """The rows of every latency table in the output, in order. Raises NoFigureError when there is none."""
+    rows = tuple(_latency(row) for row in _rows(text, "t_avg"))
+    if not rows:
+        raise NoFigureError(f"no latency was printed: {last_words(text)}")
+    return rows
+
+
+def parse_settings(text: str) -> Setting:
+    """The fields of the block before the table. A line holds one or two: ``Dual-port : OFF  Device : mlx5_0``."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        if line.lstrip().startswith(("local address", "remote address", "GID:", "#bytes")):
+            continue
+        for match in _FIELD.finditer(line):
+            values.setdefault(match[1].strip(), match[2].strip())
+    return Setting(values=values)
+
+
+def parse_json(text: str) -> Bandwidth | Latency:
+    """The result of ``--out_json``. Versions before 23.04 write neither quotes nor valid commas; both are read.
+
+    ``BW_average`` carries no unit: it is MiB/s unless ``--report_gbits`` was given, so the figure is taken from
+    ``MsgRate`` times ``MsgSize``. Raises NoFigureError when a figure is missing.
+    """
+    results = _json_results(text)
+    try:
+        message_bytes, iterations = int(results["MsgSize"]), int(results["n_iterations"])
+        if "t_avg" in results:
+            return _latency({"#bytes": message_bytes, "#iterations": iterations} | _latency_names(results))
+        rate = _finite(results["MsgRate"])
+    except (KeyError, ValueError) as error:
+        raise NoFigureError(f"the JSON of the test holds no figure: {error} is missing or no number") from error
+    if rate <= 0:
+        raise NoFigureError(f"the JSON of the test gives a message rate of {rate}")
+    return Bandwidth(message_bytes=message_bytes, iterations=iterations, gbit_per_s=rate * message_bytes * 8e-3)
+
+
+def last_words(text: str) -> str:
+    """The last line that says something, for messages; ``it printed nothing`` where there is none."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" \t-*")]
+    return lines[-1][:200] if lines else "it printed nothing"
+
+
+def _rows(text: str, wanted: str) -> Iterator[dict[str, float]]:
+    headings: list[str] = []
+    for line in text.splitlines():
+        if line.lstrip().startswith("#bytes"):
+            headings = _HEADING.findall(line)
+            continue
+        values = line.split()
+        if headings and any(heading.startswith(wanted) for heading in headings) and len(values) >= 3:
+            row = _numbers(headings, values)
+            if row is not None:
+                yield row
+
+
+def _numbers(headings: Sequence[str], values: Sequence[str]) -> dict[str, float] | None:
+    """A row by heading; None when the line is not a row. Raises NoFigureError on figures that are none (nan, -1)."""
+    if not values[0].isdecimal() or not values[1].isdecimal() or len(values) > len(headings):
+        return None
+    try:
+        numbers = [float(value) for value in values]
+    except ValueError:
+        return None
+    if not all(math.isfinite(number) and number >= 0 for number in numbers):
+        raise NoFigureError(f"the test printed a figure that cannot be: {' '.join(values)[:200]}")
+    return dict(zip(headings, numbers, strict=False))
+
+
+def _bandwidth(row: Mapping[str, float]) -> Bandwidth:
+    heading = next(name for name in row if name.startswith("BW average"))
+    value, message_bytes = row[heading], int(row["#bytes"])
+    if value <= 0:
+        raise NoFigureError("the test printed an average of 0: nothing was transferred while it measured")
+    gbit_per_s = value if "[Gb/sec]" in heading else value * _MIB * 8e-9
+    by_rate = row.get("MsgRate[Mpps]", 0.0) * message_bytes * 8e-3
+    notes: tuple[str, ...] = ()
+    if row.get("MsgRate[Mpps]", 0.0) >= _LEAST_RATE and abs(by_rate / gbit_per_s - 1) > _UNIT_TOLERANCE:
+        notes = (f"printed {value:g} {heading[len('BW average') :]} but its message rate gives {by_rate:.2f} Gb/s",)
+        gbit_per_s = by_rate
+    return Bandwidth(
+        message_bytes=message_bytes, iterations=int(row["#iterations"]), gbit_per_s=gbit_per_s, notes=notes
+    )
+
+
+def _latency(row: Mapping[str, float]) -> Latency:
+    if row["t_avg[usec]"] <= 0:
+        raise NoFigureError("the test printed a latency of 0: nothing was measured")
+    return Latency(
+        message_bytes=int(row["#bytes"]),
+        iterations=int(row["#iterations"]),
+        average_us=row["t_avg[usec]"],
+        typical_us=row.get("t_typical[usec]"),
+        least_us=row.get("t_min[usec]"),
+        most_us=row.get("t_max[usec]"),
+        percentile_99_us=row.get("99% percentile[usec]"),
+    )
+
+
+def _json_results(text: str) -> dict[str, str]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return {match[1]: match[2].strip() for line in text.splitlines() if (match := _LOOSE.match(line))}
+    results = document.get("results") if isinstance(document, dict) else None
+    return {name: str(value) for name, value in results.items()} if isinstance(results, dict) else {}
+
+
+def _latency_names(results: Mapping[str, str]) -> dict[str, float]:
+    names = {name: f"{name}[usec]" for name in ("t_avg", "t_typical", "t_min", "t_max")}
+    names["percentile_99"] = "99% percentile[usec]"
+    return {heading: _finite(results[name]) for name, heading in names.items() if name in results}
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number

@@ -1,0 +1,253 @@
+"""From hosts and settings to what each host's agent does in each round. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from raybench.errors import UsageError
+from raybench.preflight.fabric.commands import command_for
+from raybench.preflight.fabric.ends import End
+from raybench.preflight.fabric.rails import HostProblem, Rail, tcp_rails, verbs_rails
+from raybench.preflight.fabric.rounds import Pair, Round, Scope, leaves_by_name, leaves_by_size, plan_rounds
+from raybench.preflight.fabric.settings import FabricSettings
+
+PERFTEST = ("ib_write_bw", "ib_write_lat")
+_ROUND_BY_ROUND_HOSTS = 64  # up to so many hosts every round is fetched, and shown, by itself
+_PORTIONS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fabric:
+    """Hosts that take part, in the inventory's order, their rails, and why others do not.
+
+    ``tool`` is what is run; ``notes`` say why it is another than was asked for. ``leaf_of[i]`` is the leaf of host i;
+    () where leaves are not known.
+    """
+
+    tool: str
+    ends: tuple[End, ...]
+    rails: tuple[Rail, ...]
+    leaf_of: tuple[int, ...]
+    leaf_names: tuple[str, ...]
+    problems: tuple[HostProblem, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the hosts that take part."""
+        return tuple(end.name for end in self.ends)
+
+
+def survey(ends: Sequence[End], settings: FabricSettings) -> Fabric:
+    """Decide on tool, rails and hosts. Raises UsageError where nothing can be measured at all, saying why."""
+    usable, problems = _reachable(ends)
+    tool, notes = _tool(usable, settings)
+    if tool in PERFTEST:
+        equipped = [end for end in usable if tool in end.tools]
+        problems += [_without_tool(end, tool) for end in usable if tool not in end.tools]
+        rails, found = verbs_rails(equipped, settings.devices)
+        problems += found
+        notes += _gpu_notes(equipped, tool, settings)
+    else:
+        rails = tcp_rails(usable)
+    members = {host for rail in rails for host in rail.ports}
+    taking_part = tuple(end for end in usable if end.name in members)
+    if len(taking_part) < 2:
+        raise UsageError(_too_few(taking_part, problems, tool))
+    leaf_of, leaf_names = _leaves(taking_part, settings)
+    return Fabric(
+        tool=tool,
+        ends=taking_part,
+        rails=tuple(rails),
+        leaf_of=leaf_of,
+        leaf_names=leaf_names,
+        problems=tuple(problems),
+        notes=tuple(notes),
+    )
+
+
+def scan_rounds(fabric: Fabric, settings: FabricSettings) -> tuple[Round, ...]:
+    """The rounds of the scope that was asked for, over the hosts that take part."""
+    members: dict[int, list[int]] = {}
+    for host, leaf in enumerate(fabric.leaf_of):
+        members.setdefault(leaf, []).append(host)
+    scope: Scope = settings.scope  # type: ignore[assignment]  # checked by FabricSettings
+    return plan_rounds(
+        len(fabric.ends), scope, leaves=list(members.values()), matchings=settings.matchings, seed=settings.seed
+    )
+
+
+def work_of(
+    fabric: Fabric,
+    settings: FabricSettings,
+    rounds: Sequence[Mapping[str, Round]],
+    *,
+    first: int,
+    token: str,
+    forks: int,
+) -> dict[str, dict[str, Any]]:
+    """What each host's agent is given, by host name. ``rounds[k][rail]`` are the pairs of round ``first + k``.
+
+    Both directions of a pair are measured one after the other; rails at the same time, but one by one in scope
+    ``rails``. A host without a test is not in it. See ``raybench_fabric_agent`` for the form.
+    """
+    apart = settings.scope == "rails"
+    plans: dict[str, list[list[Any]]] = {}
+    peers: dict[str, set[str]] = {}
+    for number, by_rail in enumerate(rounds, start=first):
+        for host, lanes in _lanes(fabric, by_rail, number).items():
+            merged = [[test for lane in lanes.values() for test in lane]] if apart else list(lanes.values())
+            plans.setdefault(host, []).append([number, merged])
+            peers.setdefault(host, set()).update(test[2] for lane in merged for test in lane)
+    ends = {end.name: end for end in fabric.ends}
+    common = _common(fabric, settings, len(rounds), token, forks)
+    return {
+        host: common
+        | {
+            "address": ends[host].address,
+            "control_port": ends[host].control_port,
+            "peers": {peer: [ends[peer].address, ends[peer].control_port] for peer in sorted(peers[host])},
+            "commands": _commands(fabric, settings, ends[host]),
+            "rounds": plan,
+        }
+        for host, plan in plans.items()
+    }
+
+
+def portions(rounds: int, hosts: int, first: int) -> list[list[int]]:
+    """[first, last] round of each fetch: every round by itself for few hosts, else some 16 fetches."""
+    size = 1 if hosts <= _ROUND_BY_ROUND_HOSTS else -(-rounds // _PORTIONS)
+    return [[first + start, first + min(start + size, rounds) - 1] for start in range(0, rounds, size)]
+
+
+def round_seconds(fabric: Fabric | None, settings: FabricSettings) -> float:
+    """About how long a round takes."""
+    one_by_one = len(fabric.rails) if fabric is not None and settings.scope == "rails" else 1
+    return 2 * settings.test_seconds * one_by_one
+
+
+def _lanes(fabric: Fabric, by_rail: Mapping[str, Round], number: int) -> dict[str, dict[str, list[list[str]]]]:
+    """host -> rail -> its tests of one round, both directions of a pair in a row."""
+    lanes: dict[str, dict[str, list[list[str]]]] = {}
+    for rail in fabric.rails:
+        for pair in by_rail.get(rail.name, ()):
+            one, other = (fabric.ends[index].name for index in pair)
+            if one in rail.ports and other in rail.ports:
+                for source, destination in ((one, other), (other, one)):
+                    test = f"{number}.{rail.name}.{source}.{destination}"
+                    lanes.setdefault(source, {}).setdefault(rail.name, []).append(
+                        [test, "client", destination, rail.name]
+                    )
+                    lanes.setdefault(destination, {}).setdefault(rail.name, []).append(
+                        [test, "server", source, rail.name]
+                    )
+    return lanes
+
+
+def _common(fabric: Fabric, settings: FabricSettings, rounds: int, token: str, forks: int) -> dict[str, Any]:
+    hosts = len(fabric.ends)
+    start = settings.start_seconds + round(1.5 * hosts / max(1, min(forks, hosts)))
+    one_by_one = len(fabric.rails) if settings.scope == "rails" else 1
+    worst = start + rounds * one_by_one * 2 * (settings.longest_seconds + 15)
+    return {
+        "token": token,
+        "ports": [settings.first_port, settings.last_port],
+        "seconds": settings.seconds,
+        "streams": settings.streams,
+        "limit_seconds": settings.longest_seconds,
+        "start_seconds": start,
+        "lease_seconds": 60 + 2 * start,
+        "deadline_seconds": worst + 60,
+    }
+
+
+def _commands(fabric: Fabric, settings: FabricSettings, end: End) -> dict[str, Any]:
+    commands = {}
+    for rail in fabric.rails:
+        if end.name in rail.ports:
+            command = asdict(command_for(fabric.tool, end, rail.ports[end.name], settings))
+            commands[rail.name] = {name: value for name, value in command.items() if name != "gpu"}
+    return commands
+
+
+def _reachable(ends: Sequence[End]) -> tuple[list[End], list[HostProblem]]:
+    usable, problems = [], []
+    for end in ends:
+        if end.address is None:
+            text = f"no address of it was found{f' on {end.interface}' if end.interface else ''}"
+            problems.append(
+                HostProblem(host=end.name, text=text, advice="set fabric_address or fabric_interface for it")
+            )
+        elif end.control_port is None:
+            text = "none of the ports that the test may use is free"
+            problems.append(HostProblem(host=end.name, text=text, advice="set fabric_first_port and fabric_last_port"))
+        else:
+            usable.append(end)
+    return usable, problems
+
+
+def _tool(ends: Sequence[End], settings: FabricSettings) -> tuple[str, list[str]]:
+    """The tool for all hosts, and why. A stream of our own stands in for an iperf3 that is not on every host."""
+    if settings.tool in (*PERFTEST, "tcp"):
+        return settings.tool, []
+    if settings.tool == "auto":
+        able = [end for end in ends if "ib_write_bw" in end.tools and any(port.active for port in end.verbs)]
+        real = [end for end in able if not all(port.emulated for port in end.verbs)]
+        if len(real) > 1 or len(able) == len(ends) > 1:
+            return "ib_write_bw", []
+    lacking = [end.name for end in ends if "iperf3" not in end.tools]
+    if not lacking:
+        return "iperf3", []
+    names = f"{', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}"
+    return "tcp", [f"iperf3 is missing on {names}: raybench's own TCP stream was measured instead, on all hosts"]
+
+
+def _without_tool(end: End, tool: str) -> HostProblem:
+    return HostProblem(
+        host=end.name,
+        text=f"{tool} is not installed on it",
+        advice="install the package perftest (playbook configure.yml does), or choose --tool iperf3",
+    )
+
+
+def _gpu_notes(ends: Iterable[End], tool: str, settings: FabricSettings) -> list[str]:
+    if settings.gpu_memory == "off":
+        return []
+    without = [end.name for end in ends if "--use_cuda" not in end.tools[tool].options or not end.gpus]
+    if without and settings.gpu_memory == "on":
+        raise UsageError(
+            f"GPU memory was asked for, but {tool} of {', '.join(without[:5])} is built without --use_cuda, or there "
+            "is no NVIDIA GPU; build perftest with CUDA, or set fabric_gpu_memory to auto"
+        )
+    return (
+        [f"host memory was used on {', '.join(without[:5])}: no GPU, or {tool} built without --use_cuda"]
+        if without
+        else []
+    )
+
+
+def _leaves(ends: Sequence[End], settings: FabricSettings) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    if settings.leaf_size:
+        groups = leaves_by_size(len(ends), settings.leaf_size)
+        names = tuple(f"leaf {number}" for number in range(len(groups)))
+    else:
+        given = [end.options.get("fabric_leaf") for end in ends]
+        groups = leaves_by_name([None if name is None else str(name) for name in given])
+        names = tuple(str(given[group[0]]) for group in groups)
+    leaf_of = {host: leaf for leaf, group in enumerate(groups) for host in group}
+    return tuple(leaf_of[host] for host in range(len(ends))) if leaf_of else (), names
+
+
+def _too_few(ends: Sequence[End], problems: Sequence[HostProblem], tool: str) -> str:
+    reasons = "; ".join(f"{problem.host}: {problem.text}" for problem in problems[:4])
+    return (
+        f"a fabric test with {tool} needs two hosts that can take part; there {'is one' if ends else 'is none'}"
+        f"{f' ({reasons})' if reasons else ''}"
+    )
+
+
+def pair_of(fabric: Fabric, one: str, other: str) -> Pair:
+    """The indices of two hosts, in order."""
+    names = {name: index for index, name in enumerate(fabric.names)}
+    first, second = sorted((names[one], names[other]))
+    return first, second

@@ -1,0 +1,78 @@
+"""The report of a fabric test: one HTML file that needs no network, no script and no other file."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from raybench.reports.fabric_heatmap import fabric_heatmap
+from raybench.reports.html import INSTALL, has_matplotlib, page_template
+from raybench.reports.svg import Plot
+from raybench.reports.view import Cell, Grid
+
+_SHOWN_TESTS = 100
+_TONE = {"pass": "", "warn": "warn", "fail": "bad", "error": "warn"}
+
+
+def write_fabric_html(report: Mapping[str, Any], path: Path) -> None:
+    """Write the page. Raises MissingLibraryError without jinja2, OSError where it cannot be written."""
+    template = page_template("fabric.html.j2")
+    path.write_text(str(template.render(_context(report))), encoding="utf-8")
+
+
+def _context(report: Mapping[str, Any]) -> dict[str, Any]:
+    drawn = has_matplotlib()
+    return {
+        "report": report,
+        "plots": tuple(_plots(report)) if drawn else (),
+        "install": None if drawn else INSTALL,
+        "tests": _tests(report),
+        "hosts": _hosts(report),
+        "settings": tuple((name, str(value)) for name, value in report["settings"].items()),
+    }
+
+
+def _plots(report: Mapping[str, Any]) -> Iterator[Plot]:
+    for number, rail in enumerate(report["rails"]):
+        plot = fabric_heatmap(report, rail, name=f"rail-{number}")
+        if plot is not None:
+            yield plot
+
+
+def _tests(report: Mapping[str, Any]) -> Grid:
+    """Tests that did not pass, then those furthest below what is typical."""
+    order = {"fail": 0, "error": 1, "warn": 2, "pass": 3}
+    ranked = sorted(report["pairs"], key=lambda test: (order[test["verdict"]], test["value"] or 0.0))[:_SHOWN_TESTS]
+    rows = tuple(
+        (
+            Cell(text=f"{test['source']['host']} {test['source']['device']}"),
+            Cell(text=f"{test['destination']['host']} {test['destination']['device']}"),
+            Cell(text=test["seen"], tone=_TONE[test["verdict"]]),
+            Cell(text="" if test["limit"] is None else f"{test['limit']:.4g}"),
+            Cell(text=test["verdict"], tone=_TONE[test["verdict"]]),
+            Cell(text=test["expected"] if test["verdict"] != "pass" else ""),
+            Cell(text=test["basis"]),
+            Cell(text=_counters(test)),
+        )
+        for test in ranked
+    )
+    headings = ("from", "to", "seen", f"limit ({report['unit']})", "verdict", "expected", "basis", "counters that grew")
+    return Grid(headings=headings, rows=rows)
+
+
+def _counters(test: Mapping[str, Any]) -> str:
+    grown = (f"{name} +{by} ({side})" for side, found in test["counters"].items() for name, by in found.items())
+    return ", ".join(grown)
+
+
+def _hosts(report: Mapping[str, Any]) -> Grid:
+    rows = tuple(
+        (
+            Cell(text=host["name"]),
+            Cell(text=host["verdict"], tone=_TONE[host["verdict"]]),
+            Cell(text=host.get("leaf") or ""),
+            Cell(text=", ".join(f"{port['device']} {port['rate']}" for port in host["ports"])),
+            Cell(text="; ".join(f"{problem['seen']}: {problem['advice']}" for problem in host["problems"])),
+        )
+        for host in report["hosts"]
+    )
+    return Grid(headings=("host", "verdict", "leaf", "ports", "problems"), rows=rows)

@@ -1,0 +1,150 @@
+"""Outputs of ib_write_bw and ib_write_lat as figures: recorded ones of real cards, and what must give no figure."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raybench.preflight.fabric.errors import NoFigureError
+from raybench.preflight.fabric.measurements import advice_for, figure
+from raybench.preflight.fabric.perftest import (
+    Bandwidth,
+    Latency,
+    parse_bandwidth,
+    parse_json,
+    parse_latency,
+    parse_settings,
+)
+
+RECORDED = Path(__file__).parent / "recorded"
+MIB = 2**20 * 8e-9
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "message_bytes", "iterations", "gbit_per_s"),
+    [
+        ("gb10_connectx7_roce_duration.txt", 65536, 1059332, 92.57),
+        ("connectx5_roce_read_mib_frequency_lines.txt", 65536, 1000, 10401.68 * MIB),
+        ("mixed_connectx5_connectx6_25g.txt", 65536, 5000, 2709.48 * MIB),
+        ("efa_srd_all_sizes_mib.txt", 8192, 1000, 8909.75 * MIB),
+    ],
+)
+def test_recorded_bandwidths(name: str, message_bytes: int, iterations: int, gbit_per_s: float) -> None:
+    row = parse_bandwidth(recorded(name))[-1]
+    assert (row.message_bytes, row.iterations) == (message_bytes, iterations)
+    assert row.gbit_per_s == pytest.approx(gbit_per_s)
+    assert row.notes == ()
+
+
+def test_a_heading_in_the_wrong_unit_is_seen_by_the_message_rate() -> None:
+    (row,) = parse_bandwidth(recorded("connectx6_server_heading_in_mb_rows_in_gbits.txt"))
+    assert row.gbit_per_s == pytest.approx(96.25, rel=1e-3)
+    assert "message rate gives 96.25 Gb/s" in row.notes[0]
+
+
+def test_a_rate_too_coarse_to_check_with_leaves_the_figure_alone() -> None:
+    heading = "#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n"
+    (row,) = parse_bandwidth(heading + " 8388608 50 0.40 0.36 0.000005\n")  # 0.000005 rounds 7 % away
+    assert (row.gbit_per_s, row.notes) == (0.36, ())
+
+
+def test_every_row_of_all_sizes_is_read() -> None:
+    assert [row.message_bytes for row in parse_bandwidth(recorded("efa_srd_all_sizes_mib.txt"))] == [2, 4096, 8192]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("connectx_ib_read_latency.txt", (1.27, 1.27, 1.24, 5.19, 1.37)),
+        ("connectx3_latency_duration.txt", (3.88, None, None, None, None)),
+        ("efa_srd_latency.txt", (22.98, 15.78, 14.11, 1210.34, 22.37)),
+    ],
+)
+def test_recorded_latencies(name: str, expected: tuple[float | None, ...]) -> None:
+    (row,) = parse_latency(recorded(name))
+    assert (row.average_us, row.typical_us, row.least_us, row.most_us, row.percentile_99_us) == expected
+
+
+def test_the_typical_latency_counts_where_it_is_known() -> None:
+    assert figure(recorded("efa_srd_latency.txt"), "ib_write_lat")[0] == 15.78
+    assert figure(recorded("connectx3_latency_duration.txt"), "ib_write_lat")[0] == 3.88
+
+
+def test_json_of_both_generations() -> None:
+    bandwidth = parse_json(recorded("connectx_vf_roce.json"))
+    assert isinstance(bandwidth, Bandwidth)
+    assert bandwidth.gbit_per_s == pytest.approx(2229.27 * MIB, rel=1e-3)  # MsgRate agrees with MiB/s
+    latency = parse_json(recorded("older_version.json"))
+    assert isinstance(latency, Latency)
+    assert (latency.message_bytes, latency.average_us, latency.percentile_99_us) == (128, 2.42, 2.47)
+
+
+NO_RATE = '{"results": {"MsgSize": 2, "n_iterations": 5, "MsgRate": %s}}'
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"results": {"MsgSize": 2}}', NO_RATE % "0", NO_RATE % "NaN"])
+def test_json_without_a_figure(text: str) -> None:
+    with pytest.raises(NoFigureError):
+        parse_json(text)
+
+
+def test_settings_are_read_one_or_two_a_line() -> None:
+    values = parse_settings(recorded("efa_srd_all_sizes_mib.txt")).values
+    assert values["Device"] == "rdmap47s0"
+    assert values["Connection type"] == "SRD"
+    assert values["Using SRQ"] == "OFF"
+    assert values["Mtu"] == "4096[B]"
+    assert "GID" not in values  # addresses are no settings
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "advice"),
+    [
+        ("refused.txt", "socket connection", "firewall"),
+        ("waiting_server.txt", "Waiting for client", "by hand"),
+        ("retries_exceeded.txt", "scnt=128", "by hand"),
+    ],
+)
+def test_a_table_without_a_row_is_no_figure(name: str, words: str, advice: str) -> None:
+    with pytest.raises(NoFigureError, match=words) as caught:
+        parse_bandwidth(recorded(name))
+    if advice == "firewall":
+        assert advice in advice_for("Couldn't connect to 10.88.0.2:18515")
+    assert caught.value.exit_code == 3
+
+
+def test_lost_packets_get_their_own_advice() -> None:
+    assert "PFC" in advice_for(recorded("retries_exceeded.txt"))
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["65536 1000 0.00 0.00 0.000000", "65536 1000 -5.1 -2.0 0.1", "65536 1000 nan nan nan", "65536 1000 inf inf 1"],
+)
+def test_figures_that_cannot_be_are_refused(row: str) -> None:
+    heading = "#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]"
+    with pytest.raises(NoFigureError):
+        parse_bandwidth(f"{heading}\n{row}\n")
+
+
+def test_a_row_before_any_heading_and_a_latency_table_are_no_bandwidth() -> None:
+    for text in (" 65536 5000 197.3 197.3 0.37\n", recorded("connectx_ib_read_latency.txt")):
+        with pytest.raises(NoFigureError):
+            parse_bandwidth(text)
+    with pytest.raises(NoFigureError):
+        parse_latency(recorded("gb10_connectx7_roce_duration.txt"))
+
+
+@given(st.text(max_size=300))
+def test_any_text_gives_a_figure_or_says_that_there_is_none(text: str) -> None:
+    for parse in (parse_bandwidth, parse_latency, parse_json):
+        for whole in (text, f"#bytes #iterations BW average[Gb/sec] t_avg[usec]\n{text}"):
+            try:
+                parse(whole)
+            except NoFigureError:
+                continue

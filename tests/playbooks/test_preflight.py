@@ -19,7 +19,7 @@ from tests.playbooks.local import require_ansible
 from tests.playbooks.preflight_lab import age_packages, lab_inventory, lower_memlock, shift_clock, write_inventory
 
 PLAYBOOKS = REPOSITORY / "playbooks"
-SHORT = ["-e", '{"preflight_only": ["host-memlock"]}']
+SHORT = ["-e", "preflight_only=host-memlock"]
 
 
 @pytest.fixture(autouse=True)

@@ -116,7 +116,7 @@ def work_of(
 
 def portions(rounds: int, hosts: int, first: int) -> list[list[int]]:
     """[first, last] round of each fetch: every round by itself for few hosts, else some 16 fetches."""
-    size = 1 if hosts <= _ROUND_BY_ROUND_HOSTS else -(-rounds // _PORTIONS)
+    size = 1 if hosts <= _ROUND_BY_ROUND_HOSTS else max(1, -(-rounds // _PORTIONS))
     return [[first + start, first + min(start + size, rounds) - 1] for start in range(0, rounds, size)]
 
 

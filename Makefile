@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint format docs bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
-	bench-hogs clean
+	bench-hogs bench-preflight bench-verdicts collection readmes clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -45,8 +45,20 @@ bench-quick: ## bench-parity and bench-first-result in brief
 	$(BIN)/python -m tests.benchmarks.steady --quick
 	$(BIN)/python -m tests.benchmarks.first_result --quick --scenes attached,embedded
 
+bench-verdicts: ## expected bandwidths on published healthy systems and injected faults, other suites' limits beside them
+	$(BIN)/python -m tests.benchmarks.verdicts
+
 bench-hogs: ## bench-parity at 16M beside four busy processes
 	$(BIN)/python -m tests.benchmarks.steady --hogs 4 --sizes 16M --sides torchrun,attached,control
+
+bench-preflight: ## the probe of 10, 50 and 100 hosts against ansible -m ping, and 1000 hosts' reports (root)
+	$(BIN)/python -m tests.benchmarks.preflight
+
+collection: ## the playbooks as the Ansible collection raybench.cluster, in dist/
+	$(BIN)/python .ci/collection.py dist
+
+readmes: ## READMEs of the roles, from their argument specifications
+	$(BIN)/python -m tests.playbooks.role_readme
 
 clean: ## remove caches and run folders, not .venv
 	rm -rf runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

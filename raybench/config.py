@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.registry import names_of, specs_of
 from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS, BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions, normalised
@@ -37,7 +38,10 @@ _OWNED = {
     ),
 }
 _TEXTS = ("sizes", "p2p_size", "log_limit")
-WORKLOADS: dict[str, type] = {"training": TrainingOptions}  # mappings within the configuration
+WORKLOADS: dict[str, type] = {
+    "training": TrainingOptions,
+    "checkpoint": CheckpointOptions,
+}  # mappings within the configuration
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 
 
@@ -69,12 +73,15 @@ class RunConfig:
     allow_mixed: bool = False
     keep_warm: float = 0.0
     training: TrainingOptions | None = None
+    checkpoint: CheckpointOptions | None = None
 
     def __post_init__(self) -> None:
         _check_counts(self)
         _check_names(self)
         if self.training is not None:
             check_model(self.training)
+        if self.checkpoint is not None:
+            check_model(TrainingOptions(model=self.checkpoint.model))
         if self.sizes is not None:
             parse_sizes(self.sizes)
         parse_bytes(self.p2p_size)
@@ -106,6 +113,7 @@ class RunConfig:
             blocks=self.blocks,
             verify=self.verify,
             training=self.training,
+            checkpoint=self.checkpoint,
         )
         specs = specs_of(
             self.suite,

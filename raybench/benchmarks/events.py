@@ -2,10 +2,11 @@
 
 import msgspec
 
+from raybench.benchmarks.checkpoint.record import CheckpointRecord
 from raybench.benchmarks.spec import RankSamples
 from raybench.benchmarks.training.record import TrainingRecord
 
-Record = TrainingRecord
+Record = TrainingRecord | CheckpointRecord
 
 
 class RankReady(msgspec.Struct, frozen=True, kw_only=True, tag=True):

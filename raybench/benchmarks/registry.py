@@ -1,11 +1,13 @@
 """Every benchmark there is, and the named suites. A literal table: nothing is imported until a rank runs it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError
+from raybench.results import Kind
 from raybench.sizes import elements_of
 from raybench.units import format_bytes
 
@@ -25,7 +27,7 @@ class Entry:
     """
 
     module: str
-    kind: Literal["collective", "p2p", "training"]
+    kind: Kind
     placements: tuple[Placement, ...] = OUT
     reduces: bool = False
     rooted: bool = False
@@ -53,6 +55,7 @@ BENCHMARKS: dict[str, Entry] = {
     "fsdp": Entry(module=_TRAINING, kind="training"),
     "lora": Entry(module=_TRAINING, kind="training"),
     "qlora": Entry(module=_TRAINING, kind="training"),
+    "checkpoint": Entry(module="raybench.benchmarks.checkpoint.benchmark", kind="checkpoint"),
 }
 
 SUITES: dict[str, tuple[str, ...]] = {
@@ -92,6 +95,8 @@ def labels_of(spec: BenchmarkSpec, world_size: int) -> tuple[str, ...]:
     """A name of each point that a benchmark measures, in order: sizes, pairs, or what a workload is made of."""
     if spec.training is not None:
         return (f"{spec.name} {spec.training.model}",)
+    if spec.checkpoint is not None:
+        return spec.checkpoint.labels()
     sizes = sizes_of(spec, world_size)
     if spec.name == "p2p_matrix":
         return (format_bytes(sizes[0]),) * (world_size * (world_size - 1))
@@ -135,8 +140,10 @@ def _message_specs(
 
 def _workload_spec(name: str, entry: Entry, template: BenchmarkSpec) -> BenchmarkSpec:
     """A workload has its own options in the template, and none of the messages'."""
-    training = (template.training or TrainingOptions()) if entry.kind == "training" else None
-    return BenchmarkSpec(name=name, kind=entry.kind, sizes=(), verify=template.verify, training=training)
+    spec = BenchmarkSpec(name=name, kind=entry.kind, sizes=(), verify=template.verify)
+    if entry.kind == "training":
+        return replace(spec, training=template.training or TrainingOptions())
+    return replace(spec, checkpoint=template.checkpoint or CheckpointOptions())
 
 
 def _placements(entry: Entry, placement: str) -> tuple[Placement, ...]:

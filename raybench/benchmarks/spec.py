@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.results import Kind
 
@@ -24,8 +25,8 @@ class BenchmarkSpec:
     """One benchmark with its parameters, as every rank runs it.
 
     ``iterations`` per block; None lets the ranks choose so that a block takes about ``block_seconds``, within
-    ``max_iterations``. ``reduce_op`` and ``root`` are None for operations without one. ``training`` is of training
-    benchmarks, which have no sizes.
+    ``max_iterations``. ``reduce_op`` and ``root`` are None for operations without one. ``training`` and
+    ``checkpoint`` are the options of workloads, which have no sizes.
     """
 
     name: str
@@ -42,11 +43,14 @@ class BenchmarkSpec:
     max_iterations: int = 50
     verify: bool = True
     training: TrainingOptions | None = None
+    checkpoint: CheckpointOptions | None = None
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as a result records them."""
         if self.training is not None:
             return {"strategy": self.name, **self.training.parameters()}
+        if self.checkpoint is not None:
+            return self.checkpoint.parameters()
         return {"dtype": self.dtype, "reduce_op": self.reduce_op, "root": self.root, "in_place": self.in_place}
 
 

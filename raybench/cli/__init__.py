@@ -16,6 +16,10 @@ from raybench.cli.output import open_closed_streams, printing, say
 # name -> (module, the line shown by `raybench --help`); the module holds a click command called `command`
 COMMANDS: dict[str, tuple[str, str]] = {
     "configure": ("raybench.cli.configure", "Bring nodes into the state that training needs, and back."),
+    "checkpoint": (
+        "raybench.cli.checkpoint",
+        "Save and load a sharded model: blocked and durable time, GB/s, checked.",
+    ),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
     "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),
     "fabric": ("raybench.cli.fabric", "Measure the network between hosts, pair by pair, and say what is at fault."),

@@ -67,6 +67,8 @@ _OPTIONS: list[Any] = [
                  help="For the memory of its state and the time of the update."),
     click.option("--activation-checkpointing", is_flag=True, help="Keep only each block's input and compute it again."),
     click.option("--no-flash-attention", is_flag=True, help="Attention that stores its probabilities."),
+    click.option("--bucket-view/--no-bucket-view", default=True, help="DDP with gradient_as_bucket_view, as raybench "
+                 "trains, or with buckets as a copy of the gradients.  [default: on]"),
     click.option("--lora-rank", type=int, default=0, help="Train adapters of this rank only; the base is frozen."),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),
@@ -156,6 +158,7 @@ def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
         compute_bytes=_BYTES[options["dtype"]],
         checkpointing=options["activation_checkpointing"],
         flash_attention=not options["no_flash_attention"],
+        bucket_view=options["bucket_view"],
         lora_rank=options["lora_rank"],
         lora_targets=tuple(name.strip() for name in (options["lora_targets"] or "").split(",") if name.strip()),
         quantized=options["qlora"],

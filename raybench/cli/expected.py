@@ -17,7 +17,7 @@ Examples:
   raybench expected --gpu H100 --nodes 4 --nics 8 --nic-gbit 400 --operation all_gather
   raybench expected --gpu MI300X --nodes 1 --sizes 1M:16G:4 --json
 """
-_OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all")
+_OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _FAMILIES = ("rdma", "efa", "tcpxo", "sockets")
 
 

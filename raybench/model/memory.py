@@ -26,6 +26,9 @@ NF4_BYTES = 0.5 + 0.127 / 8
 CONTEXT_BYTES = int(0.6 * 2**30)
 NCCL_BYTES = int(0.5 * 2**30)
 FRAGMENTATION_SHARE = 0.05  # of what comes and goes every step
+# Of one logit at the peak of the loss: two copies in 16 bits, one in fp32 and the log-softmax; in the backward pass
+# log-softmax and two gradients in fp32.
+_LOGIT_BYTES = 12
 _MOST_BATCH = 1 << 20
 
 
@@ -77,6 +80,10 @@ class TrainingSetup:
     def trainable(self, model: Transformer) -> int:
         """Parameters that have gradients."""
         return model.lora_parameters(self.lora_rank, self.lora_targets) if self.lora_rank else model.parameters
+
+    def casts_anew(self) -> bool:
+        """Whether autocast turns fp32 activations into the compute type at each layer that reads them."""
+        return self.residual_bytes() > self.compute_bytes
 
     def residual_bytes(self) -> int:
         """An element of the residual stream: autocast leaves it in the parameters' type, FSDP's mixed precision not."""
@@ -138,7 +145,7 @@ def estimate_memory(model: Transformer, setup: TrainingSetup, layout: Layout) ->
     gradient_bytes = setup.parameter_bytes
     buffers = _buffers(model, setup, layout)
     activations = _activations(model, setup)
-    logits = setup.tokens * model.vocabulary * (setup.compute_bytes + 12)
+    logits = setup.tokens * model.vocabulary * _LOGIT_BYTES
     has_temporaries = setup.optimizer in ("adam", "adamw") and not setup.fused_optimizer
     temporaries = trained * gradient_bytes if has_temporaries else 0
     dynamic = max(buffers + activations + logits, temporaries)
@@ -190,18 +197,19 @@ def _buffers(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:
 
 
 def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What autograd keeps of one block for each token.
+    """What autograd keeps of one block of `raybench.benchmarks.training.transformer` for each token.
 
-    Two norms keep their inputs (residual stream). Linear layers keep their inputs: the norms' outputs, the attention's
-    output, the MLP's inner product. Attention keeps q, k, v and, without FlashAttention, the probabilities; with it one
-    4-byte sum a head. SwiGLU keeps gate, its SiLU and up; GELU its input.
+    Two norms keep their inputs (residual stream). Linear layers keep their inputs: the norms' outputs (autocast casts
+    them anew for each layer that reads them), the attention's output, the MLP's inner product. Attention keeps q, the
+    keys and values of every head, its output (twice with rotary positions, which leave q laid out by heads) and, with
+    FlashAttention, a 4-byte sum a head, else the probabilities. SwiGLU keeps gate, its SiLU and up; GELU its input.
     """
     inner, width = model.heads * model.head_size, setup.compute_bytes
-    shared = model.key_value_heads * model.head_size
-    attention = (2 * inner + 2 * shared) * width
+    readers = (3 + (2 if model.gated else 1)) if setup.casts_anew() else 2
+    attention = (4 if model.positions else 5) * inner * width
     attention += 4 * model.heads if setup.flash_attention else model.heads * setup.sequence_length * width
     mlp = (4 if model.gated else 2) * model.feedforward * width
-    return 2 * model.hidden * setup.residual_bytes() + 2 * model.hidden * width + attention + mlp
+    return model.hidden * (2 * setup.residual_bytes() + readers * width) + attention + mlp
 
 
 def _activations(model: Transformer, setup: TrainingSetup) -> float:

@@ -9,7 +9,7 @@ from raybench.model.layout import wire_factor
 
 Family = Literal["rdma", "efa", "tcpxo", "sockets"]
 FAMILIES: tuple[Family, ...] = ("rdma", "efa", "tcpxo", "sockets")
-_GATHERS = ("all_gather", "reduce_scatter", "broadcast", "reduce")
+_GATHERS = ("all_gather", "reduce_scatter")
 # Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs.
 _SWITCHED = ("A100 SXM", "A800 SXM", "H100 SXM", "H800 SXM", "H20", "H200", "B100", "B200", "GB200", "B300", "GB300")
 _MESHED = ("MI300X", "MI325X", "MI350X", "MI355X")

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from raybench.reports.text import fixed, inert, percent
 from raybench.reports.view import Cell, Grid
 from raybench.results import BenchmarkResult
-from raybench.stats import deviation
+from raybench.stats import deviation, median
 from raybench.units import format_seconds
+from raybench.workloads.checkpoint import CheckpointPoint
 from raybench.workloads.training import TrainingPoint
+
+PointKind = TypeVar("PointKind")
 
 _GIB = 2**30
 _BAND_TONES = {"high": "bad", "moderate": "warn"}
@@ -26,7 +30,7 @@ class Section:
 def workload_sections(benchmarks: Iterable[BenchmarkResult]) -> tuple[Section, ...]:
     """Every table of the workloads of a run, in their order."""
     measured = [benchmark for benchmark in benchmarks if benchmark.workload]
-    return tuple(_training_sections(measured))
+    return (*_training_sections(measured), *_checkpoint_sections(measured))
 
 
 def _training_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
@@ -40,7 +44,18 @@ def _training_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Sectio
         yield Section(title="Communication", grid=_grid(_COMMUNICATION, points), notes=_communication_notes(points))
 
 
-def _grid(columns: Sequence[tuple[str, Callable[[TrainingPoint], Cell]]], points: Sequence[TrainingPoint]) -> Grid:
+def _checkpoint_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
+    for benchmark in benchmarks:
+        points = [point for point in benchmark.workload if isinstance(point, CheckpointPoint)]
+        if points:
+            notes = [f"{inert(point.label)}: FAILED: {inert(point.failed)}" for point in points if point.failed]
+            notes += [inert(warning) for warning in benchmark.warnings]
+            notes.append("blocked: training stands still; durable: until all is stored; GB/s is of tensors, durable")
+            title = f"Checkpoint of {inert(benchmark.parameters.get('model'))}"
+            yield Section(title=title, grid=_grid(_CHECKPOINT, points), notes=tuple(notes))
+
+
+def _grid(columns: Sequence[tuple[str, Callable[[PointKind], Cell]]], points: Sequence[PointKind]) -> Grid:
     return Grid(
         headings=tuple(heading for heading, _ in columns),
         rows=tuple(tuple(cell(point) for _, cell in columns) for point in points),
@@ -179,6 +194,35 @@ _COMMUNICATION: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("MB a step", lambda point: number(_megabytes(point.communication.wire_bytes))),
     ("formula", lambda point: number(_megabytes(point.communication.expected_bytes))),
     ("overhead", _overhead),
+)
+
+
+def _median(name: str) -> Callable[[CheckpointPoint], Cell]:
+    def cell(point: CheckpointPoint) -> Cell:
+        values = getattr(point, name)
+        return milliseconds(median(values) if values else None)
+
+    return cell
+
+
+def _checked(point: CheckpointPoint) -> Cell:
+    return Cell(text="FAILED", tone="bad") if point.failed else verdict(point.verified)
+
+
+_CHECKPOINT: tuple[tuple[str, Callable[[CheckpointPoint], Cell]], ...] = (
+    ("layout, mode, place", lambda point: Cell(text=inert(point.label))),
+    ("blocked (ms)", _median("blocked_seconds")),
+    ("durable (ms)", _median("durable_seconds")),
+    ("load (ms)", _median("load_seconds")),
+    ("MB", lambda point: number(point.tensor_bytes / 1e6)),
+    ("stored MB", lambda point: number(point.stored_bytes / 1e6)),
+    ("save GB/s", lambda point: number(point.save_gb_per_s)),
+    (
+        "a rank",
+        lambda point: number(None if point.save_gb_per_s is None else point.save_gb_per_s / point.writing_ranks),
+    ),
+    ("load GB/s", lambda point: number(point.load_gb_per_s)),
+    ("as saved", _checked),
 )
 
 

@@ -106,6 +106,7 @@ def test_small_messages_decide_nothing() -> None:
         ("all_reduce", {"family": None}, "kind of network"),
         ("all_reduce", {"nics": None}, "network cards of the nodes are not known"),
         ("send_recv", {}, "no published healthy figures of send_recv"),
+        ("broadcast", {}, "no published healthy figures of broadcast"),
         ("all_reduce", {"ranks": 1, "nodes": 1}, "moves no data"),
         ("all_reduce", {"gpu": gpu_for("MI300X"), "ranks": 2, "nvlink_ranks": 2, "nodes": 1}, "only all 8 GPUs"),
         ("all_reduce", {"gpu": gpu_for("GB200"), "ranks": 144, "nvlink_ranks": 72}, "several NVLink racks"),

@@ -22,7 +22,7 @@ def readme(role: Path) -> str:
         lines += [_row(name, option) for name, option in options.items()]
     else:
         lines.append("It takes no variables.")
-    tags = sorted(set(_tags(role)))
+    tags = sorted(set(_tags(role)) - {"always"})
     if tags:
         lines += ["", f"Tags: {', '.join([role.name, *tags])}."]
     return "\n".join([*lines, "", "Made from meta/argument_specs.yml by `python -m tests.playbooks.role_readme`.", ""])

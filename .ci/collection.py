@@ -1,0 +1,86 @@
+"""Arrange the playbooks as the Ansible collection raybench.cluster: ``python .ci/collection.py FOLDER``.
+
+The archive is built in FOLDER. Modules move to ``plugins/``, roles and playbooks keep their places, and the
+checks, which need the standard library only, travel along below ``python/``.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+NAME = ("raybench", "cluster")
+_IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", "runs")
+
+
+def arrange(folder: Path) -> None:
+    """Write the collection's tree to an empty folder."""
+    source = ROOT / "playbooks"
+    shutil.copytree(source / "library", folder / "plugins/modules", ignore=_IGNORED)
+    if (source / "module_utils").is_dir():
+        shutil.copytree(source / "module_utils", folder / "plugins/module_utils", ignore=_IGNORED)
+    shutil.copytree(source / "roles", folder / "roles", ignore=_IGNORED)
+    (folder / "playbooks").mkdir()
+    for path in source.iterdir():
+        if path.suffix == ".yml":
+            shutil.copy(path, folder / "playbooks")
+        elif path.is_dir() and path.name not in {"library", "module_utils", "roles", "runs"}:
+            shutil.copytree(path, folder / "playbooks" / path.name, ignore=_IGNORED)
+    _own_module_utils(folder / "plugins")
+    shutil.copytree(ROOT / "raybench/preflight", folder / "python/raybench/preflight", ignore=_IGNORED)
+    shutil.copy(ROOT / "raybench/__init__.py", folder / "python/raybench")
+    for name in ("LICENSE", "README.md"):
+        shutil.copy(ROOT / name, folder)
+    (folder / "meta").mkdir()
+    (folder / "meta/runtime.yml").write_text('---\nrequires_ansible: ">=2.18.0"\n', encoding="utf-8")
+    (folder / "galaxy.yml").write_text(yaml.safe_dump(_galaxy(), sort_keys=False), encoding="utf-8")
+
+
+def _own_module_utils(plugins: Path) -> None:
+    """Point imports of our module_utils to the collection: beside a playbook they are found as Ansible's own."""
+    utilities = plugins / "module_utils"
+    names = [path.stem for path in utilities.iterdir()] if utilities.is_dir() else []
+    for path in plugins.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for name in names:
+            ours = f"ansible_collections.{'.'.join(NAME)}.plugins.module_utils.{name}"
+            text = re.sub(rf"\bansible\.module_utils\.{name}\b", ours, text)
+        path.write_text(text, encoding="utf-8")
+
+
+def _galaxy() -> dict[str, object]:
+    version = re.search(r'__version__ = "([^"]+)"', (ROOT / "raybench/__init__.py").read_text(encoding="utf-8"))
+    assert version is not None
+    return {
+        "namespace": NAME[0],
+        "name": NAME[1],
+        "version": version[1],
+        "readme": "README.md",
+        "authors": ["The raybench contributors"],
+        "description": "Preflight, fabric tests, configuration and Ray clusters for GPU training",
+        "license_file": "LICENSE",
+        "tags": ["gpu", "rdma", "infiniband", "nccl", "ray"],
+    }
+
+
+def main() -> int:
+    """Arrange in a temporary folder and build. Returns ansible-galaxy's status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the archive goes")
+    target = parser.parse_args().folder.absolute()
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        arrange(Path(scratch))
+        program = Path(sys.executable).parent / "ansible-galaxy"
+        command = [program, "collection", "build", "--force", "--output-path", target, scratch]
+        return subprocess.run(command, check=False, timeout=300).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""What to save, where and how, as data that travels from the command line to every rank. No torch here."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from raybench.errors import UsageError
+
+LAYOUTS, MODES, COMPRESSIONS = ("sharded", "full"), ("sync", "async"), ("none", "zstd", "zlib")
+SCHEMES = ("file", "s3", "gs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointOptions:
+    """``to``: folders, ``s3://bucket/prefix`` or ``gs://bucket/prefix``. Each is saved to in every layout and mode.
+
+    ``limit_seconds``: how long one request to a storage may take; a storage that is not there fails within it.
+    """
+
+    to: tuple[str, ...] = ("checkpoints",)
+    model: str = "small"
+    layouts: tuple[str, ...] = LAYOUTS
+    modes: tuple[str, ...] = MODES
+    compression: str = "none"
+    saves: int = 3
+    endpoint: str | None = None
+    limit_seconds: float = 30.0
+    keep: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, choices in (("layouts", LAYOUTS), ("modes", MODES)):
+            for value in getattr(self, name):
+                _check_choice(name, value, choices)
+        _check_choice("compression", self.compression, COMPRESSIONS)
+        if not self.to or not self.layouts or not self.modes:
+            raise UsageError("a checkpoint needs a place (--to), a layout and a mode")
+        if not 1 <= self.saves <= 1000:
+            raise UsageError(f"--saves is {self.saves}; it must be from 1 to 1000")
+        if not 0 < self.limit_seconds <= 86400:
+            raise UsageError(f"--limit-seconds is {self.limit_seconds}; it must be above 0 and at most 86400")
+        for place in self.to:
+            scheme, separator, rest = place.partition("://")
+            if separator and (scheme not in SCHEMES or not rest):
+                raise UsageError(f"--to '{place}' is no place for checkpoints; write a folder, s3://... or gs://...")
+
+    def labels(self) -> tuple[str, ...]:
+        """One name a place, layout and mode, in the order in which they are saved."""
+        return tuple(f"{layout} {mode} {place}" for place in self.to for layout in self.layouts for mode in self.modes)
+
+    def parameters(self) -> dict[str, Any]:
+        """What a result records of it."""
+        return asdict(self)
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"--{name} '{value}' is not known; there are: {', '.join(choices)}")

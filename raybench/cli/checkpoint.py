@@ -1,0 +1,79 @@
+"""``raybench checkpoint``."""
+
+import sys
+from dataclasses import fields
+from typing import Any
+
+import click
+
+from raybench.benchmarks.checkpoint.options import CheckpointOptions
+from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
+from raybench.cli.measure import measure
+from raybench.config import load_config
+from raybench.errors import ProblemFoundError
+
+EXAMPLES = """\b
+Examples:
+  raybench checkpoint --nodes 2 --to /scratch/checkpoints
+  raybench checkpoint --to /scratch --to s3://bucket/prefix --to gs://bucket/prefix --model llama-8b
+  raybench checkpoint --to s3://bucket/prefix --endpoint http://storage:9000 --compression zstd --keep
+  raybench checkpoint --check s3://bucket/prefix/raybench-1f2e3d4c-1-0
+"""
+
+_OPTIONS: list[Any] = [
+    click.option("--to", multiple=True, metavar="PLACE", help="Folder, s3://bucket/prefix or gs://bucket/prefix; may "
+                 "be repeated.  [default: checkpoints]"),
+    click.option("-m", "--model", metavar="NAME", help="Model whose parameters and Adam moments are saved, as for "
+                 "'raybench train'.  [default: small]"),
+    click.option("--layouts", metavar="NAME,...", help="sharded: each rank its part; full: all through rank 0.  "
+                 "[default: both]"),
+    click.option("--modes", metavar="NAME,...", help="sync, async (training goes on while it is stored).  "
+                 "[default: both]"),
+    click.option("--compression", metavar="NAME", help="none, zstd or zlib.  [default: none]"),
+    click.option("--saves", type=int, metavar="N", help="Times each is saved and loaded.  [default: 3]"),
+    click.option("--endpoint", metavar="URL", help="S3 or GCS server; else what the environment says."),
+    click.option("--limit-seconds", type=float, metavar="S", help="Time limit of a request to a storage.  "
+                 "[default: 30]"),
+    click.option("--keep", is_flag=True, default=None, help="Leave the checkpoints where they are."),
+    click.option("--check", metavar="PLACE", help="Measure nothing: read every byte of a kept checkpoint, and say what "
+                 "is wrong with it."),
+]  # fmt: skip
+
+
+@click.command(epilog=EXAMPLES)
+@with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
+def command(config_file: str | None, as_json: bool, quiet: bool, check: str | None, **options: Any) -> None:
+    """Save and load a model that is sharded over all ranks, as training does, and check what comes back.
+
+    Writes and reads through torch.distributed.checkpoint, in a format without pickles. What is saved is removed again.
+    Writes DIR/RUN_ID as 'raybench run' does.
+    """
+    written = given(options)
+    own = {field.name for field in fields(CheckpointOptions)}
+    settings = {name: value for name, value in written.items() if name not in own}
+    chosen = {name: value for name, value in written.items() if name in own}
+    chosen |= {name: _parts(chosen[name]) for name in ("layouts", "modes") if name in chosen}
+    if check is not None:
+        sys.exit(_check(check, CheckpointOptions(**{**chosen, "to": (check,)})))
+    config = load_config(config_file, {**settings, "suite": "checkpoint", "checkpoint": chosen})
+    sys.exit(measure(config, as_json=as_json, quiet=quiet))
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _check(place: str, options: CheckpointOptions) -> int:
+    """Say whether a checkpoint is whole. Raises ProblemFoundError where it is not."""
+    from raybench.benchmarks.checkpoint.manifest import CheckpointError  # noqa: PLC0415
+    from raybench.benchmarks.checkpoint.storage import check_checkpoint  # noqa: PLC0415 - imports torch
+    from raybench.benchmarks.checkpoint.stores import StoreError, open_store  # noqa: PLC0415
+
+    above, _, folder = place.rstrip("/").rpartition("/")
+    try:
+        store = open_store(above or ".", endpoint=options.endpoint, limit_seconds=options.limit_seconds)
+        stored = check_checkpoint(store, folder)
+    except (CheckpointError, StoreError) as error:
+        raise ProblemFoundError(str(error)) from error
+    click.echo(f"{place}: whole, {stored} bytes match their checksums")
+    return 0

@@ -1,0 +1,71 @@
+"""A checkpoint benchmark's point: one place, layout and mode of saving."""
+
+from dataclasses import dataclass
+
+from raybench.stats import median, summarize
+from raybench.workloads.base import Json, summary_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPoint:
+    """Seconds by repetition, the slowest rank deciding. Bytes are all ranks' together, as tensors and as stored.
+
+    ``verified``: what was loaded is bit for bit what was saved; None where it was not compared.
+    """
+
+    label: str
+    blocked_seconds: tuple[float, ...] = ()
+    durable_seconds: tuple[float, ...] = ()
+    load_seconds: tuple[float, ...] = ()
+    writing_ranks: int = 1
+    tensor_bytes: int = 0
+    stored_bytes: int = 0
+    wrong_elements: int = 0
+    verified: bool | None = None
+    failed: str | None = None
+
+    @property
+    def save_gb_per_s(self) -> float | None:
+        """Tensor bytes of all ranks over the median time until they are stored, 10^9 bytes a second."""
+        return self.tensor_bytes / median(self.durable_seconds) / 1e9 if self.durable_seconds else None
+
+    @property
+    def load_gb_per_s(self) -> float | None:
+        """The same of loading."""
+        return self.tensor_bytes / median(self.load_seconds) / 1e9 if self.load_seconds else None
+
+    @property
+    def wrong(self) -> str | None:
+        """What differs after loading."""
+        return f"{self.wrong_elements} elements differ after loading" if self.wrong_elements else None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to doubt the times."""
+        if self.failed is None and len(self.durable_seconds) < 3:
+            return (f"saved {len(self.durable_seconds)} times only; raise --saves to 3 or more",)
+        return ()
+
+    def to_json(self) -> Json:
+        """The point as in the schema."""
+        times = {"blocked": self.blocked_seconds, "durable": self.durable_seconds, "load": self.load_seconds}
+        save, load = self.save_gb_per_s, self.load_gb_per_s
+        return {
+            "label": self.label,
+            **{
+                f"{name}_seconds": summary_json(summarize(values)) if values else None for name, values in times.items()
+            },
+            "samples_seconds": list(self.durable_seconds),
+            "blocked_samples_seconds": list(self.blocked_seconds),
+            "load_samples_seconds": list(self.load_seconds),
+            "tensor_bytes": self.tensor_bytes,
+            "stored_bytes": self.stored_bytes,
+            "writing_ranks": self.writing_ranks,
+            "save_gb_per_s": save,
+            "save_gb_per_s_per_rank": None if save is None else save / self.writing_ranks,
+            "load_gb_per_s": load,
+            "load_gb_per_s_per_rank": None if load is None else load / self.writing_ranks,
+            "verified": self.verified,
+            "wrong_elements": self.wrong_elements,
+            "failed": self.failed,
+        }

@@ -1,0 +1,189 @@
+"""Ranks save to real storages and load again; what is damaged, missing or unreachable is refused with a reason."""
+
+import json
+import os
+import pickle
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from raybench.benchmarks.checkpoint import benchmark  # noqa: F401 - imported once, before the forks
+from raybench.benchmarks.checkpoint.combine import checkpoint_point
+from raybench.benchmarks.checkpoint.manifest import MANIFEST, CheckpointError
+from raybench.benchmarks.checkpoint.options import CheckpointOptions
+from raybench.benchmarks.checkpoint.record import CheckpointRecord
+from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter, check_checkpoint, read_manifest
+from raybench.benchmarks.checkpoint.stores import FolderStore, StoreError, bounded
+from raybench.benchmarks.events import Event, RankFailed, WorkloadMeasured
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.workloads.checkpoint import CheckpointPoint
+from tests.collectives.ranks import run_ranks
+
+from .servers import gcs_emulator, keys, s3_server, use_test_credentials
+
+TINY_BYTES = 3 * 4 * 158016  # parameters and two moments in float32
+
+
+def saved(ranks: int = 2, **options: Any) -> dict[str, CheckpointPoint]:
+    """The points of a run, by label."""
+    spec = BenchmarkSpec(
+        name="checkpoint",
+        kind="checkpoint",
+        sizes=(),
+        checkpoint=CheckpointOptions(**{"model": "tiny", "saves": 1, "limit_seconds": 20.0} | options),
+    )
+    events = run_ranks(ranks, [spec], seconds=120)
+    assert [event for heard in events for event in heard if isinstance(event, RankFailed)] == []
+    labels = spec.checkpoint.labels() if spec.checkpoint else ()
+    return {label: checkpoint_point([_records(events, label)]) for label in labels}
+
+
+def _records(events: list[list[Event]], label: str) -> dict[int, CheckpointRecord]:
+    measured = [event for heard in events for event in heard if isinstance(event, WorkloadMeasured)]
+    return {
+        event.rank: event.record
+        for event in measured
+        if isinstance(event.record, CheckpointRecord) and event.record.label == label
+    }
+
+
+def test_a_folder_gets_back_what_was_saved_in_every_layout_and_mode(tmp_path: Path) -> None:
+    points = saved(to=(str(tmp_path / "there"),), saves=2, compression="zlib")
+    assert len(points) == 4
+    for label, point in points.items():
+        assert (point.failed, point.wrong, point.verified) == (None, None, True), label
+        assert point.tensor_bytes == TINY_BYTES
+        assert 0 < point.stored_bytes < point.tensor_bytes
+        assert len(point.durable_seconds) == len(point.load_seconds) == 2
+        assert all(
+            blocked <= durable for blocked, durable in zip(point.blocked_seconds, point.durable_seconds, strict=True)
+        )
+        assert point.writing_ranks == (2 if label.startswith("sharded") else 1)
+    assert list((tmp_path / "there").glob("raybench-*")) == []
+
+
+def test_s3_is_saved_to_while_unreachable_and_forbidden_places_fail_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_test_credentials(monkeypatch)
+    with s3_server(tmp_path) as url:
+        import boto3  # noqa: PLC0415
+
+        boto3.client("s3", endpoint_url=url).create_bucket(Bucket="there")
+        blocked = tmp_path / "a-file"
+        blocked.write_text("")
+        places = ("s3://not-there/x", str(blocked / "below"), "s3://there/some/prefix")
+        points = saved(to=places, endpoint=url, layouts=("sharded",), modes=("async",))
+        missing, forbidden, good = points.values()
+        assert "NoSuchBucket" in str(missing.failed)
+        assert "cannot be written" in str(forbidden.failed)
+        assert (good.failed, good.verified, good.tensor_bytes) == (None, True, TINY_BYTES)
+        assert keys(url, "there") == []
+
+
+def test_a_storage_that_does_not_answer_fails_within_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_test_credentials(monkeypatch)
+    with pytest.raises(StoreError, match=r"did not answer within 0\.2 s"):
+        bounded(lambda: __import__("time").sleep(5), 0.2, "s3://slow")
+    (point,) = saved(
+        1, to=("s3://x/y",), endpoint="http://127.0.0.1:1", layouts=("full",), modes=("sync",), limit_seconds=3
+    ).values()
+    assert "s3://x/y" in str(point.failed)
+
+
+def test_gcs_gets_back_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with gcs_emulator(tmp_path, "there") as url:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+        (point,) = saved(1, to=("gs://there/prefix",), layouts=("sharded",), modes=("sync",), limit_seconds=99).values()
+        assert (point.failed, point.verified, point.tensor_bytes) == (None, True, TINY_BYTES)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A small finished checkpoint of one process."""
+    state = {"a": torch.arange(1000.0), "b": torch.ones(3, 5, dtype=torch.bfloat16), "empty": torch.empty(0)}
+    save(state, storage_writer=ManifestWriter(FolderStore(tmp_path), "one", rank=0, compression="none"), no_dist=True)
+    return tmp_path / "one"
+
+
+def loaded(folder: Path) -> dict[str, torch.Tensor]:
+    state = {"a": torch.zeros(1000), "b": torch.zeros(3, 5, dtype=torch.bfloat16), "empty": torch.empty(0)}
+    store = FolderStore(folder.parent)
+    load(state, storage_reader=ManifestReader(store, folder.name, read_manifest(store, folder.name)), no_dist=True)
+    return state
+
+
+def refusal(folder: Path) -> str:
+    """Why loading, and checking alike, refuse a checkpoint."""
+    with pytest.raises((CheckpointError, torch.distributed.checkpoint.api.CheckpointException)) as error:
+        loaded(folder)
+    with pytest.raises(CheckpointError) as checked:
+        check_checkpoint(FolderStore(folder.parent), folder.name)
+    assert str(checked.value) in f"{error.value}"
+    return str(checked.value)
+
+
+def test_a_whole_checkpoint_loads(checkpoint: Path) -> None:
+    state = loaded(checkpoint)
+    assert torch.equal(state["a"], torch.arange(1000.0))
+    assert torch.equal(state["b"], torch.ones(3, 5, dtype=torch.bfloat16))
+    assert check_checkpoint(FolderStore(checkpoint.parent), "one") == 1000 * 4 + 15 * 2
+
+
+def test_truncated_data_are_refused(checkpoint: Path) -> None:
+    os.truncate(checkpoint / "rank-0.bin", 2000)
+    assert "rank-0.bin is cut off" in refusal(checkpoint)
+
+
+def test_one_changed_bit_is_refused(checkpoint: Path) -> None:
+    data = bytearray((checkpoint / "rank-0.bin").read_bytes())
+    data[1234] ^= 1
+    (checkpoint / "rank-0.bin").write_bytes(data)
+    assert "do not match their checksum" in refusal(checkpoint)
+
+
+def test_a_missing_file_is_refused(checkpoint: Path) -> None:
+    (checkpoint / "rank-0.bin").unlink()
+    assert "rank-0.bin, which holds" in refusal(checkpoint)
+
+
+def test_an_unfinished_checkpoint_is_refused(checkpoint: Path) -> None:
+    (checkpoint / MANIFEST).unlink()
+    assert "no finished checkpoint" in refusal(checkpoint)
+
+
+def test_a_cut_or_altered_manifest_is_refused(checkpoint: Path) -> None:
+    whole = (checkpoint / MANIFEST).read_bytes()
+    (checkpoint / MANIFEST).write_bytes(whole[:-40])
+    assert "cannot be read" in refusal(checkpoint)
+    (checkpoint / MANIFEST).write_bytes(whole.replace(b"1000", b"1001", 1))
+    assert "does not match its checksum" in refusal(checkpoint)
+
+
+def test_a_manifest_cannot_point_out_of_its_checkpoint(checkpoint: Path) -> None:
+    signed = json.loads((checkpoint / MANIFEST).read_bytes())
+    signed["content"]["tensors"]["a"]["parts"][0]["file"] = "../secret"
+    content = json.dumps(signed["content"], separators=(",", ":")).encode()
+    (checkpoint / MANIFEST).write_bytes(b'{"crc32":%d,"content":%s}' % (zlib.crc32(content), content))
+    assert "names the file '../secret'" in refusal(checkpoint)
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch executed",)
+
+
+@pytest.mark.parametrize("name", [MANIFEST, "rank-0.bin", ".metadata"])
+def test_nothing_that_is_loaded_is_executed(name: str, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkpoint)
+    (checkpoint / name).write_bytes(pickle.dumps(Bomb()))
+    if name == ".metadata":
+        loaded(checkpoint)
+    else:
+        refusal(checkpoint)
+    assert not (checkpoint / "executed").exists()

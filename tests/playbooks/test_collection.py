@@ -1,0 +1,105 @@
+"""The playbooks as an installed collection and in a wheel: elsewhere, and without the checkout."""
+
+import configparser
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import REPOSITORY
+from tests.playbooks.local import require_ansible
+from tests.playbooks.role_readme import ROLES, readme
+
+BIN = Path(sys.executable).parent
+
+
+def run(command: list[str | Path], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A program of this environment, run where nothing of the checkout is, and without its path."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ANSIBLE"))}
+    return subprocess.run(
+        command, cwd=folder, env=kept | environment, capture_output=True, text=True, check=False, timeout=200
+    )
+
+
+def test_the_readme_of_preflight_is_what_its_specification_says() -> None:
+    assert (ROLES / "preflight/README.md").read_text() == readme(ROLES / "preflight")
+
+
+def test_yaml_is_as_yamllint_wants_it() -> None:
+    pytest.importorskip("yamllint", reason="yamllint is not installed: pip install '.[dev]'")
+    done = run([sys.executable, "-m", "yamllint", "--strict", "playbooks", "inventory"], REPOSITORY)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_playbook_is_syntactically_right() -> None:
+    require_ansible()
+    names = sorted(path.name for path in (REPOSITORY / "playbooks").glob("*.yml"))
+    assert {"preflight.yml", "targets.yml"} <= set(names)
+    done = run([BIN / "ansible-playbook", "--syntax-check", *names], REPOSITORY / "playbooks")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_collection_builds_installs_and_finds_its_parts(tmp_path: Path) -> None:
+    require_ansible()
+    built = run([sys.executable, REPOSITORY / ".ci/collection.py", tmp_path], tmp_path)
+    assert built.returncode == 0, built.stderr
+    (archive,) = tmp_path.glob("raybench-cluster-*.tar.gz")
+    galaxy = [BIN / "ansible-galaxy", "collection", "install", "--offline", "-p", tmp_path / "installed", archive]
+    installed = run([*galaxy], tmp_path)
+    assert installed.returncode == 0, installed.stderr
+    hosts = tmp_path / "hosts.yml"
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts.write_text(yaml.safe_dump({"all": {"hosts": {"n1": variables}}}))
+    output = ["-e", f"preflight_output_dir={tmp_path}/report", "-e", '{"preflight_only": ["host-memlock"]}']
+    play = [BIN / "ansible-playbook", "raybench.cluster.preflight", "-i", hosts, *output]
+    done = run([*play], tmp_path, ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "installed"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "report/preflight.json").is_file()
+    assert "raybench.cluster.preflight : " in done.stdout
+
+
+def test_the_wheel_carries_playbooks_and_inventory(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="hatchling is not installed: pip install hatchling")
+    build = "from hatchling.build import build_wheel; import sys; print(build_wheel(sys.argv[1]))"
+    done = run([sys.executable, "-c", build, tmp_path], REPOSITORY)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        names = set(wheel.namelist())
+        wheel.extractall(tmp_path / "site")
+    below = "raybench/_data/playbooks"
+    assert {
+        f"{below}/preflight.yml",
+        f"{below}/library/raybench_probe.py",
+        f"{below}/roles/preflight/tasks/main.yml",
+    } <= names
+    assert "raybench/_data/inventory/localhost.yml" in names
+    require_ansible()
+    command = [
+        sys.executable,
+        "-m",
+        "raybench",
+        "preflight",
+        "--only",
+        "host-memlock",
+        "--output-dir",
+        tmp_path / "runs",
+    ]
+    preflight = run([*command], tmp_path, PYTHONPATH=str(tmp_path / "site"))
+    assert preflight.returncode == 0, preflight.stderr
+    assert "preflight.html" in preflight.stdout
+
+
+def test_settings_are_the_same_in_the_root_and_beside_the_playbooks() -> None:
+    settings = []
+    for folder in (REPOSITORY, REPOSITORY / "playbooks"):
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(folder / "ansible.cfg")
+        settings.append({section: dict(parser[section]) for section in parser.sections()})
+    for name in ("inventory", "roles_path", "library", "module_utils"):
+        root, beside = (one["defaults"].pop(name) for one in settings)
+        assert (REPOSITORY / root).resolve() == (REPOSITORY / "playbooks" / beside).resolve()
+    assert settings[0] == settings[1]

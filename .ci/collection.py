@@ -1,7 +1,7 @@
 """Arrange the playbooks as the Ansible collection raybench.cluster: ``python .ci/collection.py FOLDER``.
 
 The archive is built in FOLDER. Modules move to ``plugins/``, roles and playbooks keep their places, and the
-checks, which need the standard library only, travel along below ``python/``.
+checks, which need the standard library only, travel along below ``raybench/``.
 """
 
 import argparse
@@ -16,25 +16,33 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = ("raybench", "cluster")
+# Where each folder beside the playbooks stands in a collection.
+_PLUGINS = {
+    "library": "modules",
+    "module_utils": "module_utils",
+    "action_plugins": "action",
+    "filter_plugins": "filter",
+}
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", "runs")
 
 
 def arrange(folder: Path) -> None:
     """Write the collection's tree to an empty folder."""
     source = ROOT / "playbooks"
-    shutil.copytree(source / "library", folder / "plugins/modules", ignore=_IGNORED)
-    if (source / "module_utils").is_dir():
-        shutil.copytree(source / "module_utils", folder / "plugins/module_utils", ignore=_IGNORED)
+    for name, plugins in _PLUGINS.items():
+        if (source / name).is_dir():
+            shutil.copytree(source / name, folder / "plugins" / plugins, ignore=_IGNORED)
     shutil.copytree(source / "roles", folder / "roles", ignore=_IGNORED)
     (folder / "playbooks").mkdir()
     for path in source.iterdir():
         if path.suffix == ".yml":
             shutil.copy(path, folder / "playbooks")
-        elif path.is_dir() and path.name not in {"library", "module_utils", "roles", "runs"}:
+        elif path.is_dir() and path.name not in {*_PLUGINS, "roles", "runs"}:
             shutil.copytree(path, folder / "playbooks" / path.name, ignore=_IGNORED)
     _own_module_utils(folder / "plugins")
-    shutil.copytree(ROOT / "raybench/preflight", folder / "python/raybench/preflight", ignore=_IGNORED)
-    shutil.copy(ROOT / "raybench/__init__.py", folder / "python/raybench")
+    shutil.copytree(ROOT / "raybench/preflight", folder / "raybench/preflight", ignore=_IGNORED)
+    for name in ("__init__", "errors", "units", "stats", "rounds"):
+        shutil.copy(ROOT / f"raybench/{name}.py", folder / "raybench")
     for name in ("LICENSE", "README.md"):
         shutil.copy(ROOT / name, folder)
     (folder / "meta").mkdir()

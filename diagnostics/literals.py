@@ -70,6 +70,7 @@ ALWAYS = (
     "SIGSEGV",
     "SIGABRT",
     "SIGBUS",
+    "egmentation fault",
     "signal 9",
     "signal 11",
     "NCCL version: ",
@@ -120,7 +121,7 @@ ODD = (
 FOREIGN = (
     b"Using network", b"Traceback", b"rror: ", b"xception: ", b"NET/", b" via ", b"libibverbs", b"SIG", b"signal ",
     b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA", b"Topology detection",
-    b"Last error:",
+    b"Last error:", b"egmentation fault",
 )  # fmt: skip
 NOISE = frozenset(
     head.encode()

@@ -111,6 +111,23 @@ PATTERNS = (
         ),
     ),
     Pattern(
+        kind="process-killed",
+        literal="*** SIG",
+        expression=r"\*\*\* (?P<signal>SIG(?:SEGV|ABRT|BUS|FPE|ILL)) (?:received|\(@)",
+        samples=("*** SIGSEGV received at time=1779000000 on cpu 3 ***", "*** SIGSEGV (@0x0) received by PID 12 ***"),
+    ),
+    Pattern(
+        kind="process-killed",
+        literal="egmentation fault",
+        expression=r"(?:Signal: |Fatal Python error: |Caught signal 11 \(|^)(?P<signal>Segmentation fault)",
+        samples=(
+            "[gpu-a:4101] Signal: Segmentation fault (11)",
+            "Fatal Python error: Segmentation fault",
+            "[gpu-a:4101 :0:4101] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))",
+            "Segmentation fault (core dumped)",
+        ),
+    ),
+    Pattern(
         kind="verbs-foreign",
         literal="libibverbs",
         expression=r"libibverbs: Warning: couldn't (?:open config directory|load driver) ?(?P<what>.*)",

@@ -157,8 +157,14 @@ PATTERNS = (
     Pattern(
         kind="ras-port",
         literal="RAS",
-        expression=r"RAS .*(?:[Aa]ddress already in use|bind.*failed|failed to (?:bind|listen))",
+        expression=r"RAS .*(?:[Aa]ddress already in use|bind.*failed|failed to (?:bind|listen|establish))",
         samples=("RAS failed to bind client listening socket at 127.0.0.1<28028>: Address already in use",),
+    ),
+    Pattern(
+        kind="bind-failed",
+        literal="bind failed",
+        expression=r"Call to bind failed ?: (?P<reason>Address already in use|Cannot assign requested address)",
+        samples=("Call to bind failed: Address already in use",),
     ),
     Pattern(
         kind="ras-peer-dead",

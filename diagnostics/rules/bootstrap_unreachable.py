@@ -33,6 +33,7 @@ def check(facts: JobFacts) -> Outcome:
         if event.fields["reason"] in _REASONS and "retrying" not in event.text and event.origin.level != "INFO"
     ]
     bad = warned(facts, "address-invalid")
+    bad += [event for event in warned(facts, "bind-failed") if "ras/" not in event.text]
     store = facts.of("store-failed")
     events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
     if not events:

@@ -65,12 +65,13 @@ def _severity(facts: JobFacts) -> tuple[Severity, str]:
             "Omni-Path adapters used through verbs offer no GPUDirect RDMA to NCCL, so this is expected here.",
         )
     network = transport.job_network(facts)
-    if network == "plugin:aws-ofi-nccl" and not _large_efa(facts):
+    large_efa = network == "plugin:aws-ofi-nccl" and _large_efa(facts)
+    if network == "plugin:aws-ofi-nccl" and not large_efa:
         return (
             "info",
             "Many EFA instance types offer no GPUDirect RDMA; on p4d, p4de, p5 and larger it should be there.",
         )
-    if network.startswith("plugin:"):
+    if network.startswith("plugin:") and not large_efa:
         return "info", "Whether this network offers GPUDirect RDMA is its plugin's affair."
     return "warning", "Every byte is copied through host memory, which costs bandwidth and processor time."
 

@@ -17,24 +17,28 @@ from diagnostics import transport
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding
+from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+
+_FAILURE = r"(?i)couldn't|could not|fail|unable|error|RC: -"
 
 
 def check(facts: JobFacts) -> Outcome:
-    """Found where a plugin failed to load, to initialise, or to register memory."""
+    """Found where a plugin failed to load, to initialise, to register memory, or in a transfer."""
     registration = warned(facts, "plugin-registration-failed")
     if registration:
         return found(_registration(facts, registration))
     network = transport.job_network(facts)
-    broken = transport.broken_plugins(facts)
-    if network != "plugin:aws-ofi-nccl":  # it tries several ways of its own, and one of them worked
-        broken += facts.of("ofi-failed")
+    if network == "plugin:aws-ofi-nccl":  # it tries several ways of its own, and one of them worked
+        return _in_use(facts)
+    broken = transport.broken_plugins(facts) + (facts.of("ofi-failed") or _ofi_warnings(facts))
     broken += [event for event in facts.of("plugin-unusable") if "library" in event.fields or "any NET" in event.text]
     if not broken:
         return CLEAR
     works = network in ("ib", "roce")
-    unneeded = facts.multi_node is False or (works and all(event.kind == "ofi-failed" for event in broken))
-    reason = broken[0].fields.get("reason", "it cannot be initialised")
+    unneeded = facts.multi_node is False or (works and all(event.kind.startswith("ofi") for event in broken))
+    fields = broken[0].fields
+    reason = fields.get("reason") or fields.get("text") or "it cannot be initialised"
     return found(
         conclude(
             facts,
@@ -45,6 +49,31 @@ def check(facts: JobFacts) -> Outcome:
                 "NCCL goes on with the next network in its list, which may be TCP. The text names "
                 "what the plugin misses."
             ),
+        )
+    )
+
+
+def _ofi_warnings(facts: JobFacts) -> list[Event]:
+    """Warnings of aws-ofi-nccl that tell of a failure, without those of the ways that it tries in turn."""
+    tried = {(event.origin.file, event.origin.line) for event in facts.of("ofi-failed")}
+    failures = [event for event in warned(facts, "ofi") if compiled(_FAILURE).search(event.fields["text"])]
+    return [event for event in failures if (event.origin.file, event.origin.line) not in tried]
+
+
+def _in_use(facts: JobFacts) -> Outcome:
+    """Errors of the plugin that NCCL chose: fatal where no data channel came to be."""
+    events = _ofi_warnings(facts)
+    if not events:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="warning" if transport.data_channels(facts) else "critical",
+            confidence="likely",
+            summary=f"The network plugin in use reports an error: {events[0].fields['text'][:120]}",
+            explanation="NCCL gave its network to this plugin; what it cannot open or send, no other takes over.",
+            actions=("check-plugin-libraries", "provider-efa"),
         )
     )
 

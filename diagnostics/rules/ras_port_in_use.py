@@ -17,7 +17,7 @@ def check(facts: JobFacts) -> Outcome:
     """Found where the service could not listen."""
     return answer(
         facts,
-        facts.of("ras-port"),
+        facts.of("ras-port") + [event for event in facts.of("bind-failed") if "ras/" in event.text],
         severity="info",
         summary="The port of NCCL's status service (RAS) is taken by another job",
         explanation="The job itself is not affected; ncclras shows the other one.",

@@ -172,6 +172,16 @@ for name in %r:
 print(json.dumps({"python": platform.python_version(), "executable": sys.executable, "packages": found}))
 """
 PORT_COUNTERS = "/sys/class/infiniband/*/ports/*/counters/*"
+# What perfquery calls the counters of sysfs.
+QUERIED_COUNTERS = {
+    "SymbolErrorCounter": "symbol_error",
+    "LinkErrorRecoveryCounter": "link_error_recovery",
+    "LinkDownedCounter": "link_downed",
+    "PortRcvErrors": "port_rcv_errors",
+    "PortXmitDiscards": "port_xmit_discards",
+    "LocalLinkIntegrityErrors": "local_link_integrity_errors",
+    "ExcessiveBufferOverrunErrors": "excessive_buffer_overrun_errors",
+}
 HARDWARE_COUNTERS = "/sys/class/infiniband/*/ports/*/hw_counters/*"
 # Files that are read whole: name -> patterns. Values are returned by path.
 FILES = {
@@ -260,7 +270,8 @@ def gather(options):
     readings = {"listening": listen(options["listen_ports"], options["listen_seconds"])}
     for name, command in commands(options, environment["PATH"]):
         runner.start(name, command)
-    before = counters()
+    count = counters if counters() or not options["prefix"] else lambda: queried_counters(options, environment)
+    before = count()
     counted = time.monotonic()
     for name, patterns in FILES.items():
         readings[name] = {"status": "ok", "values": read_files(patterns)}
@@ -269,7 +280,7 @@ def gather(options):
     if before:
         time.sleep(max(0.0, options["interval_seconds"] - (time.monotonic() - counted)))
         readings["counters"] = {
-            "status": "ok", "before": before, "after": counters(), "seconds": time.monotonic() - counted
+            "status": "ok", "before": before, "after": count(), "seconds": time.monotonic() - counted
         }  # fmt: skip
     readings.update(runner.finish())
     for name, keep in FILTERS.items():
@@ -418,6 +429,20 @@ def counters():
                     found[path[len("/sys/class/infiniband/") :]] = int(file.read())
             except (OSError, IOError, ValueError):
                 pass
+    return found
+
+
+def queried_counters(options, environment):
+    """Counters of ports that are not in sysfs, as those of a simulated fabric: asked of the port by perfquery."""
+    found = {}
+    seconds = options["timeout_seconds"]
+    states = run(options["prefix"] + ["ibstat"], environment, seconds)
+    for device, port, lid in re.findall(r"CA '(.+?)'.*?Port (\d+):.*?Base lid: (\d+)", states["text"], re.DOTALL):
+        answer = run(options["prefix"] + ["perfquery", "-x", lid, port], environment, seconds)
+        plain = run(options["prefix"] + ["perfquery", lid, port], environment, seconds)
+        for name, value in re.findall(r"^(\w+):\.*(\d+)$", answer["text"] + "\n" + plain["text"], re.MULTILINE):
+            if name in QUERIED_COUNTERS:
+                found["%s/ports/%s/counters/%s" % (device, port, QUERIED_COUNTERS[name])] = int(value)
     return found
 
 

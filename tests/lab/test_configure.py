@@ -62,19 +62,23 @@ def story() -> Iterator[Story]:
     with Lab(nodes=4) as lab:
         told.lab = lab
         inventory = prepare(lab)
-        states = lambda: {node.hostname: state(node) for node in lab.nodes[:3]}  # noqa: E731
         without_the_dead = ("--limit", "all:!node4")  # it costs seconds each time
-        told.first = states()
+        told.first = states(lab)
         told.predicted = configure(lab, inventory, "--check", "--diff", *without_the_dead)
-        told.after_check = states()
+        told.after_check = states(lab)
         told.made = configure(lab, inventory)
         told.again = configure(lab, inventory, *without_the_dead)
-        told.before_edits = states()
+        told.before_edits = states(lab)
         edit(lab)
         told.undone_check = configure(lab, inventory, "--rollback", "--check", *without_the_dead)
         told.undone = configure(lab, inventory, "--rollback", "--remove-packages")
-        told.last = states()
+        told.last = states(lab)
         yield told
+
+
+def states(lab: Lab) -> dict[str, Report]:
+    """What the three nodes that live are."""
+    return {node.hostname: state(node) for node in lab.nodes[:3]}
 
 
 def prepare(lab: Lab) -> Path:

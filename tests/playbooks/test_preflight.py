@@ -2,11 +2,13 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -17,7 +19,7 @@ from tests.playbooks.local import require_ansible
 from tests.playbooks.preflight_lab import age_packages, lab_inventory, lower_memlock, shift_clock, write_inventory
 
 PLAYBOOKS = REPOSITORY / "playbooks"
-SHORT = ["-e", '{"preflight_only": ["host-memlock"]}']
+SHORT = ["-e", "preflight_only=host-memlock"]
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +126,44 @@ def test_wrong_use_is_exit_code_2_without_a_traceback(tmp_path: Path, options: l
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 3
     assert list(tmp_path.iterdir()) == []
+
+
+def hung_smi(folder: Path) -> dict[str, object]:
+    """Variables of a host whose nvidia-smi does not end, and has a child that does not either."""
+    smi = folder / "bin/nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text("#!/bin/sh\nsleep 4711 &\nwait\n")
+    smi.chmod(0o755)
+    return {"preflight_environment": {"PATH": f"{smi.parent}:/usr/bin:/bin"}}
+
+
+def test_a_hung_nvidia_smi_is_a_finding_and_is_ended_with_its_children(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, {"n1": {**hung_smi(tmp_path), "preflight_timeout_seconds": 2}})
+    command = [sys.executable, "-m", "raybench", "preflight", "-i", hosts, "--json", "--output-dir", tmp_path / "runs"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 1, done.stderr
+    (host,) = json.loads(done.stdout)["hosts"]
+    checks = {check["check"]: check for check in host["checks"]}
+    assert checks["host-probe"]["verdict"] == checks["gpu-driver"]["verdict"] == "fail"
+    assert "nvidia_smi" in checks["host-probe"]["seen"]
+    assert checks["gpu-ecc"]["verdict"] == "unknown"
+    assert checks["host-memory"]["verdict"] in {"pass", "warn"}
+    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "4711"]]
+
+
+def test_a_run_that_is_stopped_keeps_what_it_has(tmp_path: Path) -> None:
+    hosts = inventory(tmp_path, {"n1": {}, "n2": {**hung_smi(tmp_path), "preflight_timeout_seconds": 300}})
+    options = ["-i", hosts, "--json", "--output-dir", tmp_path / "runs", "--only", "host-memlock"]
+    command = [sys.executable, "-m", "raybench", "preflight", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("n1:")  # the other one is still being tried
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 3
+    first, second = json.loads(out)["hosts"]
+    assert [check["check"] for check in first["checks"]] == ["host-reachable", "host-memlock"]
+    assert (second["reached"], second["reason"]) == (False, "stopped before it answered")
 
 
 @pytest.mark.lab

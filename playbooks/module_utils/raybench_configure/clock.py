@@ -11,11 +11,15 @@ from .service import UnitResource
 from .value import all_named
 
 _DAEMONS = ("chronyd", "chrony", "ntpd", "ntp", "ntpsec", "systemd-timesyncd", "ptp4l", "phc2sys")
+_TIMESYNCD = "systemd-timesyncd.service"
 _CHRONY = {"debian": ("chrony.service", "/etc/chrony/chrony.conf"), "rhel": ("chronyd.service", "/etc/chrony.conf")}
 
 
 def plan_clock(host: Host, options: dict[str, Any]) -> Plan:
-    """Chrony where nothing keeps the clock yet; ``servers`` are added to its configuration beside those there."""
+    """Where nothing keeps the clock: systemd-timesyncd if it is installed, else chrony.
+
+    ``servers`` are for chrony, and are added to its configuration beside those that stand there.
+    """
     servers = all_named("server", options["servers"], "time_sync_servers")
     container = host.container()
     if container:
@@ -27,6 +31,8 @@ def plan_clock(host: Host, options: dict[str, Any]) -> Plan:
     if running and not (servers and chrony):
         more = "; time_sync_servers is for chrony and was not used" if servers else ""
         return skip(f"{running[0]} keeps the clock already{more}")
+    if not servers and host.run("systemctl", "is-enabled", "--", _TIMESYNCD).out.strip() in ("disabled", "enabled"):
+        return Plan(settings=[Setting(UnitResource(_TIMESYNCD), fixed(enabled=True, active=True))])
     return _chrony_plan(host, servers, installing=not chrony)
 
 
@@ -38,7 +44,9 @@ def _chrony_plan(host: Host, servers: list[str], *, installing: bool) -> Plan:
     packages = package_plan(host, ["chrony"]) if installing else Plan()
     if packages.problem:
         return packages
-    plan = Plan(settings=list(packages.settings))
+    plan = Plan(settings=list(packages.settings), notes=list(packages.notes))
+    if packages.settings:
+        plan.notes.append("installing chrony may bring its file and enable its service: fewer changes then follow")
     if servers:
         lines = [f"server {name} iburst" for name in servers]
         edit = edited_file(path, lambda text: block(text, "time_sync", lines))

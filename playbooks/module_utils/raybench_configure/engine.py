@@ -115,7 +115,7 @@ def _undo(host: Host, journal: Journal, entry: Entry, outcome: Outcome, *, check
         if not check:
             resource.write(host, wanted)
         outcome.add(resource, current, wanted)
-        if not left and wanted != entry.before:
+        if not left and resource.kind == "file" and wanted != entry.before:
             outcome.kept.append(f"{entry.target}: lines that were added after raybench wrote it are still there")
     if not left and not check:
         journal.drop(entry)

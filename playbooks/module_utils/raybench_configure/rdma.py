@@ -29,6 +29,7 @@ PACKAGES = {
     "debian": [*_BOTH, "ibverbs-providers", "ibverbs-utils", "rdmacm-utils"],
     "rhel": [*_BOTH, "libibverbs", "libibverbs-utils", "librdmacm-utils"],
 }
+_DOCA_FILES = ("/etc/apt/sources.list.d/raybench-doca.list", "/etc/yum.repos.d/raybench-doca.repo")
 _TOOLS = {"debian": "apt", "rhel": "dnf"}
 
 
@@ -120,6 +121,8 @@ def plan_packages(host: Host, options: dict[str, Any]) -> Plan:
     if family not in _TOOLS:
         return skip(f"packages of {family} are not known; install rdma-core and perftest by its own means")
     if options.get("doca_repository"):
+        if not any(host.exists(name) for name in _DOCA_FILES):
+            return skip("doca-ofed: what it brings is known once its repository is set up, not in check mode")
         wanted.append("doca-ofed")
     return package_plan(host, wanted)
 
@@ -169,7 +172,5 @@ def plan_repository(host: Host, options: dict[str, Any]) -> Plan:
     if family == "rhel":
         key_file = "/etc/pki/rpm-gpg/RPM-GPG-KEY-raybench-doca"
         body = f"[raybench-doca]\nname=DOCA\nbaseurl={url}\nenabled=1\ngpgcheck=1\ngpgkey=file://{key_file}\n"
-        return Plan(
-            settings=[edited_file(key_file, lambda _: key), own_file(item, "/etc/yum.repos.d/raybench-doca.repo", body)]
-        )
+        return Plan(settings=[edited_file(key_file, lambda _: key), own_file(item, _DOCA_FILES[1], body)])
     return skip(f"DOCA has no repository for {family}")

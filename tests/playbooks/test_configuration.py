@@ -1,0 +1,153 @@
+"""The command around the playbook: what events say of items, what is printed, which exit code it ends with."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli.configure import command
+from raybench.cluster.configuration import Configuration, HostConfiguration, ItemOutcome, items_from
+from raybench.cluster.playbook import PlaybookEvent
+from raybench.reports.configuration import configuration_lines
+
+from .local import require_ansible
+
+ROOT = Path(__file__).parents[2]
+
+
+def item(name: str, verdict: Any, **more: Any) -> ItemOutcome:
+    return ItemOutcome(item=name, verdict=verdict, **more)
+
+
+def host(name: str, *items: ItemOutcome, unreachable: str | None = None) -> HostConfiguration:
+    return HostConfiguration(name=name, items=items, unreachable=unreachable)
+
+
+def report(*hosts: HostConfiguration, complete: bool = True, check: bool = False) -> Configuration:
+    return Configuration(action="configure", check=check, complete=complete, hosts=hosts)
+
+
+CHANGE = ({"kind": "file", "target": "/etc/x", "how": "created"},)
+
+
+def test_hosts_that_fared_alike_share_a_line() -> None:
+    done = report(
+        host("n1", item("a.b", "changed", changes=CHANGE, pending=("later",))),
+        host("n2", item("a.b", "changed", changes=CHANGE, pending=("later",))),
+        host("n3", item("a.b", "failed", message="a.b: no\nroom"), unreachable="gone"),
+    )
+    assert list(configuration_lines(done.to_json())) == [
+        "changed  a.b [n1, n2]: /etc/x (created)",
+        "FAILED   a.b [n3]: a.b: no room",
+        "MISSING  n3: could not be reached: gone",
+        "In force later:",
+        "  later [n1, n2]",
+        "# changed 2 of 3 hosts",
+    ]
+
+
+def test_what_a_host_says_cannot_move_the_cursor() -> None:
+    done = report(host("n1", item("a.b", "failed", message="\x1b[2J\x1b]0;x\x07")))
+    assert not any("\x1b" in line for line in configuration_lines(done.to_json()))
+
+
+def test_a_diff_is_shown_once_for_all_hosts_with_it() -> None:
+    diff = ({"before_header": "file /etc/x", "after_header": "file /etc/x", "before": "a\n", "after": "b\n"},)
+    done = report(*(host(name, item("a.b", "changed", changes=CHANGE, diff=diff)) for name in ("n1", "n2")), check=True)
+    lines = list(configuration_lines(done.to_json(), diff=True))
+    assert lines[1:] == [
+        "--- file /etc/x [all 2 hosts]",
+        "  @@ -1 +1 @@",
+        "  -a",
+        "  +b",
+        "# would change 2 of 2 hosts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("done", "code"),
+    [
+        (report(host("n", item("a.b", "changed"), item("a.c", "skipped"))), 0),
+        (report(host("n", item("a.b", "failed"))), 1),
+        (report(host("n", item("a.b", "conflict"))), 1),
+        (report(host("n", item("a.b", "right")), host("m", unreachable="no route")), 3),
+        (report(host("n", item("a.b", "right")), complete=False), 3),
+    ],
+)
+def test_exit_codes(done: Configuration, code: int) -> None:
+    assert done.exit_code == code
+    assert json.loads(json.dumps(done.to_json()))["exit_code"] == code
+
+
+def test_a_module_that_broke_is_not_lost() -> None:
+    broken = PlaybookEvent(kind="failed", host="n", task="Set limits", result={"msg": "MODULE FAILURE"})
+    assert [(each.item, each.verdict, each.message) for each in items_from(broken)] == [
+        ("Set limits", "failed", "MODULE FAILURE")
+    ]
+    other = PlaybookEvent(kind="ok", host="n", task="Gather", result={"ansible_facts": {}})
+    assert list(items_from(other)) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["-i", "/not/there.yml"], "there is no inventory"),
+        (["--remove-packages"], "--remove-packages goes with --rollback"),
+        (["--tags", "a b"], "is not a tag"),
+        (["--forks", "0"], "0"),
+    ],
+)
+def test_wrong_use_ends_with_2_and_one_line(options: list[str], said: str) -> None:
+    require_ansible()
+    if "-i" not in options:
+        options = [*options, "-i", str(ROOT / "inventory" / "localhost.yml")]
+    done = subprocess.run(
+        [sys.executable, "-m", "raybench", "configure", *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_shows_examples_without_ansible() -> None:
+    shown = CliRunner().invoke(command, ["--help"])
+    assert shown.exit_code == 0
+    assert "raybench configure -i hosts.yml --rollback" in shown.output
+
+
+def test_the_playbook_alone_writes_its_report_and_changes_nothing_in_check_mode(tmp_path: Path) -> None:
+    require_ansible()
+    written = tmp_path / "report.json"
+    command_line = ["configure.yml", "--check", "--tags", "nccl_conf", "-e", f"configure_report={written}"]
+    variables = json.dumps({"nccl_config_variables": {"NCCL_RAYBENCH_TEST": "1"}})
+    before = Path("/etc/nccl.conf").read_text() if Path("/etc/nccl.conf").exists() else None
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", *command_line, "-e", variables],
+        cwd=ROOT / "playbooks",
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "playbooks" / "ansible.cfg")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    content = json.loads(written.read_text())
+    assert (content["schema"], content["check"], content["unreachable"]) == ("raybench.configure/1", True, [])
+    outcomes = content["hosts"]["localhost"]
+    if os.geteuid() == 0:
+        assert [(each["item"], each["verdict"]) for each in outcomes] == [("nccl_config.nccl_conf", "changed")]
+        assert done.returncode == 0, done.stdout
+    else:
+        assert outcomes == []
+        assert "this needs root" in done.stdout
+        assert done.returncode == 2
+    assert (Path("/etc/nccl.conf").read_text() if Path("/etc/nccl.conf").exists() else None) == before

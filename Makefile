@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint format docs bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
-	bench-hogs bench-preflight collection readmes clean
+	bench-hogs bench-preflight bench-verdicts collection readmes clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -44,6 +44,9 @@ bench-shaped: ## measured against true bandwidth on shaped links (root)
 bench-quick: ## bench-parity and bench-first-result in brief
 	$(BIN)/python -m tests.benchmarks.steady --quick
 	$(BIN)/python -m tests.benchmarks.first_result --quick --scenes attached,embedded
+
+bench-verdicts: ## expected bandwidths on published healthy systems and injected faults, other suites' limits beside them
+	$(BIN)/python -m tests.benchmarks.verdicts
 
 bench-hogs: ## bench-parity at 16M beside four busy processes
 	$(BIN)/python -m tests.benchmarks.steady --hogs 4 --sizes 16M --sides torchrun,attached,control

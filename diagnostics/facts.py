@@ -20,6 +20,7 @@ MAX_START_EVENTS = 4000
 MAX_COLLECTIVES = 20_000
 
 MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
+MAX_COMPARED_HOSTS = 64
 _STARTING = (
     "bootstrap-interface",
     "socket-devices",
@@ -256,6 +257,8 @@ class JobFacts:
     def _starting_hosts(self) -> set[str]:
         """Hosts whose ranks told of their start; a name that is a torn piece of another one does not count."""
         hosts = {host for kind in _STARTING for host in self.kind_hosts.get(kind, ())}
+        if len(hosts) > MAX_COMPARED_HOSTS:
+            return hosts
         return {host for host in hosts if not any(host != other and other.endswith(host) for other in hosts)}
 
     @cached_property

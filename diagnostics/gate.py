@@ -92,9 +92,10 @@ class Gate:
                     known[text] += 1
                     continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
-            self.nccl_lines += _MARK not in raw and b"CCL" in raw
+            marked = _MARK in raw
+            self.nccl_lines += not marked and b"CCL" in raw
             yield start, raw
-            if _is_continued(raw) and line_end < len(block):
+            if not marked and _is_continued(raw) and line_end < len(block):
                 stop = _line_end(block, line_end + 1)
                 following = block[line_end + 1 : min(stop, line_end + 1 + MAX_LINE_BYTES)]
                 matched = bisect_left(ends, stop + 2) > bisect_left(ends, line_end + 2)  # then it comes by itself

@@ -8,7 +8,8 @@ client asks for it, and ended when the client is done.
 The work, as the control node planned it::
 
     {"token", "folder", "address", "control_port", "ports": [first, last], "seconds": D, "limit_seconds", "streams",
-     "start_seconds", "lease_seconds", "deadline_seconds", "peers": {name: [address, control port]},
+     "start_seconds", "ready_seconds", "patience_seconds", "lease_seconds", "deadline_seconds",
+     "peers": {name: [address, control port]},
      "commands": {key: {"kind": "process" | "stream", "server": [...], "client": [...], "environment": {},
                         "keep_from": "#bytes", "counters": [folder, ...]}},
      "rounds": [[number, [[[test, role, peer, key], ...], ...]], ...]}
@@ -30,10 +31,7 @@ from ansible.module_utils.raybench_fabric_end import is_free, shuffled
 from ansible.module_utils.raybench_fabric_stream import Receiver, send
 from ansible.module_utils.raybench_fabric_talk import Listener, ask
 
-_PATIENCE_SECONDS = 4.0  # how long a partner that has answered before may be silent
-_READY_SECONDS = 15.0  # a server that opens a device may take seconds until it listens
 _PEEK_SECONDS = 2.0
-_PORT_TRIES = 3
 
 
 class Agent:
@@ -116,7 +114,7 @@ class Agent:
         if serving.problem:
             result.update(problem=serving.problem, output=running.output()[-2000:], code=running.code)
         else:
-            late = self._until(serving.done, peer, self._work["limit_seconds"] + _READY_SECONDS)
+            late = self._until(serving.done, peer, self._work["limit_seconds"] + self._work["ready_seconds"])
             if late:
                 result["problem"] = late
         self._end_server(command, running, serving, result)
@@ -129,7 +127,7 @@ class Agent:
             serving.ready(port)
             return running
         running = self._child(command["server"], f"server-{test}", command, port, "")
-        end = time.monotonic() + _READY_SECONDS
+        end = time.monotonic() + self._work["ready_seconds"]
         while running.code is None and port not in listening_ports() and time.monotonic() < end:
             if self._stopped.wait(0.1):
                 break
@@ -254,13 +252,14 @@ class Agent:
         if self._silent_since.get(peer) is None:
             self._silent_since[peer] = now
         starting = now - self._begun < self._work["start_seconds"]
-        if starting or now - self._silent_since[peer] < _PATIENCE_SECONDS:
+        if starting or now - self._silent_since[peer] < self._work["patience_seconds"]:
             return None
         address, port = self._work["peers"][peer]
         return f"{address}, port {port}, does not answer: {error}"
 
-    def _ask(self, peer, what, test, seconds=3.0):
+    def _ask(self, peer, what, test, seconds=0.0):
         address, port = self._work["peers"][peer]
+        seconds = max(seconds, 0.75 * self._work["patience_seconds"])
         return ask(address, port, {"token": self._work["token"], "ask": what, "test": test}, seconds)
 
     def _answer(self, question):
@@ -282,10 +281,13 @@ class Agent:
 
     def _watch(self):
         """End when nobody has fetched anything for a lease's time, when told to, and at the deadline."""
-        lease = os.path.join(self._work["folder"], "lease")
+        lease, seen, since = os.path.join(self._work["folder"], "lease"), None, time.monotonic()
         while not self._stopped.wait(0.5):
             with contextlib.suppress(OSError):
-                if time.time() - os.stat(lease).st_mtime > self._work["lease_seconds"]:
+                touched = os.stat(lease).st_mtime
+                if touched != seen:  # its value may jump with the host's clock; that it changes is what counts
+                    seen, since = touched, time.monotonic()
+                if time.monotonic() - since > self._work["lease_seconds"]:
                     self._stop("nobody asked for results for {} s".format(self._work["lease_seconds"]))
             if self._left() <= 0:
                 self._stop("the time for the whole test was over")

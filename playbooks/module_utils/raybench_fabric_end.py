@@ -28,7 +28,7 @@ def discover(ports):
         "interfaces": [_interface(name) for name in sorted(os.listdir(_NET))],
         "addresses": _addresses(),
         "gpus": _gpus(),
-        "tools": {name: _tool(name) for name in _TOOLS if _which(name)},
+        "tools": _tools(),
         "rdma_link": said(["rdma", "link", "show"])[:8000],
         "control_port": _free(ports),
     }
@@ -186,14 +186,17 @@ def _gpus():
     return [os.path.realpath("/sys/bus/pci/devices/" + os.path.basename(path)) for path in folders]
 
 
-def _tool(name):
-    text = said([name, "--help"])
-    version = said([name, "--version"]).strip().splitlines()
-    return {
-        "path": _which(name),
-        "version": version[0][:200] if version else "",
-        "help": "\n".join(line for line in text.splitlines() if _HELP_LINE.search(line))[:4000],
-    }
+def _tools():
+    """Test programs that are there. The two of perftest come from one package: one is asked for both."""
+    found = {name: {"path": _which(name), "version": "", "help": ""} for name in _TOOLS if _which(name)}
+    for asked, names in (("ib_write_bw", ("ib_write_bw", "ib_write_lat")), ("iperf3", ("iperf3",))):
+        if asked in found:
+            version = said([asked, "--version"]).strip().splitlines()
+            text = said([asked, "--help"]) if asked == "ib_write_bw" else ""
+            lines = [line for line in text.splitlines() if _HELP_LINE.search(line)]
+            for name in names:
+                found.get(name, {}).update(version=version[0][:200] if version else "", help="\n".join(lines)[:4000])
+    return found
 
 
 def _free(ports):

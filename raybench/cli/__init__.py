@@ -15,6 +15,8 @@ from raybench.cli.output import open_closed_streams, printing, say
 
 # name -> (module, the line shown by `raybench --help`); the module holds a click command called `command`
 COMMANDS: dict[str, tuple[str, str]] = {
+    "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts over SSH, and say what they prove."),
+    "cluster": ("raybench.cli.cluster", "Bring up a Ray cluster over an inventory, look at it, take it down."),
     "configure": ("raybench.cli.configure", "Bring nodes into the state that training needs, and back."),
     "checkpoint": (
         "raybench.cli.checkpoint",

@@ -104,9 +104,10 @@ def _node_speed(
             raise UsageError("nothing is known of the links within a node; give --gpu, --node-gb-per-s or --bandwidth")
         return float(options["bandwidth"] or 1.0)
     line = machine.gpu.nvlink_gb_per_s
-    share, kind = (NVLINK_SHARE, "NVLink") if line else (PCIE_SHARE, f"PCIe {machine.gpu.pcie_generation}")
+    published = (NVLINK_SHARE, "NVLink, as published healthy systems reach")
+    share, kind = published if line else (PCIE_SHARE, f"PCIe {machine.gpu.pcie_generation}, the share assumed")
     speed = line or machine.gpu.pcie_gb_per_s
-    machine.basis["links within a node"] = f"{share:.0%} of {speed:g} GB/s, {kind}, as healthy systems reach"
+    machine.basis["links within a node"] = f"{share:.0%} of {speed:g} GB/s, {kind}"
     return share * speed
 
 
@@ -124,5 +125,7 @@ def _fabric_speed(options: Mapping[str, Any], machine: Machine) -> float | None:
         count, rate = count or machine.node.nics, rate or machine.node.nic_gbit
     if count is None or rate is None:
         return None
-    machine.basis["network between nodes"] = f"{NIC_SHARE:.0%} of {count} x {rate:g} Gbit/s, as healthy systems reach"
+    machine.basis["network between nodes"] = (
+        f"{NIC_SHARE:.0%} of {count} x {rate:g} Gbit/s, as published healthy systems reach"
+    )
     return float(NIC_SHARE * count * rate / 8)

@@ -78,23 +78,24 @@ def command() -> None:
 @study_command(
     "network",
     click.option("--networks", metavar="NAME,...", help="tcp, rdma-no-gdr, rdma, or NAME=INTERFACE; the first is what "
-                 "the others are compared with."),
+                 "the others are compared with.  [default: tcp,rdma-no-gdr,rdma]"),
     epilog=_NETWORK_EXAMPLES,
 )  # fmt: skip
 def network(options: StudyOptions, networks: str | None) -> None:
-    """Is the faster network worth it: the same workload over each, and each run's real network proved."""
+    """Is the faster network worth it? One workload over each, each run's network proved."""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.network import network_variant  # noqa: PLC0415
 
-        return [network_variant(name) for name in names_of(_needed(networks, "--networks tcp,rdma"), "--networks")]
+        return [network_variant(name) for name in names_of(networks, "--networks", "tcp,rdma-no-gdr,rdma")]
 
     _conduct("network", options, variants, planned={"networks": networks}, workloads=WORKLOADS)
 
 
 @study_command(
     "scaling",
-    click.option("--nodes", metavar="N,...", help="Numbers of nodes, such as 1,2,4,8; the fewest are the baseline."),
+    click.option("--nodes", metavar="N,...", help="Numbers of nodes, such as 1,2,4,8; the fewest are the baseline.  "
+                 "[default: 1,2,4]"),
     click.option("--mode", type=click.Choice(["strong", "weak", "both"]), help="[default: both]"),
     click.option("--batch-size", type=int, metavar="B", help="Samples a rank on the fewest nodes.  [default: 8, or "
                  "what strong scaling can divide]"),
@@ -112,13 +113,13 @@ def scaling(  # noqa: PLR0913, PLR0917 - one parameter an option
     currency: str,
     node_type: str | None,
 ) -> None:
-    """What more nodes bring: speedup, efficiency, fits, the knee, a projection, and the cost of each size."""
+    """What do more nodes bring? Speedup, efficiency, fits, projection, cost."""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.scaling import MODES, scaling_variants  # noqa: PLC0415
 
         modes = [one for one in MODES if mode in (None, "both", one)]
-        return scaling_variants(numbers_of(_needed(nodes, "--nodes 1,2,4"), "--nodes"), modes, batch_size)
+        return scaling_variants(numbers_of(nodes, "--nodes", "1,2,4"), modes, batch_size)
 
     planned = {"nodes": nodes, "mode": mode, "batch_size": batch_size}
     _conduct("scaling", options, variants, planned=planned, price=_price(price, currency, node_type))
@@ -126,32 +127,33 @@ def scaling(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 @study_command(
     "strategy",
-    click.option("--strategies", metavar="NAME,...", help="ddp, fsdp, fsdp-grad-op, fsdp-hybrid, lora, qlora."),
+    click.option("--strategies", metavar="NAME,...", help="ddp, fsdp, fsdp-grad-op, fsdp-hybrid, lora, qlora.  "
+                 "[default: ddp,fsdp]"),
     epilog=_STRATEGY_EXAMPLES,
-)
+)  # fmt: skip
 def strategy(options: StudyOptions, strategies: str | None) -> None:
-    """Which strategy to train with: throughput against the memory that each needs, and why."""
+    """Which strategy to train with? Throughput against the memory of each, and why."""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.strategy import strategy_variant  # noqa: PLC0415
 
-        return [strategy_variant(one) for one in names_of(_needed(strategies, "--strategies ddp,fsdp"), "--strategies")]
+        return [strategy_variant(one) for one in names_of(strategies, "--strategies", "ddp,fsdp")]
 
     _conduct("strategy", options, variants, planned={"strategies": strategies})
 
 
 @study_command(
     "batch-size",
-    click.option("--batch-sizes", metavar="B,...", help="Samples a rank, such as 1,2,4,8."),
+    click.option("--batch-sizes", metavar="B,...", help="Samples a rank.  [default: 1,2,4,8,16]"),
     epilog=_BATCH_EXAMPLES,
 )
 def batch_size_study(options: StudyOptions, batch_sizes: str | None) -> None:
-    """How throughput and memory grow with the batch, and where more stops to help."""
+    """How do throughput and memory grow with the batch, and where does more stop to help?"""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.sweep import batch_variant  # noqa: PLC0415
 
-        return [batch_variant(one) for one in names_of(_needed(batch_sizes, "--batch-sizes 1,2,4"), "--batch-sizes")]
+        return [batch_variant(one) for one in names_of(batch_sizes, "--batch-sizes", "1,2,4,8,16")]
 
     _conduct("batch-size", options, variants, planned={"batch_sizes": batch_sizes})
 
@@ -162,23 +164,25 @@ def batch_size_study(options: StudyOptions, batch_sizes: str | None) -> None:
     epilog=_MODEL_EXAMPLES,
 )
 def model_size(options: StudyOptions, models: str | None) -> None:
-    """How throughput and memory change with the model."""
+    """How do throughput and memory change with the model?"""
 
     def variants() -> Sequence["Variant"]:
         from raybench.studies.sweep import model_variant  # noqa: PLC0415
 
-        return [model_variant(one) for one in names_of(_needed(models, "--models gpt2,gpt2-xl"), "--models")]
+        if models is None:
+            raise UsageError("say which models to compare, such as --models gpt2,gpt2-xl; or go on with --resume DIR")
+        return [model_variant(one) for one in names_of(models, "--models", "")]
 
     _conduct("model-size", options, variants, planned={"models": models})
 
 
-@click.command("show")
+@click.command("show", short_help="Show a study again, complete or not, from the folders of its trials.")
 @click.argument("folder", metavar="DIR")
 @click.option("--price", type=float, metavar="P", help="Of a node for an hour, where it was not given before.")
 @click.option("--currency", default="USD", show_default=True, help="Of --price.")
 @click.option("--json", "as_json", is_flag=True, help="Print study.json on standard output instead of tables.")
 def show(folder: str, price: float | None, currency: str, as_json: bool) -> None:
-    """Analyse and show a study again, complete or not, from the folders of its trials."""
+    """Show a study again, complete or not, from the folders of its trials."""
     from raybench.studies.folder import StudyFolder  # noqa: PLC0415
     from raybench.studies.result import result_of  # noqa: PLC0415
 
@@ -191,12 +195,6 @@ def show(folder: str, price: float | None, currency: str, as_json: bool) -> None
 
 for _member in (network, scaling, strategy, batch_size_study, model_size, show):
     command.add_command(_member)
-
-
-def _needed(value: str | None, example: str) -> str:
-    if value is None:
-        raise UsageError(f"say what to compare, such as {example}; or go on with an earlier study: --resume DIR")
-    return value
 
 
 def _price(price: float | None, currency: str, node_type: str | None) -> "Price | None":
@@ -236,12 +234,12 @@ def _conduct(
     if options.resume is not None:
         options.require_nothing_planned(planned)
         folder = StudyFolder.open(Path(options.resume))
+    else:
+        plan = _planned(kind, options, variants(), price, workloads)
+        folder = StudyFolder.create(options.output_dir or "studies", plan)
+    with folder.held():
         study = _taken_up(folder, kind, options.repeats)
         price = price or _planned_price(study)
-    else:
-        study = _planned(kind, options, variants(), price, workloads)
-        folder = StudyFolder.create(options.output_dir or "studies", study)
-    with folder.held():
         outcomes, stopped = _run(study, folder, options)
         from raybench.studies.result import result_of  # noqa: PLC0415
 
@@ -259,6 +257,8 @@ def _planned(
         workload = ("train", *workload)
     if workload[0] not in workloads:
         raise UsageError(f"a study of {kind} compares training; '{workload[0]}' can be the workload of study network")
+    if kind == "scaling" and any(word.split("=")[0] == "--keep-warm" for word in workload):
+        raise UsageError("--keep-warm holds nodes that trials on another number of nodes need; leave it out of scaling")
     return Study(
         kind=kind,
         workload=workload,
@@ -313,7 +313,7 @@ class _Telling:
         self._total = len(study.trials())
         self._display = None if quiet else StudyDisplay()
         if self._display:
-            plan = f"{len(study.variants)} variants x {study.repeats} repeats"
+            plan = f"{len(study.variants)} variants x {study.repeats} repeats" if study.repeats > 1 else "one repeat"
             self._display.start(self._total, f"study {study.kind}: {plan} of 'raybench {' '.join(study.workload)}'")
 
     def tell(self, trial: "Trial", outcome: "Outcome | None", left_seconds: float | None) -> None:

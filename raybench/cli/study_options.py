@@ -89,7 +89,8 @@ def study_command(kind: str, *options: Any, epilog: str) -> Callable[[Callable[.
         wrapped: Any = click.argument("workload", nargs=-1, type=click.UNPROCESSED, metavar="[-- WORKLOAD]")(call)
         for option in reversed((*options, *_OPTIONS)):
             wrapped = option(wrapped)
-        command: click.Command = click.command(kind, cls=WorkloadCommand, epilog=epilog)(wrapped)
+        line = (function.__doc__ or "").partition("\n")[0]
+        command: click.Command = click.command(kind, cls=WorkloadCommand, epilog=epilog, short_help=line)(wrapped)
         return command
 
     return decorate
@@ -102,17 +103,17 @@ def workload_of(unknown: Sequence[str], after: Sequence[str]) -> tuple[str, ...]
     return (*unknown, *after)
 
 
-def names_of(text: str, option: str) -> list[str]:
-    """The parts of a comma list. Raises UsageError for an empty one."""
-    parts = [part.strip() for part in text.split(",")]
+def names_of(text: str | None, option: str, default: str) -> list[str]:
+    """The parts of a comma list, the default's where there is no text. Raises UsageError for an empty one."""
+    parts = [part.strip() for part in (default if text is None else text).split(",")]
     if not all(parts):
         raise UsageError(f"{option} '{text}' has an empty part; separate names with one comma each")
     return parts
 
 
-def numbers_of(text: str, option: str) -> list[int]:
-    """Whole numbers of a comma list. Raises UsageError for anything else."""
-    parts = names_of(text, option)
+def numbers_of(text: str | None, option: str, default: str) -> list[int]:
+    """Whole numbers of a comma list, the default's where there is no text. Raises UsageError for anything else."""
+    parts = names_of(text, option, default)
     if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
         raise UsageError(f"{option} '{text}' is no list of whole numbers, such as 1,2,4,8")
     return [int(part) for part in parts]

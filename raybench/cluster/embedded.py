@@ -100,7 +100,7 @@ class EmbeddedCluster:
             self._threads.shutdown(wait=False)
 
     def _start(self, cpus: int, gpus: Sequence[Sequence[str]]) -> None:
-        node_class = _lean_node_class()
+        node_class = lean_node_class()
         self._nodes.append(self._threads.submit(self._node, node_class, 0, cpus, gpus[0], None).result())
         head = self.address
         waiting = [
@@ -133,7 +133,7 @@ class EmbeddedCluster:
         return node_class(parameters, head=head is None, shutdown_at_exit=False, spawn_reaper=True)
 
 
-def _lean_node_class() -> Any:
+def lean_node_class() -> Any:
     """Ray's Node without dashboard and helper processes."""
     from ray._private import services  # noqa: PLC0415
     from ray._private.node import Node  # noqa: PLC0415

@@ -54,7 +54,10 @@ class Plan:
 
 
 def candidates_of(nodes: Sequence[Mapping[str, Any]]) -> tuple[Candidate, ...]:
-    """Alive nodes of ``ray.nodes()`` in a stable order: by name with numbers as numbers, then address, then id."""
+    """Alive nodes of ``ray.nodes()`` in a stable order: by name with numbers as numbers, then address, then id.
+
+    A node that offers no CPU takes no agent: it is not there for ranks.
+    """
     found = [
         Candidate(
             node_id=node["NodeID"],
@@ -64,7 +67,7 @@ def candidates_of(nodes: Sequence[Mapping[str, Any]]) -> tuple[Candidate, ...]:
             cpu_count=int(node["Resources"].get("CPU", 0)),
         )
         for node in nodes
-        if node["Alive"]
+        if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
     ]
     return tuple(sorted(found, key=lambda node: (_natural(node.name), _natural(node.address), node.node_id)))
 

@@ -26,6 +26,7 @@ class Planned:
     specs: tuple[BenchmarkSpec, ...]
     collector: Collector
     variables: dict[str, str]
+    found_by: str = ""  # what named the cluster, where the user did not
     facts: list[dict[str, Any]] = field(default_factory=list)  # by node, in plan order
     rank_facts: dict[int, Mapping[str, str]] = field(default_factory=dict)
 

@@ -94,6 +94,7 @@ class Run:
         self.record.planned = Planned(
             plan=plan,
             emulated=session.emulated,
+            found_by=session.found_by,
             specs=specs,
             collector=Collector(plan=specs, world_size=plan.world_size, all_sizes=config.sizes is not None),
             variables=common_variables(config.variables()),
@@ -239,7 +240,8 @@ def steps_of(spec: BenchmarkSpec, world_size: int) -> int:
 
 def _title(planned: Planned) -> str:
     kind = "EMULATED nodes on this machine" if planned.emulated else "nodes"
-    return f"{len(planned.plan.nodes)} {kind}, {planned.plan.world_size} ranks, {planned.plan.backend}"
+    cluster = f"; Ray cluster {planned.found_by}" if planned.found_by else ""
+    return f"{len(planned.plan.nodes)} {kind}, {planned.plan.world_size} ranks, {planned.plan.backend}{cluster}"
 
 
 def _journal_entry(launch: int, spec: BenchmarkSpec, samples: Mapping[int, RankSamples]) -> dict[str, Any]:

@@ -12,8 +12,10 @@ from pathlib import Path
 from raybench.cluster.bounded import bounded, connection_problem, grpc_problem
 from raybench.cluster.early_host import EarlyHost, early_host
 from raybench.cluster.embedded import EmbeddedCluster, set_ray_variables
+from raybench.cluster.own_cluster import OwnCluster, recorded_cluster
 from raybench.cluster.placement import Candidate, candidates_of
 from raybench.cluster.rank_host_process import end_rank_host, start_rank_host
+from raybench.cluster.visitor import Visitor, is_member
 from raybench.errors import ClusterUnavailableError
 from raybench.metadata import gpu_facts
 
@@ -27,13 +29,15 @@ _LONGEST_BASE = 40
 class Session:
     """A joined cluster. ``host_socket``: where emulated nodes find the one process that holds all their ranks.
 
-    ``early``: a rank host that is getting ready on this machine, for its node to use.
+    ``early``: a rank host that is getting ready on this machine, for its node to use. ``found_by`` says what named the
+    cluster where the user did not.
     """
 
     address: str
     emulated: bool
     host_socket: str | None = None
     early: EarlyHost | None = None
+    found_by: str = ""
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Nodes that are alive, in a stable order."""
@@ -46,14 +50,15 @@ class Session:
 def open_session(address: str, *, nodes: int | None, backend: str | None, early: bool = False) -> Iterator[Session]:
     """Join the cluster at ``address``, or embed one of ``nodes`` nodes, and leave it again.
 
-    ``auto`` takes RAY_ADDRESS, then a cluster that runs on this machine, then an embedded one; ``local`` always embeds.
-    ``early``: import torch for this machine's ranks while joining.
+    ``auto`` takes RAY_ADDRESS, then the cluster that ``raybench cluster up`` left running, then a cluster of this
+    machine, then an embedded one; ``local`` always embeds. ``early``: import torch for this machine's ranks while
+    joining.
     Raises ClusterUnavailableError when there is no cluster at an address that was given.
     """
     if address == "auto":
         found = find_running()
         if found is not None:
-            with _joined(found, early=early) as session:
+            with _joined(found.address, early=early, found_by=found.found_by) as session:
                 yield session
             return
     if address in ("auto", "local"):
@@ -64,23 +69,46 @@ def open_session(address: str, *, nodes: int | None, backend: str | None, early:
         yield session
 
 
-def find_running() -> str | None:
-    """The address of the running cluster that ``auto`` means, or None: RAY_ADDRESS, then one of this machine.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A running cluster that ``auto`` means, and what named it."""
+
+    address: str
+    found_by: str
+
+
+def find_running() -> Running | None:
+    """The running cluster that ``auto`` means, or None: RAY_ADDRESS, then raybench's own, then one of this machine.
 
     RAY_ADDRESS is read as Ray reads it: ``auto`` is the cluster of this machine, ``local`` asks for a new one. Raises
-    ClusterUnavailableError when it names a cluster that cannot be joined.
+    ClusterUnavailableError when it names a cluster that cannot be joined, or raybench's own does not answer.
     """
     named = os.environ.get("RAY_ADDRESS", "").strip()
     if named == "local":
         return None
     if named not in ("", "auto"):
         _check_named(named)
-        return named
+        return Running(address=named, found_by="named by RAY_ADDRESS")
+    own = recorded_cluster() if not named else None
+    if own is not None:
+        _check_own(own)
+        return Running(address=own.address, found_by=f"brought up by raybench, {own.path}")
     with contextlib.suppress(OSError):  # what `ray start` leaves for `ray.init("auto")`
         recorded = Path(tempfile.gettempdir(), "ray", "ray_current_cluster").read_text(encoding="ascii").strip()
         if recorded and connection_problem(recorded, _CONNECT_SECONDS) is None:
-            return recorded
+            return Running(address=recorded, found_by="of this machine")
     return None
+
+
+def _check_own(own: OwnCluster) -> None:
+    """Raises ClusterUnavailableError for a cluster on record that is gone: embedding one instead would surprise."""
+    problem = connection_problem(own.address, _CONNECT_SECONDS)
+    if problem is not None:
+        raise ClusterUnavailableError(
+            f"the Ray cluster that raybench brought up does not answer at '{own.address}' ({problem}; {own.path}). "
+            "Look at it with 'raybench cluster status', bring it back with 'raybench cluster up', end it with "
+            "'raybench cluster down', or use --address local for an embedded cluster."
+        )
 
 
 def _check_named(address: str) -> None:
@@ -99,7 +127,7 @@ def _check_named(address: str) -> None:
 
 
 @contextlib.contextmanager
-def _joined(address: str, *, early: bool) -> Iterator[Session]:
+def _joined(address: str, *, early: bool, found_by: str = "") -> Iterator[Session]:
     problem = connection_problem(address, _CONNECT_SECONDS)
     if problem is not None:
         raise ClusterUnavailableError(
@@ -113,10 +141,23 @@ def _joined(address: str, *, early: bool) -> Iterator[Session]:
             "'ray start' was told otherwise"
         )
     with contextlib.ExitStack() as stack:
-        host = stack.enter_context(early_host()) if early else None
+        visiting = _takes_own_token(address) and not is_member(address)
+        if visiting:
+            stack.enter_context(Visitor(address, short_folder()))
+        host = stack.enter_context(early_host()) if early and not visiting else None
         _init(address)
         stack.callback(_leave)
-        yield Session(address=address, emulated=False, early=host)
+        yield Session(address=address, emulated=False, early=host, found_by=found_by)
+
+
+def _takes_own_token(address: str) -> bool:
+    """Whether the cluster is raybench's own; its token is then used, unless the user's environment has one."""
+    own = recorded_cluster()
+    if own is None or own.address != address:
+        return False
+    if not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+        os.environ.update(own.variables)
+    return True
 
 
 @contextlib.contextmanager

@@ -67,10 +67,14 @@ def _usable_ports(facts: Mapping[str, Any], variables: Mapping[str, str]) -> lis
 
 
 def _share_of_cards(cluster: ClusterInfo, count: int) -> int:
-    """Cards that belong to the GPUs in use: with four of eight GPUs NCCL takes the four cards beside them."""
+    """Cards that belong to the GPUs in use: with four of eight GPUs NCCL takes the four cards beside them.
+
+    Cards beyond a whole number a GPU are for storage, as the two more of a DGX.
+    """
     first = cluster.nodes[0]
     installed = max(len(first.facts.get("gpus") or ()), len(first.ranks))
-    return math.ceil(count * len(first.ranks) / installed)
+    for_gpus = count // installed * installed if count > installed else count
+    return math.ceil(for_gpus * len(first.ranks) / installed)
 
 
 def _total_gbit(ports: Sequence[Mapping[str, Any]]) -> float:

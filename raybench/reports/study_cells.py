@@ -9,6 +9,7 @@ from raybench.units import format_seconds
 
 Json = Mapping[str, Any]
 _OVERHEAD_BANDS = ((0.20, "low", ""), (0.40, "moderate", "warn"), (float("inf"), "high", "bad"))
+_WIDEST = 100.0
 NONE = Cell(text="-")
 
 
@@ -66,5 +67,7 @@ def interval(ratio: Json | None, *, unit: str = "x", scale: float = 1.0) -> Cell
     """The interval of a ratio: ``4.61-5.02x``."""
     if not ratio or ratio["low"] is None:
         return NONE
+    if ratio["high"] > _WIDEST * ratio["low"]:
+        return Cell(text="too few repeats", tone="warn")
     digits = 2 if scale == 1 else 0
     return Cell(text=f"{ratio['low'] * scale:.{digits}f} to {ratio['high'] * scale:.{digits}f}{unit}")

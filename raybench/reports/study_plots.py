@@ -14,6 +14,7 @@ from raybench.reports.text import inert
 GOOD_SHARE = 0.75
 _MARKERS = "os^DvPX*<h"
 _MOST_LABELS = 8
+_WIDE_RANGE = 5.0
 
 
 def study_plots(content: Json) -> tuple[Plot, ...]:
@@ -36,6 +37,7 @@ def _new_figure(content: Json, *, x_label: str, y_label: str) -> tuple[Any, Any]
     axes = figure.add_subplot()
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
+    axes.set_axisbelow(True)
     if content["emulated"]:
         stamp: Any = {"fontsize": 26, "color": TEXT, "alpha": 0.13, "ha": "center", "va": "center", "weight": "bold"}
         axes.text(0.5, 0.5, "EMULATED: no network", transform=axes.transAxes, **stamp)
@@ -122,29 +124,35 @@ def _scaling_throughput_plot(mode: Json, rows: Sequence[Json], content: Json) ->
 
 
 def _projection_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
-    figure, axes = _new_figure(content, x_label="nodes", y_label="time/step (ms)")
     ahead = mode["projections"]
     nodes = [one["nodes"] for one in ahead]
-    times = [1e3 * one["step_seconds"] for one in ahead]
+    unit, scale = ("s", 1.0) if ahead[-1]["step_seconds"] >= 1 else ("ms", 1e3)
+    figure, axes = _new_figure(content, x_label="nodes", y_label=f"time/step ({unit})")
+    times = [scale * one["step_seconds"] for one in ahead]
     last = max(rows, key=lambda row: row["nodes"])
     style: Any = {"color": SERIES[1], "linewidth": 1.4, "linestyle": "--", "marker": "s", "mfc": PAGE}
-    axes.plot([last["nodes"], *nodes], [1e3 * last["step_seconds"], *times], label="PROJECTION, not measured", **style)
-    ends = [(1e3 * one["low_seconds"], 1e3 * one["high_seconds"]) for one in ahead]
+    axes.plot(
+        [last["nodes"], *nodes], [scale * last["step_seconds"], *times], label="PROJECTION, not measured", **style
+    )
+    ends = [(scale * one["low_seconds"], scale * one["high_seconds"]) for one in ahead]
     axes.fill_between(nodes, *zip(*ends, strict=True), color=SERIES[1], alpha=0.2, linewidth=0)
-    measured = [1e3 * row["step_seconds"] for row in rows]
+    measured = [scale * row["step_seconds"] for row in rows]
     axes.plot([row["nodes"] for row in rows], measured, marker="o", color=SERIES[0], label="measured")
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
+    if max(times) > _WIDE_RANGE * min(measured):
+        axes.set_yscale("log")
+        plain_log_ticks(axes)
+    else:
+        axes.set_ylim(bottom=0)
     ticks = sorted({*(row["nodes"] for row in rows), *nodes})
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
-    plain_log_ticks(axes)
     _legend(figure)
     return render(
         figure,
         name=f"projection-{mode['mode']}",
         title=f"PROJECTION to {nodes[-1]} nodes, {mode['mode']} scaling",
-        description=f"Projected step time on {nodes[-1]} nodes: {times[-1]:.3g} ms. Not measured.",
+        description=f"Projected step time on {nodes[-1]} nodes: {times[-1]:.3g} {unit}. Not measured.",
         caption=f"Dashed and hollow: a projection of the fit, not measured; shaded: 90 % of resampled fits. "
         f"{inert(ahead[-1]['caveat'])}",
     )
@@ -155,12 +163,13 @@ def _network_plots(answer: Json, content: Json) -> Iterator[Plot]:
     if not shown:
         return
     figure, axes = _new_figure(content, x_label="", y_label=f"speedup over {inert(answer['baseline'])}")
-    names = [inert(f"{row['network']}\n{row['label']}") for row in shown]
+    names = ["\n".join((inert(row["network"]), inert(row["label"]))) for row in shown]
     values = [row["ratio"]["value"] for row in shown]
     positions = range(len(shown))
     errors = _error([row["ratio"] for row in shown])
     axes.bar(positions, values, color=SERIES[0], width=0.5, yerr=errors, capsize=3, ecolor=TEXT)
     axes.set_xticks(positions, names)
+    axes.set_xlim(-1, len(shown))
     axes.axhline(answer["worth_it_above"], color=TEXT, linestyle="--", linewidth=1, label="worth it above")
     _legend(figure)
     told = ", ".join(f"{row['network']} {row['ratio']['value']:.2f}x ({row['label']})" for row in shown)

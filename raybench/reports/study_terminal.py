@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from raybench.reports.columns import Line
-from raybench.reports.study_section import section_lines
 from raybench.reports.study_view import emulated_study_notice, order_text, study_sections, study_title
 from raybench.reports.terminal import comment, print_lines
+from raybench.reports.terminal_section import section_lines
 from raybench.reports.text import inert
 
 _STATUS_STYLE = {"complete": "bold green", "partial": "bold yellow", "failed": "bold red"}

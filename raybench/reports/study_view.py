@@ -17,9 +17,9 @@ from raybench.reports.study_cells import (
     text,
     times,
 )
-from raybench.reports.study_section import Section
 from raybench.reports.text import count_of, fixed, inert, percent
 from raybench.reports.view import Cell, Grid
+from raybench.reports.workloads import Section
 from raybench.units import format_seconds
 
 Columns = Sequence[tuple[str, Callable[[Json], Cell]]]
@@ -248,7 +248,8 @@ def _spread(row: Json) -> float | None:
 def _strategy_sections(content: Json) -> Iterator[Section]:
     answer = content["answer"]
     columns = _training_columns(answer["throughput_over_fastest"])
-    advice = f"use {answer['recommended']}: {answer['why']}" if answer["recommended"] else answer["why"]
+    doubt = "" if answer["certain"] else "likely (the intervals do not decide; raise --repeats) "
+    advice = f"{doubt}use {answer['recommended']}: {answer['why']}" if answer["recommended"] else answer["why"]
     yield Section(title="Strategies", grid=_present(columns, answer["rows"]), notes=(inert(advice),))
 
 

@@ -1,6 +1,7 @@
 """The folder of a study: the plan, a folder a trial, and the answer."""
 
 import contextlib
+import dataclasses
 import fcntl
 import os
 import secrets
@@ -17,6 +18,7 @@ from raybench.studies.design import SCHEMA, Study, Trial
 from raybench.studies.outcome import Outcome, outcome_of
 
 PLAN, RESULT, REPORT = "plan.json", "study.json", "study.html"
+_LIMIT = "limit"
 _LONGEST_WORDS = 500
 
 
@@ -77,14 +79,22 @@ class StudyFolder:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Keep others from running the same study. Raises UsageError where somebody does already."""
-        with (self.path / PLAN).open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise UsageError(f"the study {self.path} is being run by another raybench; wait for it") from error
-            except OSError:
-                pass  # a file system without locks
+        try:
+            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise UsageError(f"{self.path} is not the folder of a study: {error.strerror}") from error
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                self._lock(folder)
             yield
+        finally:
+            os.close(folder)
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(f"the study {self.path} is being run by another raybench; wait for it") from error
 
     def trial_path(self, trial: Trial) -> Path:
         """Where a trial's run puts its own folder."""
@@ -96,8 +106,9 @@ class StudyFolder:
         found = [outcome for result in results if (outcome := _read(trial, result))]
         complete = [outcome for outcome in found if outcome.status == "complete"]
         if found:
-            return (complete or found)[-1]
-        return Outcome(trial=trial, status="missing", reason=self._last_words(trial))
+            last = (complete or found)[-1]
+            return last if last.answered else dataclasses.replace(last, reason=self._limit(trial) or last.reason)
+        return Outcome(trial=trial, status="missing", reason=self._limit(trial) or self._last_words(trial))
 
     def outcomes(self, study: Study) -> list[Outcome]:
         """What is known of every trial, in the order of doing."""
@@ -110,6 +121,19 @@ class StudyFolder:
                 file.unlink()
             for folder in [*self.path.glob("trials/*"), self.path / "trials", self.path]:
                 folder.rmdir()
+
+    def note_limit(self, trial: Trial, seconds: float | None) -> None:
+        """Keep that a trial took too long, or, with None, that this is not so."""
+        note = self.trial_path(trial) / _LIMIT
+        if seconds is None:
+            note.unlink(missing_ok=True)
+        else:
+            note.write_text(f"it took longer than --timeout {seconds:g} s")
+
+    def _limit(self, trial: Trial) -> str | None:
+        with contextlib.suppress(OSError):
+            return (self.trial_path(trial) / _LIMIT).read_text(errors="replace")[:_LONGEST_WORDS]
+        return None
 
     def _last_words(self, trial: Trial) -> str | None:
         """The last line that the trial's command said, without its name before it."""

@@ -165,19 +165,25 @@ def _blocks(name: str, label: str, outcomes: Sequence[Outcome]) -> dict[int, Mea
 
 def _row(name: str, label: str, outcomes: Sequence[Outcome]) -> NetworkRow:
     figures = list(_blocks(name, label, outcomes).values())
+    seconds = median([figure.seconds for figure in figures])
 
     def middle(field: str) -> float | None:
         known = [value for figure in figures if (value := getattr(figure, field)) is not None]
         return median(known) if known else None
 
+    def rate(field: str) -> float | None:
+        """What one operation or step moves, over the row's time: a row's figures then follow from each other."""
+        per_second = getattr(figures[0], field)
+        return None if per_second is None else per_second * figures[0].seconds / seconds
+
     return NetworkRow(
         network=name,
         label=label,
         blocks=len(figures),
-        seconds=median([figure.seconds for figure in figures]),
-        samples_per_s=middle("samples_per_s"),
-        tokens_per_s=middle("tokens_per_s"),
-        busbw_gb_per_s=middle("busbw_gb_per_s"),
+        seconds=seconds,
+        samples_per_s=rate("samples_per_s"),
+        tokens_per_s=rate("tokens_per_s"),
+        busbw_gb_per_s=rate("busbw_gb_per_s"),
         exposed_seconds=middle("exposed_seconds"),
         overhead=middle("overhead"),
     )

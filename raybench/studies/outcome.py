@@ -1,5 +1,6 @@
 """What a trial found out, read from the files of its run: times, throughput, memory, and the network it really used."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -7,6 +8,7 @@ from typing import Any, Literal
 from raybench.studies.design import Trial
 from raybench.units import format_bytes
 
+_OUT_OF_MEMORY = re.compile(r"\bout of memory\b|OutOfMemoryError", re.IGNORECASE)
 TrialStatus = Literal["complete", "partial", "failed", "missing"]
 
 
@@ -55,7 +57,13 @@ class Outcome:
     seconds: float | None = None  # of the whole run, its start and end included
     wrong: bool = False
     reason: str | None = None
+    does_not_fit: bool = False
     run: str | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether doing the trial again can add nothing: it is complete, or its model does not fit into memory."""
+        return self.status == "complete" or self.does_not_fit
 
     @property
     def node_count(self) -> int:
@@ -94,18 +102,19 @@ def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, 
         started_at=result.get("started_at"),
         seconds=(result.get("timings_seconds") or {}).get("total"),
         wrong=any(figure.verified is False for figure in measured),
-        reason=None if status == "complete" and measured else _reason(result),
+        reason=None if status == "complete" and measured else _reasons(result)[0],
+        does_not_fit=not measured and any(_OUT_OF_MEMORY.search(reason) for reason in _reasons(result)),
         run=run,
     )
 
 
-def _reason(result: Mapping[str, Any]) -> str:
+def _reasons(result: Mapping[str, Any]) -> list[str]:
     """What went wrong: a finding says it best, then a benchmark, then a point."""
     findings = sorted(result.get("findings", ()), key=lambda finding: finding.get("severity") != "critical")
     told = [finding.get("summary") for finding in findings]
     told += [benchmark.get("reason") for benchmark in result["benchmarks"]]
     told += [point.get("failed") for benchmark in result["benchmarks"] for point in benchmark["points"]]
-    return next((str(text) for text in told if text), "it measured nothing")
+    return [str(text) for text in told if text] or ["it measured nothing"]
 
 
 def _figures(benchmark: Mapping[str, Any]) -> list[Measured]:

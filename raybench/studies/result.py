@@ -56,15 +56,20 @@ class StudyResult:
 
     @property
     def broken(self) -> tuple[Outcome, ...]:
-        """Trials that were not done, or not to their end."""
-        return tuple(outcome for outcome in self.outcomes if outcome.status != "complete")
+        """Trials that doing them again may answer."""
+        return tuple(outcome for outcome in self.outcomes if not outcome.answered and not self._skipped(outcome))
+
+    def _skipped(self, outcome: Outcome) -> bool:
+        """Whether the trial was left out since its variant is known not to fit."""
+        fitting = {other.trial.variant for other in self.outcomes if other.does_not_fit}
+        return outcome.status == "missing" and outcome.trial.variant in fitting
 
     @property
     def status(self) -> str:
         """``complete``, ``partial``, or ``failed`` where no trial measured anything."""
-        if not self.broken:
-            return "complete"
-        return "partial" if any(outcome.measured for outcome in self.outcomes) else "failed"
+        if not any(outcome.measured for outcome in self.outcomes):
+            return "failed"
+        return "partial" if self.broken else "complete"
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -76,7 +81,7 @@ class StudyResult:
     @property
     def exit_code(self) -> int:
         """1 for a problem, 3 where trials are missing, else 0."""
-        return 1 if self.problems else 3 if self.broken else 0
+        return 1 if self.problems else 3 if self.broken or self.status == "failed" else 0
 
     def to_json(self) -> dict[str, Any]:
         """The whole result."""
@@ -118,7 +123,9 @@ def result_of(
 def _remarks(study: Study, outcomes: Sequence[Outcome]) -> list[str]:
     remarks = []
     measured = [outcome for outcome in outcomes if outcome.measured]
-    broken = [outcome for outcome in outcomes if outcome.status != "complete"]
+    unfit = {outcome.trial.variant for outcome in outcomes if outcome.does_not_fit}
+    remarks += [f"{name} does not fit into memory" for name in unfit]
+    broken = [one for one in outcomes if one.status != "complete" and one.trial.variant not in unfit]
     remarks += [
         f"trial {one.trial.folder} is {one.status}: {one.reason or 'it was not begun'}" for one in broken[:_MOST_TOLD]
     ]

@@ -34,14 +34,17 @@ class _Experience:
     seconds: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     failures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     refused: dict[str, str] = field(default_factory=dict)
+    unfit: set[str] = field(default_factory=set)
 
     def is_hopeless(self, variant: str) -> bool:
-        return variant in self.refused or self.failures[variant] >= _MOST_FAILURES
+        return variant in self.refused or variant in self.unfit or self.failures[variant] >= _MOST_FAILURES
 
     def learn(self, outcome: Outcome, code: int, seconds: float) -> None:
         variant = outcome.trial.variant
         if outcome.measured:
             self.seconds[variant].append(seconds)
+        elif outcome.does_not_fit:
+            self.unfit.add(variant)
         elif code == _WRONG_USE:
             self.refused[variant] = outcome.reason or "raybench was used wrongly"
         else:
@@ -64,13 +67,15 @@ class Runner:
     def run(self) -> list[Outcome]:
         """Every trial that is not complete, in order. A trial that fails does not stop the others.
 
-        A trial that was asked for wrongly (exit code 2) would fail the same way each time, and so does one that twice
-        measured nothing, as a model that does not fit: such a variant is not tried again. Raises UsageError when wrong
-        use leaves no variant, with what raybench said.
+        A trial that was asked for wrongly (exit code 2) or does not fit into memory would fail the same way each time,
+        and so may one that twice measured nothing: such a variant is not tried again. Raises UsageError when wrong use
+        leaves no variant, with what raybench said.
         """
         known = {outcome.trial: outcome for outcome in self.folder.outcomes(self.study)}
-        todo = [trial for trial, outcome in known.items() if outcome.status != "complete"]
+        todo = [trial for trial, outcome in known.items() if not outcome.answered]
         experience = _Experience()
+        for outcome in known.values():
+            experience.unfit |= {outcome.trial.variant} if outcome.does_not_fit else set()
         for index, trial in enumerate(todo):
             if self.stopping.is_set():
                 break
@@ -94,6 +99,7 @@ class Runner:
     def _do(self, trial: Trial) -> int:
         folder = self.folder.trial_path(trial)
         folder.mkdir(parents=True, exist_ok=True)
+        self.folder.note_limit(trial, None)
         command = [sys.executable, "-m", *command_of(self.study, self.study.variant(trial.variant), folder)]
         place = self.study.folder if Path(self.study.folder).is_dir() else None
         with (folder / "output").open("wb") as output, (folder / "errors").open("wb") as errors:
@@ -107,15 +113,18 @@ class Runner:
                 preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call that takes no lock
             )
             try:
-                return self._wait(process)
+                return self._wait(process, trial)
             finally:
                 _end(process)
 
-    def _wait(self, process: "subprocess.Popen[bytes]") -> int:
+    def _wait(self, process: "subprocess.Popen[bytes]", trial: Trial) -> int:
         """Its exit code. When it is to stop it is told as in a terminal: it keeps what it has measured."""
         deadline = time.monotonic() + self.timeout_seconds
         while process.poll() is None:
-            if self.stopping.wait(_POLL_SECONDS) or time.monotonic() > deadline:
+            late = time.monotonic() > deadline
+            if late:
+                self.folder.note_limit(trial, self.timeout_seconds)
+            if self.stopping.wait(_POLL_SECONDS) or late:
                 process.send_signal(signal.SIGINT)
                 break
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -37,6 +37,7 @@ class StrategyAnswer:
     ratios: dict[str, Ratio]  # throughput over that of the fastest
     recommended: str | None
     why: str
+    certain: bool = False  # whether the intervals of all ratios decide it
     remarks: tuple[str, ...] = ()
 
     @property
@@ -50,6 +51,7 @@ class StrategyAnswer:
             "rows": [row.to_json() for row in self.rows],
             "throughput_over_fastest": {name: asdict(ratio) for name, ratio in self.ratios.items()},
             "recommended": self.recommended,
+            "certain": self.certain,
             "why": self.why,
         }
 
@@ -70,7 +72,15 @@ def answer_strategy(study: Study, outcomes: Sequence[Outcome]) -> StrategyAnswer
     known = [row for row in alike if row.memory_bytes is not None]
     chosen = min(known, key=lambda row: row.memory_bytes or 0) if len(known) == len(alike) else best
     why = _why(chosen, best, rows, ratios)
-    return StrategyAnswer(rows=rows, ratios=ratios, recommended=chosen.variant, why=why, remarks=remarks)
+    certain = all(_is_clear(ratio) for ratio in ratios.values())
+    return StrategyAnswer(
+        rows=rows, ratios=ratios, recommended=chosen.variant, why=why, certain=certain, remarks=remarks
+    )
+
+
+def _is_clear(ratio: Ratio) -> bool:
+    """Whether a ratio's whole interval is on one side: slower than the fastest, or as good as it."""
+    return ratio.side_of(1 - ALIKE) != "inconclusive"
 
 
 def _remarks(rows: Sequence[TrainingRow]) -> Iterator[str]:
@@ -86,7 +96,6 @@ def _alike(ratio: Ratio) -> bool:
 
 
 def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ratios: dict[str, Ratio]) -> str:
-    failed = [row.variant for row in rows if row.failed]
     memory = "" if chosen.memory_bytes is None else f", with {chosen.memory_bytes / 2**30:.2f} GiB at its peak"
     if chosen is best:
         slower = [f"{name} reaches {ratio.value:.2f} of it" for name, ratio in ratios.items()]
@@ -94,6 +103,4 @@ def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ra
     else:
         gap = ratios[chosen.variant]
         text = f"{chosen.variant} is as fast as {best.variant} ({gap.value:.2f} of it) and needs less memory{memory}"
-    if failed:
-        text += f"; {', '.join(failed)} could not be measured, most often because the model does not fit"
-    return text
+    return "; ".join([text, *(f"{row.variant} could not be measured ({row.failed})" for row in rows if row.failed)])

@@ -52,6 +52,7 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
     figures = [outcome.measured[0] for outcome in done]
     seconds = [figure.seconds for figure in figures]
     checked = any(figure.verified for figure in figures)
+    step_seconds = median(seconds)
     memory = _middle(figures, lambda figure: figure.memory_bytes)
     return TrainingRow(
         variant=name,
@@ -60,10 +61,10 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
         world_size=done[0].world_size,
         node_count=done[0].node_count,
         batch_size_per_rank=figures[0].batch_size_per_rank,
-        step_seconds=median(seconds),
+        step_seconds=step_seconds,
         step_seconds_stddev=deviation(seconds, sum(seconds) / len(seconds)),
-        samples_per_s=_middle(figures, lambda figure: figure.samples_per_s),
-        tokens_per_s=_middle(figures, lambda figure: figure.tokens_per_s),
+        samples_per_s=_rate(figures[0].samples_per_s, figures[0], step_seconds),
+        tokens_per_s=_rate(figures[0].tokens_per_s, figures[0], step_seconds),
         memory_bytes=None if memory is None else int(memory),
         exposed_seconds=_middle(figures, lambda figure: figure.exposed_seconds),
         overhead=_middle(figures, lambda figure: figure.overhead),
@@ -76,6 +77,11 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
 def usable(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Those with figures, and none of them wrong."""
     return [outcome for outcome in outcomes if outcome.measured and not outcome.wrong]
+
+
+def _rate(per_second: float | None, figure: Measured, step_seconds: float) -> float | None:
+    """What a step processes, over the row's step time: a row's figures then follow from each other."""
+    return None if per_second is None else per_second * figure.seconds / step_seconds
 
 
 def _middle(figures: Sequence[Measured], value: Callable[[Measured], float | None]) -> float | None:

@@ -108,7 +108,8 @@ def test_auto_in_the_environment_is_the_cluster_of_this_machine(
     (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{not_ray}")
     monkeypatch.setenv("RAY_ADDRESS", named)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert find_running() == (f"127.0.0.1:{not_ray}" if meant else None)
+    found = find_running()
+    assert (found and found.address) == (f"127.0.0.1:{not_ray}" if meant else None)
 
 
 @pytest.mark.cluster

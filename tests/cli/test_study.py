@@ -80,7 +80,8 @@ def check_shown(text: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["network"], "say what to compare, such as --networks tcp,rdma"),
+        (["network", "--networks", ""], "has an empty part"),
+        (["model-size"], "say which models to compare, such as --models gpt2,gpt2-xl"),
         (["network", "--networks", "tcp,ether"], "'ether' is no network; there are tcp, rdma-no-gdr, rdma"),
         (["network", "--networks", "tcp,,rdma"], "has an empty part"),
         (["network", "--networks", "tcp,tcp"], "tcp is there twice"),
@@ -97,6 +98,7 @@ def check_shown(text: str, folder: Path) -> None:
         (["scaling", "--nodes", "1,x"], "is no list of whole numbers"),
         (["scaling", "--nodes", "1,2,4", "--batch-size", "6"], "give a multiple of 4, such as 8, or --mode weak"),
         (["scaling", "--nodes", "1,2", "--", "run"], "a study of scaling compares training"),
+        (["scaling", "--nodes", "1,2", "--keep-warm=9"], "--keep-warm holds nodes that trials on another number"),
         (["scaling", "--nodes", "1,2", "--price", "-1"], "a node hour cannot cost -1"),
         (["scaling", "--nodes", "1,2", "--node-type", "toaster"], "there is no list price of 'toaster'"),
         (["strategy", "--strategies", "ddp,zero"], "'zero' is no strategy to compare"),

@@ -105,6 +105,10 @@ class Lab:
         """
         node.cables[rail].shape(None if rate is None else parse_rate(rate))
 
+    def shape_way(self, node: Node, other: Node, rate: str) -> None:
+        """Hold what a node sends to another to a rate such as ``100mbit``; its other ways stay as they are."""
+        network.limit_way(node.machine.init_pid, "eth0", other.address, parse_rate(rate))
+
     @property
     def ray_address(self) -> str:
         """Where a driver on any node finds Ray, ``10.88.0.1:6379``; ``auto`` finds it as well."""

@@ -99,6 +99,17 @@ def limit_rate(pid: int, device: str, bits_per_second: int) -> None:
     _in_network(pid, f"tc qdisc replace dev {device} root tbf {bucket}")
 
 
+def limit_way(pid: int, device: str, address: str, bits_per_second: int) -> None:
+    """Let a device send at no more than a rate to one address, and as fast as it can to all others."""
+    for command in (
+        f"qdisc replace dev {device} root handle 1: htb default 10",
+        f"class add dev {device} parent 1: classid 1:10 htb rate 40gbit",
+        f"class add dev {device} parent 1: classid 1:20 htb rate {bits_per_second}bit",
+        f"filter add dev {device} protocol ip parent 1: prio 1 u32 match ip dst {address}/32 flowid 1:20",
+    ):
+        _in_network(pid, f"tc {command}")
+
+
 def lift_limit(pid: int, device: str) -> None:
     """Let a device send as fast as it can again."""
     _in_network(pid, f"tc qdisc replace dev {device} root noqueue")

@@ -146,6 +146,11 @@ def test_half_the_gpus_have_half_the_cards() -> None:
     assert shape(replace(whole, nodes=nodes, world_size=8)).nics == 4
 
 
+@pytest.mark.parametrize(("seen", "counted"), [(4, 4), (8, 8), (10, 8), (12, 8), (16, 16), (32, 32)])
+def test_cards_for_storage_do_not_count(seen: int, counted: int) -> None:
+    assert shape(cluster(hcas=ports(seen))).nics == counted
+
+
 def test_slower_ports_and_those_left_out_by_nccl_do_not_count() -> None:
     mixed = [*ports(8), {**ports(1, 25)[0], "device": "mlx5_bond_0"}]
     assert shape(cluster(hcas=mixed)).nics == 8

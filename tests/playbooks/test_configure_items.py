@@ -16,11 +16,11 @@ from raybench_configure.memory import with_size
 from raybench_configure.mtu import netplan_section, with_ifcfg_mtu, with_interfaces_mtu
 from raybench_configure.nccl_file import own_lines
 from raybench_configure.pci import access_control_offset
-from raybench_configure.plan import Plan
+from raybench_configure.plan import Plan, Setting, fixed
 from raybench_configure.quality import dcb_options, mlnx_qos_options, parse_dcb, parse_mlnx_qos
 from raybench_configure.rails import sharing
 from raybench_configure.rdma import package_plan, rdma_interfaces
-from raybench_configure.service import Transaction, parse_apt, parse_dnf
+from raybench_configure.service import Transaction, UnitResource, parse_apt, parse_dnf
 
 from .hosts import TreeHost
 
@@ -150,6 +150,9 @@ def test_shared_memory_grows_and_never_shrinks(tmp_path: Path) -> None:
     assert targets(planned(host, "system_limits.shared_memory", size="50%")) == ["/etc/fstab", "/dev/shm"]
     assert "enough" in (planned(host, "system_limits.shared_memory", size="16M").skipped or "")
     assert "more than this host" in (planned(host, "system_limits.shared_memory", size="2G").skipped or "")
+    host.put("/proc/meminfo", "MemTotal:       353715 kB\n")  # not a whole number of pages
+    sized = planned(host, "system_limits.shared_memory", size="70%").settings[1]
+    assert sized.wanted({"size": "65536k"}) == {"size": "246784k"}
     host.put("/proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n")  # the kernel's default: half
     assert "enough" in (planned(host, "system_limits.shared_memory", size="50%").skipped or "")
     host.put("/proc/self/mounts", "/dev/sda1 /dev/shm ext4 rw 0 0\n")
@@ -451,7 +454,8 @@ def test_priorities_of_an_emulated_port_are_set_once_and_taken_back(tmp_path: Pa
     port = Port()
     port.mapping[26] = 5
     ecn = "/sys/class/net/eth2/ecn/roce_np/enable/3"
-    host = machine(tmp_path, {**MLX, ecn: "0\n"}, mlnx_qos=port, systemctl=Units())
+    units = Units()
+    host = machine(tmp_path, {**MLX, ecn: "0\n"}, mlnx_qos=port, systemctl=units)
     options = {"apply": True, "interfaces": [], "dscp": 26, "priority": 3, "tool": "auto"}
     made = carry_out(host, Journal(host), "q", planned(host, "roce_qos.priorities", **options), check=False)
     assert made.problem is None
@@ -461,8 +465,10 @@ def test_priorities_of_an_emulated_port_are_set_once_and_taken_back(tmp_path: Pa
     assert "ExecStart=/usr/sbin/mlnx_qos -i eth2 --trust dscp\n" in unit
     again = carry_out(host, Journal(host), "q", planned(host, "roce_qos.priorities", **options), check=False)
     assert again.changes == []
+    units.active.add("raybench-roce-qos.service")  # as after a boot
     done = roll_back(host, Journal(host), [], packages=False, check=False)
     assert (done.problem, done.conflicts) == (None, [])
+    assert units.active == units.enabled == set()
     assert (port.trust, port.flow, host.word(ecn)) == ("pcp", "0,0,0,0,0,0,0,0", "0")
     assert not host.exists("/etc/systemd/system/raybench-roce-qos.service")
 
@@ -590,6 +596,17 @@ def test_a_daemon_that_is_installed_is_started_before_another_is_installed(tmp_p
     assert units.active == units.enabled == {"systemd-timesyncd.service"}
     roll_back(host, Journal(host), [], packages=False, check=False)
     assert units.active == units.enabled == set()
+
+
+def test_what_was_never_ours_is_no_conflict(tmp_path: Path) -> None:
+    units = Units()
+    units.active.add("systemd-timesyncd.service")
+    host = machine(tmp_path, systemctl=units)
+    plan = Plan(settings=[Setting(UnitResource("systemd-timesyncd.service"), fixed(enabled=True))])
+    carry_out(host, Journal(host), "c", plan, check=False)
+    units.active.clear()  # somebody stopped it, which raybench had not started
+    done = roll_back(host, Journal(host), [], packages=False, check=False)
+    assert (done.conflicts, units.enabled, units.active) == ([], set(), set())
 
 
 def test_time_servers_are_added_to_chrony_beside_those_there(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -66,10 +67,17 @@ class SharedMemoryResource(Resource):
 
     def write(self, host: Host, state: State) -> None:
         """Remount with that size. The kernel refuses less than is in use."""
-        size = (state or {}).get("size") or "50%"
+        size = (state or {}).get("size") or default_size(host.text("/proc/meminfo") or "")
         answer = host.run("mount", "-o", f"remount,size={size}", self.target)
         if answer.status:
             raise HostError(f"{self.target} could not be given {size}: {answer.reason}")
+
+
+def default_size(memory: str) -> str:
+    """Half of MemTotal in whole pages: the kernel gives it where no size is said, and shows none. 50% is a page more."""
+    found = re.search(r"^MemTotal:\s+(\d+) kB", memory, re.MULTILINE)
+    page_kib = os.sysconf("SC_PAGE_SIZE") // 1024
+    return f"{int(found[1]) // page_kib // 2 * page_kib}k" if found else "50%"
 
 
 class ConfigfsTosResource(Resource):

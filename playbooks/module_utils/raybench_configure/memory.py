@@ -30,11 +30,12 @@ def plan_shared_memory(host: Host, options: dict[str, Any]) -> Plan:
         return skip(f"{_TARGET} has {mounted_bytes(now, total) / 2**30:.1f} GiB: enough")
     if not host.may_mount():
         return skip(f"{_TARGET} cannot be remounted from inside this container: start it with a larger --shm-size")
-    plan = Plan(settings=[Setting(resource, fixed(size=f"{wanted >> 10}k"))])
+    size = f"{max(1, wanted >> 20) << 10}k"  # whole MiB: the kernel rounds to its pages, which may be 64 KiB
+    plan = Plan(settings=[Setting(resource, fixed(size=size))])
     if host.container():
         plan.notes.append("in a container: the size lasts as long as the container")
     else:
-        plan.settings.insert(0, edited_file("/etc/fstab", lambda text: with_size(text, f"{wanted >> 10}k")))
+        plan.settings.insert(0, edited_file("/etc/fstab", lambda text: with_size(text, size)))
     return plan
 
 

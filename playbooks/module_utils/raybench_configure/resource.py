@@ -50,6 +50,8 @@ class Resource:
             return current, [self.target]
         wanted, left = dict(current), []
         for name in set(before) | set(after):
+            if before.get(name) == after.get(name):
+                continue  # never ours
             if current.get(name) == after.get(name):
                 wanted[name] = before.get(name)
             elif current.get(name) != before.get(name):

@@ -14,6 +14,8 @@ from raybench.preflight.fabric.settings import FabricSettings
 PERFTEST = ("ib_write_bw", "ib_write_lat")
 _ROUND_BY_ROUND_HOSTS = 64  # up to so many hosts every round is fetched, and shown, by itself
 _PORTIONS = 16
+_READY_SECONDS = 15.0  # a server that opens a device may take seconds until it listens
+_PATIENCE_SECONDS = 4.0  # how long a partner that has answered before may be silent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,7 @@ def work_of(
 
 def portions(rounds: int, hosts: int, first: int) -> list[list[int]]:
     """[first, last] round of each fetch: every round by itself for few hosts, else some 16 fetches."""
-    size = 1 if hosts <= _ROUND_BY_ROUND_HOSTS else -(-rounds // _PORTIONS)
+    size = 1 if hosts <= _ROUND_BY_ROUND_HOSTS else max(1, -(-rounds // _PORTIONS))
     return [[first + start, first + min(start + size, rounds) - 1] for start in range(0, rounds, size)]
 
 
@@ -148,7 +150,7 @@ def _common(fabric: Fabric, settings: FabricSettings, rounds: int, token: str, f
     hosts = len(fabric.ends)
     start = settings.start_seconds + round(1.5 * hosts / max(1, min(forks, hosts)))
     one_by_one = len(fabric.rails) if settings.scope == "rails" else 1
-    worst = start + rounds * one_by_one * 2 * (settings.longest_seconds + 15)
+    worst = start + rounds * one_by_one * 2 * (settings.longest_seconds + max(_READY_SECONDS, start / 2))
     return {
         "token": token,
         "ports": [settings.first_port, settings.last_port],
@@ -156,8 +158,10 @@ def _common(fabric: Fabric, settings: FabricSettings, rounds: int, token: str, f
         "streams": settings.streams,
         "limit_seconds": settings.longest_seconds,
         "start_seconds": start,
+        "ready_seconds": max(_READY_SECONDS, start / 2),
+        "patience_seconds": max(_PATIENCE_SECONDS, start / 8),
         "lease_seconds": 60 + 2 * start,
-        "deadline_seconds": worst + 60,
+        "deadline_seconds": round(worst) + 60,
     }
 
 

@@ -1,0 +1,64 @@
+"""What was fetched from which host, for people."""
+
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from raybench.reports.text import count_of, inert
+
+_STYLES = {"complete": "green", "partial": "yellow", "unreachable": "red"}
+_SHOWN_PROBLEMS = 5
+
+
+def print_collection(report: Mapping[str, Any], stream: IO[str]) -> None:
+    """Print a report (``raybench.collection/1``): a line a host, then each host's problems and what was cut."""
+    from rich.console import Console  # noqa: PLC0415 - only where something is shown
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 200)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("host", "status", "files", "bytes", "cut", "kernel", "GPUs"):
+        table.add_column(name, no_wrap=True, justify="right" if name in {"files", "bytes", "cut", "GPUs"} else "left")
+    for host in report["hosts"]:
+        cells = cells_of(host)
+        styles = ["", _STYLES.get(host["status"], ""), *[""] * (len(cells) - 2)]
+        table.add_row(*(Text(cell, style=style) for cell, style in zip(cells, styles, strict=True)))
+    console.print(table)
+    for line in remarks_of(report):
+        console.print(Text(line), soft_wrap=True)
+
+
+def cells_of(host: Mapping[str, Any]) -> tuple[str, ...]:
+    """The cells of a host. ``bytes`` counts what is kept here, ``cut`` the files of which only the tail is."""
+    kept = sum(file["size_bytes"] - file["left_out_bytes"] for file in host["files"] if file["complete"])
+    cut = sum(file["left_out_bytes"] > 0 for file in host["files"])
+    facts = host["facts"]
+    return (
+        inert(host["name"]),
+        host["status"],
+        str(len(host["files"])),
+        _megabytes(kept),
+        str(cut or ""),
+        inert(facts.get("kernel") or ""),
+        str(len(facts.get("gpus") or ())) if facts else "",
+    )
+
+
+def remarks_of(report: Mapping[str, Any]) -> Iterator[str]:
+    """Lines below the table."""
+    for host in report["hosts"]:
+        name = inert(host["name"])
+        for problem in host["problems"][:_SHOWN_PROBLEMS]:
+            yield f"{name}: {inert(problem)}"
+        if len(host["problems"]) > _SHOWN_PROBLEMS:
+            yield f"{name}: {len(host['problems']) - _SHOWN_PROBLEMS} more in collection.json"
+        yield from (f"{name}: {inert(note)}" for note in host["notes"][:_SHOWN_PROBLEMS])
+        for file in host["files"]:
+            if file["left_out_bytes"]:
+                yield f"{name}: {inert(file['remote'])}: the first {_megabytes(file['left_out_bytes'])} left out"
+    complete = sum(host["status"] == "complete" for host in report["hosts"])
+    yield f"{complete} of {count_of(len(report['hosts']), 'host')} complete: {inert(report['folder'])}"
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

@@ -1,0 +1,219 @@
+"""What runs on a node: the supervisor and what it owns, the unit, the address, the folder, the token."""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from raybench_ray import address, owned, supervise, unit
+from raybench_ray.errors import NodeError
+
+from .modules import PLAYBOOKS, call_module
+from .role_readme import ROLES, readme
+
+SUPERVISE = PLAYBOOKS / "module_utils" / "raybench_ray" / "supervise.py"
+# In the place of `ray start --block`: says that it is ready, and has a daemon in a session of its own, deaf to SIGTERM.
+STAND_IN = """
+import os, signal, sys, time
+print("Ray runtime started.", flush=True)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(600)
+    os._exit(0)
+time.sleep(600)
+"""
+
+
+class Supervised:
+    """A supervisor over the stand-in, and the processes that carry its id."""
+
+    def __init__(self, folder: Path, script: str = STAND_IN) -> None:
+        self.id = secrets.token_hex(16)
+        self.state_path = folder / "state.json"
+        launch = {
+            "id": self.id,
+            "command": [sys.executable, "-I", "-S", "-c", script],
+            "environment": {"PATH": os.defpath},
+            "log": str(folder / "ray.log"),
+            "state": str(self.state_path),
+            "ready_text": "Ray runtime started.",
+            "record": {"role": "head", "files": str(folder / "s")},
+        }
+        (folder / "launch.json").write_text(json.dumps(launch))
+        self.process = subprocess.Popen([sys.executable, "-I", "-S", str(SUPERVISE), str(folder / "launch.json")])
+
+    def state(self) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads(self.state_path.read_text())
+        except FileNotFoundError:
+            return {}
+        return content
+
+    def marked(self) -> list[int]:
+        found: list[int] = owned.marked({"id": self.id})
+        return found
+
+
+@pytest.fixture
+def supervised(tmp_path: Path) -> Iterator[Supervised]:
+    made = Supervised(tmp_path)
+    try:
+        wait_until(lambda: made.state().get("phase") == "ready" and len(made.marked()) == 2)
+        yield made
+    finally:
+        made.process.kill()
+        made.process.wait()
+        for pid in made.marked():
+            os.kill(pid, signal.SIGKILL)
+
+
+def wait_until(condition: Any, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_supervisor_that_is_asked_ends_all_below_it_and_daemons_that_left_too(supervised: Supervised) -> None:
+    assert owned.end(supervised.state()) == []
+    assert supervised.process.wait(10) == 0
+    assert supervised.marked() == []
+    assert (supervised.state()["phase"], supervised.state()["asked"]) == ("ended", True)
+
+
+def test_what_a_killed_supervisor_leaves_is_known_by_its_id_and_strangers_are_left_alone(
+    supervised: Supervised,
+) -> None:
+    environment = {"RAYBENCH_NODE_ID": "0" * 32}
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", "input()"], stdin=subprocess.PIPE, env=environment
+    ) as other:
+        supervised.process.kill()
+        supervised.process.wait()
+        assert supervised.marked() != []
+        assert not owned.runs(supervised.state())
+        assert owned.end(supervised.state()) == []
+        assert supervised.marked() == []
+        assert other.poll() is None
+        other.kill()
+
+
+def test_a_worker_whose_title_overwrote_its_environment_is_known_by_its_log_and_a_reader_is_not(tmp_path: Path) -> None:
+    log = tmp_path / "s" / "session" / "worker.out"
+    log.parent.mkdir(parents=True)
+    log.write_text("")
+    state = {"id": secrets.token_hex(16), "files": str(tmp_path / "s")}
+    hold = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        "import sys; f = open(sys.argv[1], sys.argv[2]); print(1, flush=True); input()",
+    ]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": {}}
+    with (
+        subprocess.Popen([*hold, str(log), "a"], **pipes) as worker,
+        subprocess.Popen([*hold, str(log), "r"], **pipes) as reader,
+    ):
+        assert worker.stdout is not None
+        assert reader.stdout is not None
+        worker.stdout.readline()
+        reader.stdout.readline()
+        assert owned.marked(state) == [worker.pid]
+        assert owned.end(state) == []
+        assert worker.wait(10) == -signal.SIGKILL
+        assert reader.poll() is None
+        reader.kill()
+
+
+def test_a_later_process_with_the_number_of_the_supervisor_is_not_taken_for_it() -> None:
+    own = supervise.identity(os.getpid())
+    runs = owned.runs
+    assert runs(own)
+    assert not runs(own | {"start_time": own["start_time"] - 1})
+    assert not runs(own | {"boot_id": "another boot"})
+    assert not runs({"pid": "1; reboot", "start_time": 1, "boot_id": ""})
+    assert not runs({})
+
+
+def test_ray_that_ends_by_itself_ends_the_supervisor_with_an_error(tmp_path: Path) -> None:
+    made = Supervised(tmp_path, "print('ValueError: no')")
+    assert made.process.wait(30) == 1
+    assert (made.state()["phase"], made.state()["asked"]) == ("ended", False)
+    assert (tmp_path / "ray.log").read_text() == "ValueError: no\n"
+
+
+@pytest.mark.parametrize("folder", ["/var/lib/raybench", '/srv/a b/100%/$HOME/"x"\\'])
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path, folder: str) -> None:
+    words = [sys.executable, "-I", "-S", f"{folder}/supervise.py", f"{folder}/launch.json"]
+    text = unit.unit_text(words, 120)
+    (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
+    assert line.count('"') - line.count('\\"') == 2 * len(words)
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze on this machine")
+    path = tmp_path / "raybench-ray.service"
+    path.write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(path)], capture_output=True, text=True, check=False, timeout=120
+    )
+    about = [line for line in (done.stdout + done.stderr).splitlines() if "raybench-ray" in line]
+    assert about == []
+
+
+def test_a_path_with_a_line_break_never_becomes_a_unit() -> None:
+    with pytest.raises(OSError, match="line break"):
+        unit.unit_text(["/bin/true\nExecStartPre=/bin/false"], 120)
+
+
+def test_the_address_is_one_of_this_host() -> None:
+    own_address = address.own_address
+    assert own_address("127.0.0.1", "", required=True) == "127.0.0.1"
+    assert own_address("localhost", "127.0.0.1:6379", required=False) in {"127.0.0.1", "::1"}
+    assert own_address("no-such-host.invalid", "127.0.0.1:6379", required=False) == "127.0.0.1"
+    with pytest.raises(NodeError, match="no address of this host"):
+        own_address("192.0.2.77", "", required=True)
+    with socket.socket() as server:
+        server.bind(("", address.free_port()))
+
+
+@pytest.mark.timeout(600)
+def test_a_token_is_made_once_for_its_owner_and_a_readable_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "token"
+    first = call_module("raybench_token", {"path": str(path)})
+    token = path.read_text()
+    assert (first["changed"], len(token), path.stat().st_mode & 0o777) == (True, 64, 0o600)
+    assert token not in json.dumps(first)
+    assert call_module("raybench_token", {"path": str(path)})["changed"] is False
+    assert path.read_text() == token
+    path.chmod(0o644)
+    assert "only its owner reads" in call_module("raybench_token", {"path": str(path)})["msg"]
+
+
+@pytest.mark.timeout(600)
+def test_a_folder_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    answer = call_module("raybench_ray_node", {"state": "prepared", "folder": str(tmp_path / "link")})
+    assert "is not a folder of user" in answer["msg"]
+    answer = call_module("raybench_ray_node", {"state": "prepared", "folder": str(tmp_path / "own")})
+    assert (answer["changed"], (tmp_path / "own").stat().st_mode & 0o777) == (True, 0o700)
+    answer = call_module("raybench_ray_node", {"state": "stopped", "folder": str(tmp_path / "own")})
+    assert (answer["changed"], answer["node"]["running"]) == (False, False)
+    assert not [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path / "own") in str(one.info["cmdline"])]
+
+
+@pytest.mark.parametrize("name", ["ray_node", "log_collect"])
+def test_the_readme_of_a_role_is_what_its_specification_says(name: str) -> None:
+    assert (ROLES / name / "README.md").read_text() == readme(ROLES / name), "python -m tests.playbooks.role_readme"

@@ -1,0 +1,247 @@
+"""A whole test without hosts: plans, made-up results, and what the report says of them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from raybench.preflight.fabric.conduct import Reply, fabric_of, final_report, plan_confirmation, plan_scan
+from raybench.preflight.fabric.settings import FabricSettings
+from raybench.reports.fabric import fabric_lines
+from raybench.reports.fabric_html import write_fabric_html
+from tests.preflight.fabric.ends import found, reply, verbs_device
+
+Results = dict[str, list[dict[str, Any]]]
+TIMES = ("2026-11-21T10:00:00Z", "2026-11-21T10:01:00Z")
+HEADING = "#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]"
+
+
+def hosts(count: int, devices: int = 1, **changes: Any) -> list[Reply]:
+    cards = [verbs_device(f"mlx5_{number}", **changes) for number in range(devices)]
+    return [reply(f"h{number}", found(*cards, address=f"10.0.0.{number + 1}")) for number in range(count)]
+
+
+def output(gbit: float) -> str:
+    return f"{HEADING}\n 65536 5000 0.00 {gbit:.2f} {gbit / 65536 / 8e-3:.6f}\n"
+
+
+def run(step: Any, speed: Callable[[str, str, str], float | None], results: Results) -> None:
+    """Do a step's work: every test's client gets what ``speed`` says of (source, destination, rail); None fails."""
+    for host, work in step.to_json()["work"].items():
+        for number, lanes in work["rounds"]:
+            for test, role, peer, key in (one for lane in lanes for one in lane):
+                entry: dict[str, Any] = {"test": test, "role": role, "peer": peer, "key": key, "round": number}
+                if role == "client":
+                    value = speed(host, peer, key)
+                    entry |= (
+                        {"code": 0, "output": output(value)}
+                        if value
+                        else {"problem": "10.0.0.9, port 18500, does not answer: refused"}
+                    )
+                results.setdefault(host, []).append(entry)
+
+
+def whole(
+    replies: list[Reply], settings: FabricSettings, speed: Callable[[str, str, str], float | None]
+) -> dict[str, Any]:
+    results: Results = {}
+    step = plan_scan(replies, settings, token="t", forks=50)
+    for _ in range(settings.confirm_rounds + 1):
+        if not step.work:
+            break
+        run(step, speed, results)
+        done = step.first + step.rounds
+        step = plan_confirmation(replies, settings, results, done=done, token="t", forks=50)
+    return json.loads(json.dumps(final_report(replies, settings, results, run_id="r1", times=TIMES)))
+
+
+def summaries(report: dict[str, Any]) -> list[tuple[str, list[str], bool]]:
+    return [(one["kind"], one["hosts"], one["confirmed"]) for one in report["suspects"]]
+
+
+def test_a_clean_fabric_passes() -> None:
+    report = whole(hosts(6), FabricSettings(scope="all"), lambda *_: 392.0)
+    assert (report["verdict"], report["status"], report["suspects"]) == ("pass", "complete", [])
+    assert len(report["pairs"]) == 30
+    assert report["pairs"][0]["expected_gbit_per_s"] == pytest.approx(397.5, rel=1e-3)
+    assert report["rounds"] == {"scan": 5, "confirm": 0}
+
+
+def test_a_slow_host_is_named_with_figures_basis_and_advice() -> None:
+    report = whole(hosts(8), FabricSettings(), lambda a, b, _: 190.0 if "h3" in {a, b} else 392.0)
+    assert summaries(report) == [("host", ["h3"], True)]
+    one = report["suspects"][0]
+    assert one["verdict"] == report["verdict"] == "fail"
+    assert "190" in one["seen"]
+    assert "90% of what the links carry" in one["expected"]
+    assert "400 Gb/sec (4X NDR)" in one["basis"]
+    assert "lspci" in one["advice"]
+    assert [host["verdict"] for host in report["hosts"]] == ["pass"] * 3 + ["fail"] + ["pass"] * 4
+
+
+def test_a_slow_way_is_told_from_a_slow_host() -> None:
+    report = whole(hosts(6), FabricSettings(scope="all"), lambda a, b, _: 100.0 if {a, b} == {"h1", "h4"} else 392.0)
+    assert summaries(report) == [("link", ["h1", "h4"], True)]
+    assert "look between them" in report["suspects"][0]["advice"]
+    assert {host["verdict"] for host in report["hosts"]} == {"pass"}
+
+
+def test_one_direction_is_enough() -> None:
+    report = whole(hosts(6), FabricSettings(scope="all"), lambda a, b, _: 100.0 if (a, b) == ("h1", "h4") else 392.0)
+    assert summaries(report) == [("link", ["h1", "h4"], True)]
+
+
+def test_one_bad_card_of_four_is_a_device_and_three_are_the_host() -> None:
+    def speed(bad: set[str]) -> Callable[[str, str, str], float]:
+        return lambda a, b, rail: 50.0 if "h2" in {a, b} and rail in bad else 392.0
+
+    settings = FabricSettings(scope="rails")
+    assert summaries(whole(hosts(6, 4), settings, speed({"mlx5_2"}))) == [("device", ["h2"], True)]
+    report = whole(hosts(6, 4), settings, speed({"mlx5_0", "mlx5_1", "mlx5_2"}))
+    assert summaries(report) == [("host", ["h2"], True)]
+    assert report["suspects"][0]["rails"] == ["mlx5_0", "mlx5_1", "mlx5_2"]
+
+
+def test_a_fabric_that_is_slow_as_a_whole_names_no_host() -> None:
+    report = whole(hosts(6), FabricSettings(), lambda *_: 200.0)
+    assert summaries(report) == [("fabric", [], True)]
+    assert report["verdict"] == "fail"
+
+
+def test_an_outlier_within_what_is_expected_is_found_by_its_neighbours() -> None:
+    """Without a known rate only the others say what is typical."""
+    replies = hosts(8, rate="")
+    report = whole(replies, FabricSettings(), lambda a, b, _: 60.0 if "h3" in {a, b} else 92.0)
+    assert summaries(report) == [("host", ["h3"], True)]
+    assert "is typical of 8 hosts" in report["suspects"][0]["expected"]
+    near = whole(replies, FabricSettings(), lambda a, b, _: 80.0 if "h3" in {a, b} else 92.0)
+    assert near["suspects"] == []  # 13 % below is within the 20 %
+
+
+def test_a_host_that_cannot_be_tested_is_an_error_and_not_slow() -> None:
+    report = whole(hosts(6), FabricSettings(scope="all"), lambda a, b, _: None if "h5" in {a, b} else 392.0)
+    assert summaries(report) == [("host", ["h5"], True)]
+    assert (report["suspects"][0]["verdict"], report["verdict"], report["status"]) == ("error", "error", "partial")
+    assert "firewall" in report["suspects"][0]["advice"]
+
+
+def test_a_trunk_between_two_leaves_is_one_suspect() -> None:
+    replies = [
+        reply(f"h{n}", found(verbs_device("mlx5_0"), address=f"10.0.0.{n}"), fabric_leaf=f"leaf{n // 4}")
+        for n in range(12)
+    ]
+
+    def speed(a: str, b: str, _: str) -> float:
+        leaves = {int(a[1:]) // 4, int(b[1:]) // 4}
+        return 150.0 if leaves == {0, 2} else 392.0
+
+    report = whole(replies, FabricSettings(), speed)
+    assert [one["kind"] for one in report["suspects"]] == ["leaf-link"]
+    assert "between leaf0 and leaf2" in report["suspects"][0]["summary"]
+
+
+def test_hosts_that_did_not_answer_or_were_lost_are_in_the_report() -> None:
+    replies = [*hosts(4), reply("gone", None)]
+    settings, results = FabricSettings(scope="all"), {}
+    run(plan_scan(replies, settings, token="t", forks=5), lambda a, b, _: None if "h3" in {a, b} else 392.0, results)
+    lost = [
+        Reply(name=one.name, end=one.end, problem=one.problem, options={}, lost="ssh" if one.name == "h3" else "")
+        for one in replies
+    ]
+    assert not plan_confirmation(lost, settings, results, done=3, token="t", forks=5).work
+    report = final_report(lost, settings, results, run_id="r", times=TIMES)
+    verdicts = {host["name"]: host["verdict"] for host in report["hosts"]}
+    assert verdicts == {"h0": "pass", "h1": "pass", "h2": "pass", "h3": "error", "gone": "error"}
+    assert (report["suspects"], report["status"]) == ([], "partial")
+
+
+def test_a_port_that_is_down_fails_its_host() -> None:
+    down = verbs_device("mlx5_0", state="1: DOWN", phys_state="2: Polling")
+    replies = [*hosts(4), reply("h4", found(down, address="10.0.0.9"))]
+    report = whole(replies, FabricSettings(), lambda *_: 392.0)
+    assert report["verdict"] == "fail"
+    assert "DOWN, Polling" in report["hosts"][-1]["problems"][0]["seen"]
+
+
+def test_counters_of_faults_warn_though_the_figure_is_good() -> None:
+    replies, settings = hosts(3), FabricSettings(scope="all")
+    results: Results = {}
+    run(plan_scan(replies, settings, token="t", forks=5), lambda *_: 392.0, results)
+    next(one for one in results["h1"] if one["role"] == "client")["counters"] = {
+        "symbol_error": [5, 25],
+        "port_xmit_data": [0, 9],
+    }
+    report = final_report(replies, settings, results, run_id="r", times=TIMES)
+    (warned,) = [pair for pair in report["pairs"] if pair["verdict"] == "warn"]
+    assert warned["counters"] == {"source": {"symbol_error": 20}}
+    assert report["verdict"] == "warn"
+
+
+def test_latency_is_compared() -> None:
+    def lat(text: float) -> str:
+        return (
+            f"#bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec]\n 2 1000 1.0 9.9 {text} {text}\n"
+        )
+
+    replies, settings = hosts(6), FabricSettings(scope="all", tool="ib_write_lat")
+    results: Results = {}
+    run(plan_scan(replies, settings, token="t", forks=5), lambda *_: 1.0, results)
+    for host, entries in results.items():
+        for entry in entries:
+            if entry["role"] == "client":
+                entry["output"] = lat(9.0 if "h2" in {host, entry["peer"]} else 1.6)
+    report = final_report(replies, settings, results, run_id="r", times=TIMES)
+    assert summaries(report) == [("host", ["h2"], True)]
+    assert report["unit"] == "us"
+
+
+def test_the_tool_is_chosen_for_all_hosts_alike() -> None:
+    assert fabric_of(hosts(3), FabricSettings()).tool == "ib_write_bw"
+    without = [reply(f"h{number}", found(tools=("iperf3",), address=f"10.0.0.{number}")) for number in range(3)]
+    assert fabric_of(without, FabricSettings()).tool == "iperf3"
+    one_lacks = [*without, reply("h9", found(tools=(), address="10.0.0.9"))]
+    fabric = fabric_of(one_lacks, FabricSettings(tool="iperf3"))
+    assert fabric.tool == "tcp"
+    assert "h9" in fabric.notes[0]
+
+
+def test_work_gives_both_directions_and_ends_within_bounds() -> None:
+    step = plan_scan(hosts(4, 2), FabricSettings(scope="all"), token="t", forks=50)
+    work = step.work["h0"]
+    assert [number for number, _ in work["rounds"]] == [0, 1, 2]
+    lanes = work["rounds"][0][1]
+    assert [[test[1] for test in lane] for lane in lanes] == [["client", "server"], ["client", "server"]]
+    assert work["deadline_seconds"] > step.seconds
+    assert step.portions == ([0, 0], [1, 1], [2, 2])
+    assert plan_scan(hosts(1), FabricSettings(tool="ib_write_bw"), token="t", forks=5).problem.startswith(
+        "a fabric test with ib_write_bw"
+    )
+
+
+def test_hundreds_of_hosts_over_leaves() -> None:
+    replies, settings = hosts(320), FabricSettings(leaf_size=32, confirm_rounds=3)
+    report = whole(replies, settings, lambda a, b, _: 100.0 if {"h17", "h300"} & {a, b} else 392.0)
+    assert {tuple(one["hosts"]) for one in report["suspects"]} == {("h17",), ("h300",)}
+    assert report["rounds"]["scan"] == 10
+
+
+def test_the_reports_show_what_stands_in_the_json(tmp_path: Any) -> None:
+    report = whole(
+        hosts(6),
+        FabricSettings(scope="all"),
+        lambda a, b, _: None if (a, b) == ("h0", "h1") else 90.0 if "h3" in {a, b} else 392.0,
+    )
+    text = "\n".join("".join(part for part, _ in line) for line in fabric_lines(report, 100))
+    assert "host h3 is slow" in text
+    assert " x " in text
+    assert max(map(len, text.splitlines())) <= 100
+    narrow = "\n".join("".join(part for part, _ in line) for line in fabric_lines(report, 22))
+    assert "too many hosts" in narrow
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    write_fabric_html(report | {"notes": ["<script>alert(1)</script>"]}, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "<svg" in page
+    assert "host h3 is slow" in page
+    assert "<script>" not in page

@@ -1,0 +1,169 @@
+"""A study's result on the screen and on the page: every figure in its table, nothing that a node said let loose."""
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from raybench.model.cost import Price
+from raybench.reports.study_html import render_study_html
+from raybench.reports.study_terminal import print_study
+from raybench.reports.study_view import study_sections
+from raybench.studies.design import Study, Trial
+from raybench.studies.network import network_variant
+from raybench.studies.result import result_of
+from raybench.studies.scaling import scaling_variants
+from raybench.studies.strategy import strategy_variant
+from tests.studies.sample import outcomes_of, run_result, training_point
+
+FAST = 10_000_000
+
+
+def network_content(*, label: str = "ddp tiny", emulated: bool = False) -> dict[str, Any]:
+    plan = Study(
+        kind="network", workload=("train",), repeats=3, seed=9,
+        variants=tuple(map(network_variant, ("slow=eth0", "fast=eth1", "rdma"))),
+    )  # fmt: skip
+
+    def trained(trial: Trial) -> dict[str, Any]:
+        seconds = (1.0 if trial.variant == "slow" else 0.2) * (1 + trial.number / 100)
+        device = "eth0" if trial.variant == "slow" else "eth1"
+        return run_result([training_point(seconds, label=label)], traffic={device: FAST}, emulated=emulated)
+
+    return plain(result_of("network-1", plan, outcomes_of(plan, trained)).to_json())
+
+
+def scaling_content() -> dict[str, Any]:
+    """The nodes, rates and price of the seed's table: 1.46, 2.80 and 5.50 samples/s, 512 tokens each, 0.60 an hour."""
+    plan = Study(
+        kind="scaling", workload=("train",), variants=scaling_variants((1, 2, 4), ("weak",), 8), repeats=3, seed=1
+    )
+    rates = {1: 1.46, 2: 2.80, 4: 5.50}
+
+    def trained(trial: Trial) -> dict[str, Any]:
+        nodes = plan.variant(trial.variant).facts["nodes"]
+        seconds = 8 * nodes / rates[nodes]
+        point = training_point(seconds, ranks=nodes, tokens_per_s=8 * nodes / seconds * 512)
+        return run_result([point], nodes=[f"n{number}" for number in range(nodes)])
+
+    price = Price(per_node_hour=0.6, source="given")
+    return plain(result_of("scaling-1", plan, outcomes_of(plan, trained), price=price).to_json())
+
+
+def strategy_content() -> dict[str, Any]:
+    plan = Study(
+        kind="strategy", workload=("train",), variants=tuple(map(strategy_variant, ("ddp", "fsdp"))), repeats=3, seed=1
+    )
+    seconds = {"ddp": 0.1, "fsdp": 0.2}
+    made = outcomes_of(plan, lambda trial: run_result([training_point(seconds[trial.variant])]))
+    return plain(result_of("strategy-1", plan, made).to_json())
+
+
+def plain(content: dict[str, Any]) -> dict[str, Any]:
+    """As read from its file."""
+    read: dict[str, Any] = json.loads(json.dumps(content))
+    return read
+
+
+def printed(content: dict[str, Any], width: int = 200) -> str:
+    stream = io.StringIO()
+    print_study(content, stream, folder=Path("/nowhere"), width=width)
+    return stream.getvalue()
+
+
+def table(content: dict[str, Any], title: str) -> list[dict[str, str]]:
+    section = next(section for section in study_sections(content) if section.title.startswith(title))
+    return [dict(zip(section.grid.headings, (cell.text for cell in row), strict=True)) for row in section.grid.rows]
+
+
+def test_the_seeds_table_of_nodes_rates_efficiency_and_cost() -> None:
+    rows = table(scaling_content(), "Cost, weak")
+    assert [row["nodes"] for row in rows] == ["1", "2", "4"]
+    assert [row["samples/s"] for row in rows] == ["1.46", "2.80", "5.50"]
+    assert [row["tokens/s"] for row in rows] == ["747.52", "1433.60", "2816.00"]
+    assert [row["efficiency"] for row in rows] == ["100%", "96%", "94%"]
+    assert [row["time for 10K samples"] for row in rows] == ["114 min 9 s", "59 min 31 s", "30 min 18 s"]
+    assert [row["cost of them"] for row in rows] == ["1.14 USD", "1.19 USD", "1.21 USD"]
+    assert [row["cost per 1K samples"] for row in rows] == ["0.1142 USD", "0.1190 USD", "0.1212 USD"]
+
+
+def test_the_seeds_summary_of_speedup_and_efficiency() -> None:
+    rows = table(scaling_content(), "Weak scaling")
+    assert [(row["nodes"], row["ranks"], row["speedup"]) for row in rows] == [
+        ("1", "1", "1.00x"),
+        ("2", "2", "1.92x"),
+        ("4", "4", "3.77x"),
+    ]
+    assert rows[1]["scaling"] == "excellent"
+    assert rows[2]["loss"] == "4.5000"
+    projected = table(scaling_content(), "PROJECTION")
+    assert [row["nodes"] for row in projected][-1] == "1000"
+    assert all(row[""] == "PROJECTION" for row in projected)
+
+
+def test_the_seeds_table_of_networks() -> None:
+    rows = table(network_content(), "Networks")
+    assert [(row["network"], row["used"]) for row in rows] == [("slow", "proved"), ("fast", "proved")]
+    assert rows[1]["overhead"] == "30% moderate"
+    (speedup,) = table(network_content(), "Speedup over slow")
+    assert float(speedup["speedup"].removesuffix("x")) == pytest.approx(5.0, abs=0.1)
+    assert float(speedup["of gradient sync"].removesuffix("x")) == pytest.approx(5.0, abs=0.1)
+    assert speedup["at most"] == "1.43x"
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("make", [network_content, scaling_content, strategy_content])
+def test_no_line_is_wider_than_the_terminal(make: Any, width: int) -> None:
+    lines = printed(make(), width).splitlines()
+    assert [line for line in lines if len(line) > width and not line.startswith("# results")] == []
+
+
+def test_problems_and_emulation_are_not_overlooked() -> None:
+    text = printed(network_content())
+    assert "PROBLEM: rdma is refused" in text
+    assert "EMULATED" not in text
+    emulated = network_content(emulated=True)
+    assert printed(emulated).count("EMULATED") == 2
+    assert "EMULATED" in render_study_html(emulated)
+    assert "EMULATED" not in render_study_html(network_content())
+
+
+@pytest.mark.parametrize("make", [network_content, scaling_content, strategy_content])
+def test_the_page_is_whole_valid_and_alone(make: Any) -> None:
+    page = render_study_html(make())
+    assert page == render_study_html(make())
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "<script" not in page
+    svgs = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert svgs
+    ids = [found for svg in svgs for found in re.findall(r' id="([^"]+)"', svg)]
+    assert len(ids) == len(set(ids))
+    for svg in svgs:
+        ET.fromstring(svg)
+
+
+def test_the_scaling_page_has_its_plots() -> None:
+    page = render_study_html(scaling_content())
+    for title in ("Speedup, weak", "Efficiency, weak", "Throughput, weak", "PROJECTION to 1000 nodes", "Trials in the"):
+        assert f"<h3>{title}" in page
+    assert "75% threshold" in page
+    assert "ideal (linear)" in page
+
+
+def test_what_nodes_said_is_inert() -> None:
+    content = network_content(label="\x1b[31m<script>alert(1)</script>")
+    text, page = printed(content), render_study_html(content)
+    assert "\x1b" not in text + page
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_study_of_nothing_can_be_shown() -> None:
+    plan = Study(kind="network", workload=("train",), variants=(network_variant("tcp"),), repeats=3, seed=1)
+    content = plain(result_of("s", plan, outcomes_of(plan, lambda _: None)).to_json())
+    assert "failed: 0 of 3 trials complete" in printed(content)
+    assert "was not begun" in render_study_html(content)

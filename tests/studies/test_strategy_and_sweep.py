@@ -1,0 +1,167 @@
+"""Which strategy to use, and where larger batches stop to help."""
+
+import random
+from typing import Any
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.studies.design import Study, Trial, Variant
+from raybench.studies.result import result_of
+from raybench.studies.strategy import answer_strategy, strategy_variant
+from raybench.studies.sweep import answer_sweep, batch_variant, knee_of, model_variant
+from tests.studies.sample import outcomes_of, run_result, training_point
+
+GIB = 2**30
+
+
+def study(kind: str, *variants: Variant, repeats: int = 5) -> Study:
+    return Study(kind=kind, workload=("train",), variants=variants, repeats=repeats, seed=2)
+
+
+def strategies(figures: dict[str, tuple[float, float] | str], *, noise: float = 0.004) -> Any:
+    """An answer from seconds and GiB of each strategy, or the reason for which it failed."""
+    plan = study("strategy", *(strategy_variant(name) for name in figures))
+
+    def trained(trial: Trial) -> dict[str, Any]:
+        made = figures[trial.variant]
+        if isinstance(made, str):
+            failed = [{"name": "train", "kind": "training", "parameters": {}, "points": [], "reason": made}]
+            return run_result([], status="failed", benchmarks=failed)
+        source = random.Random(trial.number)
+        point = training_point(
+            made[0] * source.lognormvariate(0, noise), memory={"peak_allocated_bytes": made[1] * GIB}
+        )
+        return run_result([point])
+
+    return answer_strategy(plan, outcomes_of(plan, trained))
+
+
+def test_the_fastest_is_recommended_where_nothing_is_as_fast() -> None:
+    answer = strategies({"ddp": (0.1, 30), "fsdp": (0.1515, 10)})
+    assert (answer.recommended, answer.certain) == ("ddp", True)
+    assert "ddp is fastest, with 30.00 GiB at its peak; fsdp reaches 0.66 of it" in answer.why
+
+
+def test_memory_decides_between_strategies_that_are_alike() -> None:
+    answer = strategies({"ddp": (0.1, 30), "fsdp": (0.102, 10), "fsdp-grad-op": (0.2, 5)})
+    assert answer.recommended == "fsdp"
+    assert "fsdp is as fast as ddp (0.98 of it) and needs less memory, with 10.00 GiB" in answer.why
+
+
+def test_without_an_interval_it_is_only_likely() -> None:
+    plan = study("strategy", strategy_variant("ddp"), strategy_variant("fsdp"), repeats=1)
+    seconds = {"ddp": 0.1, "fsdp": 0.2}
+    answer = answer_strategy(plan, outcomes_of(plan, lambda one: run_result([training_point(seconds[one.variant])])))
+    assert (answer.recommended, answer.certain) == ("ddp", False)
+
+
+def test_what_does_not_fit_is_said_and_not_recommended() -> None:
+    answer = strategies({"ddp": "out of memory on rank 0", "fsdp": (0.15, 10)})
+    assert answer.recommended == "fsdp"
+    assert "ddp could not be measured (out of memory on rank 0)" in answer.why
+    assert answer.rows[0].failed == "out of memory on rank 0"
+    assert "ddp: out of memory on rank 0" in answer.remarks
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "code"),
+    [
+        ("rank 1 raised OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "complete", 0),
+        ("it hung", "partial", 3),
+    ],
+)
+def test_what_does_not_fit_is_an_answer_and_what_hangs_is_none(reason: str, status: str, code: int) -> None:
+    """The first repeat of ddp fails; nobody tries the others."""
+    plan = study("strategy", strategy_variant("ddp"), strategy_variant("fsdp"))
+
+    def trained(trial: Trial) -> dict[str, Any] | None:
+        if trial.variant == "fsdp":
+            return run_result([training_point(0.2)])
+        finding = {"severity": "critical", "summary": reason}
+        return run_result([], status="failed", benchmarks=[], findings=[finding]) if trial.block == 0 else None
+
+    result = result_of("s", plan, outcomes_of(plan, trained))
+    assert (result.status, result.exit_code) == (status, code)
+    remarks = result.to_json()["remarks"]
+    assert any("ddp does not fit into memory" in remark for remark in remarks) is (code == 0)
+    assert any("trial 00" in remark for remark in remarks) is (code == 3)
+
+
+def test_a_study_in_which_nothing_fits_is_not_clean() -> None:
+    plan = study("strategy", strategy_variant("ddp"))
+    finding = {"severity": "critical", "summary": "CUDA out of memory"}
+    made = outcomes_of(plan, lambda _: run_result([], status="failed", benchmarks=[], findings=[finding]))
+    assert (result_of("s", plan, made).status, result_of("s", plan, made).exit_code) == ("failed", 3)
+
+
+def test_adapters_are_told_from_training_it_all() -> None:
+    assert any("another training" in remark for remark in strategies({"ddp": (0.1, 30), "lora": (0.05, 8)}).remarks)
+    assert strategies({"lora": (0.1, 30), "qlora": (0.2, 8)}).remarks == ()
+
+
+def test_nothing_measured_recommends_nothing() -> None:
+    answer = strategies({"ddp": "no", "fsdp": "no"})
+    assert (answer.recommended, answer.why) == (None, "nothing was measured")
+
+
+def test_wrong_losses_are_never_recommended() -> None:
+    plan = study("strategy", strategy_variant("ddp"), strategy_variant("fsdp"))
+    seconds = {"ddp": 0.1, "fsdp": 0.2}
+    outcomes = outcomes_of(
+        plan, lambda trial: run_result([training_point(seconds[trial.variant], verified=trial.variant == "fsdp")])
+    )
+    result = result_of("s", plan, outcomes)
+    assert result.answer.to_json()["recommended"] == "fsdp"
+    assert result.exit_code == 1
+    assert "ddp: its results were wrong" in result.answer.remarks
+
+
+def test_an_unknown_strategy_is_refused() -> None:
+    with pytest.raises(UsageError, match="'zero' is no strategy to compare; there are: ddp, fsdp"):
+        strategy_variant("zero")
+
+
+@pytest.mark.parametrize(
+    ("points", "knee"),
+    [
+        ([(1, 10.0), (2, 19.0), (4, 36.0), (8, 37.0), (16, 37.5)], 4),
+        ([(1, 10.0), (2, 20.0), (4, 40.0)], None),
+        ([(1, 10.0), (4, 11.0)], 1),  # 5 % a doubling
+        ([(1, 10.0), (4, 13.0)], None),  # 14 % a doubling
+        ([(1, 10.0), (2, 10.1), (4, 20.0)], None),  # it gains again
+        ([(1, 10.0)], None),
+    ],
+)
+def test_the_knee_is_where_doubling_stops_to_help(points: list[tuple[int, float]], knee: int | None) -> None:
+    assert knee_of(points) == knee
+
+
+def test_a_batch_study_orders_by_batch_and_names_the_knee() -> None:
+    plan = study("batch-size", batch_variant("16"), batch_variant("4"), batch_variant("64"), repeats=3)
+    overhead_seconds, sample_seconds = 0.01, 0.01
+
+    def trained(trial: Trial) -> dict[str, Any]:
+        batch = int(trial.variant.removeprefix("batch-"))
+        seconds = overhead_seconds + batch * sample_seconds
+        return run_result([training_point(seconds, batch=batch, memory={"peak_bytes": batch * GIB})])
+
+    answer = answer_sweep(plan, outcomes_of(plan, trained))
+    assert [row.variant for row in answer.rows] == ["batch-4", "batch-16", "batch-64"]
+    assert [row.memory_bytes for row in answer.rows] == [4 * GIB, 16 * GIB, 64 * GIB]
+    assert (answer.best, answer.knee) == ("batch-64", "batch-4")
+    assert any("beyond batch 4 a rank" in remark for remark in answer.remarks)
+
+
+def test_models_keep_their_order_and_have_no_knee() -> None:
+    plan = study("model-size", model_variant("small"), model_variant("tiny"), repeats=3)
+    seconds = {"small": 0.5, "tiny": 0.1}
+    answer = answer_sweep(plan, outcomes_of(plan, lambda trial: run_result([training_point(seconds[trial.variant])])))
+    assert [row.variant for row in answer.rows] == ["small", "tiny"]
+    assert (answer.best, answer.knee) == ("tiny", None)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5", "٣"])
+def test_what_is_no_batch_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no batch size"):
+        batch_variant(text)

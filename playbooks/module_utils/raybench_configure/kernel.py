@@ -74,7 +74,7 @@ class SharedMemoryResource(Resource):
 
 
 def default_size(memory: str) -> str:
-    """Half of MemTotal in whole pages: the kernel gives it where no size is said, and shows none. 50% is a page more."""
+    """Half of MemTotal, whole pages: the kernel gives it where no size is said, and shows none. 50% is a page more."""
     found = re.search(r"^MemTotal:\s+(\d+) kB", memory, re.MULTILINE)
     page_kib = os.sysconf("SC_PAGE_SIZE") // 1024
     return f"{int(found[1]) // page_kib // 2 * page_kib}k" if found else "50%"

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
+from raybench.benchmarks.footprint.options import MemoryOptions
 from raybench.benchmarks.registry import names_of, specs_of
 from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS, BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions, normalised
@@ -41,6 +42,7 @@ _TEXTS = ("sizes", "p2p_size", "log_limit")
 WORKLOADS: dict[str, type] = {
     "training": TrainingOptions,
     "checkpoint": CheckpointOptions,
+    "memory": MemoryOptions,
 }  # mappings within the configuration
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 
@@ -74,12 +76,15 @@ class RunConfig:
     keep_warm: float = 0.0
     training: TrainingOptions | None = None
     checkpoint: CheckpointOptions | None = None
+    memory: MemoryOptions | None = None
 
     def __post_init__(self) -> None:
         _check_counts(self)
         _check_names(self)
         if self.training is not None:
             check_model(self.training)
+        if self.memory is not None:
+            check_model(self.memory.training(1))
         if self.checkpoint is not None:
             check_model(TrainingOptions(model=self.checkpoint.model))
         if self.sizes is not None:
@@ -114,6 +119,7 @@ class RunConfig:
             verify=self.verify,
             training=self.training,
             checkpoint=self.checkpoint,
+            memory=self.memory,
         )
         specs = specs_of(
             self.suite,

@@ -3,10 +3,11 @@
 import msgspec
 
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
+from raybench.benchmarks.footprint.record import MemoryRecord
 from raybench.benchmarks.spec import RankSamples
 from raybench.benchmarks.training.record import TrainingRecord
 
-Record = TrainingRecord | CheckpointRecord
+Record = TrainingRecord | CheckpointRecord | MemoryRecord
 
 
 class RankReady(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
+from raybench.benchmarks.footprint.options import MemoryOptions
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, Entry] = {
     "fsdp": Entry(module=_TRAINING, kind="training"),
     "lora": Entry(module=_TRAINING, kind="training"),
     "qlora": Entry(module=_TRAINING, kind="training"),
+    "memory": Entry(module="raybench.benchmarks.footprint.benchmark", kind="memory"),
     "checkpoint": Entry(module="raybench.benchmarks.checkpoint.benchmark", kind="checkpoint"),
 }
 
@@ -97,6 +99,8 @@ def labels_of(spec: BenchmarkSpec, world_size: int) -> tuple[str, ...]:
         return (f"{spec.name} {spec.training.model}",)
     if spec.checkpoint is not None:
         return spec.checkpoint.labels()
+    if spec.memory is not None:
+        return (f"memory {spec.memory.model}",)
     sizes = sizes_of(spec, world_size)
     if spec.name == "p2p_matrix":
         return (format_bytes(sizes[0]),) * (world_size * (world_size - 1))
@@ -143,6 +147,8 @@ def _workload_spec(name: str, entry: Entry, template: BenchmarkSpec) -> Benchmar
     spec = BenchmarkSpec(name=name, kind=entry.kind, sizes=(), verify=template.verify)
     if entry.kind == "training":
         return replace(spec, training=template.training or TrainingOptions())
+    if entry.kind == "memory":
+        return replace(spec, memory=template.memory or MemoryOptions())
     return replace(spec, checkpoint=template.checkpoint or CheckpointOptions())
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
+from raybench.benchmarks.footprint.options import MemoryOptions
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.results import Kind
 
@@ -25,8 +26,8 @@ class BenchmarkSpec:
     """One benchmark with its parameters, as every rank runs it.
 
     ``iterations`` per block; None lets the ranks choose so that a block takes about ``block_seconds``, within
-    ``max_iterations``. ``reduce_op`` and ``root`` are None for operations without one. ``training`` and
-    ``checkpoint`` are the options of workloads, which have no sizes.
+    ``max_iterations``. ``reduce_op`` and ``root`` are None for operations without one. ``training``,
+    ``checkpoint`` and ``memory`` are the options of workloads, which have no sizes.
     """
 
     name: str
@@ -44,6 +45,7 @@ class BenchmarkSpec:
     verify: bool = True
     training: TrainingOptions | None = None
     checkpoint: CheckpointOptions | None = None
+    memory: MemoryOptions | None = None
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as a result records them."""
@@ -51,6 +53,8 @@ class BenchmarkSpec:
             return {"strategy": self.name, **self.training.parameters()}
         if self.checkpoint is not None:
             return self.checkpoint.parameters()
+        if self.memory is not None:
+            return self.memory.parameters()
         return {"dtype": self.dtype, "reduce_op": self.reduce_op, "root": self.root, "in_place": self.in_place}
 
 

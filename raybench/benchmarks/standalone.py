@@ -27,14 +27,17 @@ from raybench.benchmarks.events import (
     PointMeasured,
     RankFailed,
     RankReady,
+    Record,
+    WorkloadMeasured,
     decode,
     encode,
 )
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.rank import run_rank
-from raybench.benchmarks.registry import specs_of
+from raybench.benchmarks.registry import MESSAGE_KINDS, specs_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.workload import workload_point
 from raybench.errors import UsageError
 from raybench.results import BenchmarkResult, BenchmarkStatus
 from raybench.sizes import parse_sizes
@@ -153,6 +156,8 @@ def result_of(events: Sequence[Event], plan: Sequence[BenchmarkSpec]) -> dict[st
 def _result(index: int, spec: BenchmarkSpec, events: Sequence[Event]) -> BenchmarkResult:
     ends = [event for event in events if isinstance(event, BenchmarkFinished) and event.benchmark == index]
     skipped = next((event.skipped for event in ends if event.skipped is not None), None)
+    if spec.kind not in MESSAGE_KINDS:
+        return _workload(spec, ends, skipped, [one for one in events if isinstance(one, WorkloadMeasured)], index)
     measured = (event for event in events if isinstance(event, PointMeasured) and event.benchmark == index)
     points = tuple(point_of([launch]) for launch in _complete(measured))
     status: BenchmarkStatus = "skipped" if skipped else "complete" if ends and points else "failed"
@@ -160,11 +165,35 @@ def _result(index: int, spec: BenchmarkSpec, events: Sequence[Event]) -> Benchma
         status = "failed"
     return BenchmarkResult(
         name=spec.name,
-        kind="p2p" if spec.kind == "p2p" else "collective",
+        kind=spec.kind,
         parameters=spec.parameters(),
         status=status,
         points=points,
         reason=skipped,
+    )
+
+
+def _workload(
+    spec: BenchmarkSpec,
+    ends: Sequence[BenchmarkFinished],
+    skipped: str | None,
+    events: Sequence[WorkloadMeasured],
+    index: int,
+) -> BenchmarkResult:
+    by_label: dict[str, dict[int, Record]] = {}
+    for event in events:
+        if event.benchmark == index:
+            by_label.setdefault(event.record.label, {})[event.rank] = event.record
+    whole = [ranks for ranks in by_label.values() if len(ranks) == len(ends)]
+    points = tuple(workload_point([ranks], spec, len(ranks)) for ranks in whole)
+    good = bool(points) and not any(point.failed or point.wrong for point in points)
+    return BenchmarkResult(
+        name=spec.name,
+        kind=spec.kind,
+        parameters=spec.parameters(),
+        status="skipped" if skipped else "complete" if good else "failed",
+        reason=skipped,
+        workload=points,
     )
 
 

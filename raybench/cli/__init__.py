@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fabric": ("raybench.cli.fabric", "Measure the network between hosts, pair by pair, and say what is at fault."),
     "preflight": ("raybench.cli.preflight", "Check hosts before anything is measured on them."),
     "expected": ("raybench.cli.expected", "Say what bandwidth a healthy system of a shape reaches, and why."),
+    "memory": ("raybench.cli.memory", "Memory of training part by part, and the largest batch that fits."),
     "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
     "train": ("raybench.cli.train", "Train a model: step time, MFU, and what of a step waits for the network."),
     "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches or models by many runs."),

@@ -10,6 +10,7 @@ from raybench.results import BenchmarkResult
 from raybench.stats import deviation, median
 from raybench.units import format_seconds
 from raybench.workloads.checkpoint import CheckpointPoint
+from raybench.workloads.memory import MemoryPoint
 from raybench.workloads.training import TrainingPoint
 
 PointKind = TypeVar("PointKind")
@@ -30,7 +31,7 @@ class Section:
 def workload_sections(benchmarks: Iterable[BenchmarkResult]) -> tuple[Section, ...]:
     """Every table of the workloads of a run, in their order."""
     measured = [benchmark for benchmark in benchmarks if benchmark.workload]
-    return (*_training_sections(measured), *_checkpoint_sections(measured))
+    return (*_training_sections(measured), *_memory_sections(measured), *_checkpoint_sections(measured))
 
 
 def _training_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
@@ -42,6 +43,38 @@ def _training_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Sectio
     yield Section(title="Phases of a step", grid=_grid(_PHASES, points))
     if any(point.communication.best_exposed is not None for point in points):
         yield Section(title="Communication", grid=_grid(_COMMUNICATION, points), notes=_communication_notes(points))
+
+
+def _memory_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
+    for benchmark in benchmarks:
+        for point in benchmark.workload:
+            if isinstance(point, MemoryPoint):
+                largest = point.largest_batch or "none"
+                notes = (
+                    f"largest batch that fits {point.limit_bytes / _GIB:.3f} GiB: {largest}",
+                    *map(inert, point.warnings),
+                )
+                yield Section(title=f"{inert(point.label)} (MiB a rank)", grid=_memory_grid(point), notes=notes)
+
+
+def _memory_grid(point: MemoryPoint) -> Grid:
+    names = ("parameters", "gradients", "optimizer_state", "activations", "peak", "reserved", "fragmentation")
+    rows = (
+        (
+            Cell(text=str(use.batch_size)),
+            *(_mebibytes(getattr(use, name) if use.peak else None) for name in names),
+            _mebibytes(point.limit_bytes - max(use.reserved, use.peak) if use.peak else None),
+            _mebibytes(use.estimate.get("allocated")),
+            Cell(text="yes") if use.fits else Cell(text="no", tone="warn"),
+        )
+        for use in point.uses
+    )
+    headings = ("batch", *(name.replace("_", " ") for name in names), "headroom", "peak by estimate", "fits")
+    return Grid(headings=headings, rows=tuple(rows))
+
+
+def _mebibytes(value: int | None) -> Cell:
+    return Cell(text="-" if value is None else fixed(value / 2**20, 9))
 
 
 def _checkpoint_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:

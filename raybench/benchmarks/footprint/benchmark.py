@@ -1,0 +1,100 @@
+"""The memory benchmark of one rank: trials by batch size, and the search for the largest that fits every rank."""
+
+from collections.abc import Generator
+
+import torch
+import torch.distributed as dist
+
+from raybench.benchmarks.base import RankContext
+from raybench.benchmarks.footprint.options import MemoryOptions
+from raybench.benchmarks.footprint.record import MemoryRecord, Trial
+from raybench.benchmarks.footprint.search import largest_fitting
+from raybench.benchmarks.footprint.trial import Order, measure, measure_apart
+from raybench.benchmarks.memory import free_bytes
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.precision import chosen_dtype, compute_dtype
+from raybench.benchmarks.training.shapes import shape_of
+from raybench.model.layout import Layout
+from raybench.model.memory import TrainingSetup, estimate_memory
+from raybench.units import parse_bytes
+
+
+def run(context: RankContext, spec: BenchmarkSpec) -> Generator[MemoryRecord, None, int]:
+    """Yield this rank's one record. Raises UnsupportedError for a type that the device lacks."""
+    options = spec.memory
+    assert options is not None
+    chosen_dtype(options.dtype, context.device)
+    trials = Trials(context, options)
+    for size in options.batch_sizes:
+        trials.fits(size)
+    largest = largest_fitting(trials.fits, most=options.most_batch)
+    yield MemoryRecord(
+        label=f"memory {options.model}",
+        trials=trials.all(),
+        largest_batch=largest,
+        reached_most=largest == options.most_batch,
+        limit_bytes=trials.limit_bytes,
+        emulated=context.device.type != "cuda",
+        estimates=estimates(context, options, trials.all()),
+    )
+    return 0
+
+
+class Trials:
+    """Trials of this rank by batch size, each made once, and what all ranks say of them."""
+
+    def __init__(self, context: RankContext, options: MemoryOptions) -> None:
+        self._context, self._options = context, options
+        self._done: dict[int, tuple[Trial, bool]] = {}
+        available = free_bytes(context)
+        self.limit_bytes = min(parse_bytes(options.limit), available) if options.limit else available
+
+    def fits(self, batch_size: int) -> bool:
+        """Whether the batch size fits every rank. Every rank must ask for the same."""
+        if batch_size not in self._done:
+            self._context.progress.enter("timing")
+            self._context.progress.iteration(len(self._done))
+            trial = self._trial(batch_size)
+            agreed = torch.tensor([int(trial.fits)], device=self._context.device)
+            dist.all_reduce(agreed, dist.ReduceOp.MIN)
+            self._done[batch_size] = trial, bool(agreed.item())
+        return self._done[batch_size][1]
+
+    def _trial(self, batch_size: int) -> Trial:
+        context, options = self._context, self._options
+        order = Order(
+            device=str(context.device),
+            strategy=options.strategy,
+            training=options.training(batch_size),
+            limit_bytes=self.limit_bytes,
+        )
+        if context.device.type == "cuda":
+            torch.cuda.empty_cache()
+            return measure_apart(order, options.limit_seconds)
+        return measure(order)
+
+    def all(self) -> tuple[Trial, ...]:
+        """Every trial, ascending."""
+        return tuple(trial for _, (trial, _) in sorted(self._done.items()))
+
+
+def estimates(context: RankContext, options: MemoryOptions, trials: tuple[Trial, ...]) -> dict[str, dict[str, int]]:
+    """What model/memory.py says of each batch size, by its text; nothing for models that are no transformers."""
+    if options.model in ("mlp", "cnn"):
+        return {}
+    dtype = chosen_dtype(options.dtype, context.device)
+    found = {}
+    for trial in trials:
+        training = options.training(trial.batch_size)
+        shape, length = shape_of(training)
+        setup = TrainingSetup(
+            batch_size=trial.batch_size,
+            sequence_length=length,
+            optimizer=options.optimizer,  # type: ignore[arg-type]
+            compute_bytes=compute_dtype(dtype).itemsize,
+            checkpointing=options.checkpoint_activations,
+            lora_rank=training.lora_rank if options.strategy in ("lora", "qlora") else 0,
+            quantized=options.strategy == "qlora",
+        )
+        found[str(trial.batch_size)] = estimate_memory(shape, setup, Layout(world_size=1, ranks_per_node=1)).parts()
+    return found

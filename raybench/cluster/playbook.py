@@ -25,6 +25,7 @@ from raybench.errors import UsageError
 PlaybookStatus = Literal["successful", "failed", "timeout", "canceled"]
 _POLL_SECONDS = 0.5
 _TAIL_CHARACTERS = 4000
+_LONGEST_PARENT = 28  # of a socket's 104 letters, 76 are the folder's name, "cp", ssh's hash and its random suffix
 _COUNTS = {"ok": "ok", "changed": "changed", "failures": "failed", "dark": "unreachable", "skipped": "skipped"}
 
 
@@ -236,8 +237,12 @@ def _close_masters(control: Path) -> None:
 
 @contextlib.contextmanager
 def _private_folder() -> Iterator[Path]:
-    """A folder that only this user can read, removed at the end. Its path is short: a socket's may have 104 letters."""
-    folder = Path(tempfile.mkdtemp(prefix="rb-"))
+    """A folder that only this user can read, removed at the end.
+
+    Its path is short, in /tmp where TMPDIR is long: ssh's sockets lie in it, whose paths may have 104 letters.
+    """
+    long = len(tempfile.gettempdir()) > _LONGEST_PARENT
+    folder = Path(tempfile.mkdtemp(prefix="rb-", dir="/tmp" if long else None))  # noqa: S108 - mode 0700
     try:
         for name in ("env", "cp"):
             (folder / name).mkdir(mode=0o700)

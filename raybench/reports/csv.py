@@ -8,6 +8,9 @@ and ``busbw_gb_per_s`` in 10^9 bytes per second; verified (true/false, empty whe
 slowest_rank, source_rank and destination_rank (pairs only, which have no ci95); expected_busbw_gb_per_s, expected_ratio
 (measured over expected) and expected_basis (why, or why there is none). What does not apply is empty.
 
+Of training, memory and checkpoint points: label, samples_per_s, tokens_per_s, mfu and overhead (shares of 1),
+largest_batch, save_gb_per_s, load_gb_per_s; their times are of a step, or of a save until it is durable.
+
 A benchmark without points has one row that carries its status and reason, in ``warnings``.
 """
 
@@ -20,7 +23,11 @@ from raybench.reports.rows import is_measured
 from raybench.reports.text import inert
 from raybench.results import BenchmarkResult, Point, RunResult
 from raybench.stability import stability_warnings
+from raybench.workloads.base import WorkloadPoint
 
+WORKLOAD_COLUMNS = (
+    "label", "samples_per_s", "tokens_per_s", "mfu", "overhead", "largest_batch", "save_gb_per_s", "load_gb_per_s",
+)  # fmt: skip
 HEADER = (
     "run_id", "benchmark", "kind", "status", "backend", "emulated", "nodes", "ranks",
     "dtype", "reduce_op", "root", "in_place", "parameters",
@@ -29,6 +36,7 @@ HEADER = (
     "algbw_gb_per_s", "busbw_gb_per_s", "verified", "wrong_elements", "slowest_rank",
     "source_rank", "destination_rank", "algorithm", "warnings",
     "expected_busbw_gb_per_s", "expected_ratio", "expected_basis",
+    *WORKLOAD_COLUMNS,
 )  # fmt: skip
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -53,6 +61,10 @@ def csv_rows(result: RunResult) -> Iterator[dict[str, str]]:
     }
     for benchmark in result.benchmarks:
         described = run | _benchmark_fields(benchmark)
+        for part in benchmark.workload:
+            yield _cells(described | _workload_fields(part))
+        if benchmark.workload:
+            continue
         measured = [point for point in benchmark.points if is_measured(point)]
         for point in measured:
             yield _cells(described | _point_fields(point))
@@ -97,6 +109,22 @@ def _point_fields(point: Point) -> dict[str, Any]:
         "expected_busbw_gb_per_s": point.expected.bus_gb_per_s if point.expected else None,
         "expected_ratio": point.expected_ratio,
         "expected_basis": point.expected.basis if point.expected else None,
+    }
+
+
+def _workload_fields(point: WorkloadPoint) -> dict[str, Any]:
+    """A training, memory or checkpoint point: the figures that others have too, and its own at the end."""
+    content = point.to_json() if point.failed is None else {}
+    seconds = content.get("seconds") or content.get("durable_seconds") or {}
+    names = ("median", "mean", "min", "max", "p99", "stddev")
+    return {
+        **{f"{name}_us": seconds[name] * 1e6 for name in names if name in seconds},
+        "samples": len(content.get("samples_seconds", ())) or None,
+        "verified": content.get("verified"),
+        "slowest_rank": content.get("slowest_rank"),
+        "warnings": point.failed or point.wrong or " | ".join(point.warnings),
+        "label": point.label,
+        **{name: content.get(name) for name in WORKLOAD_COLUMNS[1:]},
     }
 
 

@@ -11,6 +11,7 @@ gathered answers to the verdict, and without it, the judging alone. The round tr
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -125,16 +126,24 @@ def _controller(count: int) -> dict[str, Any]:
     """The end of the playbook for ``count`` hosts whose answers are there, and the judging by itself."""
     packed = _packed()
     facts = unpack(packed)
-    begun = time.monotonic()
+    begun = time.process_time()
     gathered = [Gathered(host=f"gpu-{number:04}", facts=facts, sent_at=facts["clock"]) for number in range(count)]
     lines = report_lines(build_report(gathered, finished_at=time.time()))
-    judging = time.monotonic() - begun
+    judging = time.process_time() - begun
+    before = _children_cpu_seconds()
+    elapsed = _judged_by_ansible(packed, count)
     return {
         "hosts": count,
-        "judging_seconds": judging,
-        "ansible_seconds": _judged_by_ansible(packed, count),
+        "judging_cpu_seconds": judging,
+        "ansible_seconds": elapsed,
+        "ansible_cpu_seconds": _children_cpu_seconds() - before,
         "lines": len(lines),
     }
+
+
+def _children_cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _packed() -> str:
@@ -212,11 +221,10 @@ def _print(points: Sequence[dict[str, Any]], controller: dict[str, Any] | None) 
     if rows:
         print_table("probe of all facts against ansible -m ping, by ssh into nodes of this machine", header, rows)
     if controller is not None:
-        rows = [
-            [str(controller["hosts"]), f"{controller['judging_seconds']:.1f}", f"{controller['ansible_seconds']:.1f}"]
-        ]
+        names = ("judging_cpu_seconds", "ansible_seconds", "ansible_cpu_seconds")
+        rows = [[str(controller["hosts"]), *(f"{controller[name]:.1f}" for name in names)]]
         title = "from answers to the report, one host's facts under many names (no round trips in it)"
-        print_table(title, ["hosts", "judging s", "judging and writing by Ansible s"], rows)
+        print_table(title, ["hosts", "judging CPU s", "with Ansible s", "with Ansible CPU s"], rows)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,14 @@ from tests.conftest import REPOSITORY
 from tests.lab.cluster import Lab
 from tests.lab.fixtures import require_lab
 from tests.playbooks.local import require_ansible
-from tests.playbooks.preflight_lab import age_packages, lab_inventory, lower_memlock, shift_clock, write_inventory
+from tests.playbooks.preflight_lab import (
+    SHIFTED_SECONDS,
+    age_packages,
+    lab_inventory,
+    lower_memlock,
+    shift_clock,
+    write_inventory,
+)
 
 PLAYBOOKS = REPOSITORY / "playbooks"
 SHORT = ["-e", "preflight_only=host-memlock"]
@@ -182,10 +191,10 @@ def test_ten_hosts_by_ssh_with_five_faults() -> None:
         hosts = write_inventory(lab.folder.path / "hosts.yml", lab_inventory(lab, **settings))
         lab.nodes[1].kill()
         command = ["python", "-m", "raybench", "preflight", "-i", hosts, "--json", "--output-dir", lab.folder.shared]
-        scratch = lab.folder.path / "scratch"
-        scratch.mkdir()
+        scratch = Path(tempfile.mkdtemp(prefix="rbt-"))
         done = lab.control.run(command, folder=REPOSITORY, timeout=250, environment={"TMPDIR": str(scratch)})
         left_files = list(scratch.iterdir())
+        shutil.rmtree(scratch)
         left = lab.leftover_processes()
     assert done.returncode == 1, done.stderr
     judge_ten_hosts(json.loads(done.stdout), names)
@@ -208,7 +217,8 @@ def judge_ten_hosts(report: dict[str, Any], names: list[str]) -> None:
     }
     assert "mtu eth0: 1400" in failed[names[2]]["drift-network"]["seen"]
     assert "memlock: 65536" in failed[names[3]]["drift-limits"]["seen"]
-    assert "-9" in failed[names[4]]["host-clock-spread"]["seen"]
+    behind = float(failed[names[4]]["host-clock-spread"]["seen"].split()[0])
+    assert behind == pytest.approx(-SHIFTED_SECONDS, abs=4)
     versions = failed[names[5]]["drift-versions"]
     assert "ray: 2.9.0" in versions["seen"]
     assert "package openssh-server: 0:1.0" in versions["seen"]

@@ -1,0 +1,70 @@
+"""``raybench train`` and its neighbours as a user calls them."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli.checkpoint import command as checkpoint
+from raybench.cli.memory import command as memory
+from raybench.cli.train import command as train
+from raybench.config import load_config
+from raybench.errors import UsageError
+from tests.command import started
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "message"),
+    [
+        (train, ["--strategy", "zero"], "there is no strategy 'zero'"),
+        (train, ["--model", "nonsense"], "there is no model 'nonsense'"),
+        (train, ["--dtype", "int4"], "--dtype 'int4'"),
+        (memory, ["--batch-sizes", "1;2"], "--batch-sizes '1;2'"),
+        (memory, ["--limit", "much"], "not a size"),
+        (checkpoint, ["--to", "ftp://x/y"], "no place for checkpoints"),
+        (checkpoint, ["--modes", "later"], "--modes 'later'"),
+    ],
+)
+def test_wrong_use_is_said(command: object, arguments: list[str], message: str) -> None:
+    answer = CliRunner().invoke(command, arguments)  # type: ignore[arg-type]
+    assert isinstance(answer.exception, UsageError)
+    assert message in str(answer.exception)
+
+
+def test_options_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> None:
+    file = tmp_path / "run.yml"
+    file.write_text("suite: ddp\ntraining:\n  model: small\n  batch-size: 4\n  dtype: bf16\n")
+    config = load_config(str(file), {"training": {"batch_size": 2}})
+    assert config.training is not None
+    assert (config.training.model, config.training.batch_size, config.training.dtype) == ("small", 2, "bfloat16")
+    (spec,) = config.plan("gloo")
+    assert spec.parameters()["strategy"] == "ddp"
+    file.write_text("training:\n  batchsize: 4\n")
+    with pytest.raises(UsageError, match="did you mean 'batch_size'"):
+        load_config(str(file), {})
+
+
+@pytest.mark.cluster
+def test_two_emulated_nodes_train() -> None:
+    options = ["--strategy", "ddp,fsdp", "--sequence-length", "16", "--batch-size", "2", "--steps", "4"]
+    with started("train", "--nodes", "2", "--address", "local", *options, "--overlap-steps", "1") as run:
+        assert run.finish(240) == 0, run.errors
+        result, shown = run.result(), run.out
+        (folder,) = run.run_folders
+        report, journal = (folder / "report.html").read_text(), (folder / "samples.jsonl").read_text()
+        rows = list(csv.DictReader((folder / "result.csv").open()))
+    assert [one["kind"] for one in result["benchmarks"]] == ["training", "training"]
+    for benchmark in result["benchmarks"]:
+        (point,) = benchmark["points"]
+        assert point["verified"] is True
+        assert point["samples_per_s"] == pytest.approx(point["global_batch_size"] / point["seconds"]["mean"])
+        assert point["communication"]["wire_bytes_per_rank"] == pytest.approx(
+            point["communication"]["expected_bytes_per_rank"], rel=0.01
+        )
+    assert "gradient sync" in shown
+    assert "Phases of a step" in report
+    assert [sorted(json.loads(line)["ranks"]) for line in journal.splitlines()] == [["0", "1"], ["0", "1"]]
+    assert [(row["benchmark"], row["kind"]) for row in rows] == [("ddp", "training"), ("fsdp", "training")]
+    assert all(float(row["samples_per_s"]) > 0 and row["verified"] == "true" for row in rows)

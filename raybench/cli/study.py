@@ -299,7 +299,8 @@ def _run(study: "Study", folder: "StudyFolder", options: StudyOptions) -> tuple[
         except KeyboardInterrupt:
             return folder.outcomes(study), True
         except UsageError:
-            folder.discard()
+            if options.resume is None:
+                folder.discard()
             raise
 
 

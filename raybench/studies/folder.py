@@ -115,7 +115,9 @@ class StudyFolder:
         return [self.outcome(trial) for trial in study.trials()]
 
     def discard(self) -> None:
-        """Remove a study that nothing came of: files of ours only."""
+        """Remove a study that nothing came of: files of ours only, and none where any trial left a run."""
+        if any(path.is_dir() for path in self.path.glob("trials/*/*")):
+            return
         with contextlib.suppress(OSError):
             for file in [*self.path.glob("trials/*/output"), *self.path.glob("trials/*/errors"), self.path / PLAN]:
                 file.unlink()

@@ -9,9 +9,11 @@ import pytest
 
 from raybench.cli.study_options import workload_of
 from tests.command import Command, raybench, started
+from tests.studies.sample import run_result, training_point
 
 NODES = ("--address", "local", "--nodes", "2")  # the workload's, as what the study does not know
 WORKLOAD = ("--", "run", "--suite", "all_reduce", "--sizes", "1K", "--iters", "2")
+FACTS = {"expects": {"kind": "socket", "gdr": None, "device": None}}
 PLAN = ("study", "network", "--networks", "tcp,other=lo", "--repeats", "2", "--seed", "5")
 
 
@@ -120,6 +122,26 @@ def test_wrong_use_is_one_message_and_leaves_nothing(arguments: list[str], messa
     assert "Traceback" not in done.stderr
     assert message in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_that_cannot_go_on_loses_nothing(tmp_path: Path) -> None:
+    """The cluster that it ran on is gone: each variant is refused, and what was measured is still there."""
+    from raybench.studies.design import Study, Variant  # noqa: PLC0415
+    from raybench.studies.folder import StudyFolder  # noqa: PLC0415
+
+    workload = ("run", "--address", "127.0.0.1:1")
+    plan = Study(kind="network", workload=workload, variants=(Variant(name="tcp", facts=FACTS),), repeats=2, seed=1)
+    folder = StudyFolder.create(str(tmp_path), plan)
+    result = folder.trial_path(plan.trials()[0]) / "20261121-000000-aaaa" / "result.json"
+    result.parent.mkdir(parents=True)
+    result.write_text(json.dumps(run_result([training_point(0.1)])))
+    done = raybench("study", "network", "--resume", str(folder.path))
+    assert (done.returncode, "no Ray cluster answers at '127.0.0.1:1'" in done.stderr) == (2, True)
+    assert folder.study() == plan
+    assert complete_trials(folder.path) == ["000-tcp"]
+    folder.discard()
+    assert folder.study() == plan
+    assert json.loads(raybench("study", "show", str(folder.path), "--json").stdout)["status"] == "partial"
 
 
 def test_a_study_is_resumed_as_what_it_is(tmp_path: Path) -> None:

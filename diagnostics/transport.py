@@ -192,7 +192,7 @@ def rdma_evidence(facts: JobFacts) -> list[Event]:
     evidence += [
         event
         for event in facts.of("bootstrap-interface", "socket-devices")
-        if compiled(FABRIC_INTERFACE).search(interface_names(event)[0])
+        if any(compiled(FABRIC_INTERFACE).search(name) for name in interface_names(event))
     ]
     return sorted(evidence, key=lambda event: event.origin.sequence)
 
@@ -205,7 +205,12 @@ def broken_plugins(facts: JobFacts) -> list[Event]:
 def _is_absent_plugin(event: Event) -> bool:
     library = event.fields["library"].rsplit("/", 1)[-1]
     own = library.startswith(("libnccl-net", "librccl-net", "libnccl_net", "libnccl-gin", "libnccl-tuner"))
-    return own and "cannot open shared object file: No such" in event.text
+    return own and _without_name(event).startswith("cannot open shared object file: No such")
+
+
+def _without_name(event: Event) -> str:
+    """The linker's text on a library, without the library's name where it is given twice (2.22 and newer)."""
+    return event.fields["reason"].removeprefix(f"{event.fields['library']}: ")
 
 
 def read_any(event: Event) -> bool:

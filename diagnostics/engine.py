@@ -6,6 +6,7 @@ from pathlib import Path
 
 from diagnostics import flight_recorder, transport
 from diagnostics.builder import FactBuilder
+from diagnostics.errors import UnreadableInputError
 from diagnostics.events import MAX_QUOTED_CHARACTERS, quote
 from diagnostics.facts import FlightRecord, JobFacts
 from diagnostics.findings import (
@@ -56,6 +57,19 @@ class Reading:
             self.feed(batch)
         self.flush()
 
+    def read_files(self, files: Sequence[str]) -> None:
+        """Read whole files; of several, one that cannot be opened is noted. Raises UnreadableInputError for all."""
+        refused = 0
+        for file in files:
+            try:
+                self.read_file(file)
+            except UnreadableInputError as error:
+                refused += 1
+                if refused == len(files):
+                    raise
+                reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else None
+                self._notes.append(f"{file}: left out, it cannot be read: {reason or 'see its permissions and format'}")
+
     def flush(self) -> None:
         """Take a line that was kept back in case the next one continues it."""
         self._scanner.finish()
@@ -66,6 +80,8 @@ class Reading:
         except flight_recorder.DamagedDumpError as error:
             self._damaged.append(file)
             self._notes.append(str(error))
+        except OSError as error:
+            raise UnreadableInputError(f"cannot read '{file}': {error.strerror}; check that it may be read") from error
 
     def facts(self) -> JobFacts:
         """What has been seen so far."""
@@ -96,8 +112,7 @@ class Reading:
 def diagnose_paths(paths: Sequence[str | Path]) -> Diagnosis:
     """The diagnosis of one job's logs: files, folders, globs or ``-``. Raises UnreadableInputError."""
     reading = Reading()
-    for file in list_inputs(paths):
-        reading.read_file(file)
+    reading.read_files(list_inputs(paths))
     return reading.diagnosis()
 
 

@@ -107,7 +107,10 @@ def _read_news(reading: Reading, files: Sequence[str], tails: dict[str, Tail], d
         reading.feed(batch)
         grown = True
     for file in dumps.finished([file for file in files if is_dump(file)]):
-        reading.read_file(file)
+        try:
+            reading.read_file(file)
+        except UnreadableInputError:
+            continue  # removed meanwhile
         grown = True
     return grown
 

@@ -5,6 +5,7 @@ import codecs
 import glob
 import gzip
 import lzma
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -57,12 +58,12 @@ class Batch:
 
 
 def list_inputs(paths: Sequence[str | Path]) -> list[str]:
-    """Every file that the paths, folders and globs name, in a stable order. Raises UnreadableInputError."""
-    found: dict[str, None] = {}
+    """Every file that the paths, folders and globs name, once, in a stable order. Raises UnreadableInputError."""
+    found: dict[str, str] = {}
     for path in paths:
         for name in _expand(str(path)):
-            found.setdefault(name)
-    return list(found)
+            found.setdefault(name if name == STANDARD_INPUT else os.path.realpath(name), name)
+    return list(found.values())
 
 
 def _expand(path: str) -> list[str]:
@@ -119,26 +120,29 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) ->
 
 
 def _open(file: str) -> Readable:
-    if file == STANDARD_INPUT:
-        return cast("Readable", sys.stdin.buffer)
-    raw = Path(file).open("rb")  # noqa: SIM115 - closed by the caller
-    head = raw.read(6)
-    raw.seek(0) if raw.seekable() else None
-    opened = _decompressor(raw, head, file)
+    raw = _standard_input() if file == STANDARD_INPUT else Path(file).open("rb")  # noqa: SIM115 - closed by the caller
+    source = _Source(raw)
+    opened = _decompressor(source, file)
     if opened is not None:
-        return _Bounded(opened, raw)
-    stream = raw if raw.seekable() else _Prefixed(head, raw)
-    return _FromUtf16(stream) if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else stream
+        return _Bounded(opened, source)
+    return _FromUtf16(source) if source.head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else source
 
 
-def _decompressor(raw: IO[bytes], head: bytes, file: str) -> _Stepwise | None:
-    if head.startswith(b"\x1f\x8b"):
+def _standard_input() -> IO[bytes]:
+    if sys.stdin is None:
+        raise UnreadableInputError("standard input is closed; name a file, or feed it through a pipe")
+    return sys.stdin.buffer
+
+
+def _decompressor(source: "_Source", file: str) -> _Stepwise | None:
+    raw = cast("IO[bytes]", source)
+    if source.head.startswith(b"\x1f\x8b"):
         return cast("_Stepwise", gzip.open(raw))
-    if head.startswith(b"\xfd7zXZ"):
+    if source.head.startswith(b"\xfd7zXZ"):
         return cast("_Stepwise", lzma.open(raw))
-    if head.startswith(b"BZh"):
+    if source.head.startswith(b"BZh"):
         return cast("_Stepwise", bz2.open(raw))
-    if head.startswith(b"\x28\xb5\x2f\xfd"):
+    if source.head.startswith(b"\x28\xb5\x2f\xfd"):
         return _open_zstd(raw, file)
     return None
 
@@ -177,15 +181,20 @@ class _FromUtf16:
         self._raw.close()
 
 
-class _Prefixed:
-    """A stream that cannot be rewound, with the bytes that were already taken from it."""
+class _Source:
+    """An open file or pipe whose first bytes were looked at without being lost. ``taken``: bytes read so far."""
 
-    def __init__(self, head: bytes, raw: Readable) -> None:
-        self._head, self._raw = head, raw
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self.head = self._rest = raw.read(6)
+        self.taken = 0
 
-    def read(self, size: int, /) -> bytes:
-        head, self._head = self._head, b""
-        return head or self._raw.read(size)
+    def read(self, size: int = -1, /) -> bytes:
+        part = self._rest[:size] if size >= 0 else self._rest
+        self._rest = self._rest[len(part) :]
+        part = part or self._raw.read(size)
+        self.taken += len(part)
+        return part
 
     def close(self) -> None:
         self._raw.close()
@@ -197,8 +206,8 @@ class _Bounded:
     It ends where its expansion becomes absurd.
     """
 
-    def __init__(self, opened: _Stepwise, raw: IO[bytes]) -> None:
-        self._opened, self._raw, self._total = opened, raw, 0
+    def __init__(self, opened: _Stepwise, source: _Source) -> None:
+        self._opened, self._source, self._total = opened, source, 0
         self._error: Exception | None = None
 
     def read(self, size: int, /) -> bytes:
@@ -223,10 +232,10 @@ class _Bounded:
     def _step(self) -> bytes:
         part = self._opened.read1(_STEP_BYTES)
         self._total += len(part)
-        if self._total > MIN_BOMB_BYTES and self._total > MAX_EXPANSION * max(1, self._raw.tell()):
+        if self._total > MIN_BOMB_BYTES and self._total > MAX_EXPANSION * max(1, self._source.taken):
             raise UnreadableInputError(f"it expands more than {MAX_EXPANSION} times, like a decompression bomb")
         return part
 
     def close(self) -> None:
         self._opened.close()
-        self._raw.close()
+        self._source.close()

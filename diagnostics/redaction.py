@@ -4,59 +4,105 @@ import re
 from dataclasses import replace
 from pathlib import PurePath
 
-from diagnostics.findings import Diagnosis, Evidence, Finding, RankRow
+from diagnostics.findings import CannotTell, Diagnosis, Evidence, Finding, RankRow
 
-_IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")
-_IPV6 = re.compile(
-    r"(?<![\w:.])(?:(?=[0-9A-Fa-f:]{0,38}::)[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}"
-    r"|[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){7})"
-    r"(?:%\w+)?(?![\w:])"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_DOMAINS = (
+    r"(?:com|net|org|edu|gov|mil|int|io|ai|cloud|internal|local|localdomain|lan|corp|intra|private|cluster|compute"
+    r"|hpc|svc|site|arpa|de|uk|fr|nl|ch|at|eu|us|ca|jp|cn|kr|in|au|se|no|fi|dk|it|es|pl|cz)"
 )
-_PREFIX_HOST = re.compile(r"(?<![\w.-])([A-Za-z0-9][\w.-]*)(?=:\d+:\d+ ?\[)")
-_MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE)
-_KEPT = frozenset({"0.0.0.0", "127.0.0.1", "::", "::1"})  # noqa: S104 - not an address to listen on
+_GROUP = r"[0-9A-Fa-f]{1,4}"
+_IPV6 = (
+    rf"(?:(?<![\w:.])|(?<=Gid)|(?<=Gids))"  # NCCL writes "remoteGidsfe80::1"
+    rf"(?:(?=[0-9A-Fa-f:]{{0,38}}::)(?:{_GROUP})?(?::(?:{_GROUP})?){{2,7}}|{_GROUP}(?::{_GROUP}){{7}})"
+    r"(?:%\w+)?(?![\w:]|\.\d)"  # of "::ffff:10.0.0.1" the rest is an IPv4 address
+)
+_KINDS = (
+    ("mac", r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:])"),
+    ("guid", r"(?<![\w:])[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3}(?![\w:])"),
+    ("gid", r"(?<=\()[0-9A-Fa-f]{1,16}/[0-9A-Fa-f]{1,16}(?=\))"),
+    ("ip", _IPV6),
+    ("ip", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]*\d)"),
+    # NCCL's prefix, which a time before a bracket resembles
+    (
+        "host",
+        r"(?<![\w.-])(?!\d+:|\d{4}-\d\d-\d\d)[A-Za-z0-9][\w.-]*(?=:\d+:\d+ ?(?:\[|NCCL )|:\d+ NCCL DIAG)",
+    ),
+    ("host", r"(?<=\[)[A-Za-z][\w.-]*(?=\]:\d)|(?<=\()[A-Za-z][\w.-]*(?=, \d{2,5}\))"),  # of PyTorch's sockets
+    ("host", rf"(?<![\w./-])(?:{_LABEL}\.)+{_DOMAINS}(?![\w-]|\.\w)"),
+)
+_PATTERN = re.compile("|".join(f"(?P<{kind}{number}>{text})" for number, (kind, text) in enumerate(_KINDS)))
+_ADDRESS = re.compile(r"[\d.]+|[0-9A-Fa-f:%]*:[\w:%.]*")
+_KEPT = frozenset({"0.0.0.0", "127.0.0.1", "::", "::1", "localhost"})  # noqa: S104 - not an address to listen on
+_HEAD_OF_NAME = 2  # a shorter host name is replaced only where its place shows what it is
 
 
 class Redactor:
-    """Gives each name its stand-in: ``host-1``, ``ip-1``. One for a whole diagnosis."""
+    """Gives each name its stand-in: ``host-1``, ``ip-1``. One for a whole diagnosis, or for all of one log."""
 
-    def __init__(self, hosts: tuple[str, ...]) -> None:
+    def __init__(self) -> None:
         self._stand_ins: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._known: re.Pattern[str] | None = None
+
+    def learn(self, hosts: set[str]) -> None:
+        """Take up the names of hosts, in order of their names."""
         for host in sorted(hosts):
-            self._stand_in(host, "host")
+            self.host(host)
+
+    def host(self, name: str) -> str:
+        """The stand-in of a host, which may be known by its address only."""
+        return self.text(name) if _ADDRESS.fullmatch(name) else self._stand_in(name, "host")
 
     def text(self, text: str) -> str:
-        """The text with every known host, prefixed host and address replaced."""
-        text = _PREFIX_HOST.sub(lambda match: self._stand_in(match[1], "host"), text)
-        text = _MAC.sub(lambda match: self._stand_in(match[0], "mac"), text)
-        text = _IPV4.sub(lambda match: self._stand_in(match[0], "ip"), text)
-        text = _IPV6.sub(lambda match: self._stand_in(match[0], "ip"), text)
-        for host in sorted(
-            (name for name, new in self._stand_ins.items() if new.startswith("host-")), key=len, reverse=True
-        ):
-            text = re.sub(rf"(?<![\w-]){re.escape(host)}(?![\w-])", self._stand_ins[host], text)
-        return text
+        """The text with every known host, prefixed host and address replaced. Not for a text that it gave."""
+        pattern = self._known or self._compiled()
+        return pattern.sub(self._replacement, text)
+
+    def _replacement(self, match: re.Match[str]) -> str:
+        kind = (match.lastgroup or "known").rstrip("0123456789")
+        return self._stand_in(match[0], "host" if kind == "known" else kind)
+
+    def _compiled(self) -> re.Pattern[str]:
+        """The places that show a name, then the names that are known, with their domain; the longest first."""
+        names = {name.split(".")[0] for name, new in self._stand_ins.items() if new.startswith("host-")}
+        plain = sorted((n for n in names if len(n) >= _HEAD_OF_NAME and not n.isdigit()), key=lambda n: (-len(n), n))
+        known = rf"|(?<![A-Za-z0-9])(?P<known>{'|'.join(map(re.escape, plain))})(?![A-Za-z0-9])" if plain else ""
+        self._known = re.compile(_PATTERN.pattern + known)
+        return self._known
 
     def _stand_in(self, name: str, kind: str) -> str:
-        if name in _KEPT or (name.startswith(("host-", "ip-")) and name in self._stand_ins.values()):
+        if kind == "host":
+            name = name.split(".", maxsplit=1)[0]  # as NCCL cuts it
+        if name in _KEPT:
             return name
         if name not in self._stand_ins:
-            number = 1 + sum(new.startswith(f"{kind}-") for new in self._stand_ins.values())
-            self._stand_ins[name] = f"{kind}-{number}"
+            self._numbers[kind] = self._numbers.get(kind, 0) + 1
+            self._stand_ins[name] = f"{kind}-{self._numbers[kind]}"
+            self._known = None if kind == "host" else self._known
         return self._stand_ins[name]
 
 
-def redact_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis without names of machines. File names keep their last part only, itself redacted."""
+def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> Diagnosis:
+    """The diagnosis without names of machines. File names keep their last part only, itself redacted.
+
+    The same ``redactor`` for the diagnoses of a growing log keeps the stand-ins the same.
+    """
+    redactor = redactor or Redactor()
     hosts = {row.host for row in diagnosis.ranks if row.host}
     hosts.update(host for finding in diagnosis.findings for host in finding.hosts)
-    redactor = Redactor(tuple(host for host in hosts if host))
-    findings = tuple(_finding(finding, redactor) for finding in diagnosis.findings)
+    redactor.learn(hosts)
+    for finding in diagnosis.findings:  # a file may be named after a host that only a later line shows
+        for evidence in (*finding.evidence, *finding.victims):
+            redactor.text(evidence.text)
     return replace(
         diagnosis,
         explanation=redactor.text(diagnosis.explanation),
         ranks=tuple(_row(row, redactor) for row in diagnosis.ranks),
-        findings=findings,
+        findings=tuple(_finding(finding, redactor) for finding in diagnosis.findings),
+        rules_cannot_tell=tuple(
+            CannotTell(rule=unsure.rule, why=redactor.text(unsure.why)) for unsure in diagnosis.rules_cannot_tell
+        ),
         notes=tuple(_note(note, redactor) for note in diagnosis.notes),
     )
 
@@ -66,7 +112,7 @@ def _finding(finding: Finding, redactor: Redactor) -> Finding:
         finding,
         summary=redactor.text(finding.summary),
         explanation=redactor.text(finding.explanation),
-        hosts=tuple(redactor.text(host) for host in finding.hosts),
+        hosts=tuple(redactor.host(host) for host in finding.hosts),
         evidence=tuple(_evidence(evidence, redactor) for evidence in finding.evidence),
         victims=tuple(_evidence(evidence, redactor) for evidence in finding.victims),
     )
@@ -77,13 +123,14 @@ def _evidence(evidence: Evidence, redactor: Redactor) -> Evidence:
 
 
 def _row(row: RankRow, redactor: Redactor) -> RankRow:
-    return replace(row, host=redactor.text(row.host) if row.host else None)
+    return replace(row, host=redactor.host(row.host) if row.host else None)
 
 
 def _file(file: str, redactor: Redactor) -> str:
+    """The last part of a path: ``nccl-<host>-10.0.0.1.log``, ``<host>.123.log``."""
     name = PurePath(file).name
-    parts = re.split(r"([._])", name)  # nccl.<host>.<pid>.log: the host stands between dots
-    return redactor.text("".join(redactor.text(part) for part in parts))
+    parts = re.split(r"((?:\d{1,3}\.){3}\d{1,3})", name)  # an address ends before ".log", and one may follow "-"
+    return "".join(redactor.text(part) for part in parts)
 
 
 def _note(note: str, redactor: Redactor) -> str:

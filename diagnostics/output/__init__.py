@@ -3,8 +3,12 @@
 import importlib
 import json
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from diagnostics.findings import Diagnosis, Finding
+
+if TYPE_CHECKING:
+    from diagnostics.redaction import Redactor
 
 FORMATS = ("text", "json", "sarif", "markdown", "html")
 
@@ -24,7 +28,12 @@ def render(diagnosis: Diagnosis, output_format: str, *, color: bool = False) -> 
 
 
 def report_news(
-    diagnosis: Diagnosis, new: Sequence[Finding], write: Callable[[str], object], output_format: str, *, redact: bool
+    diagnosis: Diagnosis,
+    new: Sequence[Finding],
+    write: Callable[[str], object],
+    output_format: str,
+    *,
+    redactor: "Redactor | None" = None,
 ) -> None:
     """Write new findings of a log that grows: one JSON object a line, or the text of each finding."""
     from dataclasses import replace  # noqa: PLC0415
@@ -32,9 +41,9 @@ def report_news(
     from diagnostics.output import text  # noqa: PLC0415
 
     shown = replace(diagnosis, findings=tuple(new))
-    if redact:
+    if redactor is not None:
         from diagnostics.redaction import redact_diagnosis  # noqa: PLC0415
 
-        shown = redact_diagnosis(shown)
+        shown = redact_diagnosis(shown, redactor)
     for finding in shown.findings:
         write(json.dumps(finding.to_json()) if output_format == "json" else text.finding_text(finding) + "\n")

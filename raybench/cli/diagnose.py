@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from diagnostics.findings import Diagnosis, Finding
+    from diagnostics.redaction import Redactor
 
 FORMATS = ("text", "json", "sarif", "markdown", "html")
 
@@ -90,16 +91,23 @@ def _diagnose(paths: tuple[str, ...], output_format: str, fail_on: str, redact: 
         diagnosis = diagnose_paths(paths)
     except UnreadableInputError as error:
         raise UsageError(str(error)) from error
-    return _rendered(diagnosis, output_format, redact, color=color), _exit_code(diagnosis, fail_on)
+    text = _rendered(diagnosis, output_format, _redactor() if redact else None, color=color)
+    return text, _exit_code(diagnosis, fail_on)
 
 
-def _rendered(diagnosis: "Diagnosis", output_format: str, redact: bool, *, color: bool = False) -> str:
+def _redactor() -> "Redactor":
+    from diagnostics.redaction import Redactor  # noqa: PLC0415
+
+    return Redactor()
+
+
+def _rendered(diagnosis: "Diagnosis", output_format: str, redactor: "Redactor | None", *, color: bool = False) -> str:
     from diagnostics.output import render  # noqa: PLC0415
 
-    if redact:
+    if redactor is not None:
         from diagnostics.redaction import redact_diagnosis  # noqa: PLC0415
 
-        diagnosis = redact_diagnosis(diagnosis)
+        diagnosis = redact_diagnosis(diagnosis, redactor)
     return render(diagnosis, output_format, color=color)
 
 
@@ -124,10 +132,12 @@ def _follow(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bo
             f"--follow writes {output_format} to a file only: add -o FILE, which is written again with each new finding"
         )
 
+    redactor = _redactor() if redact else None  # one for all reports: a stand-in keeps its meaning
+
     def report(diagnosis: "Diagnosis", new: "Sequence[Finding]") -> None:
-        report_news(diagnosis, new, click.echo, output_format if output is None else "text", redact=redact)
+        report_news(diagnosis, new, click.echo, output_format if output is None else "text", redactor=redactor)
         if output is not None:
-            _replace(output, _rendered(diagnosis, output_format, redact))
+            _replace(output, _rendered(diagnosis, output_format, redactor))
 
     try:
         diagnosis = follow(paths, report)

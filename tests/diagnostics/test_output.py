@@ -6,8 +6,8 @@ import pytest
 
 from diagnostics.engine import diagnose_paths
 from diagnostics.findings import Diagnosis
-from diagnostics.output import FORMATS, render
-from diagnostics.redaction import redact_diagnosis
+from diagnostics.output import FORMATS, render, report_news
+from diagnostics.redaction import Redactor, redact_diagnosis
 
 CASES = Path(__file__).parent / "cases"
 LOG = CASES / "ib-retry-exceeded" / "with_victims" / "input.log"
@@ -96,3 +96,52 @@ def test_redaction_gives_one_name_one_stand_in() -> None:
     assert hosts == {0: "host-1", 1: "host-2"}
     assert "host-2 (ip-1)" in diagnosis.findings[0].summary
     assert diagnosis.findings[0].evidence[0].text.startswith("host-1:4101:4141 [0] ")
+
+
+NAMES = """\
+gpu-a17:100:101 [0] NCCL INFO Using network IB
+gpu-a17:100:101 [0] x.cc:1 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr \
+state INIT, next state RTR, local GID index 3, local GID ::ffff:10.1.2.3, remote GID ::ffff:10.1.2.7
+gpu-a17:100:101 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer gpu-b22.rack1.example.com<39000> with status=12 \
+opcode=0 len=0 vendor err 129 (Send) localGid fe80::ba59:9fff:fe12:3456 remoteGidsfe80::ba59:9fff:fe12:3457 hca mlx5_0
+gpu-a17:100:101 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer 10.1.2.7<39000> with status=12 \
+opcode=0 len=0 vendor err 129 (Send) localGid ::ffff:10.1.2.3 remoteGids::ffff:10.1.2.7 hca mlx5_0
+gpu-a17:100:101 [0] x.cc:1 NCCL WARN Odd: b8:59:9f:12:34:56 b859:9f03:0012:3456 (80FE/5634129FFF9F59BA) [gpu-c03]:29500
+"""
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+@pytest.mark.parametrize("name", ["nccl-gpu-a17-10.1.2.3.log", "gpu-b22.17.log", "gpu-a17_0.log"])
+def test_redaction_sees_names_wherever_they_stand(tmp_path: Path, name: str, output_format: str) -> None:
+    (tmp_path / name).write_text(NAMES)
+    text = render(redact_diagnosis(diagnose_paths([tmp_path / name])), output_format)
+    assert not re.search(r"gpu-[abc]\d|rack1|10\.1\.2|fe80|ba59|59BA|b8:59|b859", text)
+    assert "mlx5_0" in text
+    assert "status=12" in text
+
+
+def test_a_host_that_is_called_like_a_stand_in_stays_apart(tmp_path: Path) -> None:
+    lines = "".join(
+        f"host-{rank}:9:9 [0] NCCL INFO comm 0x1 rank {rank} nranks 3 cudaDev 0 nvmlDev 0 busId 1000 commId 0x7 "
+        "- Init START\n"
+        for rank in (0, 1, 2)
+    )
+    (tmp_path / "a.log").write_text(lines)
+    assert [row.host for row in redact_diagnosis(diagnose_paths([tmp_path])).ranks] == ["host-1", "host-2", "host-3"]
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-01-02 20:27:21 [rank1] at init.cc:738", "libnccl.so.2 torch.nn.parallel NET/IB/0"]
+)
+def test_what_only_looks_like_a_name_stays(text: str) -> None:
+    assert Redactor().text(text) == text
+
+
+def test_reports_of_a_growing_log_share_their_stand_ins(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(NAMES)
+    diagnosis = diagnose_paths([tmp_path])
+    redactor, written = Redactor(), list[str]()
+    for finding in reversed(diagnosis.findings):
+        report_news(diagnosis, [finding], written.append, "json", redactor=redactor)
+    places = {re.search(r"on dev mlx5_0:1.*remote GID (\S+?)\"", text)[1] for text in written if "remote GID" in text}
+    assert places == {f"::ffff:{redactor.text('10.1.2.7')}"}

@@ -2,7 +2,9 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,52 @@ def test_a_cut_archive_gives_what_can_be_read_and_says_so(tmp_path: Path) -> Non
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LOG)))
     assert diagnose_paths(["-"]).findings[0].rule == "ib-retry-exceeded"
+
+
+@pytest.mark.parametrize(
+    "pack", [gzip.compress, lzma.compress, bz2.compress, lambda log: log.decode().encode("utf-16")]
+)
+def test_standard_input_is_read_as_a_file_would_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pack) -> None:
+    (tmp_path / "plain.log").write_bytes(LOG)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(pack(LOG))))
+    assert diagnose_paths(["-"]).lines == diagnose_paths([tmp_path / "plain.log"]).lines
+
+
+def test_a_compressed_pipe_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MIN_BOMB_BYTES", len(LOG))  # looks at the bytes taken, which a pipe cannot tell
+    pipe = tmp_path / "log.pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(gzip.compress(LOG * 20),), daemon=True)
+    writer.start()
+    blocks = list(read_batches(str(pipe)))
+    writer.join(10)
+    assert b"\n".join(batch.block for batch in blocks).count(b"\n") + 1 == LOG.count(b"\n") * 20
+    assert not any(batch.note for batch in blocks)
+
+
+def test_standard_input_that_is_closed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UnreadableInputError, match="standard input is closed"):
+        diagnose_paths(["-"])
+
+
+def test_a_file_named_in_two_ways_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_bytes(LOG)
+    (tmp_path / "latest.log").symlink_to("run.log")
+    (tmp_path / "copy.log").write_bytes(LOG)
+    files = list_inputs([tmp_path / "run.log", f"{tmp_path}/../{tmp_path.name}/run.log", tmp_path])
+    assert [Path(file).name for file in files] == ["run.log", "copy.log"]
+
+
+@pytest.mark.parametrize("name", ["b.log", "nccl_trace_rank_1"])
+def test_one_unreadable_file_among_others_is_left_out_and_noted(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.log").write_bytes(LOG)
+    (tmp_path / name).symlink_to("/proc/self/mem")  # opens, and cannot be read at its start, by root either
+    diagnosis = diagnose_paths([tmp_path])
+    assert diagnosis.verdict == "critical"
+    assert [note for note in diagnosis.notes if name in note and "Input/output error" in note]
+    with pytest.raises(UnreadableInputError, match=name):
+        diagnose_paths([tmp_path / name])
 
 
 def test_folders_and_globs(tmp_path: Path) -> None:

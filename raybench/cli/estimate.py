@@ -13,9 +13,11 @@ from raybench.cli.output import printing
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
+    from raybench.cli.estimate_machine import Machine
     from raybench.model.cost import Price
     from raybench.model.estimate import EstimateRequest
     from raybench.model.hardware import Gpu
+    from raybench.model.layout import Layout, Network
     from raybench.model.transformer import Transformer
 
 EXAMPLES = """\b
@@ -118,11 +120,13 @@ def _request(options: Mapping[str, Any]) -> "EstimateRequest":
     layout = Layout(world_size=options["world_size"], ranks_per_node=ranks_per_node)
     model = _model(options)
     given = options["efficiency"]
+    network, why_unknown = _network(options, machine, layout)
     return EstimateRequest(
         model=model,
         setup=_setup(options, model),
         layout=layout,
-        network=network_of(options, machine, layout),
+        network=network,
+        network_unknown=why_unknown,
         dtype=options["dtype"],
         reduce_bytes=_BYTES[options["reduce_dtype"]],
         accumulation=options["accumulation"],
@@ -134,6 +138,16 @@ def _request(options: Mapping[str, Any]) -> "EstimateRequest":
         epoch_samples=_at_least_one(options["epoch_samples"], "--epoch-samples"),
         basis=machine.basis,
     )
+
+
+def _network(options: Mapping[str, Any], machine: "Machine", layout: "Layout") -> tuple["Network | None", str | None]:
+    """The network, or why nothing that takes its time can be estimated: volumes and memory can be all the same."""
+    from raybench.model.layout import UnknownLinksError  # noqa: PLC0415
+
+    try:
+        return network_of(options, machine, layout), None
+    except UnknownLinksError as error:
+        return None, str(error)
 
 
 def _model(options: Mapping[str, Any]) -> "Transformer":

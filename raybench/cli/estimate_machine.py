@@ -35,7 +35,7 @@ def machine_of(options: Mapping[str, Any]) -> Machine:
 
 
 def network_of(options: Mapping[str, Any], machine: Machine, layout: "Layout") -> "Network":
-    """Bandwidths and latencies. Raises UsageError where what the layout needs is neither given nor known."""
+    """Bandwidths and latencies. Raises UnknownLinksError where what the layout needs is neither given nor known."""
     from raybench.model.layout import Network  # noqa: PLC0415
 
     _check_speeds(options)
@@ -93,6 +93,7 @@ def _node_speed(
 ) -> float:
     """Of one GPU's links within its node: given, else measured, else a share of the line rate."""
     from raybench.model.estimate import NVLINK_SHARE, PCIE_SHARE  # noqa: PLC0415
+    from raybench.model.layout import UnknownLinksError  # noqa: PLC0415
 
     if options["node_gb_per_s"] is None and measured_gb_per_s is not None:
         return measured_gb_per_s
@@ -101,7 +102,9 @@ def _node_speed(
         return float(options["node_gb_per_s"])
     if machine.gpu is None:
         if layout.node.ranks > 1 and options["bandwidth"] is None:
-            raise UsageError("nothing is known of the links within a node; give --gpu, --node-gb-per-s or --bandwidth")
+            raise UnknownLinksError(
+                "nothing is known of the links within a node; give --gpu, --node-gb-per-s or --bandwidth"
+            )
         return float(options["bandwidth"] or 1.0)
     line = machine.gpu.nvlink_gb_per_s
     published = (NVLINK_SHARE, "NVLink, as published healthy systems reach")

@@ -1,7 +1,7 @@
 """``raybench train``."""
 
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import click
@@ -9,7 +9,7 @@ import click
 from raybench.benchmarks.training.options import STRATEGIES, TrainingOptions
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
-from raybench.config import load_config
+from raybench.config import RunConfig, load_config
 from raybench.errors import UsageError
 
 EXAMPLES = """\b
@@ -72,11 +72,13 @@ def command(config_file: str | None, as_json: bool, quiet: bool, strategy: str |
     written = given(options)
     own = {field.name for field in fields(TrainingOptions)}
     settings = {name: value for name, value in written.items() if name not in own}
-    if strategy is not None or config_file is None:
-        settings["suite"] = suite_of(strategy or "ddp")
+    if strategy is not None:
+        settings["suite"] = suite_of(strategy)
     settings["training"] = {name: value for name, value in written.items() if name in own}
     config = load_config(config_file, settings)
-    suite_of(config.suite)  # of a file
+    if config.suite == RunConfig().suite:  # neither the command line nor a file names a strategy
+        config = replace(config, suite="ddp")
+    suite_of(config.suite)
     sys.exit(measure(config, as_json=as_json, quiet=quiet))
 
 

@@ -32,12 +32,15 @@ ASSUMED_EFFICIENCY = (0.30, 0.50)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest:
-    """What is to be estimated. ``efficiency``: share of the peak in computation, low and high."""
+    """What is to be estimated. ``efficiency``: share of the peak in computation, low and high.
+
+    Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give.
+    """
 
     model: Transformer
     setup: TrainingSetup
     layout: Layout
-    network: Network
+    network: Network | None
     dtype: str = "bf16"
     reduce_bytes: int = 4
     accumulation: int = 1
@@ -47,6 +50,7 @@ class EstimateRequest:
     efficiency_source: str = "assumed, give --efficiency"
     price: Price | None = None
     epoch_samples: int | None = None
+    network_unknown: str | None = None
     basis: Mapping[str, str] = field(default_factory=dict)  # where each given figure comes from
 
     def __post_init__(self) -> None:
@@ -61,11 +65,11 @@ class EstimateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """The answer. ``fastest`` and ``slowest`` bound the step; None where the GPU's peak is not known (``unknown``)."""
+    """The answer. ``fastest`` and ``slowest`` bound the step; None where the GPU's peak or the network is not known."""
 
     request: EstimateRequest
     traffic: Traffic
-    communication_seconds: float
+    communication_seconds: float | None
     memory: MemoryEstimate
     largest_batch: int | None
     fastest: StepSeconds | None
@@ -137,12 +141,12 @@ def estimate(request: EstimateRequest) -> Estimate:
         reduce_bytes=request.reduce_bytes,
     )
     peak = request.gpu.peak_tflops(request.dtype) if request.gpu else None
-    bounds = [_step(request, traffic, peak, share) if peak else None for share in reversed(request.efficiency)]
+    bounds = [_step(request, traffic, peak, share) for share in reversed(request.efficiency)]
     limit = request.memory_bytes
     return Estimate(
         request=request,
         traffic=traffic,
-        communication_seconds=traffic.seconds(request.network),
+        communication_seconds=traffic.seconds(request.network) if request.network else None,
         memory=estimate_memory(request.model, request.setup, request.layout),
         largest_batch=largest_batch(request.model, request.setup, request.layout, limit) if limit else None,
         fastest=bounds[0],
@@ -189,7 +193,11 @@ def model_flops_per_token(request: EstimateRequest) -> float:
     return model.flops_per_token(setup.sequence_length)
 
 
-def _step(request: EstimateRequest, traffic: Traffic, peak_tflops: float, efficiency: float) -> StepSeconds:
+def _step(
+    request: EstimateRequest, traffic: Traffic, peak_tflops: float | None, efficiency: float
+) -> StepSeconds | None:
+    if peak_tflops is None or request.network is None:
+        return None
     model, setup = request.model, request.setup
     flops = model_flops_per_token(request)
     if setup.checkpointing:
@@ -210,6 +218,8 @@ def _optimizer_seconds(request: EstimateRequest) -> float:
 
 def _unknown(request: EstimateRequest, peak: float | None) -> list[str]:
     reasons = []
+    if request.network is None:
+        reasons.append(f"times: {request.network_unknown or 'nothing is known of the network'}")
     if request.gpu is None:
         reasons.append("step time, throughput and MFU: the GPU is not known; give --gpu or --node-type")
     elif peak is None:

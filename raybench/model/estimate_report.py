@@ -142,7 +142,8 @@ def _communication_rows(estimate: Estimate) -> Iterator[Row]:
         value = f"{message.count} x {_bytes(message.message_bytes)}"
         yield name, value, f"over {message.group.ranks} ranks, {message.group.nodes} node(s)"
     yield "sent", _bytes(estimate.traffic.wire_bytes), FORMULAS["wire_bytes"]
-    yield "time of it alone", format_seconds(estimate.communication_seconds), FORMULAS["communication"]
+    alone = estimate.communication_seconds
+    yield "time of it alone", "unknown" if alone is None else format_seconds(alone), FORMULAS["communication"]
 
 
 def _memory_rows(estimate: Estimate) -> Iterator[Row]:
@@ -156,12 +157,13 @@ def _memory_rows(estimate: Estimate) -> Iterator[Row]:
 
 
 def _time_rows(estimate: Estimate) -> Iterator[Row]:
-    if estimate.step_seconds is None or estimate.fastest is None or estimate.slowest is None:
+    alone = estimate.communication_seconds
+    if estimate.step_seconds is None or estimate.fastest is None or estimate.slowest is None or alone is None:
         return
     low, high = estimate.request.efficiency
     yield "efficiency of computation", f"{low:.0%} to {high:.0%} of the peak", estimate.request.efficiency_source
     yield "computation", _seconds((estimate.fastest.compute, estimate.slowest.compute)), ""
-    exposed = (estimate.fastest.exposed_least, estimate.communication_seconds)
+    exposed = (estimate.fastest.exposed_least, alone)
     yield "exposed communication", _seconds(exposed), "between all hidden that can be, and none"
     yield "step", _seconds(estimate.step_seconds), FORMULAS["step"]
     yield "tokens/s", _numbers(estimate.tokens_per_second), ""

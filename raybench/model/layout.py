@@ -6,6 +6,11 @@ from typing import Literal
 
 from raybench.errors import UsageError
 
+
+class UnknownLinksError(UsageError):
+    """A bandwidth is needed that was neither given nor can be looked up."""
+
+
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"]
 
 
@@ -90,14 +95,14 @@ class Network:
 
         A ring over nodes enters and leaves each node once for each of its network cards: it has the slower of a rank's
         links and of all cards together. Groups beside each other share the cards.
-        Raises UsageError where the group spans nodes and nothing is known of the network between them.
+        Raises UnknownLinksError where the group spans nodes and nothing is known of the network between them.
         """
         if group.nodes > 1 and group.beside == 1 and self.bus_gb_per_s is not None:
             return self.bus_gb_per_s
         if group.nodes == 1:
             return self.node_gb_per_s
         if self.fabric_gb_per_s is None:
-            raise UsageError(
+            raise UnknownLinksError(
                 "nothing is known of the network between nodes; give --nic-gb-per-s, --nics with --nic-gbit, "
                 "--node-type, or a measured --bandwidth"
             )

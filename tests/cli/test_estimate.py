@@ -65,6 +65,23 @@ def test_without_a_gpu_time_is_unknown_and_traffic_is_not() -> None:
     assert len(estimate["unknown"]) == 3
 
 
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--world-size", "16", "--gpu", "H100"), "the network between nodes; give --nic-gb-per-s"),
+        (("--world-size", "8"), "the links within a node; give --gpu"),
+    ],
+)
+def test_without_a_network_times_are_unknown_and_the_rest_is_not(options: tuple[str, ...], what: str) -> None:
+    estimate = answer("--model", "gpt2", *options)
+    assert estimate["communication"]["seconds"] is estimate["communication"]["exposed_seconds"] is None
+    assert estimate["step_seconds"] is estimate["cost"] is None
+    assert estimate["communication"]["message_bytes"] == 4 * 124_439_808
+    assert estimate["memory"]["peak"] > 0
+    assert what in estimate["unknown"][0]
+    assert "unknown" in CliRunner().invoke(command, ["--model", "gpt2", *options]).output
+
+
 def test_a_type_without_units_has_no_mfu() -> None:
     estimate = answer("--model", "gpt2", "--gpu", "V100", "--dtype", "bf16")
     assert estimate["mfu"] is None
@@ -144,7 +161,6 @@ def test_the_text_names_formulas_and_sources() -> None:
         (("--node-type", "p9"), "there is no node type 'p9'"),
         (("--world-size", "0", "--gpu", "H100"), "at least 1"),
         (("--world-size", "12", "--gpu", "H100"), "spread evenly"),
-        (("--world-size", "16", "--gpu", "H100"), "network between nodes"),
         (("--gpu", "H100", "--batch-size", "0"), "at least 1"),
         (("--gpu", "H100", "--efficiency", "fast"), "not LOW:HIGH"),
         (("--gpu", "H100", "--efficiency", "0.5:0.2"), "not a range"),
@@ -155,7 +171,6 @@ def test_the_text_names_formulas_and_sources() -> None:
         (("--gpu", "H100", "--node-gb-per-s", "nan"), "above 0"),
         (("--gpu", "H100", "--heads", "7"), "multiple of 7 heads"),
         (("--gpu", "H100", "--accumulation", "0"), "micro-batches"),
-        (("--world-size", "8",), "links within a node"),
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_with_what_to_give(options: tuple[str, ...], words: str) -> None:

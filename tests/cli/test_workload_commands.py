@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from raybench.cli import train as train_module
 from raybench.cli.checkpoint import command as checkpoint
 from raybench.cli.memory import command as memory
 from raybench.cli.train import command as train
-from raybench.config import load_config
+from raybench.config import RunConfig, load_config
 from raybench.errors import UsageError
 from tests.command import started
 
@@ -31,6 +32,18 @@ def test_wrong_use_is_said(command: object, arguments: list[str], message: str) 
     answer = CliRunner().invoke(command, arguments)  # type: ignore[arg-type]
     assert isinstance(answer.exception, UsageError)
     assert message in str(answer.exception)
+
+
+@pytest.mark.parametrize(("suite", "strategies"), [("", "ddp"), ("suite: fsdp,lora\n", "fsdp,lora")])
+def test_a_file_may_leave_the_strategy_to_us(
+    suite: str, strategies: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[RunConfig] = []
+    monkeypatch.setattr(train_module, "measure", lambda config, **_: asked.append(config) or 0)
+    file = tmp_path / "run.yml"
+    file.write_text(f"{suite}training:\n  steps: 3\n")
+    assert CliRunner().invoke(train, ["--config", str(file)]).exit_code == 0
+    assert [(config.suite, config.training and config.training.steps) for config in asked] == [(strategies, 3)]
 
 
 def test_options_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Fixtures of the whole suite."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,13 @@ from .lab.fixtures import lab, ray_lab
 __all__ = ["lab", "ray_lab"]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure() -> None:
+    """Undo what a shell does to what it starts in the background, or under nohup: the commands under test are not."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

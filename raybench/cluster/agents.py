@@ -18,6 +18,7 @@ _PLACE_SECONDS = 30.0
 _START_SECONDS = 60.0
 _CLAIM_SECONDS = 3.0
 _CLOSE_SECONDS = 6.0
+_LOST_SECONDS = 1.0  # an agent whose ranks are lost may live, and have files to remove
 LEASE_SECONDS = 120.0  # a run calls its agents every second; one that is not called so long is cut off, or orphaned
 
 
@@ -40,10 +41,13 @@ class Agents:
     name: str | None = None  # under which the agents can be found by a later run
     keep_warm_seconds: float = 0.0
 
-    def ask(self, seconds: float, call: Callable[[Agent], Any]) -> tuple[dict[int, Any], dict[int, str]]:
+    def ask(
+        self, seconds: float, call: Callable[[Agent], Any], lost_seconds: float = 0.0
+    ) -> tuple[dict[int, Any], dict[int, str]]:
         """Call every agent at once. Returns answers and, for nodes that did not answer in time, why, by node index.
 
-        Agents in ``lost`` are called as well, and not waited for: a dead machine costs its silence once.
+        Agents in ``lost`` are called as well, and waited for no longer than ``lost_seconds``: a dead machine costs its
+        silence once.
         """
         import ray  # noqa: PLC0415
 
@@ -52,6 +56,10 @@ class Agents:
         silent: dict[int, str] = {}
         waited = [reference for reference, agent in asked.items() if agent.index not in self.lost]
         ready = ray.wait(waited, num_returns=len(waited), timeout=seconds)[0] if waited else []
+        if lost_seconds and len(waited) < len(asked):
+            ray.wait(
+                [one for one in asked if one not in waited], num_returns=len(asked) - len(waited), timeout=lost_seconds
+            )
         for reference in ready:
             try:
                 answers[asked[reference].index] = ray.get(reference)
@@ -77,7 +85,7 @@ class Agents:
             _, silent = self.ask(4.0, self._rest)
             if not silent:
                 return
-        self.ask(4.0, lambda agent: agent.actor.close.remote())
+        self.ask(4.0, lambda agent: agent.actor.close.remote(), lost_seconds=_LOST_SECONDS)
         for agent in self.agents:
             ray.kill(agent.actor, no_restart=True)
         ray.util.remove_placement_group(self.group)

@@ -2,12 +2,21 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from raybench.cluster.interrupt import Interrupt
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.fixture(autouse=True)
+def no_nohup() -> Iterator[None]:
+    """The tests themselves may have been started under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -87,15 +87,20 @@ def connect(cables: Sequence[Cable]) -> None:
         ip(cable.node_pid, "link set lo up", f"addr add {address} dev {device}", f"link set {device} up")
 
 
+def burst_bytes(bits_per_second: int) -> int:
+    """What a shaped link that was idle sends at once, Ethernet headers included."""
+    return max(_LEAST_BURST_BYTES, round(bits_per_second / 8 * _BURST_SECONDS))
+
+
 def limit_rate(pid: int, device: str, bits_per_second: int) -> None:
     """Let a device send at no more than a rate.
 
     The rate counts Ethernet headers: TCP carries 1448/1514 of it at MTU 1500. The token bucket is
     as small as the timer allows, so that even a short transfer is held to the rate.
     """
-    burst_bytes = max(_LEAST_BURST_BYTES, round(bits_per_second / 8 * _BURST_SECONDS))
-    queue_bytes = burst_bytes + round(bits_per_second / 8 * _QUEUE_SECONDS)
-    bucket = f"rate {bits_per_second}bit burst {burst_bytes} limit {queue_bytes}"
+    burst = burst_bytes(bits_per_second)
+    queue_bytes = burst + round(bits_per_second / 8 * _QUEUE_SECONDS)
+    bucket = f"rate {bits_per_second}bit burst {burst} limit {queue_bytes}"
     _in_network(pid, f"tc qdisc replace dev {device} root tbf {bucket}")
 
 

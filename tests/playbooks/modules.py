@@ -31,6 +31,7 @@ def call_module(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         | {
             "ANSIBLE_MODULE_UTILS": str(PLAYBOOKS / "module_utils"),
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",  # whatever the ansible.cfg of this folder says
         },
         capture_output=True,
         text=True,

@@ -24,6 +24,7 @@ from diagnostics.recommendations import Setting, recommend, setting_of
 from diagnostics.rules import load_rules
 from diagnostics.rules.base import Rule
 from diagnostics.scanner import Scanner
+from diagnostics.timeline import in_time_order
 
 MAX_RANK_ROWS = 4096
 MAX_VICTIMS = 20
@@ -119,6 +120,7 @@ def diagnose_paths(paths: Sequence[str | Path]) -> Diagnosis:
 def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     """The diagnosis of facts that were already collected."""
     findings, clear, unsure = ask_rules(facts, load_rules())
+    findings = in_time_order(findings)
     setting = setting_of(facts)
     findings = lower_explained(findings, {rule.id: rule.explained_by for rule in load_rules() if rule.explained_by})
     folded = fold_consequences(findings, {rule.id: rule.consequence for rule in load_rules() if rule.consequence})

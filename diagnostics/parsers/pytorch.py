@@ -86,9 +86,14 @@ PATTERNS = (
     Pattern(
         kind="python-error",
         literal="rror",
-        expression=r"^(?:.*?[:|] )??(?P<name>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?P<reason>.+)",
+        expression=(
+            r"^(?:.*?(?:[:|)\]]|std(?:err|out) [FP]) )??"  # what launchers, Ray and Kubernetes put in front
+            r"(?P<name>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?P<reason>.+)"
+        ),
         samples=(
             "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+            "(RayTrainWorker pid=1, ip=10.0.0.1) ValueError: bad batch",
+            "stderr F KeyError: 'labels'",
             "ValueError: bad batch",
         ),
     ),

@@ -16,6 +16,7 @@ Source: field knowledge.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.timeline import stamp_of
 
 _NOT_OWN = (
     "DistBackendError",
@@ -43,7 +44,7 @@ def check(facts: JobFacts) -> Outcome:
         return CLEAR
     first = errors[0]
     consequences = facts.of(*_CONSEQUENCES)
-    corroborated = any(event.origin.sequence > first.origin.sequence for event in consequences)
+    corroborated = any(_follows(event, first) for event in consequences)
     at_end = len(facts.files) == 1 and first.origin.line > facts.lines_read - _TAIL_LINES
     if not corroborated and not at_end:
         return CLEAR
@@ -60,6 +61,16 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=len(errors),
         )
     )
+
+
+def _follows(consequence: Event, error: Event) -> bool:
+    """Whether a fault comes after an error: behind it in its file, or in another file and not stamped earlier."""
+    if consequence.origin.file == error.origin.file:
+        return consequence.origin.sequence > error.origin.sequence
+    stamps = stamp_of(consequence.text), stamp_of(error.text)
+    if stamps[0] and stamps[1] and stamps[0][0] == stamps[1][0]:
+        return stamps[0] >= stamps[1]
+    return True
 
 
 def _is_own(event: Event) -> bool:

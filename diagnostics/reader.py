@@ -25,6 +25,8 @@ STANDARD_INPUT = "-"
 _SKIPPED_SUFFIXES = {".py", ".pyc", ".so", ".json", ".html", ".png", ".xml", ".csv", ".sqlite", ".nsys-rep"}
 DUMP_MARK = "nccl_trace_rank"
 _STEP_BYTES = 2**16
+_PACKED_MARKS = (b"\x1f\x8b", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd")
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Readable(Protocol):
@@ -119,13 +121,24 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) ->
         yield Batch(file=file, block=tail, first=first, note=note)
 
 
+def is_packed(head: bytes) -> bool:
+    """Whether a file that begins so is compressed, in a way that is read here."""
+    return head.startswith(_PACKED_MARKS)
+
+
+def utf16_decoder(head: bytes) -> codecs.IncrementalDecoder | None:
+    """What decodes a file that begins so, if that is the mark of UTF-16."""
+    return codecs.getincrementaldecoder("utf-16")("replace") if head.startswith(_UTF16_MARKS) else None
+
+
 def _open(file: str) -> Readable:
     raw = _standard_input() if file == STANDARD_INPUT else Path(file).open("rb")  # noqa: SIM115 - closed by the caller
     source = _Source(raw)
     opened = _decompressor(source, file)
     if opened is not None:
         return _Bounded(opened, source)
-    return _FromUtf16(source) if source.head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else source
+    decoder = utf16_decoder(source.head)
+    return _FromUtf16(source, decoder) if decoder is not None else source
 
 
 def _standard_input() -> IO[bytes]:
@@ -167,9 +180,8 @@ def _zstd_error() -> type[Exception]:
 class _FromUtf16:
     """A stream that begins with the mark of UTF-16, as PowerShell writes what it redirects, in UTF-8."""
 
-    def __init__(self, raw: Readable) -> None:
-        self._raw = raw
-        self._decoder = codecs.getincrementaldecoder("utf-16")("replace")
+    def __init__(self, raw: Readable, decoder: codecs.IncrementalDecoder) -> None:
+        self._raw, self._decoder = raw, decoder
 
     def read(self, size: int, /) -> bytes:
         while chunk := self._raw.read(size):

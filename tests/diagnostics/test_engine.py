@@ -1,4 +1,5 @@
 import ast
+import gzip
 import resource
 import subprocess
 import sys
@@ -115,6 +116,24 @@ def test_following_reports_each_finding_once(tmp_path: Path) -> None:
     last = follow([log], lambda _, new: reports.append([finding.rule for finding in new]), wait=grow, rounds=5)
     assert [rule for report in reports for rule in report].count("duplicate-gpu") == 1
     assert last.verdict == "critical"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lambda log: log.decode().encode("utf-16"), bytes])
+def test_following_takes_up_archives_and_other_encodings(tmp_path: Path, pack) -> None:
+    warning = b"\nh:1:2 [0] init.cc:1 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000\n"
+    whole = pack(warning * 3)
+    log = tmp_path / "a.log"
+    log.write_bytes(b"")
+    parts = iter([whole[: len(whole) // 2 | 1], whole[len(whole) // 2 | 1 :]])
+
+    def grow(_seconds: float) -> None:
+        with log.open("ab") as stream:
+            stream.write(next(parts, b""))
+
+    last = follow([log], lambda *_: None, wait=grow, rounds=6)
+    assert [(finding.rule, finding.occurrences) for finding in last.findings if finding.severity == "critical"] == [
+        ("duplicate-gpu", 3)
+    ]
 
 
 @pytest.mark.parametrize("rule", load_rules(), ids=lambda rule: rule.id)

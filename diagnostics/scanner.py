@@ -42,6 +42,7 @@ _INIT = re.compile(
     rb"comm (0x[0-9a-f]+) rank (\d{1,9}) nranks (\d{1,9}) cudaDev (\d+)(?: nvmlDev (\d+))?(?: busId ([0-9a-f]+))?"
     rb"(?:.{0,200}?commId (0x[0-9a-f]+))?.{0,200}?- Init (START|COMPLETE)"
 )
+_PLAIN = bytes([9, 13, 27, *range(32, 127)])
 _NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destroy", "abort"})  # each names its rank
 
 
@@ -76,6 +77,8 @@ class Scanner:
         """Read the lines of one batch."""
         self._file = batch.file
         before = self.gate.lines
+        if b"\x00" in batch.block:
+            self.unreadable += sum(map(_is_binary, batch.block.split(b"\n")))
         first = 1 if batch.first else self._next_line.get(batch.file, 1)
         line_of = self.gate.line_of
         for position, raw in self.gate.candidates(batch.block):
@@ -227,8 +230,6 @@ class Scanner:
     def _read_foreign(self, raw: bytes, line: int) -> None:
         if self._pending is not None:
             self._flush(continuation=raw)
-        if raw.count(b"\x00") > 8 or raw.count(b"\xff") > 8:
-            self.unreadable += 1
         text = clean(raw)
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         self._emit(message, FOREIGN_PATTERNS, text, line)
@@ -305,6 +306,11 @@ class Scanner:
             key = key[key.find(b" via ") :]
         self.channels[key] = self.channels.get(key, 0) + 1
         self.channel_event.setdefault(key, event)
+
+
+def _is_binary(raw: bytes) -> bool:
+    """Whether a line holds a NUL and more than a third of it is no plain text."""
+    return b"\x00" in raw and 3 * len(raw.translate(None, _PLAIN)) > len(raw)
 
 
 def _behind_mark(raw: bytes) -> bytes:

@@ -96,6 +96,22 @@ def test_one_unreadable_file_among_others_is_left_out_and_noted(tmp_path: Path, 
         diagnose_paths([tmp_path / name])
 
 
+@pytest.mark.parametrize(
+    ("line", "unreadable"),
+    [
+        (bytes(range(256)), 1),
+        ("h:1:2 [0] NCCL INFO x".encode("utf-16-le"), 1),
+        (b"\x00" * 20, 1),
+        (b"h:1:2 [0] NCCL INFO Using network IB\x00", 0),
+        ("\u901a\u4fe1 \u5931\u8d25".encode(), 0),
+        (b"caf\xe9 \xff\xff", 0),
+    ],
+)
+def test_binary_lines_are_counted_as_not_readable(tmp_path: Path, line: bytes, unreadable: int) -> None:
+    (tmp_path / "a.log").write_bytes(b"plain\n" + line.replace(b"\n", b"") + b"\nplain\n")
+    assert diagnose_paths([tmp_path]).lines.unreadable == unreadable
+
+
 def test_folders_and_globs(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for name in ("b.log", "a.log", "sub/c.log", "script.py", ".hidden"):

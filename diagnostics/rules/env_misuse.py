@@ -21,6 +21,8 @@ _TEXT_VARIABLES = (
     r"(?:IFNAME|HCA|FAMILY|FILE|ALGO|PROTO|LEVEL|PLUGIN|NET$|DEBUG|ADDR|HOSTID|COMM_ID|RANGE"
     r"|POLICY|SUBSYS|CONF|LAUNCH_MODE|FORMAT)"
 )
+_BYTES = r"_(?:BUFFSIZE|CHUNKSIZE)$"
+_LEAST_BYTES = 1024  # below, it is no size of a buffer but what is left of "4M"
 _DEAD = frozenset(
     {"NCCL_IB_CUDA_SUPPORT", "NCCL_IB_GDR_LEVEL", "NCCL_RINGS", "NCCL_LL_THRESHOLD", "NCCL_TREE_THRESHOLD"}
 )
@@ -63,6 +65,8 @@ def _misread(event: Event, facts: JobFacts) -> str | None:
             return f"{name}={value} is read as 0; write 1"
         if compiled(r"^\d+[KMGkmg]i?[Bb]?$").match(value):
             return f"{name}={value} is read as {value.rstrip('KMGkmgiBb')}; write the number of bytes"
+    if compiled(_BYTES).search(name) and value.isdigit() and 0 < int(value[:9]) < _LEAST_BYTES:
+        return f"{name}={value} is {value} bytes: of a size such as {value}M only the number is read; write bytes"
     if name == "NCCL_IB_HCA" and value[:1] not in ("=", "^"):
         return _prefix_hit(value, facts)
     return None

@@ -60,15 +60,18 @@ def _misread(event: Event, facts: JobFacts) -> str | None:
         return None
     if name in _DEAD:
         return f"{name} does nothing in current releases"
-    if not compiled(_TEXT_VARIABLES).search(name):
-        if compiled(r"(?i)^(?:true|yes|on|enabled?)$").match(value):
-            return f"{name}={value} is read as 0; write 1"
-        if compiled(r"^\d+[KMGkmg]i?[Bb]?$").match(value):
-            return f"{name}={value} is read as {value.rstrip('KMGkmgiBb')}; write the number of bytes"
+    if name == "NCCL_IB_HCA":
+        return _prefix_hit(value, facts) if value[:1] not in ("=", "^") else None
+    return None if compiled(_TEXT_VARIABLES).search(name) else _misread_number(name, value)
+
+
+def _misread_number(name: str, value: str) -> str | None:
+    if compiled(r"(?i)^(?:true|yes|on|enabled?)$").match(value):
+        return f"{name}={value} is read as 0; write 1"
+    if compiled(r"^\d+[KMGkmg]i?[Bb]?$").match(value):
+        return f"{name}={value} is read as {value.rstrip('KMGkmgiBb')}; write the number of bytes"
     if compiled(_BYTES).search(name) and value.isdigit() and 0 < int(value[:9]) < _LEAST_BYTES:
         return f"{name}={value} is {value} bytes: of a size such as {value}M only the number is read; write bytes"
-    if name == "NCCL_IB_HCA" and value[:1] not in ("=", "^"):
-        return _prefix_hit(value, facts)
     return None
 
 

@@ -14,7 +14,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def pytest_configure() -> None:
-    """Undo what a shell does to what it starts in the background, or under nohup: the commands under test are not."""
+    """Undo what a shell does to what it starts in the background or under nohup: the commands under test are not."""
+    os.environ.pop("COLUMNS", None)  # of whoever runs the tests, or of pytest-xdist: ours have a width of their own
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)

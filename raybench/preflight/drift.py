@@ -14,8 +14,8 @@ _ADVICE: Mapping[str, str] = {
     "hardware": "a part may have failed or be missing; or name groups with preflight_group",
     "system": "bring the hosts to one image; configure.yml sets governor, NUMA balancing and huge pages",
     "versions": "install the same versions; cluster_up.yml brings one Python environment to all hosts",
-    "network": "configure.yml --tags mtu,qos sets them alike; check the switch ports as well",
-    "limits": "configure.yml --tags limits sets them alike; then log in again",
+    "network": "configure.yml --tags mtu,roce_qos sets them alike; check the switch ports as well",
+    "limits": "configure.yml --tags memlock,nofile sets them alike; then log in again",
 }
 
 

@@ -1,11 +1,17 @@
 """Roles say what they take: README, defaults and argument specification agree, and the module knows every item."""
 
+import re
+from pathlib import Path
+
 import pytest
 import yaml
 from raybench_configure.items import ITEMS
 
+import raybench.preflight
+
 from .role_readme import ROLES, readme
 
+_ADVISED = re.compile(r"configure\.yml --tags ([a-z_,-]+)")
 CONFIGURING = sorted({item.split(".")[0] for item in ITEMS})
 
 
@@ -36,3 +42,10 @@ def test_no_two_items_share_a_tag() -> None:
     names = [item.split(".")[1] for item in ITEMS]
     assert len(names) == len(set(names))
     assert not set(names) & set(CONFIGURING)
+
+
+def test_what_preflight_advises_to_configure_can_be_configured() -> None:
+    sources = Path(raybench.preflight.__file__).parent.rglob("*.py")
+    named = {tag for path in sources for tags in _ADVISED.findall(path.read_text()) for tag in tags.split(",")}
+    assert "mtu" in named
+    assert named <= {*CONFIGURING, *(item.split(".")[1] for item in ITEMS)}

@@ -83,7 +83,7 @@ def test_lines_name_the_finding_once_with_its_hosts_and_advice() -> None:
     (finding,) = [line for line in lines if line.startswith("FAIL host-memlock")]
     assert "node00, node01" in finding
     assert "and 4 more" in finding
-    assert "configure.yml --tags limits" in lines[lines.index(finding) + 1]
+    assert "configure.yml --tags memlock" in lines[lines.index(finding) + 1]
     assert any("gpu-09" in line and "No route to host" in line for line in lines)
     assert lines[-1] == "report: /runs/x.json"
 

@@ -90,7 +90,7 @@ def peer_memory(view: HostView) -> Judgement:
         f"no nvidia_peermem; {'open' if opened else 'proprietary'} kernel modules, {view.value('kernel_release')}",
         "nvidia-peermem or DMA-BUF",
         "NCCL's and NVIDIA's GPUDirect RDMA documentation",
-        "modprobe nvidia-peermem (kept in /etc/modules-load.d), or open kernel modules; configure.yml --tags peermem",
+        "modprobe nvidia-peermem (kept in /etc/modules-load.d), or open modules; configure.yml --tags peer_memory",
     )
 
 

@@ -61,7 +61,7 @@ def governor(view: HostView) -> Judgement:
         f"{', '.join(others)} on {count} of {len(values)} CPUs",
         wanted,
         "latency of small messages; OCI, scitix and gcm ask for it",
-        f"cpupower frequency-set -g {wanted}, or configure.yml --tags governor",
+        f"cpupower frequency-set -g {wanted}, or configure.yml --tags cpu_governor",
     )
 
 
@@ -77,7 +77,7 @@ def numa_balancing(view: HostView) -> Judgement:
         f"numa_balancing {value}, nodes {nodes}",
         "0",
         "page migration stalls kernels; vendors' tuning guides switch it off",
-        "sysctl kernel.numa_balancing=0, or configure.yml --tags numa",
+        "sysctl kernel.numa_balancing=0, or configure.yml --tags numa_balancing",
     )
 
 

@@ -81,7 +81,7 @@ def flow_control(view: HostView) -> Judgement:
     seen = ", ".join(f"{name}: {','.join(map(str, value)) or 'none'}" for name, value in sorted(settings.items()))
     expected = f"priority {wanted}" if wanted is not None else "one lossless priority, the same on all ports"
     basis = "mlnx_qos; RoCE over a network that drops packets loses its bandwidth"
-    advice = "mlnx_qos -i INTERFACE --pfc 0,0,0,1,0,0,0,0 to match the switches; configure.yml --tags qos"
+    advice = "mlnx_qos -i INTERFACE --pfc 0,0,0,1,0,0,0,0 to match the switches; configure.yml --tags roce_qos"
     chosen = set(settings.values())
     if wanted is not None:
         return passed(seen, expected) if chosen == {(wanted,)} else failed(seen, expected, basis, advice)
@@ -108,7 +108,7 @@ def congestion_notification(view: HostView) -> Judgement:
     )
     if not off:
         return passed(f"on for {'all priorities' if priority is None else f'priority {priority}'}", "on")
-    advice = "echo 1 into enable/PRIORITY of roce_np and roce_rp; configure.yml --tags qos"
+    advice = "echo 1 into enable/PRIORITY of roce_np and roce_rp; configure.yml --tags roce_qos"
     return warned(f"off: {', '.join(off[:4])}", "on", "without ECN congestion ends in pauses that spread", advice)
 
 
@@ -124,5 +124,5 @@ def trust(view: HostView) -> Judgement:
     if set(settings.values()) == {wanted}:
         classes = sorted({str(value) for value in view.files("infiniband", "*/traffic_class").values() if value})
         return passed(f"{seen}{'; traffic class ' + ', '.join(classes) if classes else ''}", wanted)
-    advice = f"mlnx_qos -i INTERFACE --trust {wanted}; configure.yml --tags qos"
+    advice = f"mlnx_qos -i INTERFACE --trust {wanted}; configure.yml --tags roce_qos"
     return warned(seen, wanted, "NVIDIA's RoCE guide: DSCP for routed RoCE v2", advice)

@@ -147,6 +147,9 @@ def test_any_text_gives_a_figure_or_says_that_there_is_none(text: str) -> None:
     for parse in (parse_bandwidth, parse_latency, parse_json):
         for whole in (text, f"#bytes #iterations BW average[Gb/sec] t_avg[usec]\n{text}"):
             try:
-                parse(whole)
+                found = parse(whole)
             except NoFigureError:
                 continue
+            for one in found if isinstance(found, tuple) else (found,):
+                value = one.average_us if isinstance(one, Latency) else one.gbit_per_s
+                assert 0 <= value < float("inf")

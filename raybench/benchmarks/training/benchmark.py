@@ -1,5 +1,6 @@
 """The training benchmark of one rank: build, check against one process, warm up, time steps, look into some of them."""
 
+import contextlib
 from collections.abc import Generator
 from typing import Any
 
@@ -20,6 +21,7 @@ from raybench.benchmarks.training.step import Trainer
 from raybench.benchmarks.training.strategies import spread
 from raybench.benchmarks.training.traffic import step_traffic
 from raybench.benchmarks.training.usage import Usage, device_facts
+from raybench.benchmarks.training.waiting import CollectiveClock
 
 _WARM_UP_DATA = 2_000_000  # step numbers, and with them data, that no timed step has
 
@@ -70,20 +72,24 @@ def _check(
 def _time(context: RankContext, trainer: Trainer, options: TrainingOptions) -> dict[str, Any]:
     context.progress.enter("timing")
     synchronize(context)
-    usage, clock = Usage(context), clock_of(context.device)
+    usage, clock, waiting = Usage(context), clock_of(context.device), CollectiveClock(context.device)
+    replicas = trainer.strategy.has_gradient_marks
     losses = []
-    for step in range(options.steps):
-        loss, _ = trainer.step(step, clock)
-        losses.append(loss)
-        usage.sample()
-        context.progress.iteration(step + 1)
-        if step == options.steps // 2:
-            usage.sample_gpu()
+    with contextlib.nullcontext() if replicas else waiting.installed():
+        for step in range(options.steps):
+            loss, _ = trainer.step(step, clock)
+            waiting.end_step()
+            losses.append(loss)
+            usage.sample()
+            context.progress.iteration(step + 1)
+            if step == options.steps // 2:
+                usage.sample_gpu()
     usage.sample_gpu()
     stamps, marks = clock.read()
     return {
         "stamps": tuple(stamps),
         "phases": phase_seconds(marks),
+        "collectives": () if replicas else waiting.read(),
         "losses": tuple(float(loss.item()) for loss in losses),
         "memory": usage.memory(),
         "utilization": usage.utilization(),

@@ -95,7 +95,7 @@ def _why_unknown(operation: str, system: System) -> str | None:
         ),
         (
             name.startswith(_RACKS) and across and system.nvlink_ranks <= _MESH_RANKS,
-            "whether NVLink joins these nodes is not known; where one rack does, count them as one node of all its ranks",
+            "whether NVLink joins these nodes is not known; if one rack does, count them as one node of all its ranks",
         ),
         (operation not in ("all_reduce", "all_to_all", *_GATHERS), f"no published healthy figures of {operation}"),
         (system.ranks < 2, "a single rank moves no data"),

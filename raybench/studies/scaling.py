@@ -118,7 +118,7 @@ class ModeAnswer:
     def _relative(self, projection: Projection) -> dict[str, float]:
         """Speedup and efficiency against the fewest nodes measured, as the rows have them."""
         assert self.fit is not None
-        speedup = self.fit.speedup(projection.nodes) / self.fit.speedup(self.base_nodes)
+        speedup = self.fit.speedup(projection.nodes, self.base_nodes)
         return {"speedup": speedup, "efficiency": speedup * self.base_nodes / projection.nodes}
 
 
@@ -260,6 +260,11 @@ def _mode_remarks(answer: ModeAnswer) -> list[str]:
         remarks.append(
             f"the {answer.mode} scaling fit is off by up to {answer.fit.worst_relative_error:.0%} where measured: "
             "do not trust its projection"
+        )
+    if answer.fit and not answer.fit.work:
+        remarks.append(
+            f"the {answer.mode} scaling fit finds communication only and no work: steps grow faster with the nodes "
+            "than any share of work explains; something else slows them (other jobs, too few processors)"
         )
     if answer.fit and len(answer.rows) < 3:
         remarks.append(f"two numbers of nodes cannot tell latency from transfer in the {answer.mode} scaling fit")

@@ -39,7 +39,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, 
         trainer.step(_WARM_UP_DATA + step)
         context.progress.iteration(step + 1)
     timed = _time(context, trainer, options)
-    exposure = _exposure(context, trainer, options)
+    exposure = _exposure(context, trainer, spec.name, options)
     facts = _facts(context, spec, trainer, dtype, trainable)
     del trainer  # the check needs the room
     yield TrainingRecord(
@@ -96,12 +96,12 @@ def _time(context: RankContext, trainer: Trainer, options: TrainingOptions) -> d
     }
 
 
-def _exposure(context: RankContext, trainer: Trainer, options: TrainingOptions) -> Exposure:
+def _exposure(context: RankContext, trainer: Trainer, strategy: str, options: TrainingOptions) -> Exposure:
     if context.world_size == 1:
         return Exposure(remarks=("one rank has nobody to communicate with",))
     if not options.overlap_steps and not options.profile:
         return Exposure(remarks=("not measured: --overlap-steps is 0",))
-    return measure_exposure(context, trainer, options)
+    return measure_exposure(context, trainer, strategy, options)
 
 
 def _facts(

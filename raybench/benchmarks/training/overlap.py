@@ -41,22 +41,22 @@ class Step(Protocol):
         """Run it."""
 
 
-def trace_name(rank: int) -> str:
+def trace_name(rank: int, strategy: str) -> str:
     """File name of a rank's trace, for Perfetto (ui.perfetto.dev), chrome://tracing or TensorBoard."""
-    return f"trace-rank-{rank}.json.gz"
+    return f"trace-rank-{rank}-{strategy}.json.gz"
 
 
-def measure_exposure(context: RankContext, trainer: Any, options: TrainingOptions) -> Exposure:
+def measure_exposure(context: RankContext, trainer: Any, strategy: str, options: TrainingOptions) -> Exposure:
     """All three on this rank. Every rank must call it."""
     context.progress.enter("measuring overlap")
     pairs = difference(context, trainer, options.overlap_steps)
-    keep = _trace_path(context.rank) if options.profile else None
+    keep = _trace_path(context.rank, strategy) if options.profile else None
     steps = profiled(context, trainer, keep)
     return exposure_of(context, pairs, steps, trainer.strategy)
 
 
-def _trace_path(rank: int) -> Path:
-    return Path(os.environ.get(FOLDER_VARIABLE, "."), trace_name(rank))
+def _trace_path(rank: int, strategy: str) -> Path:
+    return Path(os.environ.get(FOLDER_VARIABLE, "."), trace_name(rank, strategy))
 
 
 def difference(context: RankContext, trainer: Step, pairs: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -1,5 +1,6 @@
 """What one rank measured of a training benchmark in one launch. Travels as MessagePack; no torch here."""
 
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -64,14 +65,17 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
 
 
 def differences(check: Check) -> float | None:
-    """The largest relative difference of a loss or norm from the reference; None where there is none."""
+    """The largest relative difference of a loss or norm from the reference; None where there is none.
+
+    What is no number in the reference either is left out: there the training diverges, whoever does it.
+    """
     if not check.expected_losses:
         return None
     pairs = [
         *zip(check.losses, check.expected_losses, strict=True),
         *zip(check.gradient_norms, check.expected_gradient_norms, strict=True),
     ]
-    return max(_relative(found, expected) for found, expected in pairs)
+    return max((_relative(found, expected) for found, expected in pairs if isfinite(expected)), default=None)
 
 
 def _relative(found: float, expected: float) -> float:

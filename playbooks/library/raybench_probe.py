@@ -40,6 +40,10 @@ options:
     description: How long to listen. The listener is a process of its own that ends by itself.
     type: float
     default: 60
+  listen_connections:
+    description: End the listener as soon as each port was reached so often, so that it is in nobody's way. 0 for never.
+    type: int
+    default: 0
   reach:
     description:
       - Only try whether these hosts answer at O(reach_ports), and gather nothing else.
@@ -121,6 +125,7 @@ def main():
             "folders": {"type": "list", "elements": "str", "default": ["/", "/tmp"]},
             "listen_ports": {"type": "list", "elements": "int", "default": []},
             "listen_seconds": {"type": "float", "default": 60},
+            "listen_connections": {"type": "int", "default": 0},
             "reach": {"type": "list", "elements": "list", "default": []},
             "reach_ports": {"type": "list", "elements": "int", "default": []},
             "expectations": {"type": "dict", "default": {}},

@@ -77,10 +77,10 @@ def first_line(path: str) -> str | None:
 def _paths(patterns: Sequence[str]) -> Iterator[str]:
     for pattern in patterns:
         for path in sorted(glob.glob(pattern)) if "*" in pattern else [pattern]:
-            if not path.startswith("/sys/bus/pci") or _is_telling(os.path.dirname(path)):
+            if not path.startswith("/sys/bus/pci") or is_telling(os.path.dirname(path)):
                 yield path
 
 
-def _is_telling(device: str) -> bool:
+def is_telling(device: str) -> bool:
     """Whether a PCI device is a NIC, a GPU or a bridge."""
     return (first_line(os.path.join(device, "class")) or "").startswith(_TELLING_PCI)

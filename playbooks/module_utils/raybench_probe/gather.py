@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import rdma, system
+from . import network, rdma, system
+from .apart import guarded
 from .counters import Counting
 from .files import FILES, read_files
 from .filters import FILTERS
 from .ports import listen
-from .process import Reading, Runner
+from .process import Reading
 from .programs import commands, environment
+from .runner import Runner
 
 SCHEMA = "raybench.probe/1"
 
@@ -25,17 +27,17 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     begun, wall = time.monotonic(), time.time()
     variables = environment(options["environment_variables"])
     runner = Runner(variables, options["timeout_seconds"])
-    readings: dict[str, Reading] = {"listening": listen(options["listen_ports"], options["listen_seconds"])}
+    listening = listen(options["listen_ports"], options["listen_seconds"], options["listen_connections"])
+    readings: dict[str, Reading] = {"listening": listening}
+    file_systems = system.FileSystems(options["folders"])
     for name, command in commands(options, variables["PATH"]):
-        runner.start(name, command)
+        runner.start(name, command, FILTERS.get(name))
     counting = Counting(options, variables)
     readings.update({name: {"status": "ok", "values": read_files(patterns)} for name, patterns in FILES.items()})
-    readings.update({name: _guarded(read) for name, read in _values(options).items()})
+    readings.update({name: guarded(read) for name, read in _VALUES.items()})
+    readings.update(file_systems.finish(begun + options["timeout_seconds"]))
     readings.update(counting.finish())
     readings.update(runner.finish())
-    for name, keep in FILTERS.items():
-        if readings.get(name, {}).get("text"):
-            readings[name]["text"] = keep(readings[name]["text"])
     return {
         "schema": SCHEMA,
         "hostname": socket.gethostname(),
@@ -56,29 +58,22 @@ def own_address(facts: Mapping[str, Any]) -> str:
     return found.get(default, "") or (others[0] if others else "")
 
 
-def _values(options: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
-    return {
-        "memlock": lambda: system.session_limit("RLIMIT_MEMLOCK"),
-        "nofile": lambda: system.session_limit("RLIMIT_NOFILE"),
-        "uninterruptible": system.uninterruptible,
-        "file_systems": lambda: system.file_systems(options["folders"]),
-        "gids": rdma.gids,
-        "pkeys": rdma.pkeys,
-        "devices": rdma.device_nodes,
-        "rdma_interfaces": rdma.interfaces,
-        "rdma_devices": rdma.device_names,
-        "rdma_drivers": rdma.drivers,
-        "default_interface": system.default_interface,
-        "addresses": system.addresses,
-        "sharp": rdma.sharp,
-        "dma_buf": system.dma_buf,
-        "kernel_release": lambda: os.uname().release,
-        "cpu_count": os.cpu_count,
-    }
-
-
-def _guarded(read: Callable[[], Any]) -> Reading:
-    try:
-        return {"status": "ok", "value": read()}
-    except Exception as error:  # noqa: BLE001 - a fact that cannot be had is reported, and the others still are
-        return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+_VALUES: Mapping[str, Callable[[], Any]] = {
+    "memlock": lambda: system.session_limit("RLIMIT_MEMLOCK"),
+    "nofile": lambda: system.session_limit("RLIMIT_NOFILE"),
+    "uninterruptible": system.uninterruptible,
+    "gids": rdma.gids,
+    "pkeys": rdma.pkeys,
+    "devices": rdma.device_nodes,
+    "rdma_interfaces": rdma.interfaces,
+    "rdma_devices": rdma.device_names,
+    "rdma_drivers": rdma.drivers,
+    "default_interface": network.default_interface,
+    "addresses": network.addresses,
+    "sharp": rdma.sharp,
+    "dma_buf": system.dma_buf,
+    "is_virtual": system.is_virtual,
+    "pci_devices": system.pci_devices,
+    "kernel_release": lambda: os.uname().release,
+    "cpu_count": os.cpu_count,
+}

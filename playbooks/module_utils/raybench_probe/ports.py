@@ -12,36 +12,80 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from .apart import guarded
+from .network import addresses
 from .process import Reading
 
 _SLACK_SECONDS = 2.0
 
 
-def listen(ports: Sequence[int], seconds: float) -> Reading:
-    """Listen on ports in a process of its own that ends by itself. Says which could be had: {"6379": "listening"}."""
+def listen(ports: Sequence[int], seconds: float, connections: int = 0) -> Reading:
+    """Listen on ports in a process of its own that ends by itself. Says which could be had: {"6379": "listening"}.
+
+    One that an earlier preflight left, since a host did not call it, is asked to end first.
+    """
     sockets: list[socket.socket] = []
     states = {}
+    door = _listeners_door() if ports else None
     for port in ports:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("0.0.0.0", port))  # noqa: S104 - any address may be the one that others try
-            listener.listen(256)
-        except OSError as error:
-            states[str(port)] = "in use" if error.errno == errno.EADDRINUSE else str(error)
-            listener.close()
+            listener = listening_socket(port)
+        except (OSError, OverflowError) as error:
+            states[str(port)] = "in use" if getattr(error, "errno", None) == errno.EADDRINUSE else str(error)
             continue
         states[str(port)] = "listening"
         sockets.append(listener)
     if sockets and os.fork() == 0:
-        _hold(sockets, seconds)
-    for listener in sockets:
+        _hold(sockets, seconds, connections, door)
+    for listener in [*sockets, *([door] if door is not None else [])]:
         listener.close()
     return {"status": "ok", "value": states, "seconds": seconds}
 
 
-def _hold(sockets: Sequence[socket.socket], seconds: float) -> NoReturn:
-    """Be the listening process: accept and close, until the time is over."""
+def _listeners_door() -> socket.socket | None:
+    """A socket at which the listener can be asked to end; one that is there already has ended. None where it stays."""
+    name = f"\0raybench-preflight-listener-{os.geteuid()}"
+    for _ in range(20):
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            door.bind(name)
+            door.listen(8)
+        except OSError:
+            door.close()
+        else:
+            return door
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+                other.settimeout(1)
+                other.connect(name)
+                other.recv(1)  # comes back when it has ended
+        except OSError:
+            pass
+        time.sleep(0.02)
+    return None
+
+
+def listening_socket(port: int) -> socket.socket:
+    """A socket that listens for IPv6 and IPv4, or for IPv4 alone where the kernel has no IPv6."""
+    try:
+        listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        address = "::"
+    except OSError:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        address = "0.0.0.0"  # noqa: S104 - any address may be the one that others try
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(256)
+    except Exception:
+        listener.close()
+        raise
+    return listener
+
+
+def _hold(sockets: list[socket.socket], seconds: float, connections: int, door: socket.socket | None) -> NoReturn:
+    """Be the listening process: accept and close, until the time is over or all have called."""
     try:
         os.setsid()
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -49,9 +93,19 @@ def _hold(sockets: Sequence[socket.socket], seconds: float) -> NoReturn:
             os.dup2(nowhere, descriptor)
         signal.alarm(int(seconds) + 1)
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            for listener in select.select(sockets, [], [], max(0.0, deadline - time.monotonic()))[0]:
+        missing: dict[socket.socket, float] = {listener: connections or float("inf") for listener in sockets}
+        while missing and time.monotonic() < deadline:
+            waited = [*missing, *([door] if door is not None else [])]
+            for listener in select.select(waited, [], [], max(0.0, deadline - time.monotonic()))[0]:
+                if door is not None and listener is door:
+                    sockets.append(door.accept()[0])  # learns by its closing, with all the others, that this has ended
+                    deadline = 0.0
+                    break
                 listener.accept()[0].close()
+                missing[listener] -= 1
+                if missing[listener] <= 0:
+                    del missing[listener]
+                    listener.close()
     finally:
         os._exit(0)
 
@@ -59,11 +113,11 @@ def _hold(sockets: Sequence[socket.socket], seconds: float) -> NoReturn:
 def reach(hosts: Sequence[Sequence[Any]], ports: Sequence[int], seconds: float) -> list[dict[str, Any]]:
     """Try every port of every host at once: [{"host", "port", "answer", "seconds"}, ...].
 
-    A host is its name and addresses of it, of which the first that is not empty is tried.
+    A host is its name, the address that the inventory says others reach it at, and addresses that may be.
     """
     results: list[dict[str, Any]] = []
     threads = [
-        threading.Thread(target=lambda h, p: results.append(_try(h, p, seconds)), args=(host, port), daemon=True)
+        threading.Thread(target=lambda h, p: results.append(connect(h, p, seconds)), args=(host, port), daemon=True)
         for host in hosts
         for port in ports
     ]
@@ -75,24 +129,34 @@ def reach(hosts: Sequence[Sequence[Any]], ports: Sequence[int], seconds: float) 
     return sorted(results, key=lambda result: (result["host"], result["port"]))
 
 
-def _try(host: Sequence[Any], port: int, seconds: float) -> dict[str, Any]:
+def connect(host: Sequence[Any], port: int, seconds: float) -> dict[str, Any]:
+    """What came of trying a host's addresses in turn, until one answers.
+
+    The address that it is managed at may be one that other hosts do not reach. Ours is none of it: behind the same
+    translation all hosts call themselves the same.
+    """
     begun = time.monotonic()
-    for address in [str(one) for one in host[1:] if one] or [str(host[0])]:
-        answer = _answer(address, port, seconds)
-        if not answer.startswith("name "):
+    ours = set(guarded(addresses).get("value", {}).values())
+    named = [str(one).strip("[]") for one in host[1:2] if one]  # preflight_address is the only one where it is set
+    other = [str(one).strip("[]") for one in host[2:] if one]
+    tried = named or [one for one in dict.fromkeys(other) if one not in ours] or [str(host[0])]
+    answers = []
+    for address in tried:
+        answers.append(attempt(address, port, seconds / len(tried)))
+        if answers[-1] == "connected":
             break
+    told = next((one for one in answers if not one.startswith("name ")), answers[-1])
+    answer = answers[-1] if answers[-1] == "connected" else told
     return {"host": str(host[0]), "port": port, "answer": answer, "seconds": round(time.monotonic() - begun, 3)}
 
 
-def _answer(address: str, port: int, seconds: float) -> str:
+def attempt(address: str, port: int, seconds: float) -> str:
     """What came of connecting to an address: "connected", "refused", "timed out", or what the kernel said."""
     try:
         socket.create_connection((address, port), timeout=seconds).close()
     except socket.gaierror:
         return f"name {address} is not known there"
-    except TimeoutError:
-        return "timed out"
-    except socket.timeout:  # noqa: UP041 - one of its own before Python 3.10
+    except socket.timeout:  # noqa: UP041 - an error of its own before Python 3.10
         return "timed out"
     except ConnectionRefusedError:
         return "refused"

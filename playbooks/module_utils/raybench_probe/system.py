@@ -1,19 +1,23 @@
-"""What the probe finds out itself of the host: limits, blocked processes, file systems, addresses, kernel."""
+"""What the probe finds out itself of the host: limits, blocked processes, file systems, PCI, kernel."""
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import os
+import re
 import resource
-import socket
-import struct
 import time
 from collections.abc import Sequence
+from functools import partial
 
-_SIOCGIFADDR = 0x8915
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108
+from .apart import Apart
+from .files import first_line, is_telling
+from .process import Reading
+
 _DMA_BUF = ("CONFIG_DMABUF", "CONFIG_PCI_P2PDMA", "CONFIG_DMA_SHARED")
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+_VIRTUAL = re.compile(r"KVM|QEMU|VMware|Virtual Machine|Google Compute|Xen")
 
 
 def session_limit(name: str) -> list[int]:
@@ -43,38 +47,41 @@ def _blocked() -> dict[str, str]:
     return found
 
 
-def file_systems(folders: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Size and room in bytes of the file systems of folders that are there."""
-    found = {}
-    for folder in filter(os.path.isdir, [*folders, _SHARED_MEMORY]):
-        state = os.statvfs(folder)
-        found[folder] = {
-            "total": state.f_blocks * state.f_frsize,
-            "free": state.f_bavail * state.f_frsize,
-            "inodes": state.f_files,
-            "inodes_free": state.f_favail,
-        }
-    return found
+class FileSystems:
+    """Size and room of the file systems of folders, each asked apart: one without its server never answers."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._asked = [(folder, Apart(partial(_file_system, folder))) for folder in [*folders, _SHARED_MEMORY]]
+
+    @property
+    def children(self) -> list[int]:
+        """The processes that look, in the order of the folders."""
+        return [apart.child for _, apart in self._asked]
+
+    def finish(self, deadline: float) -> dict[str, Reading]:
+        """Those of folders that are there, in one reading; a reading of its own for each that does not answer."""
+        found, readings = {}, {}
+        for folder, apart in self._asked:
+            answer = apart.answer(deadline)
+            if answer["status"] != "ok":
+                readings["file_system:" + folder] = answer
+            elif answer["value"] is not None:
+                found[folder] = answer["value"]
+        readings["file_systems"] = {"status": "ok", "value": found}
+        return readings
 
 
-def default_interface() -> str | None:
-    """The interface of the default route; None where there is none."""
-    with open("/proc/net/route", encoding="ascii", errors="replace") as file:
-        rows = [line.split() for line in file.read().splitlines()[1:]]
-    return next((row[0] for row in rows if len(row) > 7 and row[1] == "00000000"), None)
-
-
-def addresses() -> dict[str, str]:
-    """The IPv4 address of each interface that has one."""
-    found = {}
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        for _, name in socket.if_nameindex():
-            try:
-                answer = fcntl.ioctl(asked.fileno(), _SIOCGIFADDR, struct.pack("256s", name[:15].encode()))
-            except OSError:
-                continue
-            found[name] = socket.inet_ntoa(answer[20:24])
-    return found
+def _file_system(folder: str) -> dict[str, int] | None:
+    """Bytes and inodes; None where there is no such folder."""
+    if not os.path.isdir(folder):
+        return None
+    state = os.statvfs(folder)
+    return {
+        "total": state.f_blocks * state.f_frsize,
+        "free": state.f_bavail * state.f_frsize,
+        "inodes": state.f_files,
+        "inodes_free": state.f_favail,
+    }
 
 
 def dma_buf() -> dict[str, str]:
@@ -82,3 +89,23 @@ def dma_buf() -> dict[str, str]:
     with open("/boot/config-" + os.uname().release, encoding="ascii", errors="replace") as file:
         pairs = (line.strip().split("=", 1) for line in file if line.startswith(_DMA_BUF))
         return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def is_virtual() -> bool | None:
+    """Whether this is a virtual machine, by the CPU, else by the name of the machine; None where neither tells."""
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        flags = next((line for line in file if line.startswith("flags")), None)
+    if flags is not None:
+        return " hypervisor" in flags
+    name = " ".join(first_line(f"/sys/class/dmi/id/{part}") or "" for part in ("sys_vendor", "product_name"))
+    return bool(_VIRTUAL.search(name)) if name.strip() else None
+
+
+def pci_devices() -> dict[str, list[str | None]]:
+    """What the kernel knows of NICs, GPUs and bridges beside lspci: {address: [the bridge above, IOMMU's type]}."""
+    found: dict[str, list[str | None]] = {}
+    for path in filter(is_telling, glob.glob("/sys/bus/pci/devices/*")):
+        above = os.path.basename(os.path.dirname(os.path.realpath(path)))
+        bridge = above if _PCI_ADDRESS.match(above) else None
+        found[os.path.basename(path)] = [bridge, first_line(path + "/iommu_group/type")]
+    return found

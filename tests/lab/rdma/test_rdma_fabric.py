@@ -3,8 +3,10 @@
 Other work on the machine moves their figures by a factor of five and more: faults are planted far below that.
 """
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -50,15 +52,24 @@ def hosts(lab: RdmaLab, tmp_path: Path) -> Path:
 
 
 def run(lab: RdmaLab, *words: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        lab.inside(*words),
+    command = lab.inside(*words)
+    process = subprocess.Popen(
+        command,
         cwd=folder,
         env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "playbooks/ansible.cfg"), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=MOST_SECONDS,
     )
+    try:
+        out, errors = process.communicate(timeout=MOST_SECONDS)
+    except BaseException:
+        process.send_signal(signal.SIGINT)  # it then ends Ansible, which a kill would leave behind
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=120)
+        process.kill()
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, out, errors)
 
 
 def raybench(lab: RdmaLab, hosts: Path, *words: str) -> tuple[int, dict[str, Any]]:

@@ -307,4 +307,9 @@ def _counters(facts: JobFacts) -> dict[str, object]:
     data = transport.data_channels(facts)
     total = sum(channel.count for channel in data)
     direct = sum(channel.count for channel in data if channel.gdr)
-    return {"channels": channels, "gdr_channel_share": direct / total if total else None, "files": len(facts.files)}
+    return {
+        "channels": channels,
+        "gdr_channel_share": direct / total if total else None,
+        "ofi_providers": sorted({str(event.fields["provider"]) for event in facts.of("ofi-provider")}),
+        "files": len(facts.files),
+    }

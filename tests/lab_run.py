@@ -70,11 +70,11 @@ class LabRun:
 
 
 @contextmanager
-def lab_run(lab: Lab, *arguments: str, node: int = 0) -> Iterator[LabRun]:
-    """Start ``raybench run`` on a node, joined to the lab's Ray cluster."""
+def lab_run(lab: Lab, *arguments: str, node: int = 0, verb: str = "run") -> Iterator[LabRun]:
+    """Start ``raybench run``, or another command with a run, on a node, joined to the lab's Ray cluster."""
     folder = lab.folder.shared / f"run-{os.urandom(4).hex()}"
     folder.mkdir()
-    command = ["python", "-c", _ENTRY, "run", "--address", lab.ray_address, "--output-dir", folder / "runs", *arguments]
+    command = ["python", "-c", _ENTRY, verb, "--address", lab.ray_address, "--output-dir", folder / "runs", *arguments]
     with (folder / "out").open("w") as out, (folder / "errors").open("w") as errors:
         process = lab.nodes[node].popen(list(map(str, command)), stdout=out, stderr=errors)
     try:

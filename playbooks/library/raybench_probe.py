@@ -109,6 +109,7 @@ import json
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -122,14 +123,14 @@ import zlib
 from ansible.module_utils.basic import AnsibleModule
 
 SCHEMA = "raybench.probe/1"
-MOST_CHARACTERS = 400000
+MOST_CHARACTERS = 2000000  # of an answer, after what no check wants was taken out of it
+MOST_BYTES = 64 << 20  # that a program may print before it is ended
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/mellanox/iproute2/sbin:/usr/mft/bin"
 
 # name -> command line. RDMA programs can run under a prefix.
 PROGRAMS = {
     "chronyc": ["chronyc", "-n", "tracking"],
     "dmesg": ["dmesg"],
-    "ethtool_drivers": None,
     "fabricmanager": ["systemctl", "show", "nvidia-fabricmanager", "-p", "LoadState,ActiveState,SubState"],
     "ibstat": ["ibstat"],
     "iptables": ["iptables-save"],
@@ -149,8 +150,8 @@ PROGRAMS = {
 RDMA_PROGRAMS = ("ibstat",)
 # Kernel messages that a check may want; the rest stays on the host.
 KERNEL_MESSAGES = re.compile(
-    r"NVRM|Xid|SXid|nvidia|mlx5|mlx4|irdma|bnxt_re|efa |AER|[Mm]achine [Cc]heck|mce:|EDAC|[Oo]ut of memory|oom"
-    r"|hung task|blocked for more than|I/O error|Link is (?:Up|Down)|link (?:up|down)|Link (?:up|down)|PCIe Bus Error"
+    r"NVRM|Xid|SXid|nvidia|mlx5|mlx4|irdma|bnxt_|efa |AER|Hardware Error|[Mm]achine [Cc]heck|mce:|EDAC|oom"
+    r"|[Oo]ut of memory|hung task|blocked for more than|I/O error|[Ll]ink (?:[Ii]s )?(?:[Uu]p|[Dd]own)|PCIe Bus Error"
 )
 PACKAGES = re.compile(
     r"^(?:nvidia-|libnvidia-|cuda-(?:drivers|toolkit|runtime)|libnccl|datacenter-gpu-manager|mlnx-|doca-|rdma-core|ibverbs"
@@ -268,6 +269,7 @@ def gather(options):
     environment.update({str(name): str(value) for name, value in options["environment_variables"].items()})
     runner = Runner(environment, options["timeout_seconds"])
     readings = {"listening": listen(options["listen_ports"], options["listen_seconds"])}
+    folders = [(folder, Apart(file_system, folder)) for folder in list(options["folders"]) + ["/dev/shm"]]
     for name, command in commands(options, environment["PATH"]):
         runner.start(name, command)
     count = counters if counters() or not options["prefix"] else lambda: queried_counters(options, environment)
@@ -277,15 +279,13 @@ def gather(options):
         readings[name] = {"status": "ok", "values": read_files(patterns)}
     for name, function in VALUES.items():
         readings[name] = guarded(function, options)
+    readings.update(file_systems(folders, begun + options["timeout_seconds"]))
     if before:
         time.sleep(max(0.0, options["interval_seconds"] - (time.monotonic() - counted)))
         readings["counters"] = {
             "status": "ok", "before": before, "after": count(), "seconds": time.monotonic() - counted
         }  # fmt: skip
     readings.update(runner.finish())
-    for name, keep in FILTERS.items():
-        if readings.get(name, {}).get("text"):
-            readings[name]["text"] = keep(readings[name]["text"])
     return {
         "schema": SCHEMA,
         "hostname": socket.gethostname(),
@@ -301,8 +301,7 @@ def gather(options):
 def commands(options, path):
     """Every program to run with its command line; under the prefix where it speaks to the fabric."""
     for name, command in PROGRAMS.items():
-        if command is not None:
-            yield name, (options["prefix"] + command if name in RDMA_PROGRAMS else command)
+        yield name, (options["prefix"] + command if name in RDMA_PROGRAMS else command)
     python = options["python"] or next(
         (found for found in (shutil.which(n, path=path) for n in ("python3", "python")) if found), "python3"
     )
@@ -337,13 +336,13 @@ class Runner(object):
     def _run(self, name, command):
         begun = time.monotonic()
         self.results[name] = {"status": "timeout", "seconds": self.seconds, "text": ""}
-        answer = run(command, self.environment, self.seconds)
+        answer = run(command, self.environment, self.seconds, keep=FILTERS.get(name))
         answer["seconds"] = round(time.monotonic() - begun, 3)
         self.results[name] = answer
 
 
-def run(command, environment, seconds):
-    """Run a program to its end or its time limit, whichever is first."""
+def run(command, environment, seconds, keep=None):
+    """Run a program to its end or its time limit, whichever is first. ``keep`` leaves of its output what is wanted."""
     program = shutil.which(command[0], path=environment["PATH"])
     if program is None:
         return {"status": "missing", "text": "", "error": "%s is not installed" % command[0]}
@@ -355,11 +354,17 @@ def run(command, environment, seconds):
     except OSError as error:
         return {"status": "failed", "text": "", "error": str(error)}
     try:
-        out, errors = process.communicate(timeout=seconds)
+        out, errors = printed(process, time.monotonic() + seconds)
     except subprocess.TimeoutExpired:
         end(process)
         return {"status": "timeout", "text": "", "error": "%s did not end within %g s" % (command[0], seconds)}
-    text = out.decode("utf-8", "replace")[:MOST_CHARACTERS]
+    except OverflowError:
+        end(process)
+        return {"status": "failed", "text": "", "error": "%s printed more than %d MiB" % (command[0], MOST_BYTES >> 20)}
+    text = out.decode("utf-8", "replace")
+    text = keep(text) if keep else text
+    if len(text) > MOST_CHARACTERS:
+        return {"status": "failed", "text": "", "error": "%s printed %d characters" % (command[0], len(text))}
     status = "ok" if process.returncode == 0 else "failed"
     said = errors.decode("utf-8", "replace").strip()[:2000]
     if status == "failed" and re.search(
@@ -369,21 +374,73 @@ def run(command, environment, seconds):
     return {"status": status, "text": text, "rc": process.returncode, "error": said}
 
 
+def printed(process, deadline):
+    """Both outputs of a program that ended. Raises TimeoutExpired, and OverflowError where they have no end."""
+    found = {process.stdout: [], process.stderr: []}
+    size, still = 0, list(found)
+    while still:
+        left = deadline - time.monotonic()
+        ready = select.select(still, [], [], max(0.0, left))[0]
+        if left <= 0 or not ready:
+            raise subprocess.TimeoutExpired(process.args, 0)
+        for stream in ready:
+            piece = os.read(stream.fileno(), 1 << 20)
+            found[stream].append(piece)
+            size += len(piece)
+            if not piece:
+                still.remove(stream)
+        if size > MOST_BYTES:
+            raise OverflowError
+    process.wait(timeout=max(0.1, deadline - time.monotonic()))
+    for stream in found:
+        stream.close()
+    return b"".join(found[process.stdout]), b"".join(found[process.stderr])
+
+
 def end(process):
     """Kill a program with all that it started. One that hangs in the kernel is left to it."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except OSError:
         pass
+    for stream in (process.stdout, process.stderr):
+        stream.close()
     try:
-        process.communicate(timeout=1)
-    except (subprocess.TimeoutExpired, ValueError, OSError):
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                try:
-                    stream.close()
-                except (OSError, ValueError):
-                    pass
+        process.wait(timeout=1)
+    except subprocess.TimeoutExpired:
+        pass
+
+
+class Apart(object):
+    """A function in a process of its own, since it may never come back: as from a file system without its server.
+
+    What it returns comes through a pipe as JSON. It has none of our outputs: one that the kernel holds would keep them.
+    """
+
+    def __init__(self, function, *arguments):
+        self.reader, writer = os.pipe()
+        self.child = os.fork()
+        if self.child == 0:
+            try:
+                devnull = os.open(os.devnull, os.O_RDWR)
+                for descriptor in (0, 1, 2):
+                    os.dup2(devnull, descriptor)
+                os.write(writer, json.dumps(guarded(lambda _: function(*arguments), None)).encode("ascii"))
+            finally:
+                os._exit(0)
+        os.close(writer)
+
+    def answer(self, deadline):
+        """What ``guarded`` made of it; a timeout where it did not end by then, and is killed."""
+        ready = select.select([self.reader], [], [], max(0.0, deadline - time.monotonic()))[0]
+        said = os.read(self.reader, 65536) if ready else b""
+        os.close(self.reader)
+        if not ready:
+            os.kill(self.child, signal.SIGKILL)
+        os.waitpid(self.child, 0 if ready else os.WNOHANG)
+        if not ready:
+            return {"status": "timeout", "error": "no answer in time"}
+        return json.loads(said) if said else {"status": "failed", "error": "it ended without an answer"}
 
 
 def guarded(function, options):
@@ -489,17 +546,29 @@ def blocked():
     return found
 
 
-def file_systems(options):
-    """Size and room in bytes of the file systems of folders that are there."""
-    found = {}
-    for folder in list(options["folders"]) + ["/dev/shm"]:
-        if os.path.isdir(folder):
-            state = os.statvfs(folder)
-            found[folder] = {
-                "total": state.f_blocks * state.f_frsize, "free": state.f_bavail * state.f_frsize,
-                "inodes": state.f_files, "inodes_free": state.f_favail,
-            }  # fmt: skip
-    return found
+def file_system(folder):
+    """Size and room in bytes of the file system of a folder; None where there is no such folder."""
+    if not os.path.isdir(folder):
+        return None
+    state = os.statvfs(folder)
+    return {
+        "total": state.f_blocks * state.f_frsize, "free": state.f_bavail * state.f_frsize,
+        "inodes": state.f_files, "inodes_free": state.f_favail,
+    }  # fmt: skip
+
+
+def file_systems(folders, deadline):
+    """Those of folders that are there, in one reading; a reading of its own for each that does not answer."""
+    found, readings = {}, {}
+    for folder, apart in folders:
+        answer = apart.answer(deadline)
+        if answer["status"] == "ok":
+            if answer["value"] is not None:
+                found[folder] = answer["value"]
+        else:
+            readings["file_system:" + folder] = answer
+    readings["file_systems"] = {"status": "ok", "value": found}
+    return readings
 
 
 def gids(_options):
@@ -544,17 +613,24 @@ def devices(_options):
 
 
 def default_interface(_options):
-    """The interface of the default route; None where there is none."""
+    """The interface of the default route, IPv4's before IPv6's; None where there is none."""
     with open("/proc/net/route") as file:
         rows = [line.split() for line in file.read().splitlines()[1:]]
-    return next((row[0] for row in rows if len(row) > 7 and row[1] == "00000000"), None)
+    found = next((row[0] for row in rows if len(row) > 7 and row[1] == "00000000"), None)
+    if found is None and os.path.exists("/proc/net/ipv6_route"):
+        with open("/proc/net/ipv6_route") as file:
+            rows = [line.split() for line in file]
+        found = next(
+            (row[9] for row in rows if len(row) > 9 and row[0] == "0" * 32 and row[1] == "00" and row[9] != "lo"), None
+        )
+    return found
 
 
 def addresses(_options):
-    """The IPv4 address of each interface that has one."""
+    """The IPv4 address of each interface that has one, else a global IPv6 address."""
     import fcntl
 
-    found = {}
+    found = global_addresses()
     probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         for _, name in socket.if_nameindex():
@@ -565,6 +641,20 @@ def addresses(_options):
             found[name] = socket.inet_ntoa(answer[20:24])
     finally:
         probe.close()
+    return found
+
+
+def global_addresses():
+    """A global IPv6 address of each interface that has one."""
+    found = {}
+    try:
+        with open("/proc/net/if_inet6") as file:
+            rows = [line.split() for line in file]
+    except (OSError, IOError):
+        return {}
+    for row in rows:
+        if len(row) == 6 and row[3] == "00":
+            found.setdefault(row[5], socket.inet_ntop(socket.AF_INET6, bytes(bytearray.fromhex(row[0]))))
     return found
 
 
@@ -595,6 +685,29 @@ def dma_buf(_options):
         return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
+def is_virtual(_options):
+    """Whether this is a virtual machine, by the CPU, else by the name of the machine; None where neither tells."""
+    with open("/proc/cpuinfo") as file:
+        flags = next((line for line in file if line.startswith("flags")), None)
+    if flags is not None:
+        return " hypervisor" in flags
+    name = (
+        (first_line("/sys/class/dmi/id/sys_vendor") or "") + " " + (first_line("/sys/class/dmi/id/product_name") or "")
+    )
+    return bool(re.search(r"KVM|QEMU|VMware|Virtual Machine|Google Compute|Xen", name)) if name.strip() else None
+
+
+def pci_devices(_options):
+    """What the kernel knows of NICs, GPUs and bridges beside lspci: {address: [the bridge above, IOMMU's type]}."""
+    found = {}
+    for path in glob.glob("/sys/bus/pci/devices/*"):
+        if interesting(path):
+            above = os.path.basename(os.path.dirname(os.path.realpath(path)))
+            bridge = above if re.match(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$", above) else None
+            found[os.path.basename(path)] = [bridge, first_line(path + "/iommu_group/type")]
+    return found
+
+
 def kernel_release(_options):
     """The running kernel."""
     return os.uname()[2]
@@ -613,7 +726,6 @@ VALUES = {
     "memlock": lambda _: memory_limit("RLIMIT_MEMLOCK"),
     "nofile": lambda _: memory_limit("RLIMIT_NOFILE"),
     "uninterruptible": uninterruptible,
-    "file_systems": file_systems,
     "gids": gids,
     "pkeys": pkeys,
     "devices": devices,
@@ -625,6 +737,8 @@ VALUES = {
     "addresses": addresses,
     "sharp": sharp,
     "dma_buf": dma_buf,
+    "is_virtual": is_virtual,
+    "pci_devices": pci_devices,
     "kernel_release": kernel_release,
     "cpu_count": lambda _: os.cpu_count(),
 }
@@ -655,10 +769,11 @@ def keep_pci(text):
 
 
 def keep_rules(text):
-    """The firewall's rules that drop or reject, and its policies."""
-    return "\n".join(line for line in text.splitlines() if re.search(r"DROP|REJECT|drop|reject|policy|^:INPUT", line))[
-        :20000
-    ]
+    """Policies, and the rules of the input chain that refuse: the thousands of a container network are none of ours."""
+    return "\n".join(
+        line for line in text.splitlines()
+        if re.search(r"^:INPUT |^-A INPUT .*-j (?:DROP|REJECT)|hook input", line)
+    )  # fmt: skip
 
 
 FILTERS = {
@@ -671,14 +786,10 @@ def listen(ports, seconds):
     """Listen on ports in a process of its own that ends by itself. Says which could be had: {"6379": "listening"}."""
     sockets, states = [], {}
     for port in ports:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("0.0.0.0", port))
-            listener.listen(256)
-        except (OSError, IOError) as error:
-            states[str(port)] = "in use" if error.errno == errno.EADDRINUSE else str(error)
-            listener.close()
+            listener = listening_socket(port)
+        except (OSError, IOError, OverflowError) as error:
+            states[str(port)] = "in use" if getattr(error, "errno", None) == errno.EADDRINUSE else str(error)
             continue
         states[str(port)] = "listening"
         sockets.append(listener)
@@ -687,6 +798,25 @@ def listen(ports, seconds):
     for listener in sockets:
         listener.close()
     return {"status": "ok", "value": states, "seconds": seconds}
+
+
+def listening_socket(port):
+    """A socket that listens for IPv6 and IPv4, or for IPv4 alone where the kernel has no IPv6."""
+    try:
+        listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        address = "::"
+    except (OSError, IOError):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        address = "0.0.0.0"
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(256)
+    except Exception:
+        listener.close()
+        raise
+    return listener
 
 
 def hold(sockets, seconds):
@@ -723,12 +853,23 @@ def reach(hosts, ports, seconds):
 
 
 def connect(host, port, seconds):
-    """One attempt: "connected", "refused", "timed out", or what the kernel said."""
+    """What came of trying a host's addresses in turn, until one answers: "connected", "refused", "timed out", ...
+
+    The address that it is managed at may be one that other hosts do not reach. Ours is none of it: behind the same
+    translation all hosts call themselves the same.
+    """
     begun = time.monotonic()
-    for address in [str(one) for one in host[1:] if one] or [str(host[0])]:
-        answer = attempt(address, port, seconds)
-        if not answer.startswith("name "):
+    ours = set(guarded(addresses, None).get("value", {}).values())
+    named = [str(one).strip("[]") for one in host[1:2] if one]  # preflight_address is the only one where it is set
+    other = [str(one).strip("[]") for one in host[2:] if one]
+    tried = named or [one for one in dict.fromkeys(other) if one not in ours] or [str(host[0])]
+    answers = []
+    for address in tried:
+        answers.append(attempt(address, port, seconds / len(tried)))
+        if answers[-1] == "connected":
             break
+    told = next((one for one in answers if not one.startswith("name ")), answers[-1])
+    answer = answers[-1] if answers[-1] == "connected" else told
     return {"host": str(host[0]), "port": port, "answer": answer, "seconds": round(time.monotonic() - begun, 3)}
 
 

@@ -10,7 +10,7 @@ from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
 from raybench.config import load_config
-from raybench.errors import ProblemFoundError
+from raybench.errors import ProblemFoundError, UsageError
 
 EXAMPLES = """\b
 Examples:
@@ -63,15 +63,26 @@ def _parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
+def _divided(place: str) -> tuple[str, str]:
+    """The place that holds a checkpoint, and its folder there. Raises UsageError where a bucket is all there is."""
+    scheme, separator, rest = place.partition("://")
+    above, slash, folder = (rest if separator else place).rstrip("/").rpartition("/")
+    if separator and scheme != "file":
+        if not above:
+            raise UsageError(f"--check {place} names no checkpoint in the bucket; write {place.rstrip('/')}/NAME")
+        return f"{scheme}://{above}", folder
+    return above or slash or ".", folder
+
+
 def _check(place: str, options: CheckpointOptions) -> int:
     """Say whether a checkpoint is whole. Raises ProblemFoundError where it is not."""
     from raybench.benchmarks.checkpoint.manifest import CheckpointError  # noqa: PLC0415
     from raybench.benchmarks.checkpoint.storage import check_checkpoint  # noqa: PLC0415 - imports torch
     from raybench.benchmarks.checkpoint.stores import StoreError, open_store  # noqa: PLC0415
 
-    above, _, folder = place.rstrip("/").rpartition("/")
+    above, folder = _divided(place)
     try:
-        store = open_store(above or ".", endpoint=options.endpoint, limit_seconds=options.limit_seconds)
+        store = open_store(above, endpoint=options.endpoint, limit_seconds=options.limit_seconds)
         stored = check_checkpoint(store, folder)
     except (CheckpointError, StoreError) as error:
         raise ProblemFoundError(str(error)) from error

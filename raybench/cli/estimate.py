@@ -29,6 +29,7 @@ Examples:
   raybench estimate --model gpt2-xl --layers 24 --world-size 16 --gpu A100 --bandwidth 92 --price 21.96 --json
 """
 
+_MOST = 10**12
 _BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
 
 _OPTIONS: list[Any] = [
@@ -116,7 +117,9 @@ def _request(options: Mapping[str, Any]) -> "EstimateRequest":
     from raybench.model.layout import Layout  # noqa: PLC0415
 
     machine = machine_of(options)
-    ranks_per_node = options["gpus_per_node"] or (machine.node.gpus if machine.node else 8)
+    given_ranks = _at_least_one(options["gpus_per_node"], "--gpus-per-node")
+    ranks_per_node = given_ranks or (machine.node.gpus if machine.node else 8)
+    _at_least_one(options["accumulation"], "--accumulation")
     layout = Layout(world_size=options["world_size"], ranks_per_node=ranks_per_node)
     model = _model(options)
     given = options["efficiency"]
@@ -155,7 +158,7 @@ def _model(options: Mapping[str, Any]) -> "Transformer":
 
     model = preset_named(options["model_name"])
     names = ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")
-    changes = {name: options[name] for name in names if options[name] is not None}
+    changes = {name: value for name in names if (value := _at_least_one(options[name], f"--{name.replace('_', '-')}"))}
     return model.resized(**changes) if changes else model
 
 
@@ -213,6 +216,6 @@ def _prices(path: str | None) -> str | None:
 
 
 def _at_least_one(value: int | None, name: str) -> int | None:
-    if value is not None and value < 1:
-        raise UsageError(f"{name} is {value}; it must be at least 1")
+    if value is not None and not 1 <= value <= _MOST:
+        raise UsageError(f"{name} is {value}; it must be at least 1 and at most {_MOST}")
     return value

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from raybench.model.measured import MeasuredLinks
     from raybench.model.nodes import NodeType
 
+_SLOWEST = 1e-6  # GB/s, Gbit/s: slower than any line
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -62,8 +64,10 @@ def network_of(options: Mapping[str, Any], machine: Machine, layout: "Layout") -
 def _check_speeds(options: Mapping[str, Any]) -> None:
     for name in ("nic_gb_per_s", "node_gb_per_s", "bandwidth", "nics", "nic_gbit"):
         value = options[name]
-        if value is not None and not 0 < value < 1e6:
-            raise UsageError(f"--{name.replace('_', '-')} is {value:g}; it must be above 0 and below a million")
+        if value is not None and not _SLOWEST <= value < 1e6:
+            raise UsageError(f"--{name.replace('_', '-')} is {value:g}; it must be from {_SLOWEST:g} to a million")
+    if (options["nics"] is None) != (options["nic_gbit"] is None) and not options["node_type"]:
+        raise UsageError("--nics and --nic-gbit belong together: so many cards of so many Gbit/s each")
     hop = options["latency_us"]
     if hop is not None and not 0 <= hop < 1e7:
         raise UsageError(f"--latency-us is {hop:g}; it must be at least 0 and below ten seconds")
@@ -106,9 +110,11 @@ def _node_speed(
                 "nothing is known of the links within a node; give --gpu, --node-gb-per-s or --bandwidth"
             )
         return float(options["bandwidth"] or 1.0)
-    line = machine.gpu.nvlink_gb_per_s
+    line = machine.gpu.board_gb_per_s
     published = (NVLINK_SHARE, "NVLink, as published healthy systems reach")
     share, kind = published if line else (PCIE_SHARE, f"PCIe {machine.gpu.pcie_generation}, the share assumed")
+    if line is None and machine.gpu.nvlink_gb_per_s is not None:
+        kind += "; with a bridge give --node-gb-per-s"
     speed = line or machine.gpu.pcie_gb_per_s
     machine.basis["links within a node"] = f"{share:.0%} of {speed:g} GB/s, {kind}"
     return share * speed
@@ -122,8 +128,6 @@ def _fabric_speed(options: Mapping[str, Any], machine: Machine) -> float | None:
         machine.basis["network between nodes"] = "given"
         return float(options["nic_gb_per_s"])
     count, rate = options["nics"], options["nic_gbit"]
-    if (count is None) != (rate is None) and machine.node is None:
-        raise UsageError("--nics and --nic-gbit belong together: so many cards of so many Gbit/s each")
     if machine.node is not None:
         count, rate = count or machine.node.nics, rate or machine.node.nic_gbit
     if count is None or rate is None:

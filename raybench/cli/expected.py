@@ -63,20 +63,21 @@ def _system(options: dict[str, Any]) -> "System":
     node = node_type_named(options["node_type"]) if options["node_type"] else None
     if node is None and not options["gpu"]:
         raise UsageError("name the machine: --node-type, or --gpu with --nics and --nic-gbit")
-    per_node = options["gpus_per_node"] or (node.gpus if node else 8)
-    for name, value in (("nodes", options["nodes"]), ("gpus-per-node", per_node), ("nics", options["nics"])):
+    for name in ("nodes", "gpus_per_node", "nics"):
+        value = options[name]
         if value is not None and not 0 < value <= 100_000:
-            raise UsageError(f"--{name} is {value}; it must be at least 1 and at most 100000")
-    rate = options["nic_gbit"] or (node.nic_gbit if node else None)
+            raise UsageError(f"--{name.replace('_', '-')} is {value}; it must be at least 1 and at most 100000")
+    rate = options["nic_gbit"]
     if rate is not None and not 0 < rate <= 100_000:
         raise UsageError(f"--nic-gbit is {rate:g}; it must be above 0 and at most 100000")
+    per_node = options["gpus_per_node"] or (node.gpus if node else 8)
     return System(
         gpu=gpu_for(options["gpu"]) if options["gpu"] else node.gpu,  # type: ignore[union-attr]
         ranks=options["nodes"] * per_node,
         nodes=options["nodes"],
         nvlink_ranks=per_node,
         nics=options["nics"] or (node.nics if node else None),
-        nic_gbit=rate,
+        nic_gbit=rate or (node.nic_gbit if node else None),
         family=options["network"] or (_family(node.network) if node else "rdma"),
         nvls=False if options["no_nvls"] else None,
     )

@@ -86,6 +86,7 @@ def _deliver(result: RunResult, logs: Mapping[str, bytes], folder: RunFolder, *,
     folder.write_logs(logs)
     diagnosis = _attempt(folder, "the diagnosis of the logs", lambda: _diagnose(folder))
     _attempt(folder, "result.csv", lambda: _write_csv(result, folder))
+    _attempt(folder, "summary.json", lambda: _write_summary(result, folder))
     report = _attempt(folder, "report.html", lambda: _write_html(result, diagnosis, folder))
     findings = (*result.findings, *((diagnosis or {}).get("findings", ())))
     status = exit_code(result, findings, incomplete=bool(folder.problems))
@@ -129,6 +130,12 @@ def _write_csv(result: RunResult, folder: RunFolder) -> None:
 
     folder.release()
     write_csv(result, folder.path / "result.csv")
+
+
+def _write_summary(result: RunResult, folder: RunFolder) -> None:
+    from raybench.reports.summary import summary_of  # noqa: PLC0415
+
+    folder.write_json("summary.json", summary_of(result))
 
 
 def _write_html(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> Path:

@@ -10,7 +10,7 @@ from raybench.benchmarks.training.options import STRATEGIES, TrainingOptions
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
 from raybench.config import RunConfig, load_config
-from raybench.errors import UsageError
+from raybench.errors import unknown_name
 
 EXAMPLES = """\b
 Examples:
@@ -87,5 +87,5 @@ def suite_of(strategies: str) -> str:
     names = [part.strip() for part in strategies.split(",")]
     for name in names:
         if name not in STRATEGIES:
-            raise UsageError(f"there is no strategy '{name}'; there are: {', '.join(STRATEGIES)}")
+            raise unknown_name("strategy", name, STRATEGIES)
     return ",".join(names)

@@ -20,7 +20,14 @@ from raybench.model.communication import (
 from raybench.model.cost import Cost, Price
 from raybench.model.hardware import Gpu
 from raybench.model.layout import Layout, Network
-from raybench.model.memory import MemoryEstimate, TrainingSetup, estimate_memory, largest_batch, shard_count
+from raybench.model.memory import (
+    MemoryEstimate,
+    TrainingSetup,
+    estimate_memory,
+    largest_batch,
+    shard_count,
+    state_bytes,
+)
 from raybench.model.transformer import Transformer
 
 # Shares of the line rate that NCCL reaches with large messages, of published healthy logs (docs/methods.md).
@@ -203,16 +210,20 @@ def _step(
     if setup.checkpointing:
         flops += model.hardware_flops_per_token(setup.sequence_length) - model.flops_per_token(setup.sequence_length)
     compute = setup.tokens * request.accumulation * flops / (peak_tflops * 1e12 * efficiency)
-    return step_seconds(compute, traffic, request.network)
+    return step_seconds(compute, traffic, request.network, forward_share=_forward_share(setup))
+
+
+def _forward_share(setup: TrainingSetup) -> float:
+    """Of the computation: 2 of 6 operations a weight, 2 of 4 with a frozen base; recomputation adds 2 to the rest."""
+    return 2 / ((4 if setup.lora_rank else 6) + (2 if setup.checkpointing else 0))
 
 
 def _optimizer_seconds(request: EstimateRequest) -> float:
     """The update is bound by memory: it reads parameters, gradients and state and writes all but the gradients."""
     if request.gpu is None:
         return 0.0
-    states = {"sgd": 0, "momentum": 1}.get(request.setup.optimizer, 2)
     trained = request.setup.trainable(request.model) / shard_count(request.setup, request.layout)
-    moved = trained * request.setup.parameter_bytes * (3 + 2 * states)
+    moved = trained * (3 * request.setup.parameter_bytes + 2 * state_bytes(request.setup))
     return moved / (request.gpu.memory_gb_per_s * 1e9)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from raybench.errors import UsageError
+from raybench.errors import unknown_name
 from raybench.model.tables import number, read_table
 
 # One direction of a x16 slot, GB/s: 8, 16, 32 GT/s x 16 lanes x 128/130; 64 GT/s in 256-byte flits with 242 for data.
@@ -35,6 +35,13 @@ _DTYPES = {
     "float8_e5m2": "fp8",
     "float4": "fp4",
 }
+
+# Cards whose NVLink or Infinity Fabric is a bridge that is sold apart and joins two or four of them: in a node of more,
+# or without it, data cross PCIe.
+BRIDGED = frozenset(
+    {"A30", "A40", "RTX A6000", "RTX 3090", "A100 PCIe 40GB", "A100 PCIe 80GB", "H100 PCIe", "H100 NVL", "H200 NVL"}
+    | {"MI100", "MI210"}
+)
 
 # What a person types for `--gpu`: each means one row, the commonest of its name.
 SHORT_NAMES: Mapping[str, str] = MappingProxyType(
@@ -87,6 +94,11 @@ class Gpu:
         """Dense peak in 10^12 operations a second for ``bf16``, ``torch.bfloat16``, ...; None: no units for it."""
         return self.tflops.get(dtype_name(dtype))
 
+    @property
+    def board_gb_per_s(self) -> float | None:
+        """One direction of the links that every machine with this GPU has; None where PCIe is all that is certain."""
+        return None if self.name in BRIDGED else self.nvlink_gb_per_s
+
     def best_copy_gb_per_s(self) -> float:
         """Fastest path to another GPU of the node, one direction: NVLink where there is any, else PCIe."""
         return self.nvlink_gb_per_s or self.pcie_gb_per_s
@@ -119,8 +131,7 @@ def gpu_for(text: str) -> Gpu:
     short = re.sub(r"[\s_]+", "-", text.strip().lower())
     found = find_gpu(text) or _BY_NAME.get(_key(text)) or _BY_NAME.get(_key(SHORT_NAMES.get(short, "")))
     if found is None:
-        known = ", ".join(gpu.name for gpu in GPUS)
-        raise UsageError(f"the GPU '{text}' is not in the hardware table, which has: {known}")
+        raise unknown_name("GPU in the hardware table named", text, (*(gpu.name for gpu in GPUS), *SHORT_NAMES))
     return found
 
 

@@ -11,6 +11,7 @@ class UnknownLinksError(UsageError):
     """A bandwidth is needed that was neither given nor can be looked up."""
 
 
+_MOST_RANKS = 10_000_000
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"]
 
 
@@ -35,8 +36,10 @@ class Layout:
     ranks_per_node: int
 
     def __post_init__(self) -> None:
-        if self.world_size < 1 or self.ranks_per_node < 1:
-            raise UsageError(f"{self.world_size} ranks with {self.ranks_per_node} a node: both must be at least 1")
+        if not (1 <= self.world_size <= _MOST_RANKS and 1 <= self.ranks_per_node <= _MOST_RANKS):
+            raise UsageError(
+                f"{self.world_size} ranks with {self.ranks_per_node} a node: both must be from 1 to {_MOST_RANKS}"
+            )
         if self.world_size > self.ranks_per_node and self.world_size % self.ranks_per_node:
             raise UsageError(
                 f"{self.world_size} ranks cannot be spread evenly over nodes of {self.ranks_per_node}; "

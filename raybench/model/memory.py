@@ -7,7 +7,7 @@ block are checked against autograd in tests/model/test_saved_activations.py. Byt
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from raybench.errors import UsageError
+from raybench.errors import UsageError, unknown_name
 from raybench.model.layout import Layout
 from raybench.model.transformer import Transformer
 
@@ -30,6 +30,7 @@ FRAGMENTATION_SHARE = 0.05  # of what comes and goes every step
 # log-softmax and two gradients in fp32.
 _LOGIT_BYTES = 12
 _MOST_BATCH = 1 << 20
+_MOST_SIZE, _MOST_RANK = 10**9, 10**5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +60,16 @@ class TrainingSetup:
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in choices:
-                raise UsageError(f"there is no {name} '{getattr(self, name)}'; there are: {', '.join(choices)}")
-        if self.batch_size < 1 or self.sequence_length < 1:
-            raise UsageError(
-                f"batch size {self.batch_size} and sequence length {self.sequence_length} must be at least 1"
-            )
-        if self.lora_rank < 0 or (self.quantized and not self.lora_rank):
+                raise unknown_name(name, getattr(self, name), choices)
+        for name, value in (("batch size", self.batch_size), ("sequence length", self.sequence_length)):
+            if not 1 <= value <= _MOST_SIZE:
+                raise UsageError(f"the {name} is {value}; it must be from 1 to {_MOST_SIZE}")
+        if not 0 <= self.lora_rank <= _MOST_RANK:
+            raise UsageError(f"the rank of LoRA is {self.lora_rank}; it must be from 1 to {_MOST_RANK}, or 0 for none")
+        if self.quantized and not self.lora_rank:
             raise UsageError("4-bit weights cannot be trained; give --lora-rank of at least 1 with them")
+        if self.lora_targets and not self.lora_rank:
+            raise UsageError("targets of LoRA need its rank; give --lora-rank, such as 16")
 
     @property
     def tokens(self) -> int:
@@ -152,7 +156,7 @@ def estimate_memory(model: Transformer, setup: TrainingSetup, layout: Layout) ->
     return MemoryEstimate(
         parameters=int(_parameters(model, setup) / shards),
         gradients=int(trained * gradient_bytes),
-        optimizer_state=int(trained * _state_bytes(setup)),
+        optimizer_state=int(trained * state_bytes(setup)),
         buffers=int(buffers),
         activations=int(activations),
         logits=int(logits),
@@ -162,7 +166,8 @@ def estimate_memory(model: Transformer, setup: TrainingSetup, layout: Layout) ->
     )
 
 
-def _state_bytes(setup: TrainingSetup) -> float:
+def state_bytes(setup: TrainingSetup) -> float:
+    """Bytes of optimizer state for each element trained."""
     element = _STATE_8BIT_BYTES if setup.optimizer == "adamw-8bit" else setup.parameter_bytes
     return _STATE_ELEMENTS[setup.optimizer] * element
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from raybench.errors import UsageError
+from raybench.errors import unknown_name
 from raybench.model.hardware import Gpu, gpu_for
 from raybench.model.tables import read_table
 
@@ -58,7 +58,7 @@ def node_type_named(name: str) -> NodeType:
     for node in NODE_TYPES:
         if node.name.lower() == key:
             return node
-    raise UsageError(f"there is no node type '{name}'; there are: {', '.join(node.name for node in NODE_TYPES)}")
+    raise unknown_name("node type", name, [node.name for node in NODE_TYPES])
 
 
 NODE_TYPES: tuple[NodeType, ...] = tuple(

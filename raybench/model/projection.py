@@ -5,7 +5,8 @@ Strong scaling keeps the global batch (each node gets less work), weak scaling k
 * Amdahl, strong: ``t(n) = t(1) (s + (1 - s) / n)``, serial share s.
 * alpha-beta: ``t(n) = w(n) + a log2(n) + b 2(n-1)/n``, with the work ``w(n) = w / n`` (strong) or ``w`` (weak), latency
   a of a tree level, b the time of a message once around a ring. Linear in (w, a, b); fitted by least squares of the
-  relative error with no coefficient below zero.
+  relative error with no coefficient below zero. Gathers of FSDP pass every node: their latency is ``a (n-1)``, which
+  belongs to the interval of a projection where it explains the measurements as well.
 """
 
 import math
@@ -53,30 +54,36 @@ class ScalingFit:
     latency: float
     transfer: float
     worst_relative_error: float
+    around: bool = False  # latency of a node on a ring, instead of a tree level
 
     def step_seconds(self, nodes: int) -> float:
         """Step time on so many nodes."""
+        terms = _terms(self.scaling, nodes, around=self.around)
         return sum(
             coefficient * term
-            for coefficient, term in zip(
-                (self.work, self.latency, self.transfer), _terms(self.scaling, nodes), strict=True
-            )
+            for coefficient, term in zip((self.work, self.latency, self.transfer), terms, strict=True)
         )
 
-    def efficiency(self, nodes: int) -> float:
-        """Share of the ideal throughput: 1 with no loss."""
-        ideal = self.step_seconds(1) / (nodes if self.scaling == "strong" else 1)
-        return ideal / self.step_seconds(nodes)
+    def throughput(self, nodes: int) -> float:
+        """In units of one node's share of work a second: only ratios mean anything."""
+        return (1 if self.scaling == "strong" else nodes) / self.step_seconds(nodes)
 
-    def speedup(self, nodes: int) -> float:
-        """Throughput over that of one node."""
-        return self.efficiency(nodes) * nodes
+    def speedup(self, nodes: int, base: int = 1) -> float:
+        """Throughput over that of ``base`` nodes."""
+        return self.throughput(nodes) / self.throughput(base)
+
+    def efficiency(self, nodes: int, base: int = 1) -> float:
+        """Share of the ideal throughput, that of ``base`` nodes scaled up: 1 with no loss."""
+        return self.speedup(nodes, base) * base / nodes
 
     def knee(self, *, limit: int = 100_000) -> int | None:
-        """The first number of nodes with less than half the ideal throughput; None up to ``limit``.
+        """The first number of nodes with less than half the ideal throughput of one; None up to ``limit``.
 
-        Efficiency falls monotonically in this model, so the number is found by doubling and bisection.
+        None as well where the fit found no work, only communication: nothing is known of one node then. Efficiency
+        falls monotonically in this model, so the number is found by doubling and bisection.
         """
+        if not self.work:
+            return None
         high = 1
         while self.efficiency(high) >= KNEE_EFFICIENCY:
             high *= 2
@@ -95,7 +102,8 @@ class Projection:
 
     Plausible are the fits of resampled measurements, with both terms of communication and with either alone where that
     explains them as well: few nodes cannot tell latency from transfer. What happens to a larger system and not to the
-    measured ones (another switch level, congestion, failures) is not in it; ``caveat`` says so.
+    measured ones (another switch level, congestion, failures) is not in it; ``caveat`` says so. ``efficiency`` is
+    against the fewest nodes measured.
     """
 
     nodes: int
@@ -112,8 +120,9 @@ class Projection:
         return self.nodes > self.measured_up_to
 
 
-def _terms(scaling: Scaling, nodes: int) -> tuple[float, float, float]:
-    return (1 / nodes if scaling == "strong" else 1.0), math.log2(nodes), 2 * (nodes - 1) / nodes
+def _terms(scaling: Scaling, nodes: int, *, around: bool) -> tuple[float, float, float]:
+    latency = nodes - 1.0 if around else math.log2(nodes)
+    return (1 / nodes if scaling == "strong" else 1.0), latency, 2 * (nodes - 1) / nodes
 
 
 def fit_scaling(points: Sequence[ScalingPoint], scaling: Scaling) -> ScalingFit:
@@ -123,19 +132,25 @@ def fit_scaling(points: Sequence[ScalingPoint], scaling: Scaling) -> ScalingFit:
     return _fit(points, scaling, _ALL)
 
 
-def _fit(points: Sequence[ScalingPoint], scaling: Scaling, used: tuple[bool, ...]) -> ScalingFit:
+def _fit(
+    points: Sequence[ScalingPoint], scaling: Scaling, used: tuple[bool, ...], *, around: bool = False
+) -> ScalingFit:
     times = [point.step_seconds for point in points]
-    rows = [tuple(term * use for term, use in zip(_terms(scaling, point.nodes), used, strict=True)) for point in points]
+    terms = [_terms(scaling, point.nodes, around=around) for point in points]
+    rows = [tuple(term * use for term, use in zip(row, used, strict=True)) for row in terms]
     work, latency, transfer = nonnegative_fit(rows, times)
-    fit = ScalingFit(scaling=scaling, work=work, latency=latency, transfer=transfer, worst_relative_error=0.0)
+    fit = ScalingFit(
+        scaling=scaling, work=work, latency=latency, transfer=transfer, worst_relative_error=0.0, around=around
+    )
     worst = max(abs(fit.step_seconds(point.nodes) / time - 1) for point, time in zip(points, times, strict=True))
     return replace(fit, worst_relative_error=worst)
 
 
 def _plausible_fits(points: Sequence[ScalingPoint], scaling: Scaling) -> list[ScalingFit]:
     best = _fit(points, scaling, _ALL)
-    simpler = (_fit(points, scaling, used) for used in (_WITHOUT_LATENCY, _WITHOUT_TRANSFER))
-    return [best, *(fit for fit in simpler if fit.worst_relative_error <= best.worst_relative_error + _AS_GOOD)]
+    others = [_fit(points, scaling, used) for used in (_WITHOUT_LATENCY, _WITHOUT_TRANSFER)]
+    others += [_fit(points, scaling, used, around=True) for used in (_ALL, _WITHOUT_TRANSFER)]
+    return [best, *(fit for fit in others if fit.worst_relative_error <= best.worst_relative_error + _AS_GOOD)]
 
 
 def amdahl_serial_share(points: Sequence[ScalingPoint]) -> float | None:
@@ -177,11 +192,12 @@ def project(points: Sequence[ScalingPoint], scaling: Scaling, nodes: Sequence[in
         for _ in range(_RESAMPLES)
         for one in _plausible_fits([_resampled(point, source) for point in points], scaling)
     ]
-    farthest = max(point.nodes for point in points)
-    return tuple(_projection(fit, fits, count, farthest) for count in nodes)
+    measured = sorted(point.nodes for point in points)
+    return tuple(_projection(fit, fits, count, measured) for count in nodes)
 
 
-def _projection(fit: ScalingFit, fits: Sequence[ScalingFit], nodes: int, farthest: int) -> Projection:
+def _projection(fit: ScalingFit, fits: Sequence[ScalingFit], nodes: int, measured: Sequence[int]) -> Projection:
+    base, farthest = measured[0], measured[-1]
     times = sorted(one.step_seconds(nodes) for one in fits)
     caveat = (
         f"a projection from at most {farthest} nodes: the interval covers the measurements' noise; another switch "
@@ -192,7 +208,7 @@ def _projection(fit: ScalingFit, fits: Sequence[ScalingFit], nodes: int, farthes
         step_seconds=fit.step_seconds(nodes),
         low_seconds=times[len(times) // 20],
         high_seconds=times[-1 - len(times) // 20],
-        efficiency=fit.efficiency(nodes),
+        efficiency=fit.efficiency(nodes, base),
         measured_up_to=farthest,
         caveat=caveat if nodes > farthest else "",
     )

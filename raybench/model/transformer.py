@@ -7,7 +7,17 @@ Shapes of the presets are the published configurations; the counts that follow a
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from raybench.errors import UsageError
+from raybench.errors import UsageError, unknown_name
+
+# Ten times what has been published, and more: beyond it somebody mistyped.
+_MOST = {
+    "layers": 10_000,
+    "hidden": 10**6,
+    "heads": 10**5,
+    "feedforward": 10**7,
+    "vocabulary": 10**8,
+    "context": 10**9,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +47,11 @@ class Transformer:
     context: int = 2048
 
     def __post_init__(self) -> None:
-        for field in ("layers", "hidden", "heads", "feedforward", "vocabulary", "context"):
-            if getattr(self, field) < 1:
-                raise UsageError(f"a transformer needs at least 1 of {field}, not {getattr(self, field)}")
+        for field, most in _MOST.items():
+            if not 1 <= getattr(self, field) <= most:
+                raise UsageError(f"{field} of a transformer is {getattr(self, field)}; it must be from 1 to {most}")
+        if self.kv_heads < 0 or self.head_width < 0 or self.positions < 0:
+            raise UsageError(f"key and value heads are {self.kv_heads}; there must be at least 1")
         if self.hidden % self.heads and not self.head_width:
             raise UsageError(f"hidden size {self.hidden} is not a multiple of {self.heads} heads")
         if self.heads % (self.kv_heads or self.heads):
@@ -103,7 +115,7 @@ class Transformer:
 
     def adapter_shapes(self, rank: int, targets: tuple[str, ...] = ()) -> tuple[tuple[int, ...], ...]:
         """Shapes of one block's LoRA adapters: (rank, inputs) and (outputs, rank) a target."""
-        linears = self.linears()
+        linears = self._checked(targets)
         return tuple(
             shape for name in targets or linears for shape in ((rank, linears[name][0]), (linears[name][1], rank))
         )
@@ -153,11 +165,16 @@ class Transformer:
 
     def lora_parameters(self, rank: int, targets: tuple[str, ...] = ()) -> int:
         """Trainable parameters of LoRA adapters, rank x (inputs + outputs) a target; no targets: every linear layer."""
-        linears = self.linears()
-        unknown = [name for name in targets if name not in linears]
-        if unknown:
-            raise UsageError(f"there is no linear layer '{unknown[0]}' in {self.name}; there are: {', '.join(linears)}")
+        linears = self._checked(targets)
         return self.layers * sum(rank * sum(linears[name]) for name in targets or linears)
+
+    def _checked(self, targets: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+        """The linear layers, all ``targets`` among them."""
+        linears = self.linears()
+        for name in targets:
+            if name not in linears:
+                raise unknown_name(f"linear layer of {self.name}", name, linears)
+        return linears
 
     def lora_flops_per_token(self, sequence_length: int, rank: int, targets: tuple[str, ...] = ()) -> float:
         """Operations per token with a frozen base: 4 N (forward, gradient of inputs), 6 N_lora, attention in full."""
@@ -247,5 +264,5 @@ def preset_named(name: str) -> Transformer:
     key = name.strip().lower()
     found = PRESETS.get(ALIASES.get(key, key))
     if found is None:
-        raise UsageError(f"there is no model '{name}'; there are: {', '.join((*PRESETS, *ALIASES))}")
+        raise unknown_name("model", name, (*PRESETS, *ALIASES))
     return found

@@ -16,8 +16,10 @@ GPU_TYPES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("H100 NVL", {"nvlinks": 12, "pcie_generation": 5}),
     ("H100 PCIe", {"nvlinks": 0, "pcie_generation": 5}),
     ("H100", {"nvlinks": 18, "pcie_generation": 5}),
+    ("GH200", {}),
     ("H200 NVL", {"nvlinks": 18, "pcie_generation": 5}),
     ("H200", {"nvlinks": 18, "pcie_generation": 5}),
+    ("H20", {"nvlinks": 18, "pcie_generation": 5}),
     ("H800", {"nvlinks": 8, "pcie_generation": 5}),
     ("GB200", {"nvlinks": 18}),
     ("GB300", {"nvlinks": 18}),
@@ -28,6 +30,20 @@ GPU_TYPES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("L40", {"nvlinks": 0, "pcie_generation": 4}),
     ("L4", {"nvlinks": 0, "pcie_generation": 4}),
 )
+
+# What the values of ``gpu_types`` and ``port_types`` may name.
+_TYPED: Mapping[str, Mapping[str, type]] = {
+    "gpu_types": {
+        "nvlinks": int, "pcie_generation": int, "temperature_max_c": float, "memory_idle_max_mib": float,
+        "corrected_sram_max": float, "corrected_dram_max": float, "remapped_rows_max": float,
+    },
+    "port_types": {"rate_gbits": float, "firmware": str},
+}  # fmt: skip
+# Variables of the role that say how to look, and nothing of what is expected.
+_OF_THE_ROLE = (
+    "timeout_seconds", "interval_seconds", "python", "folders", "ports", "ports_timeout_seconds", "listen_seconds",
+    "address", "environment", "prefix", "only", "skip", "output_dir",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +94,11 @@ class Expectations:
         own = next((values for name, values in self.gpu_types.items() if name in product), {})
         return {**table, **own}
 
+    def gpu_limit(self, product: str, name: str) -> float:
+        """A threshold of GPUs: that of ``gpu_types`` for this product, else ``gpu_NAME`` for all."""
+        own = next((values for part, values in self.gpu_types.items() if part in product), {})
+        return float(own.get(name, getattr(self, f"gpu_{name}")))
+
     def for_port(self, device_type: str) -> Mapping[str, Any]:
         """What the inventory expects of ports of this device type (``MT4129``); the plain variables otherwise."""
         own = self.port_types.get(device_type, {})
@@ -96,10 +117,19 @@ def read_expectations(variables: Mapping[str, Any]) -> tuple[Expectations, tuple
         if raw is None or raw == "":
             continue
         try:
-            values[item.name] = _converted(kind_of(item.type), raw)
+            value = _converted(kind_of(item.type), raw)
+            if item.name in _TYPED:
+                _check_types(value, _TYPED[item.name])
+            values[item.name] = value
         except (TypeError, ValueError, KeyError):
             problems.append(f"{PREFIX}{item.name} is {raw!r}, which is no {kind_of(item.type).split(' ')[0]}")
     return Expectations(**values), tuple(problems)
+
+
+def strangers(variables: Mapping[str, Any]) -> tuple[str, ...]:
+    """Variables that begin as ours do and are none: misspelt ones, whose value nothing would ever read."""
+    known = variable_names() | {PREFIX + name for name in _OF_THE_ROLE}
+    return tuple(sorted(name for name in variables if name.startswith(PREFIX) and name not in known))
 
 
 def variable_names() -> frozenset[str]:
@@ -115,12 +145,19 @@ def kind_of(annotation: Any) -> str:
     return f"list of {text[6:9]}" if text.startswith("tuple[") else text.split(" ")[0]
 
 
+def _check_types(table: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+    """Raises TypeError, ValueError or KeyError where a type's values are not those that checks read."""
+    for values in table.values():
+        for name, value in dict(values).items():
+            kinds[name](value)
+
+
 def _converted(kind: str, raw: Any) -> Any:
     if kind == "dict":
         return dict(raw)
     if kind.startswith("list"):
-        items = [raw] if isinstance(raw, str | int) else list(raw)
-        return tuple(int(item) if kind.endswith("int") else str(item) for item in items)
+        items = [raw] if isinstance(raw, int) else raw.split(",") if isinstance(raw, str) else list(raw)
+        return tuple(int(item) if kind.endswith("int") else str(item).lstrip() for item in items)
     if kind == "bool":
         return (
             raw if isinstance(raw, bool) else {"true": True, "yes": True, "false": False, "no": False}[str(raw).lower()]

@@ -1,13 +1,14 @@
 """A host as checks see it: readings of its probe, parsed once, beside what is expected of it."""
 
 import fnmatch
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from raybench.preflight.expectations import Expectations
 from raybench.preflight.parsers.nvidia_smi import SmiReport, Topology, parse_smi, parse_topology
-from raybench.preflight.parsers.pci import PciDevice, parse_lspci
+from raybench.preflight.parsers.pci import PciDevice, parse_lspci, with_links_of_sysfs
 from raybench.preflight.parsers.rdma import Port, parse_ibstat, ports_from_sysfs
 from raybench.preflight.parsers.system import KernelMessage, parse_dmesg, parse_modules
 
@@ -27,6 +28,8 @@ VIRTUAL_INTERFACES = (
     "kube",
     "lxc",
 )
+# Colours and underlines: nvidia-smi topo -m underlines its heading into pipes as well.
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class UnavailableError(Exception):
@@ -56,7 +59,7 @@ class HostView:
         if reading.get("status") != "ok":
             why = str(reading.get("error") or reading.get("text", "").strip()[-300:] or reading.get("status"))
             raise UnavailableError(name, str(reading.get("status")), why)
-        return str(reading.get("text", ""))
+        return _ESCAPES.sub("", str(reading.get("text", "")))
 
     def value(self, name: str) -> Any:
         """A value that the probe read itself. Raises UnavailableError where it could not."""
@@ -105,7 +108,7 @@ class HostView:
     @cached_property
     def pci(self) -> tuple[PciDevice, ...]:
         """NICs, GPUs and bridges. Raises UnavailableError without lspci."""
-        return parse_lspci(self.text("lspci"))
+        return with_links_of_sysfs(parse_lspci(self.text("lspci")), self.files("pci"))
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
@@ -114,6 +117,10 @@ class HostView:
         ports = ports or ports_from_sysfs(self.files("infiniband"))
         ignored = self.expected.ports_ignored
         return tuple(port for port in ports if not {port.device, port.name} & set(ignored))
+
+    def is_ignored_port(self, device: str, number: str | int) -> bool:
+        """Whether the inventory says that this port is not used."""
+        return bool({device, f"{device}/{number}"} & set(self.expected.ports_ignored))
 
     @cached_property
     def kernel_messages(self) -> tuple[KernelMessage, ...]:
@@ -137,9 +144,22 @@ class HostView:
 
     @property
     def has_gpu_hardware(self) -> bool:
-        """Whether there is a sign of a GPU: on PCI, in /dev, or its driver."""
-        on_bus = self.status("lspci") == "ok" and any(device.is_gpu for device in self.pci)
-        return on_bus or self.status("nvidia_smi") != "missing" or "nvidia" in self.modules or self.has_gpu_nodes
+        """Whether there is a sign of a GPU for computing: on PCI, in /dev, or its driver.
+
+        An nvidia-smi that fails is none where the bus was read and has no such GPU: images bring it to hosts without.
+        """
+        if self.status("lspci") == "ok" and any(device.is_gpu for device in self.pci):
+            return True
+        if "nvidia" in self.modules or self.has_gpu_nodes:
+            return True
+        status = self.status("nvidia_smi")
+        return status != "missing" and not (status == "failed" and self.status("lspci") == "ok")
+
+    @property
+    def has_only_amd_gpus(self) -> bool:
+        """Whether the GPUs of this host are AMD's, which checks of NVIDIA's tools say nothing of."""
+        vendors = {device.vendor for device in self.pci if device.is_gpu} if self.status("lspci") == "ok" else set()
+        return vendors == {"1002"} and "nvidia" not in self.modules and self.status("nvidia_smi") != "ok"
 
     @property
     def has_gpu_nodes(self) -> bool:

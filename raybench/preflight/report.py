@@ -16,7 +16,7 @@ from raybench.preflight.attributes import attributes_of, product_group
 from raybench.preflight.between_hosts import clock_results, port_results
 from raybench.preflight.checks import Check, evaluate, selected
 from raybench.preflight.drift import Difference, differences, drift_results
-from raybench.preflight.expectations import read_expectations
+from raybench.preflight.expectations import read_expectations, strangers
 from raybench.preflight.host_view import HostView
 from raybench.preflight.verdict import CheckResult, Verdict, worst
 
@@ -129,7 +129,20 @@ def _offset(view: HostView, sent_at: float | None) -> float | None:
 
 
 def _expectation_problems(view: HostView) -> list[CheckResult]:
-    _, problems = read_expectations(view.facts.get("expectations", {}))
+    given = view.facts.get("expectations", {})
+    _, problems = read_expectations(given)
+    unread = strangers(given)
+    if not problems and unread:
+        return [
+            CheckResult(
+                check="host-expectations",
+                verdict="warn",
+                seen=f"no such variable: {', '.join(unread)}",
+                expected="variables of the role's README",
+                basis="preflight reads no such variable, so what it says is not checked",
+                advice="correct its name in the inventory; playbooks/roles/preflight/README.md lists them",
+            )
+        ]
     if not problems:
         return []
     return [

@@ -17,8 +17,12 @@ NetworkKind = Literal["socket", "rdma"]
 CARRIED_SHARE = 0.9  # of the bytes that left a node: rendezvous, Ray and ssh take the rest
 _LEAST_BYTES = 1_000_000  # below it Ray's own chatter is as large as what was measured
 _ALIKE = 0.05  # a device that carried as much as another, within this, may be the one below it
+_LOGS = "the NCCL logs of the run"
 _STACKED = ("bond", "team", "br")
-_RDMA = frozenset({"ib", "roce", "plugin:aws-ofi-nccl"})
+_RDMA = frozenset({"ib", "roce"})
+_OFI = "plugin:aws-ofi-nccl"
+_OFI_RDMA = ("efa", "cxi", "verbs", "psm", "opx", "gni")
+_OFI_TCP = ("tcp", "sockets", "udp", "net")
 _ORDER: tuple[ProofVerdict, ...] = ("refuted", "unproven", "proved")
 
 
@@ -76,27 +80,52 @@ def _prove_kind(kind: NetworkKind, outcome: Outcome) -> Proof:
     if outcome.backend == "gloo":
         verdict: ProofVerdict = "proved" if kind == "socket" else "refuted"
         return Proof(verdict=verdict, seen="TCP", basis="the gloo backend knows nothing else")
-    basis = "the NCCL logs of the run"
-    seen_kind = _kind_of(outcome.network)
-    if seen_kind is None:
-        return Proof(verdict="unproven", seen=f"network {outcome.network}", basis=basis)
-    seen = f"network {outcome.network}"
-    return Proof(verdict="proved" if seen_kind == kind else "refuted", seen=seen, basis=basis)
+    gap = _gap(outcome)
+    names = {outcome.network, *(name for name in outcome.log.networks.values() if name)}
+    kinds = {_kind_of(name, outcome.log.providers) for name in names}
+    via = f" over {', '.join(outcome.log.providers)}" if outcome.log.providers else ""
+    seen = f"network {' and '.join(sorted(names))}{via}"
+    if (kinds - {None}) - {kind}:
+        return Proof(verdict="refuted", seen=seen, basis=_LOGS)
+    if kinds != {kind} or gap:
+        return Proof(verdict="unproven", seen=gap or seen, basis=_LOGS)
+    return Proof(verdict="proved", seen=seen, basis=_LOGS)
 
 
-def _kind_of(network: str) -> str | None:
-    """``socket``, ``rdma`` or ``mixed``; None where the name does not tell."""
+def _gap(outcome: Outcome) -> str | None:
+    """Why the logs cannot speak for the whole run; None where they can."""
+    if outcome.log.strange:
+        return "not one process of this run in the logs: they are of another run"
+    if outcome.log.unseen_nodes:
+        return f"no log of any rank of {', '.join(outcome.log.unseen_nodes[:3])}"
+    return None
+
+
+def _kind_of(network: str, providers: Sequence[str]) -> str | None:
+    """``socket``, ``rdma`` or ``mixed``; None where the name does not tell: libfabric may be either."""
     if network in TCP_NETWORKS:
         return "socket"
+    if network == _OFI:
+        kinds = {_provider_kind(provider) for provider in providers}
+        return kinds.pop() if len(kinds) == 1 else None if None in kinds or not kinds else "mixed"
     return "rdma" if network in _RDMA else "mixed" if network == "mixed" else None
 
 
+def _provider_kind(provider: str) -> str | None:
+    plain = provider.lower()
+    return "rdma" if plain.startswith(_OFI_RDMA) else "socket" if plain.startswith(_OFI_TCP) else None
+
+
 def _prove_gdr(wanted: bool, outcome: Outcome) -> Proof:
-    basis = "the NCCL logs of the run"
+    gap, share = _gap(outcome), outcome.log.gdr_share
     if outcome.gdr is None:
-        return Proof(verdict="unproven", seen="nothing that tells of GPUDirect RDMA", basis=basis)
+        return Proof(verdict="unproven", seen="nothing that tells of GPUDirect RDMA", basis=_LOGS)
     seen = "GPUDirect RDMA" if outcome.gdr else "no GPUDirect RDMA"
-    return Proof(verdict="proved" if outcome.gdr is wanted else "refuted", seen=seen, basis=basis)
+    if outcome.gdr is not wanted:
+        return Proof(verdict="refuted", seen=seen, basis=_LOGS)
+    if wanted and share is not None and share < CARRIED_SHARE:
+        return Proof(verdict="unproven", seen=f"{seen} on {share:.0%} of the channels only", basis=_LOGS)
+    return Proof(verdict="unproven" if gap else "proved", seen=gap or seen, basis=_LOGS)
 
 
 def _prove_device(device: str, outcome: Outcome) -> Proof:

@@ -33,6 +33,26 @@ class Measured:
     loss: float | None = None
     batch_size_per_rank: int | None = None
     verified: bool | None = None
+    steps: int | None = None
+    parameters: int | None = None
+    tflop_per_s_per_rank: float | None = None
+    mfu: float | None = None
+    memory_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFacts:
+    """What a run's NCCL logs cover, and what they say beside the name of the network.
+
+    ``networks`` by rank as its log names it, None where it does not. ``unseen_nodes`` have no rank in any log;
+    ``strange``: not one process in the logs is one of the run's. ``gdr_share``: of channels over the network.
+    """
+
+    networks: Mapping[str, str | None] = field(default_factory=dict)
+    unseen_nodes: tuple[str, ...] = ()
+    strange: bool = False
+    gdr_share: float | None = None
+    providers: tuple[str, ...] = ()  # of libfabric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +71,7 @@ class Outcome:
     backend: str = "unknown"
     network: str = "unknown"
     gdr: bool | None = None
+    log: LogFacts = field(default_factory=LogFacts)
     sent_bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     started_at: str | None = None
@@ -97,6 +118,7 @@ def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, 
         backend=cluster["backend"],
         network=found.get("network", "unknown"),
         gdr=found.get("gdr"),
+        log=_log_facts(cluster["nodes"], found),
         sent_bytes=_sent(cluster["nodes"]),
         versions=result.get("environment", {}).get("versions", {}),
         started_at=result.get("started_at"),
@@ -105,6 +127,22 @@ def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, 
         reason=None if status == "complete" and measured else _reasons(result)[0],
         does_not_fit=not measured and any(_OUT_OF_MEMORY.search(reason) for reason in _reasons(result)),
         run=run,
+    )
+
+
+def _log_facts(nodes: Sequence[Mapping[str, Any]], diagnosis: Mapping[str, Any]) -> LogFacts:
+    """Whose logs were read. Processes of the run are told by their ids, which NCCL writes into every line."""
+    rows = {row["rank"]: row for row in diagnosis.get("ranks") or ()}
+    facts = {int(rank): known for node in nodes for rank, known in (node.get("facts", {}).get("ranks") or {}).items()}
+    pids = {rank: str(known["pid"]) for rank, known in facts.items() if "pid" in known}
+    compared = [str(rows[rank]["pid"]) == pid for rank, pid in pids.items() if rows.get(rank, {}).get("pid")]
+    counters = diagnosis.get("counters") or {}
+    return LogFacts(
+        networks={str(rank): row.get("network") for rank, row in rows.items()},
+        unseen_nodes=tuple(node["name"] for node in nodes if not set(node.get("ranks") or ()) & rows.keys()),
+        strange=bool(compared) and not any(compared),
+        gdr_share=counters.get("gdr_channel_share"),
+        providers=tuple(counters.get("ofi_providers") or ()),
     )
 
 
@@ -129,6 +167,7 @@ def _training_figure(point: Mapping[str, Any]) -> Measured:
     communication = point.get("communication") or {}
     exposed = communication.get("exposed_seconds") or {}
     known = (exposed.get(name) for name in ("differencing", "profiler", "replay"))
+    memory = point.get("memory") or {}
     return Measured(
         label=point["label"],
         seconds=point["seconds"]["mean"],
@@ -137,10 +176,15 @@ def _training_figure(point: Mapping[str, Any]) -> Measured:
         exposed_seconds=next((max(0.0, value) for value in known if value is not None), None),
         overhead=point.get("overhead"),
         data_share=point.get("data_share"),
-        memory_bytes=peak_memory(point.get("memory") or {}),
+        memory_bytes=peak_memory(memory),
         loss=(point.get("loss") or {}).get("last"),
         batch_size_per_rank=point.get("batch_size_per_rank"),
         verified=point.get("verified"),
+        steps=point.get("steps"),
+        parameters=(point.get("facts") or {}).get("parameters"),
+        tflop_per_s_per_rank=point.get("tflop_per_s_per_rank"),
+        mfu=point.get("mfu"),
+        memory_limit_bytes=int(memory["total_bytes"]) if memory.get("total_bytes") else None,
     )
 
 

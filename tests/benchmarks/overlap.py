@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -25,9 +25,11 @@ import torch.distributed as dist
 
 from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.progress import ProgressSlot
-from raybench.benchmarks.training.intervals import serial_end
-from raybench.benchmarks.training.overlap import agreed, difference, profiled
-from raybench.benchmarks.training.trace import StepTrace, shares_of
+from raybench.benchmarks.training.agreement import agreed
+from raybench.benchmarks.training.intervals import merged, serial_end
+from raybench.benchmarks.training.overlap import difference, profiled
+from raybench.benchmarks.training.stalls import dependencies_of, stalled_seconds
+from raybench.benchmarks.training.trace import Operation, StepTrace, shares_of
 
 from .ranks import run_on_ranks
 
@@ -66,15 +68,41 @@ class Schedule:
         return max(serial_end(self.ready, self.messages) - sum(self.computation), 0.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardedSchedule:
+    """Blocks as FSDP runs them: each is gathered while the one before computes; gradients are reduced at the end."""
+
+    computation: tuple[float, ...] = (0.10, 0.20, 0.15)
+    gathers: tuple[float, ...] = (0.12, 0.16, 0.15)
+    reduction: float = 0.10
+
+    @property
+    def messages(self) -> tuple[float, ...]:
+        """Seconds of each, in the order in which they are sent."""
+        return (*self.gathers, self.reduction)
+
+    @property
+    def exposed(self) -> float:
+        """The first gather, what the others take beyond the computation before them, and the reduction."""
+        now = waited = 0.0
+        gathered = self.gathers[0]
+        for index, seconds in enumerate(self.computation):
+            waited += max(gathered - now, 0.0)
+            now = max(gathered, now)
+            gathered = now + (*self.gathers, 0.0)[index + 1]
+            now += seconds
+        return waited + self.reduction
+
+
 class SyntheticStep:
     """A step by a schedule, with and without its communication."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule | ShardedSchedule) -> None:
         self._schedule = schedule
         self._tasks: queue.Queue[tuple[float, threading.Event] | None] = queue.Queue()
         self._value = torch.ones(8)
         self.ready: list[float] = []  # of the last step: when each message was, and when the computation ended
-        self.computed = 0.0
+        self.computed = self.begin = 0.0
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -92,19 +120,22 @@ class SyntheticStep:
     def step(self, number: int, *, synchronised: bool = True) -> None:  # noqa: ARG002 - every step is alike
         """Compute, send what is ready on the way, and wait for what is not yet sent."""
         sent = []
-        begin = end = time.perf_counter()
-        self.ready.clear()
+        self.begin = end = time.perf_counter()
+        self.ready = []
         for index, seconds in enumerate(self._schedule.computation):
             end += seconds
             self._compute_until(end)
             if synchronised and index < len(self._schedule.messages):
-                done = threading.Event()
-                self._tasks.put((self._schedule.messages[index], done))
-                self.ready.append(time.perf_counter() - begin)
-                sent.append(done)
-        self.computed = time.perf_counter() - begin
+                sent.append(self._start(index))
+        self.computed = time.perf_counter() - self.begin
         for done in sent:
             done.wait()
+
+    def _start(self, index: int) -> threading.Event:
+        done = threading.Event()
+        self._tasks.put((self._schedule.messages[index], done))
+        self.ready.append(time.perf_counter() - self.begin)
+        return done
 
     def _compute_until(self, end: float) -> None:
         torch.ops.aten.raybench_computation(self._value, end)
@@ -121,6 +152,52 @@ class SyntheticStep:
         """End its thread."""
         self._tasks.put(None)
         self._thread.join()
+
+
+class ShardedStep(SyntheticStep):
+    """A step by a ShardedSchedule; ``moments`` has when each message of each step was ready."""
+
+    def __init__(self, schedule: ShardedSchedule) -> None:
+        super().__init__(schedule)
+        self.moments: list[list[float]] = []
+
+    def step(self, number: int, *, synchronised: bool = True) -> None:  # noqa: ARG002 - every step is alike
+        """Gather one block ahead, wait for the one that is computed next, and for the reduction."""
+        self.begin, self.ready = time.perf_counter(), []
+        self.moments.append(self.ready)
+        gathered = self._start(0)
+        last = len(self._schedule.computation) - 1
+        for index, seconds in enumerate(self._schedule.computation):
+            gathered.wait()
+            now = time.perf_counter()
+            if index < last:
+                gathered = self._start(index + 1)
+            self._compute_until(now + seconds)
+        self._start(last + 1).wait()
+
+
+def sharded_estimates(rank: int, ranks: int, schedule: ShardedSchedule) -> dict[str, float]:
+    """Exposed seconds of a sharded step on this rank; differencing does not apply."""
+    context = _context(rank, ranks)
+    synthetic = ShardedStep(schedule)
+    steps = profiled(context, synthetic, all_threads=True)
+    count = len(schedule.messages)
+    durations = [
+        median(agreed(context, [synthetic.alone(index) for _ in range(3)], dist.ReduceOp.MIN) or [0.0])
+        for index in range(count)
+    ]
+    told = [_told(step, ready) for step, ready in zip(steps, synthetic.moments[-len(steps) :], strict=True)]
+    synthetic.close()
+    return {
+        "profiler": median(shares_of(step, _transfers(context, step)).exposed for step in steps),
+        "replay": median(stalled_seconds(one, durations) for step in told if (one := dependencies_of(step))),
+    }
+
+
+def _told(step: StepTrace, ready: Sequence[float]) -> StepTrace:
+    """The step with one interval a message, and operations that say when they were ready."""
+    operations = [Operation(name="all_gather", elements=8, dtype="float32", ready=moment) for moment in ready]
+    return replace(step, communication=tuple(merged(step.communication)), operations=tuple(operations))
 
 
 def estimates(rank: int, ranks: int, schedule: Schedule, pairs: int) -> dict[str, float]:
@@ -167,9 +244,12 @@ def _context(rank: int, ranks: int) -> RankContext:
     )
 
 
-def measured(schedule: Schedule, *, ranks: int = 2, pairs: int = 5) -> dict[str, float]:
+def measured(schedule: Schedule | ShardedSchedule, *, ranks: int = 2, pairs: int = 5) -> dict[str, float]:
     """Exposed seconds by each estimator: the median over ranks."""
-    by_rank = run_on_ranks(ranks, estimates, ranks, schedule, pairs)
+    if isinstance(schedule, ShardedSchedule):
+        by_rank = run_on_ranks(ranks, sharded_estimates, ranks, schedule)
+    else:
+        by_rank = run_on_ranks(ranks, estimates, ranks, schedule, pairs)
     return {name: median(one[name] for one in by_rank) for name in by_rank[0]}
 
 
@@ -182,7 +262,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     worst = 0.0
     for schedule in SCHEDULES:
         truth = schedule.exposed
-        print(f"computation {schedule.computation}, messages {schedule.messages}: exposed {truth * 1e3:.1f} ms")
+        kind = "sharded: " if isinstance(schedule, ShardedSchedule) else ""
+        print(f"{kind}computation {schedule.computation}, messages {schedule.messages}: exposed {truth * 1e3:.1f} ms")
         for name, seconds in measured(schedule, pairs=options.pairs).items():
             off = seconds / truth - 1
             worst = max(worst, abs(off))
@@ -194,6 +275,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 SCHEDULES = (
     Schedule(),
     Schedule(computation=(0.40, 0.20, 0.04), messages=(0.16, 0.48)),
+    ShardedSchedule(),
+    ShardedSchedule(computation=(0.20, 0.10, 0.30), gathers=(0.10, 0.30, 0.05), reduction=0.20),
 )
 
 if __name__ == "__main__":

@@ -4,11 +4,13 @@ import json
 import os
 import pickle
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
@@ -21,6 +23,8 @@ from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWrite
 from raybench.benchmarks.checkpoint.stores import FolderStore, StoreError, bounded
 from raybench.benchmarks.events import Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.cli.checkpoint import command as checkpoint_command
+from raybench.errors import UsageError
 from raybench.workloads.checkpoint import CheckpointPoint
 from tests.collectives.ranks import run_ranks
 
@@ -165,12 +169,50 @@ def test_a_cut_or_altered_manifest_is_refused(checkpoint: Path) -> None:
     assert "does not match its checksum" in refusal(checkpoint)
 
 
-def test_a_manifest_cannot_point_out_of_its_checkpoint(checkpoint: Path) -> None:
-    signed = json.loads((checkpoint / MANIFEST).read_bytes())
-    signed["content"]["tensors"]["a"]["parts"][0]["file"] = "../secret"
-    content = json.dumps(signed["content"], separators=(",", ":")).encode()
-    (checkpoint / MANIFEST).write_bytes(b'{"crc32":%d,"content":%s}' % (zlib.crc32(content), content))
-    assert "names the file '../secret'" in refusal(checkpoint)
+def forged(checkpoint: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
+    """The checkpoint with an altered manifest whose checksum is right."""
+    content = json.loads((checkpoint / MANIFEST).read_bytes())["content"]
+    edit(content)
+    text = json.dumps(content, separators=(",", ":")).encode()
+    (checkpoint / MANIFEST).write_bytes(b'{"crc32":%d,"content":%s}' % (zlib.crc32(text), text))
+    return checkpoint
+
+
+def part(content: dict[str, Any]) -> dict[str, Any]:
+    return content["tensors"]["a"]["parts"][0]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda content: part(content).update(file="../secret"), "names the file '../secret' for a"),
+        (lambda content: content["tensors"]["a"].update(dtype="load"), "names the type 'load' for a"),
+        (lambda content: content.update(compression="rot13"), "names the compression 'rot13'"),
+        (lambda content: part(content).update(sizes=[10**15]), "has a part outside the shape [1000] for a"),
+        (lambda content: part(content).update(sizes=[-1]), "has a part outside the shape"),
+        (lambda content: part(content).update(offsets=[0, 0]), "has a part outside the shape"),
+        (lambda content: part(content).update(length=2**70), "has a part outside the shape"),
+        (lambda content: part(content).update(sizes=[999]), "has parts that do not make up the shape [1000] for a"),
+        (lambda content: content["tensors"]["a"].update(parts=[]), "has parts that do not make up the shape"),
+        (lambda content: content.update(tensors={}), "has no tensors"),
+    ],
+)
+def test_a_forged_manifest_is_refused(edit: Callable[[dict[str, Any]], object], words: str, checkpoint: Path) -> None:
+    assert words in refusal(forged(checkpoint, edit))
+
+
+def test_what_is_checked_by_name(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkpoint.parent)
+    for place in ("one", "./one/", str(checkpoint), f"file://{checkpoint}"):
+        result = CliRunner().invoke(checkpoint_command, ["--check", place])
+        assert (result.exit_code, "4030 bytes match" in result.stdout) == (0, True), place
+    error = CliRunner().invoke(checkpoint_command, ["--check", "/one"]).exception
+    assert "/one is no finished checkpoint" in str(error)
+    assert "./one" not in str(error)
+    with pytest.raises(UsageError, match="names no checkpoint in the bucket"):
+        CliRunner().invoke(checkpoint_command, ["--check", "s3://bucket"], catch_exceptions=False)
+    with pytest.raises(UsageError, match="--to is empty"):
+        CheckpointOptions(to=("",))
 
 
 class Bomb:

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from raybench.cli.estimate import command
 from raybench.errors import UsageError
+from raybench.model.estimate import _forward_share
+from raybench.model.memory import TrainingSetup
 from tests.reports.sample import cluster, run_result, sweep
 
 
@@ -157,21 +159,61 @@ def test_the_text_names_formulas_and_sources() -> None:
     ("options", "words"),
     [
         (("--model", "llama-9b"), "there is no model 'llama-9b'"),
-        (("--gpu", "H900"), "not in the hardware table"),
+        (("--gpu", "H900"), "no GPU in the hardware table named 'H900'"),
         (("--node-type", "p9"), "there is no node type 'p9'"),
-        (("--world-size", "0", "--gpu", "H100"), "at least 1"),
+        (("--world-size", "0", "--gpu", "H100"), "must be from 1"),
         (("--world-size", "12", "--gpu", "H100"), "spread evenly"),
-        (("--gpu", "H100", "--batch-size", "0"), "at least 1"),
+        (("--gpu", "H100", "--batch-size", "0"), "the batch size is 0; it must be from 1"),
+        (("--gpu", "H100", "--gpus-per-node", "0"), "--gpus-per-node is 0"),
+        (("--gpu", "H100", "--kv-heads", "-1"), "--kv-heads is -1"),
+        (("--layers", "1" + "0" * 30), "--layers is 1000"),
+        (("--hidden", "2000000", "--heads", "8"), "hidden of a transformer is 2000000; it must be from 1 to 1000000"),
+        (("--sequence-length", "9" * 22), "the sequence length is 999"),
+        (("--world-size", "1" + "0" * 30), "must be from 1 to 10000000"),
+        (("--lora-rank", "8", "--lora-targets", "q_prj"), "did you mean 'q_proj' or"),
+        (("--lora-rank", "-1"), "the rank of LoRA is -1"),
+        (("--lora-targets", "q_proj"), "give --lora-rank"),
+        (("--nics", "1", "--nic-gbit", "1e-320"), "--nic-gbit is 9.99989e-321"),
+        (("--nics", "8"), "belong together"),
+        (("--model", "lama-8b"), "did you mean 'llama-8b'"),
+        (("--node-type", "p5.48xlrge"), "did you mean 'p5.48xlarge'"),
+        (("--gpu", "h101"), "did you mean 'h100'"),
+        (("--strategy", "fdsp"), "did you mean 'fsdp'"),
         (("--gpu", "H100", "--efficiency", "fast"), "not LOW:HIGH"),
         (("--gpu", "H100", "--efficiency", "0.5:0.2"), "not a range"),
         (("--gpu", "H100", "--price", "-3"), "cannot cost"),
         (("--gpu", "H100", "--strategy", "zero"), "no strategy 'zero'"),
         (("--gpu", "H100", "--qlora"), "4-bit"),
         (("--gpu", "H100", "--nics", "8"), "belong together"),
-        (("--gpu", "H100", "--node-gb-per-s", "nan"), "above 0"),
+        (("--gpu", "H100", "--node-gb-per-s", "nan"), "must be from 1e-06"),
         (("--gpu", "H100", "--heads", "7"), "multiple of 7 heads"),
-        (("--gpu", "H100", "--accumulation", "0"), "micro-batches"),
+        (("--gpu", "H100", "--accumulation", "0"), "--accumulation is 0"),
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_with_what_to_give(options: tuple[str, ...], words: str) -> None:
     assert words in refusal(*options)
+
+
+def test_a_bridge_that_nobody_mentioned_is_not_counted_on() -> None:
+    card = answer("--gpu", "H100 PCIe", "--world-size", "8", "--model", "gpt2")["basis"]["links within a node"]
+    assert card.startswith("80% of 63 GB/s, PCIe 5")
+    assert "with a bridge give --node-gb-per-s" in card
+    assert answer("--gpu", "H100", "--world-size", "8", "--model", "gpt2")["basis"]["links within a node"].startswith(
+        "80% of 450"
+    )
+
+
+def test_recomputation_and_frozen_weights_move_the_forward_share() -> None:
+    """2 of 8 operations with recomputation, 2 of 4 with a frozen base: forward gathers hide behind less or more."""
+    assert _forward_share(TrainingSetup(batch_size=1, sequence_length=8)) == pytest.approx(1 / 3)
+    assert _forward_share(TrainingSetup(batch_size=1, sequence_length=8, checkpointing=True)) == 0.25
+    assert _forward_share(TrainingSetup(batch_size=1, sequence_length=8, lora_rank=8)) == 0.5
+
+
+def test_the_update_of_8_bit_states_moves_their_bytes() -> None:
+    """Per parameter: weight twice, gradient once, each state twice."""
+    common = ("--gpu", "H100", "--world-size", "1", "--model", "gpt2", "--efficiency", "1")
+    steps = {name: answer(*common, "--optimizer", name)["step_seconds"][0] for name in ("sgd", "adamw", "adamw-8bit")}
+    each = 124_439_808 / 3.35e12
+    assert steps["adamw"] - steps["sgd"] == pytest.approx(16 * each)
+    assert steps["adamw-8bit"] - steps["sgd"] == pytest.approx(4 * (1 + 4 / 256) * each)

@@ -45,3 +45,14 @@ def test_the_unknown_says_why_and_ends_with_3(options: list[str], words: str) ->
 )
 def test_nonsense_is_refused(options: list[str]) -> None:
     assert isinstance(CliRunner().invoke(command, options).exception, UsageError)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [(("--gpus-per-node", "0"), "--gpus-per-node is 0"), (("--nic-gbit", "0"), "--nic-gbit is 0"),
+     (("--nics", "-1"), "--nics is -1"), (("--nic-gbit", "nan"), "--nic-gbit is nan")],
+)  # fmt: skip
+def test_nothing_is_taken_for_not_given(options: tuple[str, ...], words: str) -> None:
+    result = CliRunner().invoke(command, ["--gpu", "H100", "--nodes", "2", *options])
+    assert isinstance(result.exception, UsageError)
+    assert words in str(result.exception)

@@ -34,6 +34,7 @@ class Node:
         self.environment = dict(environment)
         self._namespace = pid_namespace(machine.init_pid)
         self._commands: list[subprocess.Popen[str]] = []
+        self._settled = False
 
     def __repr__(self) -> str:
         return f"Node({self.number}, {self.hostname}, {self.address}, {'up' if self.alive else 'down'})"
@@ -110,12 +111,15 @@ class Node:
         return process
 
     def processes(self) -> list[Process]:
-        """Every process in the node, pid 1 first. Empty once the node was killed."""
-        return processes_of(self._namespace)
+        """Every process in the node, pid 1 first. Empty once the node was killed.
+
+        The kernel gives a dead namespace's number to the next one, as to a node of a lab that runs beside this one.
+        """
+        return [] if self._settled else processes_of(self._namespace)
 
     def signal(self, process: Process, number: signal.Signals) -> None:
         """Signal a process of the node, say with SIGSTOP or SIGCONT. Raises ProcessLookupError when it is gone."""
-        if pid_namespace(process.pid) != self._namespace:
+        if self._settled or pid_namespace(process.pid) != self._namespace:
             raise ProcessLookupError(f"{process} is not in {self.hostname}")
         os.kill(process.pid, number)
 
@@ -151,6 +155,7 @@ class Node:
     def settle(self) -> None:
         """Wait until nothing of a node that was shut off is left, the escorts of its commands included."""
         self.machine.wait_off()
+        self._settled = True
         for command in self._commands:
             command.wait(10)
 

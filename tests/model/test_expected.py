@@ -42,6 +42,16 @@ def test_faults_in_all_reduce_are_found() -> None:
     assert total.found >= 0.95 * total.faults
 
 
+def test_systems_that_nothing_was_chosen_by() -> None:
+    tables, healthy, _ = corpus("unseen_")
+    total, _, rows = score(tables, healthy, known=shipped_coefficients())
+    assert total.clean >= 25
+    assert total.false_alarms == 0, rows
+    assert total.found >= 0.87 * total.faults
+    without_nvls = next(table for table in tables if table.name == "slinky-gb300-16")
+    assert judge("all_reduce", without_nvls.points, without_nvls.system).verdict == "slow"
+
+
 def test_the_shipped_coefficients_are_those_of_the_corpus() -> None:
     fitted = fit_coefficients([table for table in TABLES if HEALTHY[table.name]])
     assert coefficient_rows(shipped_coefficients()) == coefficient_rows(fitted)
@@ -109,6 +119,8 @@ def test_small_messages_decide_nothing() -> None:
         ("broadcast", {}, "no published healthy figures of broadcast"),
         ("all_reduce", {"ranks": 1, "nodes": 1}, "moves no data"),
         ("all_reduce", {"gpu": gpu_for("MI300X"), "ranks": 2, "nvlink_ranks": 2, "nodes": 1}, "only all 8 GPUs"),
+        ("all_reduce", {"ranks": 72, "nodes": 1, "nvlink_ranks": 72}, "NVLink does not join 72 of H100 SXM"),
+        ("all_reduce", {"gpu": gpu_for("GB200"), "ranks": 8, "nodes": 2, "nvlink_ranks": 4}, "joins these nodes"),
         ("all_reduce", {"gpu": gpu_for("GB200"), "ranks": 144, "nvlink_ranks": 72}, "several NVLink racks"),
     ],
 )

@@ -101,5 +101,7 @@ def test_short_names_are_for_people(text: str, name: str) -> None:
 
 
 def test_an_unknown_gpu_on_the_command_line_lists_the_table() -> None:
-    with pytest.raises(UsageError, match="'H1000' is not in the hardware table, which has: V100"):
+    with pytest.raises(
+        UsageError, match=r"no GPU in the hardware table named 'H1000'; did you mean 'h100'.* There are: V100"
+    ):
         gpu_for("H1000")

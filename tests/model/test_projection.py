@@ -99,3 +99,27 @@ def test_coefficients_are_never_below_zero() -> None:
         (sum((1 / 4, 1 / 3, 1)) / sum((1 / 16, 1 / 9, 1)), 0)
     )
     assert nonnegative_fit([(1, 0), (1, 1)], [2, 5]) == pytest.approx((2, 3))
+
+
+def test_a_fit_without_work_says_nothing_of_one_node() -> None:
+    """Steps that more than double with the nodes: least squares leaves no work, and one node would take no time."""
+    points = [ScalingPoint(nodes=2, samples_seconds=(1.0,)), ScalingPoint(nodes=4, samples_seconds=(2.5,))]
+    fit = fit_scaling(points, "weak")
+    assert fit.work == 0
+    assert fit.knee() is None
+    assert fit.speedup(4, 2) == pytest.approx(2 * fit.step_seconds(2) / fit.step_seconds(4))
+    (projection,) = project(points, "weak", (64,))
+    assert 0 < projection.efficiency < 0.5
+
+
+@pytest.mark.parametrize("nodes", [64, 256])
+def test_latency_around_a_ring_is_within_the_interval(nodes: int) -> None:
+    """Gathers go past every rank: their latency grows with the nodes, which a few nodes cannot tell from a tree's."""
+
+    def seconds(count: int) -> float:
+        return 0.1 + 2e-4 * (count - 1)
+
+    points = [ScalingPoint(nodes=n, samples_seconds=tuple(seconds(n) * (1 + 0.002 * k) for k in (-1, 0, 1)))
+              for n in (1, 2, 4, 8)]  # fmt: skip
+    (projection,) = project(points, "weak", (nodes,))
+    assert projection.low_seconds < seconds(nodes) < 1.05 * projection.high_seconds

@@ -61,7 +61,7 @@ def test_lora_counts_each_target_and_trains_two_thirds_of_the_operations() -> No
     assert model.lora_parameters(16) == 39_976_960
     ratio = model.lora_flops_per_token(1, 8, ("q_proj",)) / model.flops_per_token(1)
     assert ratio == pytest.approx(2 / 3, rel=1e-3)
-    with pytest.raises(UsageError, match="no linear layer 'query'"):
+    with pytest.raises(UsageError, match="no linear layer of llama-2-7b 'query'"):
         model.lora_parameters(8, ("query",))
 
 
@@ -75,5 +75,5 @@ def test_any_size_may_be_given_and_nonsense_is_refused() -> None:
 
 
 def test_an_unknown_model_lists_those_there_are() -> None:
-    with pytest.raises(UsageError, match="no model 'llama-9b'; there are: tiny, small, gpt2"):
+    with pytest.raises(UsageError, match=r"no model 'llama-9b'; did you mean 'llama-8b'.* There are: tiny, small"):
         preset_named("llama-9b")

@@ -92,8 +92,10 @@ CASES: list[tuple[str, Mapping[str, Any], str, Mapping[str, Any], str]] = [
     ("host-dstate", {"uninterruptible": value([["12", "nfsd"]])}, "warn", {"uninterruptible": value([])}, "pass"),
     ("host-ecc", files(kernel={"/sys/mc0/ce_count": "0", "/sys/mc0/ue_count": "1"}), "fail",
      files(kernel={"/sys/mc0/ce_count": "7", "/sys/mc0/ue_count": "0"}), "pass"),
-    ("host-log", log("[19999.0] mce: [Hardware Error]: Machine check events logged"), "fail",
+    ("host-log", log("[19999.0] {1}[Hardware Error]: event severity: fatal"), "fail",
      log("[1.0] mce: CPU0: Thermal monitoring enabled"), "pass"),
+    ("host-log", log("[19999.0] mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 6: be00"), "fail",
+     log("[19999.0] mce: [Hardware Error]: Machine check events logged"), "warn"),  # corrected ones are logged so as well
     ("host-log", log("[9.0] blk_update_request: I/O error, dev sda", 2 * 86400), "pass",
      log("[172000.0] blk_update_request: I/O error, dev sda", 2 * 86400), "warn"),
     ("host-clock", {"chronyc": recorded.CHRONY.format(offset="0.0500", direction="slow")}, "fail",

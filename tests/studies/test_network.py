@@ -22,8 +22,27 @@ def outcome(traffic: dict[str, int] | None = None, diagnosis: dict[str, Any] | N
     return outcome_of(TRIAL, result, diagnosis, "run")
 
 
-def nccl(network: str, gdr: bool | None = None) -> Outcome:
-    return outcome(backend="nccl", diagnosis={"network": network, "gdr": gdr})
+def nccl(
+    network: str,
+    gdr: bool | None = None,
+    *,
+    pids: tuple[int | None, ...] = (100, 200),
+    rank_networks: tuple[str | None, ...] = (None, None),
+    **counters: Any,
+) -> Outcome:
+    """A run of ranks 0 and 1, processes 100 and 200; ``pids`` and ``rank_networks`` are those in the logs."""
+    rows = [
+        {"rank": rank, "pid": pid, "network": name}
+        for rank, (pid, name) in enumerate(zip(pids, rank_networks, strict=True))
+        if pid is not None
+    ]
+    made = run_result([training_point(0.1)], backend="nccl")
+    for rank, node in enumerate(made["cluster"]["nodes"]):
+        node |= {"ranks": [rank], "facts": {"ranks": {str(rank): {"pid": str(100 * (rank + 1))}}}}
+    return outcome_of(TRIAL, made, {"network": network, "gdr": gdr, "ranks": rows, "counters": counters}, "run")
+
+
+OFI = "plugin:aws-ofi-nccl"
 
 
 @pytest.mark.parametrize(
@@ -41,6 +60,24 @@ def nccl(network: str, gdr: bool | None = None) -> Outcome:
         (Expectation(kind="socket"), nccl("mixed", None), "refuted"),
         (Expectation(kind="rdma"), nccl("plugin:UCX", None), "unproven"),  # UCX may be either
         (Expectation(kind="rdma"), nccl("unknown", None), "unproven"),  # a missing line is no evidence
+        (Expectation(kind="rdma"), nccl(OFI, ofi_providers=["efa"]), "proved"),
+        (Expectation(kind="rdma"), nccl(OFI), "unproven"),  # libfabric over what?
+        (Expectation(kind="rdma"), nccl(OFI, ofi_providers=["tcp;ofi_rxm"]), "refuted"),  # it is called Libfabric alike
+        (Expectation(kind="socket"), nccl(OFI, ofi_providers=["tcp"]), "proved"),
+        (Expectation(kind="rdma"), nccl(OFI, ofi_providers=["efa", "tcp"]), "refuted"),
+        (Expectation(kind="rdma", gdr=True), nccl("ib", True, pids=(100, None)), "unproven"),  # a node without a log
+        (Expectation(kind="rdma", gdr=True), nccl("ib", True, pids=(7, 8)), "unproven"),  # another run's logs
+        (Expectation(kind="rdma", gdr=True), nccl("ib", True, pids=(100, 8)), "proved"),  # launched once more
+        (Expectation(kind="rdma"), nccl("ib", True, rank_networks=("ib", "socket")), "refuted"),
+        (Expectation(kind="rdma"), nccl("ib", True, rank_networks=("ib", "roce")), "proved"),
+        (Expectation(kind="rdma", gdr=True), nccl("ib", True, gdr_channel_share=0.5), "unproven"),
+        (Expectation(kind="rdma", gdr=True), nccl("ib", True, gdr_channel_share=1.0), "proved"),
+        (Expectation(kind="rdma"), outcome(backend="nccl"), "unproven"),  # no log at all
+        (
+            Expectation(kind="rdma", gdr=True),
+            outcome(backend="nccl", diagnosis={"network": "ib", "gdr": True}),
+            "unproven",
+        ),
         (Expectation(kind="socket"), outcome(), "proved"),  # gloo
         (Expectation(kind="rdma"), outcome(), "refuted"),
         (Expectation(kind="rdma"), outcome(nodes=("one",)), "unproven"),

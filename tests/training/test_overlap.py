@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from raybench.benchmarks.training.intervals import common, length, merged, serial_end
-from raybench.benchmarks.training.trace import STEP, shares_of, steps_of
-from tests.benchmarks.overlap import Schedule, measured
+from raybench.benchmarks.training.stalls import Dependencies, dependencies_of, stalled_seconds
+from raybench.benchmarks.training.trace import STEP, Operation, StepTrace, shares_of, steps_of
+from tests.benchmarks.overlap import Schedule, ShardedSchedule, measured
 
 
 def event(
@@ -82,3 +83,34 @@ def test_three_estimators_find_a_known_truth() -> None:
     assert schedule.exposed == pytest.approx(0.3)
     for name, seconds in measured(schedule, pairs=3).items():  # within 3 % on a quiet machine: tests.benchmarks.overlap
         assert seconds == pytest.approx(schedule.exposed, rel=0.2), name
+
+
+def test_two_estimators_find_a_known_truth_of_shards() -> None:
+    schedule = ShardedSchedule()
+    assert schedule.exposed == pytest.approx(0.12 + 0.06 + 0.10)
+    for name, seconds in measured(schedule).items():
+        assert seconds == pytest.approx(schedule.exposed, rel=0.2), name
+
+
+def sharded_step(*communication: tuple[float, float], computed: tuple[tuple[float, float], ...]) -> StepTrace:
+    operations = [Operation(name="all_gather", elements=8, dtype="float32", ready=begin) for begin, _ in communication]
+    return StepTrace(seconds=1.0, communication=communication, computation=computed, operations=tuple(operations))
+
+
+def test_what_is_ready_and_needed_is_told_without_the_waiting() -> None:
+    """Two gathers that computation waits for, and one between them that ends while it goes on."""
+    step = sharded_step((0.0, 0.1), (0.15, 0.25), (0.3, 0.5), computed=((0.1, 0.3), (0.5, 0.6)))
+    found = dependencies_of(step)
+    assert found is not None
+    assert found.ready == pytest.approx((0.0, 0.05, 0.2))
+    assert found.needed == pytest.approx((0.0, -1.0, 0.2))
+    assert stalled_seconds(found, (0.1, 0.1, 0.2)) == pytest.approx(0.3)
+    assert stalled_seconds(found, (0.05, 0.1, 0.1)) == pytest.approx(0.15)
+    assert stalled_seconds(found, (0.1, 0.25, 0.1)) == pytest.approx(0.1 + 0.1 + 0.1)  # the third waits for the second
+
+
+def test_operations_in_the_way_of_others_delay_them() -> None:
+    both = Dependencies(ready=(0.0, 0.0), needed=(-1.0, 0.1))
+    assert stalled_seconds(both, (0.2, 0.1)) == pytest.approx(0.2)
+    assert stalled_seconds(both, (0.0, 0.1)) == pytest.approx(0.0)
+    assert dependencies_of(sharded_step(computed=())) is None

@@ -1,6 +1,7 @@
 """Real gloo ranks train: what each strategy must give, and that a broken one is found out."""
 
 import dataclasses
+import time
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ import torch
 from raybench.benchmarks.events import BenchmarkFinished, Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training import benchmark, reference, step, strategies  # noqa: F401 - imported once, before the forks
-from raybench.benchmarks.training.combine import training_point
+from raybench.benchmarks.training.combine import own_and_wait, training_point
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.record import TrainingRecord
+from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
 from raybench.workloads.training import TrainingPoint
 from tests.collectives.ranks import run_ranks
 
@@ -105,14 +106,17 @@ def test_what_the_device_lacks_is_skipped_with_the_reason() -> None:
 
 
 def test_hybrid_shards_stay_within_their_node() -> None:
-    point = trained("fsdp", ranks=4, sabotage=two_ranks_a_node, sharding="hybrid")
+    point = trained("fsdp", ranks=4, sabotage=two_ranks_a_node, sharding="hybrid", overlap_steps=1)
     assert point.verified is True
+    assert point.communication.wire_bytes == pytest.approx(point.communication.expected_bytes, rel=0.01)
+    assert (point.communication.exposed["replay"] or 0.0) > 0.0
 
 
 def two_ranks_a_node(rank: int) -> None:
     torch.set_num_threads(1)
-    real = strategies._mesh
+    real, count = strategies._mesh, benchmark.step_traffic
     strategies._mesh = lambda context, options: real(_with_ranks(context), options)
+    benchmark.step_traffic = lambda context, *rest: count(_with_ranks(context), *rest)
 
 
 def _with_ranks(context: Any) -> Any:
@@ -122,3 +126,38 @@ def _with_ranks(context: Any) -> Any:
 @pytest.mark.parametrize("dtype", ["float16"])
 def test_float16_is_scaled(dtype: str) -> None:
     assert trained("ddp", dtype=dtype).verified is True
+
+
+def slow_third_rank(rank: int) -> None:
+    torch.set_num_threads(1)
+    real = step.Trainer._update
+
+    def late(self: step.Trainer, *, norm: bool) -> Any:
+        time.sleep(0.02 if rank == 2 else 0.0)
+        return real(self, norm=norm)
+
+    step.Trainer._update = late  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("sharding", ["full", "grad-op"])
+def test_a_slow_rank_among_shards_is_named(sharding: str) -> None:
+    point = trained("fsdp", ranks=4, sabotage=slow_third_rank, sharding=sharding, steps=24)
+    assert [one["rank"] for one in point.stragglers] == [2]
+    assert point.straggler_reason is None
+    assert trained("fsdp", ranks=3).straggler_reason == "it takes 20 steps or more; raise --steps"
+
+
+def record_of(collectives: float, gpu: str | None) -> TrainingRecord:
+    return TrainingRecord(
+        label="fsdp tiny", stamps=(1.0, 2.0), phases={"forward": (0.4, 0.4), "backward": (0.6, 0.6)}, losses=(1.0, 1.0),
+        memory={}, utilization={}, exposure=Exposure(), check=Check(), facts={"gpu": gpu},
+        collectives=(collectives, collectives),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("gpu", "own", "wait"), [(None, (0.9, 0.7), (0.1, 0.3)), ("H100", (1.0, 0.8), (0.0, 0.2))])
+def test_own_time_of_shards(gpu: str | None, own: tuple[float, float], wait: tuple[float, float]) -> None:
+    """On a GPU only what one rank's collectives take longer than another's is waiting: the rest may be hidden."""
+    mine, waiting = own_and_wait({0: record_of(0.1, gpu), 1: record_of(0.3, gpu)})
+    assert [mine[rank] for rank in (0, 1)] == [pytest.approx([one, one]) for one in own]
+    assert [waiting[rank] for rank in (0, 1)] == [pytest.approx([one, one]) for one in wait]

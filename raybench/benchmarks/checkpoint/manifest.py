@@ -10,11 +10,20 @@ place and CRC-32, and the manifest has one of itself:
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 
 import msgspec
 
+from raybench.benchmarks.checkpoint.options import COMPRESSIONS
+
 FORMAT = "raybench.checkpoint/1"
 MANIFEST = "manifest.json"
+# Types that a tensor may have: names of torch's, and nothing else that torch has by a name.
+DTYPES = frozenset(
+    {"float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128", "bool"}
+    | {"int64", "int32", "int16", "int8", "uint8"}
+)
+_LONGEST_PART = 2**50
 
 
 class CheckpointError(Exception):
@@ -85,11 +94,38 @@ def decode(data: bytes, where: str) -> Manifest:
         raise CheckpointError(f"{where}/{MANIFEST} is not of this format ({error}): {advice}") from error
     if content.format != FORMAT:
         raise CheckpointError(f"{where} has the format '{content.format}', and this reads '{FORMAT}'")
+    if content.compression not in COMPRESSIONS:
+        raise CheckpointError(f"{where}/{MANIFEST} names the compression '{content.compression}': {advice}")
     for name, tensor in content.tensors.items():
-        for part in tensor.parts:
-            if "/" in part.file or part.file.startswith(".") or min(part.start, part.length) < 0:
-                raise CheckpointError(f"{where}/{MANIFEST} names the file '{part.file}' for {name}: {advice}")
+        fault = _fault_of(tensor)
+        if fault is not None:
+            raise CheckpointError(f"{where}/{MANIFEST} {fault} for {name}: {advice}")
+    if not content.tensors:
+        raise CheckpointError(f"{where}/{MANIFEST} has no tensors: {advice}")
     return Manifest(tensors=content.tensors, compression=content.compression)
+
+
+def _fault_of(tensor: Tensor) -> str | None:
+    """What no writer puts into a manifest: a type or file that there is not, parts that do not make up the tensor."""
+    if tensor.dtype not in DTYPES:
+        return f"names the type '{tensor.dtype}'"
+    for part in tensor.parts:
+        if "/" in part.file or part.file.startswith(".") or min(part.start, part.length) < 0:
+            return f"names the file '{part.file}'"
+        if max(part.start, part.length) > _LONGEST_PART or not _is_inside(part, tensor.shape):
+            return f"has a part outside the shape {list(tensor.shape)}"
+    filled = [part for part in tensor.parts if prod(part.sizes)]
+    places = {part.offsets for part in filled}
+    if len(places) < len(filled) or sum(prod(part.sizes) for part in filled) != prod(tensor.shape):
+        return f"has parts that do not make up the shape {list(tensor.shape)}"
+    return None
+
+
+def _is_inside(part: Part, shape: tuple[int, ...]) -> bool:
+    if not len(part.offsets) == len(part.sizes) == len(shape):
+        return False
+    edges = zip(part.offsets, part.sizes, shape, strict=True)
+    return all(offset >= 0 and size >= 0 and offset + size <= whole for offset, size, whole in edges)
 
 
 def check_part(name: str, part: Part, data: bytes, where: str) -> None:

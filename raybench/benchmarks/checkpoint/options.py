@@ -39,6 +39,8 @@ class CheckpointOptions:
         if not 0 < self.limit_seconds <= 86400:
             raise UsageError(f"--limit-seconds is {self.limit_seconds}; it must be above 0 and at most 86400")
         for place in self.to:
+            if not place.strip():
+                raise UsageError("--to is empty; write a folder, s3://bucket/prefix or gs://bucket/prefix")
             scheme, separator, rest = place.partition("://")
             if separator and (scheme not in SCHEMES or not rest):
                 raise UsageError(f"--to '{place}' is no place for checkpoints; write a folder, s3://... or gs://...")

@@ -48,7 +48,7 @@ def decompress(data: bytes, how: str, length: int) -> bytes:
     """``length`` bytes as they were before they were stored. Raises CheckpointError where they are others."""
     try:
         if how == "zlib":
-            data = zlib.decompress(data)
+            data = zlib.decompressobj().decompress(data, length + 1)  # no more than that, whatever it would become
         elif how == "zstd":
             import zstandard  # noqa: PLC0415 - optional
 

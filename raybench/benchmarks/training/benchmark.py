@@ -1,5 +1,6 @@
 """The training benchmark of one rank: build, check against one process, warm up, time steps, look into some of them."""
 
+import contextlib
 from collections.abc import Generator
 from typing import Any
 
@@ -20,6 +21,7 @@ from raybench.benchmarks.training.step import Trainer
 from raybench.benchmarks.training.strategies import spread
 from raybench.benchmarks.training.traffic import step_traffic
 from raybench.benchmarks.training.usage import Usage, device_facts
+from raybench.benchmarks.training.waiting import CollectiveClock
 
 _WARM_UP_DATA = 2_000_000  # step numbers, and with them data, that no timed step has
 
@@ -37,7 +39,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, 
         trainer.step(_WARM_UP_DATA + step)
         context.progress.iteration(step + 1)
     timed = _time(context, trainer, options)
-    exposure = _exposure(context, trainer, options)
+    exposure = _exposure(context, trainer, spec.name, options)
     facts = _facts(context, spec, trainer, dtype, trainable)
     del trainer  # the check needs the room
     yield TrainingRecord(
@@ -70,32 +72,36 @@ def _check(
 def _time(context: RankContext, trainer: Trainer, options: TrainingOptions) -> dict[str, Any]:
     context.progress.enter("timing")
     synchronize(context)
-    usage, clock = Usage(context), clock_of(context.device)
+    usage, clock, waiting = Usage(context), clock_of(context.device), CollectiveClock(context.device)
+    replicas = trainer.strategy.has_gradient_marks
     losses = []
-    for step in range(options.steps):
-        loss, _ = trainer.step(step, clock)
-        losses.append(loss)
-        usage.sample()
-        context.progress.iteration(step + 1)
-        if step == options.steps // 2:
-            usage.sample_gpu()
+    with contextlib.nullcontext() if replicas else waiting.installed():
+        for step in range(options.steps):
+            loss, _ = trainer.step(step, clock)
+            waiting.end_step()
+            losses.append(loss)
+            usage.sample()
+            context.progress.iteration(step + 1)
+            if step == options.steps // 2:
+                usage.sample_gpu()
     usage.sample_gpu()
     stamps, marks = clock.read()
     return {
         "stamps": tuple(stamps),
         "phases": phase_seconds(marks),
+        "collectives": () if replicas else waiting.read(),
         "losses": tuple(float(loss.item()) for loss in losses),
         "memory": usage.memory(),
         "utilization": usage.utilization(),
     }
 
 
-def _exposure(context: RankContext, trainer: Trainer, options: TrainingOptions) -> Exposure:
+def _exposure(context: RankContext, trainer: Trainer, strategy: str, options: TrainingOptions) -> Exposure:
     if context.world_size == 1:
         return Exposure(remarks=("one rank has nobody to communicate with",))
     if not options.overlap_steps and not options.profile:
         return Exposure(remarks=("not measured: --overlap-steps is 0",))
-    return measure_exposure(context, trainer, options)
+    return measure_exposure(context, trainer, strategy, options)
 
 
 def _facts(

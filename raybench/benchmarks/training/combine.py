@@ -129,8 +129,8 @@ def _checked(launches: Sequence[Launch]) -> tuple[bool | None, dict[str, Any]]:
 
 def _stragglers(launches: Sequence[Launch]) -> tuple[tuple[Straggler, ...], str | None]:
     """Ranks that every launch names, and why nobody could be named where that is so."""
-    if any("gradient_sync" not in record.phases for launch in launches for record in launch.values()):
-        return (), "only steps of replicas tell a rank's own time from its waiting"
+    if not all(_tells_waiting(record) for launch in launches for record in launch.values()):
+        return (), "nothing tells the ranks' own time from their waiting"
     if len(launches[0]) < 3:
         return (), "with fewer than three ranks nobody is the odd one out"
     if any(len(record.stamps) < LEAST_STEPS for launch in launches for record in launch.values()):
@@ -140,14 +140,36 @@ def _stragglers(launches: Sequence[Launch]) -> tuple[tuple[Straggler, ...], str 
     return tuple(one for one in found[0] if one.rank in common), None
 
 
+def _tells_waiting(record: TrainingRecord) -> bool:
+    return "gradient_sync" in record.phases or bool(record.collectives)
+
+
 def own_and_wait(launch: Launch) -> tuple[dict[int, list[float]], dict[int, list[float]]]:
-    """Each rank's own seconds and waiting seconds by step."""
+    """Each rank's own seconds and waiting seconds by step.
+
+    Replicas wait in gradient sync. Shards wait in all their collectives: on a CPU, where these block, the rest of the
+    step is the rank's own; on a GPU, where computation goes on beside them, all but what they take longer than those of
+    the rank that waits least.
+    """
+    if any(record.collectives for record in launch.values()):
+        return _of_shards(launch)
     own: dict[int, list[float]] = {}
     wait: dict[int, list[float]] = {}
     for rank, record in launch.items():
         wait[rank] = list(record.phases["gradient_sync"])
         others = [values for name, values in record.phases.items() if name != "gradient_sync"]
         own[rank] = [sum(step) for step in zip(*others, strict=True)]
+    return own, wait
+
+
+def _of_shards(launch: Launch) -> tuple[dict[int, list[float]], dict[int, list[float]]]:
+    least = [min(step) for step in zip(*(record.collectives for record in launch.values()), strict=True)]
+    own, wait = {}, {}
+    for rank, record in launch.items():
+        hidden = least if record.facts["gpu"] else [0.0] * len(least)
+        wait[rank] = [seconds - floor for seconds, floor in zip(record.collectives, hidden, strict=True)]
+        steps = [sum(phases) for phases in zip(*record.phases.values(), strict=True)]
+        own[rank] = [step - waiting for step, waiting in zip(steps, wait[rank], strict=True)]
     return own, wait
 
 

@@ -1,6 +1,7 @@
 """What a training benchmark finds out about the cluster, in the shape of a diagnosis finding. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from raybench.results import BenchmarkResult
@@ -9,13 +10,38 @@ from raybench.workloads.training import TrainingPoint
 
 
 def training_findings(benchmark: BenchmarkResult, node_of: Callable[[int], str | None]) -> Iterator[Mapping[str, Any]]:
-    """Ranks that hold up the others, and communication that takes more of a step than it should."""
+    """Ranks that hold up the others, communication that takes more of a step than it should, losses that are none."""
     for point in benchmark.workload:
         if isinstance(point, TrainingPoint):
+            if not all(map(isfinite, point.losses)):
+                yield _diverged(point)
             for straggler in point.stragglers:
                 yield _straggler(point, straggler, node_of(int(straggler["rank"])))
             if point.overhead_band == "high":
                 yield _overhead(point)
+
+
+def _diverged(point: TrainingPoint) -> dict[str, Any]:
+    first = next(step for step, loss in enumerate(point.losses) if not isfinite(loss))
+    when = "from the first timed step on" if first == 0 else f"in timed step {first + 1} of {len(point.losses)}"
+    return {
+        "rule": "loss-not-finite",
+        "severity": "critical",
+        "confidence": "certain",
+        "summary": f"{point.label}: the loss is no finite number {when}",
+        "explanation": "The parameters are NaN or infinite by then: step times are of a training that learns nothing.",
+        "ranks": [],
+        "hosts": [],
+        "evidence": [],
+        "recommendations": [
+            {
+                "action": "lower-learning-rate",
+                "text": "Lower --learning-rate; with float16 take bfloat16 where the GPU has it.",
+                "commands": [],
+                "link": None,
+            }
+        ],
+    }
 
 
 def _straggler(point: TrainingPoint, straggler: Mapping[str, Any], node: str | None) -> dict[str, Any]:

@@ -29,6 +29,7 @@ _LEAST = {
     "vocabulary": 2,
     "bucket_mib": 1,
     "overlap_steps": 0,
+    "seed": 0,
 }
 _MOST = 10_000_000
 

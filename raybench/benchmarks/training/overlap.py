@@ -3,16 +3,16 @@
 1. *Differencing*: alternating steps with and without synchronisation; the difference of their times. It compares real
    steps, and is blind to what communication takes from computation while both run (cores, memory, SMs).
 2. *Profiler*: communication that no computation covers, in profiled steps, without the waiting for late ranks.
-3. *Replay*: the same operations alone, one by one; then what would stay exposed if each took that long, one after
-   another, from the moment at which its data were ready. What it gives is the least that this network allows.
+3. *Replay* (replay.py): the same operations alone, one by one; then what would stay exposed if each took that long,
+   one after another, from the moment at which its data were ready. What it gives is the least that this network allows.
 """
 
 import gzip
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -24,14 +24,14 @@ import torch.distributed as dist
 
 from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.timing import synchronize
-from raybench.benchmarks.training.intervals import serial_end
+from raybench.benchmarks.training.agreement import agreed, timed
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Exposure
+from raybench.benchmarks.training.replay import Grouping, replay, replayed
 from raybench.benchmarks.training.trace import STEP, Operation, Shares, StepTrace, shares_of, steps_of
 
 FOLDER_VARIABLE = "RAYBENCH_RANK_FOLDER"
 _PROFILED = 4  # the first of them pays for starting the profiler and is left out
-_REPLAYS = 5
 
 
 class Step(Protocol):
@@ -41,23 +41,22 @@ class Step(Protocol):
         """Run it."""
 
 
-def trace_name(rank: int) -> str:
+def trace_name(rank: int, strategy: str) -> str:
     """File name of a rank's trace, for Perfetto (ui.perfetto.dev), chrome://tracing or TensorBoard."""
-    return f"trace-rank-{rank}.json.gz"
+    return f"trace-rank-{rank}-{strategy}.json.gz"
 
 
-def measure_exposure(context: RankContext, trainer: Any, options: TrainingOptions) -> Exposure:
+def measure_exposure(context: RankContext, trainer: Any, strategy: str, options: TrainingOptions) -> Exposure:
     """All three on this rank. Every rank must call it."""
     context.progress.enter("measuring overlap")
     pairs = difference(context, trainer, options.overlap_steps)
-    keep = _trace_path(context.rank) if options.profile else None
+    keep = _trace_path(context.rank, strategy) if options.profile else None
     steps = profiled(context, trainer, keep)
-    reducing = trainer.strategy.has_gradient_marks
-    return exposure_of(context, pairs, steps, can_replay=reducing)
+    return exposure_of(context, pairs, steps, trainer.strategy)
 
 
-def _trace_path(rank: int) -> Path:
-    return Path(os.environ.get(FOLDER_VARIABLE, "."), trace_name(rank))
+def _trace_path(rank: int, strategy: str) -> Path:
+    return Path(os.environ.get(FOLDER_VARIABLE, "."), trace_name(rank, strategy))
 
 
 def difference(context: RankContext, trainer: Step, pairs: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -66,16 +65,8 @@ def difference(context: RankContext, trainer: Step, pairs: int) -> tuple[tuple[f
     for number in range(2 * pairs):
         synchronised = (number + number // 2) % 2 == 0  # with, without, without, with: a drift falls on both alike
         synchronize(context)
-        seconds[synchronised].append(_timed(context, partial(trainer.step, 0, synchronised=synchronised)))
+        seconds[synchronised].append(timed(context, partial(trainer.step, 0, synchronised=synchronised)))
     return tuple(seconds[True]), tuple(seconds[False])
-
-
-def _timed(context: RankContext, operation: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    operation()
-    if context.device.type == "cuda":
-        torch.cuda.synchronize(context.device)
-    return time.perf_counter() - begin
 
 
 def profiled(
@@ -115,18 +106,16 @@ def exposure_of(
     context: RankContext,
     pairs: tuple[tuple[float, ...], tuple[float, ...]],
     steps: Sequence[StepTrace],
-    *,
-    can_replay: bool,
+    grouping: Grouping,
 ) -> Exposure:
     """What the estimators give on this rank. Every rank must call it: transfers are compared between ranks."""
     remarks: list[str] = []
     shares = _shares(context, steps, remarks)
-    operations = _common_operations(context, steps, remarks)
-    whole = all(one.ranks in (None, context.world_size) for one in operations)
-    if not whole:
-        remarks.append("operations within groups of ranks are not replayed")
-    durations = replay(context, operations) if whole else []
-    replayed = _replayed(context, steps, durations) if can_replay and durations else None
+    operations = [
+        replace(one, ranks=one.ranks or dist.get_world_size(grouping.group_of(one.name)))
+        for one in _common_operations(context, steps, remarks)
+    ]
+    durations = replay(context, operations, grouping)
     return Exposure(
         synchronised=pairs[0],
         unsynchronised=pairs[1],
@@ -135,8 +124,8 @@ def exposure_of(
         overlap=_median([one.overlap for one in shares]),
         idle=_median([one.idle for one in shares]),
         isolated=sum(durations) if durations else None,
-        replayed=replayed,
-        wire_bytes=sum(one.wire_bytes(context.world_size) for one in operations) if operations and whole else None,
+        replayed=replayed(context, steps, durations, grouping) if durations else None,
+        wire_bytes=sum(one.wire_bytes(context.world_size) for one in operations) if operations else None,
         operations={name: sum(one.name == name for one in operations) for name in {one.name for one in operations}},
         remarks=tuple(remarks),
     )
@@ -169,53 +158,3 @@ def _common_operations(context: RankContext, steps: Sequence[StepTrace], remarks
         remarks.append("the operations of a step differ between ranks, or the profiler did not name them; no replay")
         return ()
     return operations
-
-
-def _replayed(context: RankContext, steps: Sequence[StepTrace], durations: Sequence[float]) -> float | None:
-    """Exposed seconds if every operation took as long as alone, from when the last rank had its data ready."""
-    found = []
-    for step in steps:
-        ready = agreed(context, [one.ready for one in step.operations], dist.ReduceOp.MAX)
-        if ready is not None and len(ready) == len(durations) and ready:
-            found.append(max(serial_end(ready, durations) - ready[-1], 0.0))
-    return _median(found)
-
-
-def agreed(context: RankContext, values: Sequence[float], how: Any) -> list[float] | None:
-    """Each value reduced over all ranks; None, in every rank, where they have different numbers of them."""
-    count = torch.tensor([len(values), -len(values)], device=context.device)
-    dist.all_reduce(count, dist.ReduceOp.MAX)
-    if count[0].item() != -count[1].item():
-        return None
-    if not values:
-        return []
-    shared = torch.tensor(list(values), dtype=torch.float64, device=context.device)
-    dist.all_reduce(shared, how)
-    return [float(value) for value in shared.tolist()]
-
-
-def replay(context: RankContext, operations: Sequence[Operation]) -> list[float]:
-    """Seconds of each operation alone: the median over repetitions of the shortest over ranks."""
-    found = []
-    for operation in operations:
-        call = _call(context, operation)
-        call()
-        times = []
-        for _ in range(_REPLAYS):
-            synchronize(context)
-            times.append(_timed(context, call))
-        least = agreed(context, times, dist.ReduceOp.MIN)
-        found.append(float(median(least or times)))
-    return found
-
-
-def _call(context: RankContext, operation: Operation) -> Callable[[], object]:
-    whole = torch.zeros(operation.elements, dtype=getattr(torch, operation.dtype), device=context.device)
-    part = whole[: operation.elements // context.world_size].clone()
-    if operation.name == "all_reduce":
-        return lambda: dist.all_reduce(whole)
-    if operation.name == "broadcast":
-        return lambda: dist.broadcast(whole, 0)
-    if operation.name == "all_gather":
-        return lambda: dist.all_gather_into_tensor(whole, part)
-    return lambda: dist.reduce_scatter_tensor(part, whole)

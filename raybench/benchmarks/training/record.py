@@ -1,5 +1,6 @@
 """What one rank measured of a training benchmark in one launch. Travels as MessagePack; no torch here."""
 
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -47,6 +48,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     """One rank's steps. ``stamps[i]``: seconds from a common start to the end of step i on this rank.
 
     ``phases[name][i]``: seconds of a phase in step i, of PHASES; ``losses[i]`` are this rank's own, on its own data.
+    ``collectives[i]``: of shards, seconds of step i within collectives, waiting for late ranks included.
     ``memory`` in bytes; ``facts`` is what depends on the model and the device alone.
     """
 
@@ -59,17 +61,21 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     exposure: Exposure
     check: Check
     facts: dict[str, Any]
+    collectives: tuple[float, ...] = ()
 
 
 def differences(check: Check) -> float | None:
-    """The largest relative difference of a loss or norm from the reference; None where there is none."""
+    """The largest relative difference of a loss or norm from the reference; None where there is none.
+
+    What is no number in the reference either is left out: there the training diverges, whoever does it.
+    """
     if not check.expected_losses:
         return None
     pairs = [
         *zip(check.losses, check.expected_losses, strict=True),
         *zip(check.gradient_norms, check.expected_gradient_norms, strict=True),
     ]
-    return max(_relative(found, expected) for found, expected in pairs)
+    return max((_relative(found, expected) for found, expected in pairs if isfinite(expected)), default=None)
 
 
 def _relative(found: float, expected: float) -> float:

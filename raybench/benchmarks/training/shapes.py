@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.errors import UsageError
+from raybench.errors import UsageError, unknown_name
 from raybench.model.transformer import ALIASES, PRESETS, Transformer, preset_named
 
 CNN_IMAGE, CNN_WIDTHS, CNN_CLASSES = 32, (32, 64, 128), 10
@@ -52,7 +52,7 @@ def check_model(options: TrainingOptions) -> None:
             raise UsageError(f"--{given[0].replace('_', '-')} is of transformers; --model is {options.model}")
         return
     if options.model not in PRESETS and options.model not in ALIASES:
-        raise UsageError(f"there is no model '{options.model}'; there are: {', '.join(model_names())}")
+        raise unknown_name("model", options.model, model_names())
     shape_of(options)
 
 

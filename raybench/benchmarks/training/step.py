@@ -101,7 +101,7 @@ def optimizer_of(options: TrainingOptions, parameters: list[nn.Parameter]) -> to
 
 def batch_of(trainable: Trainable, options: TrainingOptions, rank: int, number: int) -> Batch:
     """The samples of one rank and micro-step, on the CPU: the same whenever and wherever they are made."""
-    generator = torch.Generator().manual_seed((options.seed * 1_000_003 + number) * 1_000_003 + rank)
+    generator = torch.Generator().manual_seed(((options.seed * 1_000_003 + number) * 1_000_003 + rank) % 2**63)
     return trainable.batch(generator, options.batch_size)
 
 

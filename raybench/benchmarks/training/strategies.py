@@ -41,6 +41,10 @@ class Replica:
         with contextlib.nullcontext() if enabled else self._wrapped.no_sync():
             yield
 
+    def group_of(self, operation: str) -> Any:  # noqa: ARG002 - as replay.Grouping has it
+        """All ranks run every collective."""
+        return None
+
 
 class Shards:
     """A part of every parameter in each rank: gathered when it is used, gradients summed into the parts (FSDP2)."""
@@ -49,7 +53,9 @@ class Shards:
 
     def __init__(self, context: RankContext, model: nn.Module, options: TrainingOptions, dtype: str) -> None:
         self.plain = model
-        settings: dict[str, Any] = {"mesh": _mesh(context, options)}
+        mesh = _mesh(context, options)
+        self._groups = {} if mesh.ndim == 1 else {name: mesh.get_group(name) for name in mesh.mesh_dim_names}
+        settings: dict[str, Any] = {"mesh": mesh}
         if options.sharding == "grad-op":  # else PyTorch's own: all but the root are released after the forward pass
             settings["reshard_after_forward"] = False
         if dtype != "float32":
@@ -67,6 +73,10 @@ class Shards:
             yield
         finally:
             self._sharded.set_requires_gradient_sync(True)
+
+    def group_of(self, operation: str) -> Any:
+        """Of hybrid shards: a node's ranks gather and scatter, equal shards of all nodes are reduced."""
+        return self._groups.get("replicate" if operation == "all_reduce" else "shard")
 
 
 def _mesh(context: RankContext, options: TrainingOptions) -> Any:

@@ -9,11 +9,12 @@ from raybench.preflight.verdict import Judgement, failed, passed, skipped, unkno
 _DRIVER_ADVICE = (
     "nvidia-smi says why; dmesg | grep NVRM; install the driver for the running kernel, or reboot into its kernel"
 )
+_LOST_ADVICE = "look for its Xids in dmesg; drain the host and reset the GPU (nvidia-smi --gpu-reset) or power-cycle it"
 
 
 def gpus_of(view: HostView) -> tuple[Gpu, ...]:
-    """The GPUs of nvidia-smi; empty where this host has none. Raises UnavailableError where it should have."""
-    if not view.has_gpu_hardware and not view.expected.gpu_count:
+    """The GPUs of nvidia-smi; empty where this host has none of NVIDIA's. Raises UnavailableError where it should."""
+    if not view.has_gpu_hardware or view.has_only_amd_gpus:
         return ()
     return view.smi.gpus
 
@@ -25,6 +26,8 @@ def driver(view: HostView) -> Judgement:
             advice = "check lspci, the BIOS and the power of the GPUs"
             return failed("no sign of a GPU", f"{view.expected.gpu_count} GPUs", "preflight_gpu_count", advice)
         return skipped("no GPU here")
+    if view.has_only_amd_gpus:
+        return skipped("AMD GPUs: the checks of GPUs know NVIDIA's tools only")
     try:
         version = view.smi.driver
     except UnavailableError as missing:
@@ -32,12 +35,15 @@ def driver(view: HostView) -> Judgement:
             return failed(
                 missing.why, "nvidia-smi answers", "a hung nvidia-smi is a driver or GPU that hangs", _DRIVER_ADVICE
             )
-        if missing.status == "missing" and "amdgpu" in view.modules:
-            return skipped("AMD GPUs: this check knows NVIDIA's tools only")
         return failed(missing.why[:300], "nvidia-smi answers", "a GPU is there", _DRIVER_ADVICE)
     wanted = view.expected.gpu_driver
     if version is None:
         return unknown("nvidia-smi names no driver version")
+    lost = [
+        f"GPU {index} ({gpu.pci_address}): {said}" for index, gpu in enumerate(view.smi.gpus) if (said := gpu.fault)
+    ]
+    if lost:
+        return failed("; ".join(lost), "every GPU answers", "nvidia-smi -q", _LOST_ADVICE)
     if wanted is None or version == wanted:
         return passed(version, wanted or "the same on all hosts")
     return failed(version, wanted, "preflight_gpu_driver", "install that driver, or correct the inventory")
@@ -47,8 +53,11 @@ def count(view: HostView) -> Judgement:
     """As many GPUs as expected, and as many in nvidia-smi as on the bus."""
     on_bus = sum(device.is_gpu for device in view.pci) if view.status("lspci") == "ok" else None
     wanted = view.expected.gpu_count
+    if view.has_only_amd_gpus:
+        return _amd_count(on_bus or 0, wanted)
     if not view.has_gpu_hardware:
         return skipped("no GPU here") if not wanted else failed("0", str(wanted), "preflight_gpu_count", "check lspci")
+    on_bus = on_bus and sum(device.is_gpu and device.vendor == "10de" for device in view.pci)
     found = len(view.smi.gpus)
     names = ", ".join(f"{number} {name}" for name, number in Counter(gpu.name for gpu in view.smi.gpus).items())
     advice = "look for Xid 79 in dmesg; power-cycle the host; if it stays away, reseat or replace the GPU"
@@ -57,6 +66,14 @@ def count(view: HostView) -> Judgement:
     if on_bus and found < on_bus:
         return failed(f"{found} of {on_bus} on the bus", str(on_bus), "nvidia-smi against lspci", advice)
     return passed(names or "none", str(wanted) if wanted is not None else "as many as on the bus")
+
+
+def _amd_count(on_bus: int, wanted: int | None) -> Judgement:
+    """AMD's GPUs are counted on the bus alone."""
+    expected = str(wanted) if wanted is not None else "the same on all hosts"
+    if wanted is not None and on_bus != wanted:
+        return failed(f"{on_bus} AMD", expected, "preflight_gpu_count; lspci", "check lspci, the BIOS and their power")
+    return passed(f"{on_bus} AMD on the bus", expected)
 
 
 def cuda(view: HostView) -> Judgement:
@@ -106,16 +123,18 @@ def processes(view: HostView) -> Judgement:
     gpus = gpus_of(view)
     if not gpus:
         return skipped("no GPU here")
-    busy = [f"{process.get('Name', '?')} ({process.get('Process ID')})" for gpu in gpus for process in gpu.processes]
+    computing = [process for gpu in gpus for process in gpu.processes if process.get("Type") != "G"]  # G: a screen's
+    busy = [f"{process.get('Name', '?')} ({process.get('Process ID')})" for process in computing]
     if busy:
         more = f" and {len(busy) - 3} more" if len(busy) > 3 else ""
         advice = "wait for the job, or end it if it is nobody's: fuser -v /dev/nvidia*"
         return warned(", ".join(busy[:3]) + more, "no process", "a measurement needs the GPU for itself", advice)
-    limit = view.expected.gpu_memory_idle_max_mib
+    limit = min(view.expected.gpu_limit(gpu.name, "memory_idle_max_mib") for gpu in gpus)
     full = {index: gpu.number("FB Memory Usage", "Used") or 0 for index, gpu in enumerate(gpus)}
     held = {index: used for index, used in full.items() if used > limit}
     if held:
         seen = ", ".join(f"GPU {index}: {used:.0f} MiB" for index, used in held.items())
         advice = "fuser -v /dev/nvidia* finds who holds it; otherwise reset the GPU"
-        return failed(f"{seen} held by no process", f"at most {limit} MiB", "Primus: 2 GiB before a start", advice)
+        seen = f"{seen} held by no process that is seen from here"
+        return failed(seen, f"at most {limit:.0f} MiB", "Primus: 2 GiB before a start", advice)
     return passed("none", "no process")

@@ -39,12 +39,21 @@ def ecc(view: HostView) -> Judgement:
     if lost:
         advice = "the last job's results are suspect; reset the GPU, and replace it if they return"
         return failed(lost, "no uncorrected error", "AzureHPC: uncorrected > 0 since the driver was loaded", advice)
-    sram, dram = view.expected.gpu_corrected_sram_max, view.expected.gpu_corrected_dram_max
-    many = _each(gpus, lambda gpu: _corrected(_volatile(gpu), sram, dram))
-    if many:
-        return warned(
-            many, f"at most {sram} (SRAM), {dram} (DRAM)", "AzureHPC", "run dcgmi diag -r 3; replace it if it fails"
+    worn = _each(gpus, lambda gpu: "SRAM threshold exceeded" if _worn(gpu) else "")
+    if worn:
+        return failed(worn, "not exceeded", "nvidia-smi -q: NVIDIA's own criterion", "drain the host, replace the GPU")
+    unread = _each(gpus, lambda gpu: "" if _counted(_volatile(gpu)) else "no counter")
+    if unread:
+        return unknown(
+            f"{unread} in nvidia-smi -q", "nvidia-smi -q -d ECC on the host; in a virtual GPU the host knows"
         )
+    limit = view.expected.gpu_limit
+    kinds = ("corrected_sram_max", "corrected_dram_max")
+    many = _each(gpus, lambda gpu: _corrected(_volatile(gpu), *(limit(gpu.name, kind) for kind in kinds)))
+    if many:
+        sram, dram = (limit(gpus[0].name, kind) for kind in kinds)
+        expected = f"at most {sram:.0f} (SRAM), {dram:.0f} (DRAM)"
+        return warned(many, expected, "AzureHPC", "run dcgmi diag -r 3; replace it if it fails")
     return passed(f"none uncorrected on {len(gpus)} GPUs", "no uncorrected error")
 
 
@@ -53,12 +62,26 @@ def _volatile(gpu: Gpu) -> Section:
     return found if isinstance(found, dict) else {}
 
 
+def _worn(gpu: Gpu) -> bool:
+    aggregate = gpu.section("ECC Errors").get("Aggregate", {})
+    return isinstance(aggregate, dict) and aggregate.get("SRAM Threshold Exceeded") == "Yes"
+
+
+def _counted(section: Section) -> bool:
+    """Whether there is any counter, in today's form or in that of V100 and before: single and double bit errors."""
+    return any(
+        _counted(value) if isinstance(value, dict) else isinstance(value, str) and value.isdecimal()
+        for value in section.values()
+    )
+
+
 def _uncorrected(section: Section) -> str:
-    count = _total(section, "Uncorrectable")
+    double = section.get("Double Bit", {})
+    count = _total(section, "Uncorrectable") + (_total(double, "Total") if isinstance(double, dict) else 0)
     return f"{count} uncorrected" if count else ""
 
 
-def _corrected(section: Section, sram: int, dram: int) -> str:
+def _corrected(section: Section, sram: float, dram: float) -> str:
     counts = {"SRAM": _total(section, "SRAM", "Correctable"), "DRAM": _total(section, "DRAM", "Correctable")}
     return ", ".join(
         f"{count} corrected in {kind}" for kind, count in counts.items() if count > (sram, dram)[kind == "DRAM"]
@@ -79,10 +102,11 @@ def row_remapping(view: HostView) -> Judgement:
     )
     if broken:
         return failed(f"remapping {broken}", "no failure", basis, "drain the host and replace the GPU")
-    limit = view.expected.gpu_remapped_rows_max
-    many = _each(gpus, lambda gpu: _rows(gpu, limit))
+    limit = view.expected.gpu_limit
+    many = _each(gpus, lambda gpu: _rows(gpu, limit(gpu.name, "remapped_rows_max")))
     if many:
-        return failed(many, f"fewer than {limit} rows", basis, "drain the host and replace the GPU")
+        expected = f"fewer than {limit(gpus[0].name, 'remapped_rows_max'):.0f} rows"
+        return failed(many, expected, basis, "drain the host and replace the GPU")
     pending = _each(gpus, lambda gpu: "pending" if gpu.get("Remapped Rows", "Pending") == "Yes" else "")
     if pending:
         return failed(
@@ -91,13 +115,14 @@ def row_remapping(view: HostView) -> Judgement:
     return passed(f"nothing pending on {len(gpus)} GPUs", "nothing pending, no failure")
 
 
-def _rows(gpu: Gpu, limit: int) -> str:
+def _rows(gpu: Gpu, limit: float) -> str:
     count = _total(gpu.section("Remapped Rows"), "Error")
     return f"{count} rows remapped" if count >= limit else ""
 
 
 def _retired_pages(gpus: tuple[Gpu, ...]) -> Judgement:
-    pending = _each(gpus, lambda gpu: "pending" if gpu.get("Retired Pages", "Pending Page Blacklist") == "Yes" else "")
+    names = ("Pending Page Blacklist", "Pending")
+    pending = _each(gpus, lambda gpu: "pending" if "Yes" in {gpu.get("Retired Pages", n) for n in names} else "")
     if pending:
         return failed(
             f"retired pages {pending}", "nothing pending", "page retirement, before A100", "reset the GPU or reboot"
@@ -140,7 +165,7 @@ def temperature(view: HostView) -> Judgement:
     gpus = gpus_of(view)
     if not gpus:
         return skipped("no GPU here")
-    limit = view.expected.gpu_temperature_max_c
+    limit = min(view.expected.gpu_limit(gpu.name, "temperature_max_c") for gpu in gpus)
     degrees = [gpu.number("Temperature", "GPU Current Temp") for gpu in gpus]
     if all(value is None for value in degrees):
         return unknown("nvidia-smi gives no temperature")

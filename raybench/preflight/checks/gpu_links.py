@@ -9,6 +9,8 @@ from raybench.preflight.parsers.system import parse_pairs
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
 
 _NEAR = {"PIX", "PXB"}
+# GPU and NICs hang on one Grace CPU: NVLink-C2C is the way to the NIC, and nothing is nearer than its host bridge.
+_COHERENT = ("GH200", "GB200", "GB300")
 
 
 def nvlink(view: HostView) -> Judgement:
@@ -20,19 +22,24 @@ def nvlink(view: HostView) -> Judgement:
     wanted = {index: view.expected.for_gpu(gpu.name).get("nvlinks") for index, gpu in enumerate(gpus)}
     if not any(links.values()) and not any(wanted.values()):
         return skipped("these GPUs have no NVLink")
-    faults = []
-    for index, gpu in enumerate(gpus):
-        found = links.get(index, {})
-        up = sum(rate is not None for rate in found.values())
-        need = wanted[index]
-        if up < (len(found) if need is None else int(need)):
-            faults.append(f"GPU {index} ({gpu.pci_address}): {up} of {len(found) if need is None else need} links")
+    up = {index: sum(rate is not None for rate in links.get(index, {}).values()) for index in wanted}
+    boards = any(wanted.values()) or any("SXM" in gpu.name for gpu in gpus)  # others have bridges, or have none
+    if not any(up.values()) and (len(gpus) == 1 or not boards):
+        return skipped("one GPU: NVLink joins it to none here" if len(gpus) == 1 else "no bridge joins these GPUs")
+    need = {index: int(value) if value else len(links.get(index, {})) for index, value in wanted.items()}
+    faults = [
+        f"GPU {index} ({gpu.pci_address}): {up[index]} of {need[index]} links"
+        for index, gpu in enumerate(gpus)
+        if up[index] < need[index]
+    ]
+    basis = "nvidia-smi nvlink -s; NVIDIA's data sheets"
     if faults:
         advice = "look for Xid 74 and SXids in dmesg, restart nvidia-fabricmanager, reset all GPUs, reseat the board"
-        return failed("; ".join(faults), "all links up", "nvidia-smi nvlink -s; NVIDIA's data sheets", advice)
-    if any(value is None for value in wanted.values()):
-        return passed(f"{sum(map(len, links.values()))} links up (this GPU's number is not known here)", "all links up")
-    return passed(f"{max(len(found) for found in links.values())} links a GPU up", "all links up")
+        known = any(up[index] < need[index] for index, value in wanted.items() if value)
+        return (failed if known else warned)("; ".join(faults), "all links up", basis, advice)
+    if not all(wanted.values()):
+        return passed(f"{sum(up.values())} links up (this GPU's number is not known here)", "all links up")
+    return passed(f"{max(up.values())} links a GPU up", "all links up")
 
 
 def fabric_manager(view: HostView) -> Judgement:
@@ -44,8 +51,12 @@ def fabric_manager(view: HostView) -> Judgement:
     if not gpus:
         return skipped("no GPU here")
     states = [(gpu.get("Fabric", "State"), gpu.get("Fabric", "Status")) for gpu in gpus]
+    switches = sum(device.is_nvswitch for device in view.pci) if view.status("lspci") == "ok" else 0
     service = parse_pairs(view.readings.get("fabricmanager", {}).get("text", ""))
     seen_service = f"service {service['ActiveState']}" if service.get("LoadState") == "loaded" else "no service"
+    if switches and view.status("fabricmanager") == "ok" and service.get("ActiveState", "active") != "active":
+        seen = f"{switches} NVSwitches, {seen_service}"
+        return failed(seen, "active", "NVSwitches do nothing without it: CUDA does not start", _FABRIC_ADVICE)
     if all(state is None for state, _ in states):
         if service.get("LoadState") == "loaded" and service.get("ActiveState") != "active":
             return warned(seen_service, "active, or not installed", "installed where NVSwitches are", _FABRIC_ADVICE)
@@ -82,6 +93,8 @@ def peer_memory(view: HostView) -> Judgement:
     modules = sorted({"nvidia_peermem", "nv_peer_mem", "efa_nv_peermem"} & view.modules)
     opened = "Open Kernel Module" in (view.file("proc", "/proc/driver/nvidia/version") or "")
     recent = _kernel_at_least(str(view.value("kernel_release")), (5, 12))
+    if "efa" in view.modules and not modules and not (opened and recent):
+        return unknown("EFA without nvidia_peermem or DMA-BUF", "EFA's own driver may map GPU memory: modinfo efa")
     if modules:
         return passed(f"{modules[0]} is loaded", "nvidia-peermem or DMA-BUF")
     if opened and recent:
@@ -110,7 +123,8 @@ def topology(view: HostView) -> Judgement:
     if not table.gpus or not nics:
         return unknown("nvidia-smi topo -m shows no NIC", "load ib_uverbs, and mlx5_ib, before looking again")
     nearest = {gpu: min((table.links.get((gpu, nic), "SYS") for nic in nics), key=_distance) for gpu in table.gpus}
-    far = {gpu: kind for gpu, kind in nearest.items() if kind not in _NEAR}
+    products = {name for gpu in gpus_of(view) for name in _COHERENT if name in gpu.name}
+    far = {gpu: kind for gpu, kind in nearest.items() if kind not in _NEAR and not (products and kind != "SYS")}
     if not far:
         return passed(f"{', '.join(sorted(set(nearest.values())))} for {len(nearest)} GPUs", "PIX or PXB")
     return warned(

@@ -23,7 +23,13 @@ _XID_ADVICE = {
     120: "GSP error: reset the GPU or reboot; keep driver and firmware current",
 }
 _HOST_MESSAGES = (
-    (r"[Mm]achine [Cc]heck|mce: .*[Hh]ardware [Ee]rror|Hardware Error", "machine check", True),
+    (
+        r"Hardware Error.*(?:[Uu]ncorrected|severity: (?:fatal|recoverable))|Machine [Cc]heck Exception",
+        "machine check",
+        True,
+    ),
+    (r"Hardware Error.*Machine [Cc]heck", "machine check logged", False),  # of corrected errors as well
+    (r"Hardware Error.*(?:[Cc]orrected|severity: corrected)", "corrected hardware error", False),
     (r"EDAC .*\bUE\b", "uncorrected memory error", True),
     (r"I/O error", "I/O error", False),
     (r"blocked for more than \d+ seconds", "hung task", False),
@@ -34,8 +40,8 @@ _HOST_MESSAGES = (
 
 def xid(view: HostView) -> Judgement:
     """Faults that NVIDIA's driver logged within the hours that count."""
-    if not view.has_gpu_hardware:
-        return skipped("no GPU here")
+    if not view.has_gpu_hardware or view.has_only_amd_gpus:
+        return skipped("no NVIDIA GPU here")
     found = [one for one in xids_of(view.kernel_messages) if one.number not in view.expected.xid_ignored or one.switch]
     hours = f"the last {view.expected.log_hours:g} h"
     if not found:

@@ -1,6 +1,7 @@
 """PCI Express: the links of GPUs and NICs, and what stands between them."""
 
 import re
+from collections.abc import Mapping, Sequence
 
 from raybench.preflight.host_view import HostView
 from raybench.preflight.parsers.pci import PciDevice
@@ -14,34 +15,61 @@ def _endpoints(view: HostView) -> list[PciDevice]:
 
 
 def link(view: HostView) -> Judgement:
-    """Width and speed that GPUs and NICs trained to, against what they can.
+    """Width and speed that GPUs and NICs trained to, against what they and their slots can.
 
-    A GPU lowers its speed while it idles, so only its width is judged; NICs keep theirs.
+    A GPU lowers its speed while it idles, so only its width is judged; NICs keep theirs. What a device has as much of
+    as the slot above it can give is how the machine was built, which warns; less than both can is a fault.
     """
     devices = _endpoints(view)
     if not devices:
         return skipped("no GPU or RDMA NIC on PCI")
-    known = [device for device in devices if device.width is not None and device.width_capable is not None]
+    known = [device for device in devices if device.width and device.width_capable]
     if not known:
+        if all(device.is_virtual_function for device in devices):
+            return skipped("virtual functions show no link of their own")
         return unknown("lspci could not read the links", "run preflight as root (become: true)")
-    bad = [text for device in known for text in _link_faults(device)]
-    if not bad:
-        return passed(f"{len(known)} devices at full width", "full width and speed")
-    return failed(
-        "; ".join(bad),
-        "full width and speed",
-        "LnkSta against LnkCap of lspci",
-        "reseat the device or its riser; look for AER messages in dmesg; check the slot's settings in the BIOS",
-    )
+    slots = {device.address: _slot(view, device) for device in known}
+    bad = [text for device in known for text in _link_faults(device, slots[device.address])]
+    basis = "LnkSta against LnkCap of lspci"
+    if bad:
+        advice = "reseat the device or its riser; look for AER messages in dmesg; check the slot's settings in the BIOS"
+        return failed("; ".join(bad), "full width and speed", basis, advice)
+    built = [text for device in known for text in _link_faults(device, None)] + _older_slots(view)
+    if built:
+        advice = "as much as the slot gives: move the device to a wider or faster slot if its bandwidth is needed"
+        return warned("; ".join(built), "full width and speed", f"{basis}; the slot above has no more", advice)
+    return passed(f"{len(known)} devices at full width", "full width and speed")
 
 
-def _link_faults(device: PciDevice) -> list[str]:
+def _older_slots(view: HostView) -> list[str]:
+    """GPUs whose slot has an older PCIe than they: nvidia-smi says what both can, also while they idle."""
+    if view.status("nvidia_smi") != "ok" or view.readings.get("is_virtual", {}).get("value"):
+        return []
+    found = []
+    for gpu in view.smi.gpus:
+        wanted = view.expected.for_gpu(gpu.name).get("pcie_generation")
+        most = gpu.number("PCI", "GPU Link Info", "PCIe Generation", "Max")
+        if wanted is not None and most is not None and most < float(wanted):
+            found.append(f"{gpu.pci_address} PCIe {most:.0f} of {wanted}")
+    return found
+
+
+def _slot(view: HostView, device: PciDevice) -> PciDevice | None:
+    """The bridge that the device hangs on, where the kernel and lspci tell."""
+    tree: Mapping[str, Sequence[str | None]] = view.readings.get("pci_devices", {}).get("value") or {}
+    above = (tree.get(device.address) or [None])[0]
+    return next((bridge for bridge in view.pci if bridge.is_bridge and bridge.address == above), None)
+
+
+def _link_faults(device: PciDevice, slot: PciDevice | None) -> list[str]:
     faults = []
-    if device.width and device.width_capable and device.width < device.width_capable:
-        faults.append(f"x{device.width} of x{device.width_capable}")
-    slow = device.speed_gts and device.speed_capable_gts and device.speed_gts < device.speed_capable_gts
-    if slow and not device.is_gpu:
-        faults.append(f"{device.speed_gts:g} of {device.speed_capable_gts:g} GT/s")
+    width, speed = device.width_capable or 0, device.speed_capable_gts or 0.0
+    if slot is not None:
+        width, speed = min(width, slot.width_capable or width), min(speed, slot.speed_capable_gts or speed)
+    if device.width and device.width < width:
+        faults.append(f"x{device.width} of x{width}")
+    if device.speed_gts and device.speed_gts < speed and not device.is_gpu:
+        faults.append(f"{device.speed_gts:g} of {speed:g} GT/s")
     return [f"{device.address} {' at '.join(faults)}"] if faults else []
 
 
@@ -65,15 +93,23 @@ def access_control(view: HostView) -> Judgement:
 
 def iommu(view: HostView) -> Judgement:
     """An IOMMU that translates costs bandwidth; off or in pass-through it does not."""
+    devices = {device.address for device in _endpoints(view)} if view.status("lspci") == "ok" else set()
+    if view.status("lspci") == "ok" and not devices:
+        return skipped("no GPU or RDMA NIC on PCI")
     line = view.file("proc", "/proc/cmdline")
     if line is None:
         return unknown("/proc/cmdline cannot be read")
     settings = re.findall(r"\b((?:intel_|amd_)?iommu(?:\.passthrough)?=\S+)", line)
     seen = " ".join(settings) or "nothing on the kernel's command line"
-    through = any(word in {"iommu=pt", "iommu.passthrough=1"} for word in settings)
-    off = any(word.endswith("=off") for word in settings)
-    on = any(word.endswith("=on") for word in settings)
-    if through or off or not on:
+    kinds = _domains(view, devices)
+    if kinds:  # the kernel's own word, whatever its default was
+        seen = f"{seen}; domains of GPUs and NICs: {', '.join(sorted(kinds))}"
+        translates = any(kind.startswith("DMA") for kind in kinds)
+    else:
+        through = any(word in {"iommu=pt", "iommu.passthrough=1"} for word in settings)
+        off = any(word.endswith("=off") for word in settings)
+        translates = any(re.search(r"=(?:on\b|force)", word) for word in settings) and not through and not off
+    if not translates:
         return passed(seen, "off, or iommu=pt")
     return warned(
         seen,
@@ -83,13 +119,23 @@ def iommu(view: HostView) -> Judgement:
     )
 
 
+def _domains(view: HostView, devices: set[str]) -> set[str]:
+    """How the IOMMU treats these devices, as sysfs has it since Linux 5.11: DMA, DMA-FQ, identity."""
+    tree: Mapping[str, Sequence[str | None]] = view.readings.get("pci_devices", {}).get("value") or {}
+    return {kind for address, (_, kind) in tree.items() if address in devices and kind}
+
+
 def address_translation(view: HostView) -> Judgement:
     """ATS of NICs: inside a virtual machine GPUDirect needs it, on bare metal it may be off."""
-    states = {device.address: device.ats_on for device in _endpoints(view) if device.ats_on is not None}
+    states = {
+        device.address: device.ats_on
+        for device in _endpoints(view)
+        if device.is_rdma_nic and device.vendor == "15b3" and device.ats_on is not None
+    }
     if not states:
-        return skipped("no GPU or RDMA NIC shows address translation services")
+        return skipped("no mlx5 NIC shows address translation services")
     off = sorted(address for address, state in states.items() if not state)
-    virtual = "hypervisor" in (view.file("proc", "/proc/cmdline") or "")
+    virtual = view.value("is_virtual")
     seen = f"on for {len(states) - len(off)} of {len(states)}"
     if off and virtual:
         advice = "enable ATS on the NICs: mlxconfig -d DEVICE set ATS_ENABLED=true, then reboot"
@@ -102,7 +148,7 @@ def read_request(view: HostView) -> Judgement:
     sizes = {
         device.address: device.max_read_request
         for device in _endpoints(view)
-        if device.driver == "mlx5_core" and device.max_read_request
+        if device.driver == "mlx5_core" and device.max_read_request and not device.is_virtual_function
     }
     if not sizes:
         return skipped("no mlx5 NIC shows its read request size")

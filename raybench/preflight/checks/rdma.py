@@ -1,5 +1,7 @@
 """RDMA devices: drivers, nodes, ports, firmware, subnet manager, partitions, SHARP."""
 
+from collections.abc import Mapping
+
 from raybench.preflight.host_view import HostView
 from raybench.preflight.parsers.rdma import Port
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
@@ -19,9 +21,9 @@ def modules(view: HostView) -> Judgement:
     if not view.modules:
         return unknown("/proc/modules cannot be read: are the drivers built into the kernel?")
     need |= {"ib_uverbs", "ib_core"}
-    if any(not port.is_ethernet for port in view.ports):
+    if any(port.link_layer == "InfiniBand" for port in view.ports):  # EFA has another layer, and no management
         need.add("ib_umad")
-    absent = sorted(need - view.modules)
+    absent = sorted(need - view.modules - _at_work(view))
     simulated = not view.readings.get("rdma_devices", {}).get("value") and view.ports
     if simulated:
         return skipped("ports without a kernel device: a simulated fabric")
@@ -33,6 +35,18 @@ def modules(view: HostView) -> Judgement:
         "without ib_uverbs no program reaches an RDMA device, and NCCL takes TCP",
         f"modprobe {' '.join(absent)}, kept in /etc/modules-load.d; or configure.yml --tags rdma_driver",
     )
+
+
+def _at_work(view: HostView) -> set[str]:
+    """Drivers that are seen at work, whether they are modules or built into the kernel."""
+    nodes: Mapping[str, bool] = view.readings.get("devices", {}).get("value") or {}
+    found = {"ib_core"} if view.readings.get("rdma_devices", {}).get("value") else set()
+    for name in ("uverbs", "umad"):
+        if any(path.startswith(f"/dev/infiniband/{name}") for path in nodes):
+            found.add(f"ib_{name}")
+    if any(port.device_type.startswith("MT") for port in view.ports):
+        found |= {"mlx5_ib", "mlx4_ib"} if "ib_uverbs" in found else set()
+    return found
 
 
 def device_nodes(view: HostView) -> Judgement:
@@ -52,7 +66,8 @@ def device_nodes(view: HostView) -> Judgement:
         return failed(
             f"may not be opened: {', '.join(closed)}", "read and write for all", "udev rules of rdma-core", advice
         )
-    if "/dev/infiniband/rdma_cm" not in nodes:
+    managed = not view.ports or any(port.link_layer in {"InfiniBand", "Ethernet"} for port in view.ports)
+    if "/dev/infiniband/rdma_cm" not in nodes and managed:  # EFA connects without it
         return warned(
             f"{len(verbs)} uverbs, no rdma_cm", "uverbs and rdma_cm", "rdma_cm is used by UCX and rping", advice
         )
@@ -72,19 +87,24 @@ def port_state(view: HostView) -> Judgement:
             return failed("no port", f"{wanted} ports", "preflight_port_count", "see rdma-modules")
         return unknown("RDMA devices, but no port was seen") if view.has_rdma else skipped("no RDMA device here")
     bad = [port for port in ports if port.state not in {"Active", ""} or port.physical_state not in {"LinkUp", ""}]
+    off = [port for port in bad if port.is_ethernet and port.physical_state == "Disabled"]
     silent = [port for port in ports if not port.state]
-    if bad:
+    if len(bad) > len(off):
         seen = ", ".join(f"{port.name} {port.state}/{port.physical_state}" for port in bad)
-        return failed(seen, "Active/LinkUp", "ibstat", _state_advice(bad[0]))
+        return failed(seen, "Active/LinkUp", "ibstat", _state_advice(next(port for port in bad if port not in off)))
     if silent:
         return unknown(f"no state is given for {', '.join(port.name for port in silent)}")
-    if wanted is not None and len(ports) != wanted:
-        return failed(f"{len(ports)} ports", str(wanted), "preflight_port_count", "compare lspci and ibstat")
-    return passed(f"{len(ports)} ports Active", "Active/LinkUp")
+    active = len(ports) - len(off)
+    if wanted is not None and active != wanted:
+        return failed(f"{active} ports", str(wanted), "preflight_port_count", "compare lspci and ibstat")
+    if off and (not active or wanted is None):
+        seen = f"{active} ports Active, switched off: {', '.join(port.name for port in off)}"
+        return warned(seen, "Active/LinkUp", "ibstat; nobody has set these interfaces up", _state_advice(off[0]))
+    return passed(f"{active} ports Active", "Active/LinkUp")
 
 
 def _state_advice(port: Port) -> str:
-    if port.state == "Initializing":
+    if port.state.startswith("Init"):
         return "the cable is fine, no subnet manager answers: start opensm or the switch's; its log names the port"
     if port.physical_state == "Polling":
         return "no signal from the other end: check cable, transceiver, switch port; mlxlink -m shows the light"
@@ -102,7 +122,8 @@ def rate(view: HostView) -> Judgement:
     slow = []
     for port in ports:
         wanted = view.expected.for_port(port.device_type).get("rate_gbits")
-        best = max(other.rate_gbits or 0 for other in ports if other.device_type == port.device_type)
+        alike = [one for one in ports if (one.device_type, one.link_layer) == (port.device_type, port.link_layer)]
+        best = max(other.rate_gbits or 0 for other in alike)
         need = float(wanted) if wanted is not None else best
         if (port.rate_gbits or 0) < need:
             slow.append(f"{port.name} {port.rate_gbits:g} of {need:g} Gb/s")

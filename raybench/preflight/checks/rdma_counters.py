@@ -26,6 +26,10 @@ _WARN_RATES = {
 }
 # Totals since the counter was reset that are worth a look (Azure's skill: downed and recovery > 0, receive > 100).
 _WARN_TOTALS = {"link_error_recovery": 0, "port_rcv_errors": 100, "port_xmit_discards": 1000, "symbol_error": 1000}
+# ``mlx5_core 0000:b1:00.0 ens1f0: Link down``, ``bnxt_en 0000:41:00.0 eth2: NIC Link is Down``
+_LINK_DOWN = re.compile(
+    r"(?:mlx5_core|mlx4_en|bnxt_en|ice|irdma)\S*\s+[0-9a-f:.]+\s+(\S+): (?:NIC )?[Ll]ink (?:is )?(?i:down)"
+)
 _ADVICE = (
     "clean or change cable or transceiver, try another switch port; perfquery -x, ethtool -S, mlxlink -c tell more"
 )
@@ -36,8 +40,10 @@ def errors(view: HostView) -> Judgement:
     reading = view.readings.get("counters")
     if reading is None:
         return skipped("no RDMA port has counters")
-    before: Mapping[str, int] = reading.get("before", {})
-    after: Mapping[str, int] = reading.get("after", {})
+    before: Mapping[str, int] = _used(view, reading.get("before", {}))
+    after: Mapping[str, int] = _used(view, reading.get("after", {}))
+    if reading.get("after") and not after:
+        return skipped("all ports with counters are in preflight_ports_ignored")
     seconds = float(reading.get("seconds") or 0)
     if seconds <= 0 or not after:
         return unknown("the counters could not be read twice")
@@ -62,6 +68,15 @@ def errors(view: HostView) -> Judgement:
     )
 
 
+def _used(view: HostView, counters: Mapping[str, int]) -> dict[str, int]:
+    """Counters of ports that are used: ``mlx5_0/ports/1/counters/symbol_error``."""
+    return {
+        path: value
+        for path, value in counters.items()
+        if not view.is_ignored_port(path.split("/")[0], (path.split("/") + [""] * 2)[2])
+    }
+
+
 def _above(values: Mapping[str, float], limits: Mapping[str, float]) -> dict[str, float]:
     return {
         path.replace("/ports/", "/").replace("/counters/", " ").replace("/hw_counters/", " "): value
@@ -78,11 +93,12 @@ def flaps(view: HostView) -> Judgement:
     """Links that went down again and again, by the kernel's log within the hours that count."""
     if not view.has_rdma:
         return skipped("no RDMA device here")
-    interfaces = set(view.rdma_interfaces) | set(view.rdma_interfaces.values())
+    own = {name: device for name, device in view.rdma_interfaces.items() if not view.is_ignored_port(device, 1)}
+    interfaces = set(own) | set(own.values())
     counts: dict[str, int] = {}
     for message in view.kernel_messages:
-        match = re.search(r"(?:mlx5_core|bnxt_en|ice|irdma)\s+[0-9a-f:.]+\s+(\S+): Link (?i:down)", message.text)
-        if match and (not interfaces or match[1] in interfaces):
+        match = _LINK_DOWN.search(message.text)
+        if match and (not view.rdma_interfaces or match[1] in interfaces):
             counts[match[1]] = counts.get(match[1], 0) + 1
     limit = view.expected.link_flaps_max
     hours = f"{view.expected.log_hours:g} h"

@@ -1,7 +1,7 @@
 """RDMA over Ethernet: addresses, MTU, and the settings that keep it lossless, read back."""
 
 from raybench.preflight.host_view import HostView
-from raybench.preflight.parsers.rdma import Port, Qos, parse_mlnx_qos
+from raybench.preflight.parsers.rdma import Port, Qos, parse_dcb_pfc, parse_mlnx_qos
 from raybench.preflight.parsers.system import grouped
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
 
@@ -70,13 +70,23 @@ def _qos(view: HostView) -> dict[str, Qos]:
     return found
 
 
+def _lossless(view: HostView, name: str) -> tuple[int, ...] | None:
+    """Priorities with flow control, of mlnx_qos, else of dcb; None where neither tells."""
+    qos = _qos(view).get(name)
+    if qos is not None and qos.lossless is not None:
+        return qos.lossless
+    return parse_dcb_pfc(view.text(f"dcb_pfc:{name}")) if view.status(f"dcb_pfc:{name}") == "ok" else None
+
+
 def flow_control(view: HostView) -> Judgement:
     """PFC on exactly one priority, the same on all ports, or the one that the inventory names."""
     if not _interfaces(view):
         return skipped("no interface of an active RoCE port")
-    settings = {name: qos.lossless for name, qos in _qos(view).items() if qos.lossless is not None}
+    settings = {
+        name: lossless for name in _interfaces(view).values() if (lossless := _lossless(view, name)) is not None
+    }
     if not settings:
-        return unknown("mlnx_qos is not installed or does not tell", "install mlnx-tools (DOCA-OFED)")
+        return unknown("neither mlnx_qos nor dcb tells", "install mlnx-tools (DOCA-OFED), or iproute2's dcb")
     wanted = view.expected.roce_priority
     seen = ", ".join(f"{name}: {','.join(map(str, value)) or 'none'}" for name, value in sorted(settings.items()))
     expected = f"priority {wanted}" if wanted is not None else "one lossless priority, the same on all ports"
@@ -95,7 +105,11 @@ def congestion_notification(view: HostView) -> Judgement:
     interfaces = sorted(_interfaces(view).values())
     if not interfaces:
         return skipped("no interface of an active RoCE port")
-    values = view.files("net", "/sys/class/net/*/ecn/roce_*/enable/*")
+    values = {
+        path: value
+        for path, value in view.files("net", "/sys/class/net/*/ecn/roce_*/enable/*").items()
+        if path.split("/")[4] in interfaces and value is not None
+    }
     if not values:
         return unknown(
             "the driver does not show ECN in /sys/class/net/*/ecn", "it is there with the driver of DOCA-OFED"
@@ -104,7 +118,7 @@ def congestion_notification(view: HostView) -> Judgement:
     off = sorted(
         path.removeprefix("/sys/class/net/")
         for path, value in values.items()
-        if value == "0" and path.split("/")[4] in interfaces and (priority is None or path.endswith(f"/{priority}"))
+        if value == "0" and (priority is None or path.endswith(f"/{priority}"))
     )
     if not off:
         return passed(f"on for {'all priorities' if priority is None else f'priority {priority}'}", "on")

@@ -10,9 +10,10 @@ from raybench.preflight.verdict import Judgement, failed, passed, skipped, warne
 
 def python_facts(view: HostView) -> dict[str, Any]:
     """``python``, ``executable`` and ``packages`` of the Python that was asked. Raises UnavailableError."""
+    lines = view.text("python").strip().splitlines()  # what a sitecustomize prints stands before it
     try:
-        found: dict[str, Any] = json.loads(view.text("python"))
-    except ValueError:
+        found: dict[str, Any] = json.loads(lines[-1])
+    except (ValueError, IndexError):
         raise UnavailableError("python", "failed", "the host's Python printed no JSON") from None
     return found
 

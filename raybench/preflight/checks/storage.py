@@ -43,6 +43,10 @@ def swap(view: HostView) -> Judgement:
 def disk(view: HostView) -> Judgement:
     """Room and inodes where raybench, Ray and NCCL write."""
     systems = {path: state for path, state in view.value("file_systems").items() if path != "/dev/shm"}  # noqa: S108
+    silent = sorted(name.partition(":")[2] for name in view.readings if name.startswith("file_system:"))
+    if silent:
+        advice = "find the server of this file system; umount -f -l it; its processes hang until then"
+        return failed(f"no answer from {', '.join(silent)}", "every file system answers", "statvfs in time", advice)
     limit = view.expected.disk_free_min_percent
     shares = {
         path: 100 * min(state["free"] / max(state["total"], 1), _inode_share(state)) for path, state in systems.items()

@@ -8,6 +8,7 @@ from typing import Any
 Section = dict[str, Any]
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f:.]+)\s*$")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_FAULT = re.compile(r"^\[?(?:ERR!|Unknown Error|GPU is lost|(?:GPU )?requires reset|Reset required)", re.IGNORECASE)
 _LINK = re.compile(r"^\s+Link (\d+): (<?[\w./ ]+>?)\s*$")
 
 
@@ -36,6 +37,11 @@ class Gpu:
         return next((found for name in names if isinstance(found := self.sections.get(name), dict)), {})
 
     @property
+    def fault(self) -> str:
+        """What nvidia-smi wrote in place of a value, of a GPU that is lost or hangs; empty where nothing is."""
+        return next((value for value in _values(self.sections) if _FAULT.search(value)), "")
+
+    @property
     def name(self) -> str:
         """The product, such as ``NVIDIA H100 80GB HBM3``."""
         return self.get("Product Name") or "unknown GPU"
@@ -54,6 +60,14 @@ class SmiReport:
     driver: str | None
     cuda: str | None
     gpus: tuple[Gpu, ...]
+
+
+def _values(section: Section) -> Iterator[str]:
+    for value in section.values():
+        if isinstance(value, dict):
+            yield from _values(value)
+        else:
+            yield value
 
 
 def parse_smi(text: str) -> SmiReport:

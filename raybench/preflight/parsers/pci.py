@@ -1,10 +1,14 @@
 """``lspci -D -nn -vvv``, cut down to links, access control, read requests and drivers."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-_HEAD = re.compile(r"^((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.+)$")
+_HEAD = re.compile(r"^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (.+)$")
 _CODES = re.compile(r"\[([0-9a-f]{4})\]: (.*?)\[([0-9a-f]{4}):([0-9a-f]{4})\]")
+
+# MI100, MI250X, MI250, MI210: display controllers by their class, as the graphics of AMD's CPUs are.
+_INSTINCT = frozenset({"738c", "738e", "7408", "740c", "740f"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +19,7 @@ class PciDevice:
     description: str
     class_code: str = ""
     vendor: str = ""
+    product: str = ""
     driver: str = ""
     width: int | None = None
     width_capable: int | None = None
@@ -31,8 +36,20 @@ class PciDevice:
 
     @property
     def is_gpu(self) -> bool:
-        """An NVIDIA or AMD 3D controller or accelerator."""
-        return self.class_code[:2] in {"03", "12"} and self.vendor in {"10de", "1002"}
+        """An NVIDIA GPU, or an AMD one for computing: the graphics in AMD's CPUs are a display and no more."""
+        if self.vendor == "1002":
+            return self.class_code.startswith("12") or self.product in _INSTINCT or "Instinct" in self.description
+        return self.vendor == "10de" and self.class_code[:2] in {"03", "12"}
+
+    @property
+    def is_nvswitch(self) -> bool:
+        """An NVSwitch: a bridge of NVIDIA's that is none of PCI (class 0680)."""
+        return self.vendor == "10de" and self.class_code == "0680"
+
+    @property
+    def is_virtual_function(self) -> bool:
+        """Whether it is a share of a NIC, whose link and read requests are those of the whole and not shown."""
+        return "Virtual Function" in self.description or (self.is_rdma_nic and self.width == 0)
 
     @property
     def is_rdma_nic(self) -> bool:
@@ -62,6 +79,24 @@ def parse_lspci(text: str) -> tuple[PciDevice, ...]:
     return tuple(devices)
 
 
+def with_links_of_sysfs(devices: tuple[PciDevice, ...], values: Mapping[str, str | None]) -> tuple[PciDevice, ...]:
+    """Devices whose links lspci may not read (not root), with what sysfs says: ``16.0 GT/s PCIe``, ``16``."""
+    return tuple(device if device.width is not None else _from_sysfs(device, values) for device in devices)
+
+
+def _from_sysfs(device: PciDevice, values: Mapping[str, str | None]) -> PciDevice:
+    def number(name: str) -> str | None:
+        return _first(r"^([\d.]+)", values.get(f"/sys/bus/pci/devices/{device.address}/{name}") or "")
+
+    return replace(
+        device,
+        width=_integer(number("current_link_width")),
+        width_capable=_integer(number("max_link_width")),
+        speed_gts=_float(number("current_link_speed")),
+        speed_capable_gts=_float(number("max_link_speed")),
+    )
+
+
 def _device(lines: list[str]) -> PciDevice | None:
     head = _HEAD.match(lines[0])
     if head is None:
@@ -76,6 +111,7 @@ def _device(lines: list[str]) -> PciDevice | None:
         description=(codes[2] if codes else head[2]).strip(" ,"),
         class_code=codes[1] if codes else "",
         vendor=codes[3] if codes else "",
+        product=codes[4] if codes else "",
         driver=_first(r"Kernel driver in use: (\S+)", body) or "",
         width=_integer(_first(r"LnkSta:.*?Width x(\d+)", body)),
         width_capable=_integer(_first(r"LnkCap:.*?Width x(\d+)", body)),

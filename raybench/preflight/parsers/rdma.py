@@ -1,5 +1,6 @@
 """What RDMA tools print: ``ibstat``, ``rdma link``, ``mlnx_qos``."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -150,6 +151,23 @@ def parse_mlnx_qos(text: str) -> Qos:
     }
     lossless = tuple(n for n, value in enumerate(enabled[1].split()) if value != "0") if enabled else None
     return Qos(trust=trust[1] if trust else None, lossless=lossless, priority_of_dscp=mapping)
+
+
+def parse_dcb_pfc(text: str) -> tuple[int, ...] | None:
+    """Priorities with flow control, of ``dcb -j pfc show``; None where it is not told. iproute2 has written two forms::
+
+    {"pfc_cap":8,"macsec_bypass":false,"delay":0,"prio_pfc":[false,false,false,true,false,false,false,false]}
+    {"pfc-cap":8,"prio-pfc":["off","off","off","on","off","off","off","off"]}
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    found = found[0] if isinstance(found, list) and found else found
+    switches = found.get("prio_pfc", found.get("prio-pfc")) if isinstance(found, dict) else None
+    if not isinstance(switches, list):
+        return None
+    return tuple(number for number, switch in enumerate(switches) if switch in {True, "on"})
 
 
 def _number(text: str) -> float | None:

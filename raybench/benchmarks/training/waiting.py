@@ -1,0 +1,82 @@
+"""How long a rank's collectives take in each step: of shards, whose hooks do not tell when a gradient is ready.
+
+FSDP calls ``torch.distributed`` for each of its collectives. Within ``installed`` these calls are timed: on a CPU,
+where they block, by the clock; on a GPU by events on the stream that they are queued on. The time includes waiting for
+ranks that come late; that is what tells who does.
+"""
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+# all_gather_single and reduce_scatter_single are the names from PyTorch 2.13 on.
+_NAMES = (
+    "all_gather_into_tensor",
+    "all_gather_single",
+    "reduce_scatter_tensor",
+    "reduce_scatter_single",
+    "all_reduce",
+)
+
+
+class CollectiveClock:
+    """Times the collectives of one step after another."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._on_gpu = device.type == "cuda"
+        self._steps: list[list[tuple[Any, Any]]] = []
+        self._calls: list[tuple[Any, Any]] = []
+        self._depth = 0
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Time what is called within."""
+        originals = {name: getattr(dist, name) for name in _NAMES if hasattr(dist, name)}
+        for name, function in originals.items():
+            setattr(dist, name, self._timing(function))
+        try:
+            yield
+        finally:
+            for name, function in originals.items():
+                setattr(dist, name, function)
+
+    def end_step(self) -> None:
+        """The step is over."""
+        self._steps.append(self._calls)
+        self._calls = []
+
+    def read(self) -> tuple[float, ...]:
+        """Seconds of all collectives in each step; empty where none was seen in some step."""
+        if not all(self._steps):
+            return ()
+        return tuple(sum(self._seconds(*call) for call in step) for step in self._steps)
+
+    def _timing(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            self._depth += 1
+            begin = self._now() if self._depth == 1 else None  # a new name may call the old one
+            try:
+                return function(*arguments, **options)
+            finally:
+                self._depth -= 1
+                if begin is not None:
+                    self._calls.append((begin, self._now()))
+
+        return call
+
+    def _now(self) -> Any:
+        if not self._on_gpu:
+            return time.perf_counter()
+        make: Any = torch.cuda.Event
+        event = make(enable_timing=True)
+        event.record()
+        return event
+
+    def _seconds(self, begin: Any, end: Any) -> float:
+        return float(begin.elapsed_time(end) / 1e3) if self._on_gpu else float(end - begin)

@@ -1,0 +1,55 @@
+"""What a training point is found to be: pure, from made-up records."""
+
+from math import inf, nan
+
+import pytest
+
+from raybench.benchmarks.training.findings import training_findings
+from raybench.benchmarks.training.record import Check, differences
+from raybench.results import BenchmarkResult
+from raybench.workloads.training import Communication, TrainingPoint
+
+
+def benchmark(losses: tuple[float, ...]) -> BenchmarkResult:
+    point = TrainingPoint(
+        label="ddp tiny",
+        world_size=2,
+        launches=((0.1,) * len(losses),),
+        rank_seconds=(0.1, 0.1),
+        batch_size=8,
+        tokens_per_sample=None,
+        flop_per_sample=1.0,
+        phases={},
+        losses=losses,
+        memory={},
+        utilization={},
+        communication=Communication(),
+        facts={},
+        verified=True,
+        check={},
+    )
+    return BenchmarkResult(name="ddp", kind="training", parameters={}, status="complete", points=(), workload=(point,))
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"), [((nan, nan), "from the first timed step on"), ((2.0, 1.5, inf), "in timed step 3 of 3")]
+)
+def test_a_loss_that_is_no_number_is_critical(losses: tuple[float, ...], words: str) -> None:
+    (finding,) = training_findings(benchmark(losses), lambda _: None)
+    assert (finding["rule"], finding["severity"]) == ("loss-not-finite", "critical")
+    assert words in finding["summary"]
+
+
+def test_a_loss_that_rises_is_none_of_our_business() -> None:
+    assert not list(training_findings(benchmark((2.0, 9e30)), lambda _: None))
+
+
+def test_a_reference_that_diverges_too_refutes_nothing() -> None:
+    both = Check(losses=(6.2, nan), expected_losses=(6.2, nan), gradient_norms=(1.0, inf),
+                 expected_gradient_norms=(1.0, nan), tolerance=1e-3)  # fmt: skip
+    assert differences(both) == 0
+    ours = Check(losses=(6.2, nan), expected_losses=(6.2, 6.1), gradient_norms=(1.0, 1.0),
+                 expected_gradient_norms=(1.0, 1.0), tolerance=1e-3)  # fmt: skip
+    assert differences(ours) == inf
+    none = Check(losses=(nan,), expected_losses=(nan,), gradient_norms=(nan,), expected_gradient_norms=(nan,))
+    assert differences(none) is None

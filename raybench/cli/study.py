@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing, say
 from raybench.cli.study_options import (
+    PRICE_OPTIONS,
     WORKLOADS,
+    Pricing,
     StudyOptions,
     current_folder,
     names_of,
@@ -102,20 +105,9 @@ def network(options: StudyOptions, networks: str | None) -> None:
     click.option("--mode", type=click.Choice(["strong", "weak", "both"]), help="[default: both]"),
     click.option("--batch-size", type=int, metavar="B", help="Samples a rank on the fewest nodes.  [default: 8, or "
                  "what strong scaling can divide]"),
-    click.option("--price", type=float, metavar="P", help="Of a node for an hour: adds the cost of each size."),
-    click.option("--currency", default="USD", show_default=True, help="Of --price."),
-    click.option("--node-type", metavar="NAME", help="Take the list price of a machine, such as p5.48xlarge."),
     epilog=_SCALING_EXAMPLES,
 )  # fmt: skip
-def scaling(  # noqa: PLR0913, PLR0917 - one parameter an option
-    options: StudyOptions,
-    nodes: str | None,
-    mode: str | None,
-    batch_size: int | None,
-    price: float | None,
-    currency: str,
-    node_type: str | None,
-) -> None:
+def scaling(options: StudyOptions, nodes: str | None, mode: str | None, batch_size: int | None) -> None:
     """What do more nodes bring? Speedup, efficiency, fits, projection, cost."""
 
     def variants() -> Sequence["Variant"]:
@@ -125,7 +117,7 @@ def scaling(  # noqa: PLR0913, PLR0917 - one parameter an option
         return scaling_variants(numbers_of(nodes, "--nodes", "1,2,4"), modes, batch_size)
 
     planned = {"nodes": nodes, "mode": mode, "batch_size": batch_size}
-    _conduct("scaling", options, variants, planned=planned, price=_price(price, currency, node_type))
+    _conduct("scaling", options, variants, planned=planned)
 
 
 @study_command(
@@ -186,17 +178,18 @@ def model_size(options: StudyOptions, models: str | None) -> None:
 
 @click.command("show", short_help="Show a study again, complete or not, from the folders of its trials.")
 @click.argument("folder", metavar="DIR")
-@click.option("--price", type=float, metavar="P", help="Of a node for an hour, where it was not given before.")
-@click.option("--currency", default="USD", show_default=True, help="Of --price.")
+@with_options(PRICE_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print study.json on standard output instead of tables.")
-def show(folder: str, price: float | None, currency: str, as_json: bool) -> None:
-    """Show a study again, complete or not, from the folders of its trials."""
+def show(folder: str, as_json: bool, **given: Any) -> None:
+    """Show a study again, complete or not, from the folders of its trials; with a price that was not given before."""
     from raybench.studies.folder import StudyFolder  # noqa: PLC0415
     from raybench.studies.result import result_of  # noqa: PLC0415
 
+    pricing = Pricing(**given)
+    price = pricing.price_of_node()
     opened = StudyFolder.open(Path(folder))
-    study = opened.study()
-    known = _price(price, currency, None) or _planned_price(study)
+    study = _with_epoch(opened.study(), pricing)
+    known = price or _planned_price(study)
     result = result_of(opened.path.name, study, opened.outcomes(study), price=known)
     sys.exit(_deliver(result, opened, as_json=as_json))
 
@@ -205,17 +198,10 @@ for _member in (network, scaling, strategy, batch_size_study, model_size, show):
     command.add_command(_member)
 
 
-def _price(price: float | None, currency: str, node_type: str | None) -> "Price | None":
-    from raybench.model.cost import Price, list_price  # noqa: PLC0415
-
-    if price is not None:
-        return Price(per_node_hour=price, source="given", currency=currency)
-    if node_type is None:
-        return None
-    listed = list_price(node_type)
-    if listed is None:
-        raise UsageError(f"there is no list price of '{node_type}'; give --price, of a node for an hour")
-    return listed
+def _with_epoch(study: "Study", pricing: Pricing) -> "Study":
+    if pricing.epoch_samples is None:
+        return study
+    return dataclasses.replace(study, settings={**study.settings, "epoch_samples": pricing.epoch_samples})
 
 
 def _planned_price(study: "Study") -> "Price | None":
@@ -233,12 +219,12 @@ def _conduct(
     variants: Callable[[], Sequence["Variant"]],
     *,
     planned: dict[str, Any],
-    price: "Price | None" = None,
     workloads: Sequence[str] = ("train",),
 ) -> None:
     """Plan the study or take up an earlier one, do it, answer, and end with its exit code."""
     from raybench.studies.folder import StudyFolder  # noqa: PLC0415
 
+    price = options.pricing.price_of_node()
     if options.resume is not None:
         options.require_nothing_planned(planned)
         folder = StudyFolder.open(Path(options.resume))
@@ -246,7 +232,7 @@ def _conduct(
         plan = _planned(kind, options, variants(), price, workloads)
         folder = StudyFolder.create(options.output_dir or "studies", plan)
     with folder.held():
-        study = _taken_up(folder, kind, options.repeats)
+        study = _with_epoch(_taken_up(folder, kind, options.repeats), options.pricing)
         price = price or _planned_price(study)
         outcomes, stopped = _run(study, folder, options)
         from raybench.studies.result import result_of  # noqa: PLC0415
@@ -274,7 +260,10 @@ def _planned(
         repeats=5 if options.repeats is None else options.repeats,
         seed=options.chosen_seed,
         folder=current_folder(),
-        settings={"price": dataclasses.asdict(price) if price else None},
+        settings={
+            "price": dataclasses.asdict(price) if price else None,
+            "epoch_samples": options.pricing.epoch_samples,
+        },
     )
 
 

@@ -2,18 +2,30 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from raybench.errors import UsageError
 
+if TYPE_CHECKING:
+    from raybench.model.cost import Price
+
 WORKLOADS = ("train", "run")
 _LEAST_SEED, _MOST_SEED = 0, 2**31 - 1
 _LONGEST_SECONDS = 100 * 86400
 
+PRICE_OPTIONS: list[Any] = [
+    click.option("--price", type=float, metavar="P", help="Of a node for an hour: adds costs."),
+    click.option("--currency", default="USD", show_default=True, help="Of --price."),
+    click.option("--node-type", metavar="NAME", help="Take the list price of a machine, such as p5.48xlarge."),
+    click.option("--prices", metavar="FILE", help="CSV with name,usd_per_node_hour,date,source in place of the list "
+                 "prices, for --node-type."),
+    click.option("--epoch-samples", type=int, metavar="N", help="Samples of an epoch, for its time and cost.  "
+                 "[default: 10000]"),
+]  # fmt: skip
 _OPTIONS: list[Any] = [
     click.option("--repeats", type=int, metavar="R", help="Blocks: each has every variant once.  [default: 5]"),
     click.option("--seed", type=int, metavar="N", help="Of the order of the variants.  [default: a new one, recorded]"),
@@ -22,9 +34,47 @@ _OPTIONS: list[Any] = [
                  "done; a larger --repeats makes it longer."),
     click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="S",
                  help="Time limit of one trial, seconds."),
+    *PRICE_OPTIONS,
     click.option("--json", "as_json", is_flag=True, help="Print study.json on standard output instead of tables."),
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
 ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pricing:
+    """What a node costs and how long an epoch is, as given on the command line. None: not given."""
+
+    price: float | None
+    currency: str
+    node_type: str | None
+    prices: str | None
+    epoch_samples: int | None
+
+    def __post_init__(self) -> None:
+        if self.epoch_samples is not None and self.epoch_samples < 1:
+            raise UsageError(f"--epoch-samples is {self.epoch_samples}; it must be at least 1")
+        if self.prices is not None and self.node_type is None:
+            raise UsageError("--prices needs --node-type: the name of a line in it")
+
+    def price_of_node(self) -> "Price | None":
+        """The price, given or listed; None where neither was asked for. Raises UsageError for an unknown machine."""
+        from raybench.model.cost import Price, list_price  # noqa: PLC0415
+
+        if self.price is not None:
+            return Price(per_node_hour=self.price, source="given", currency=self.currency)
+        if self.node_type is None:
+            return None
+        listed = list_price(self.node_type, _table(self.prices))
+        if listed is None:
+            raise UsageError(f"there is no list price of '{self.node_type}'; give --price, of a node for an hour")
+        return listed
+
+
+def _table(path: str | None) -> str | None:
+    try:
+        return None if path is None else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--prices {path} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +88,7 @@ class StudyOptions:
     timeout: float
     as_json: bool
     quiet: bool
+    pricing: Pricing
     workload: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -82,8 +133,9 @@ def study_command(kind: str, *options: Any, epilog: str) -> Callable[[Callable[.
         def call(context: click.Context, /, workload: tuple[str, ...], **given: Any) -> None:
             names = ("repeats", "seed", "output_dir", "resume", "timeout", "as_json", "quiet")
             common = {name: given.pop(name) for name in names}
+            pricing = Pricing(**{field.name: given.pop(field.name) for field in fields(Pricing)})
             whole = workload_of(workload, context.meta["raybench.after"])
-            function(StudyOptions(**common, workload=whole), **given)
+            function(StudyOptions(**common, pricing=pricing, workload=whole), **given)
 
         call.__doc__ = function.__doc__
         wrapped: Any = click.argument("workload", nargs=-1, type=click.UNPROCESSED, metavar="[-- WORKLOAD]")(call)

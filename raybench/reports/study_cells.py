@@ -1,13 +1,14 @@
 """Figures of a study's result as cells; a dash where there is none. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from raybench.reports.text import bandwidth, fixed, inert, percent
-from raybench.reports.view import Cell
+from raybench.reports.view import Cell, Grid
 from raybench.units import format_seconds
 
 Json = Mapping[str, Any]
+Columns = Sequence[tuple[str, Callable[[Json], Cell]]]
 _OVERHEAD_BANDS = ((0.20, "low", ""), (0.40, "moderate", "warn"), (float("inf"), "high", "bad"))
 _WIDEST = 100.0
 NONE = Cell(text="-")
@@ -71,3 +72,21 @@ def interval(ratio: Json | None, *, unit: str = "x", scale: float = 1.0) -> Cell
         return Cell(text="too few repeats", tone="warn")
     digits = 2 if scale == 1 else 0
     return Cell(text=f"{ratio['low'] * scale:.{digits}f} to {ratio['high'] * scale:.{digits}f}{unit}")
+
+
+def grid_of(columns: Columns, rows: Sequence[Json]) -> Grid:
+    """A table: a row each, a column each."""
+    return Grid(
+        headings=tuple(heading for heading, _ in columns),
+        rows=tuple(tuple(cell(row) for _, cell in columns) for row in rows),
+    )
+
+
+def present(columns: Columns, rows: Sequence[Json], keep: int = 1) -> Grid:
+    """The columns that have anything in them, the first ones always."""
+    grid = grid_of(columns, rows)
+    used = [index for index in range(len(columns)) if index < keep or any(row[index] != NONE for row in grid.rows)]
+    return Grid(
+        headings=tuple(grid.headings[index] for index in used),
+        rows=tuple(tuple(row[index] for index in used) for row in grid.rows),
+    )

@@ -1,14 +1,13 @@
-"""Plots of a study: speedup with the ideal line, efficiency with its threshold, throughput, projection, drift.
-
-Matplotlib's Figure without pyplot: nothing global is kept, and no display is needed.
-"""
+"""Plots of a study: speedup with the ideal line, efficiency with its threshold, throughput, projection, drift."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from raybench.reports.series import plain_log_ticks
 from raybench.reports.study_cells import Json
+from raybench.reports.study_figure import legend, new_figure
 from raybench.reports.svg import PAGE, SERIES, TEXT, Plot, plot_style, render
+from raybench.reports.sweep_plots import sweep_plots
 from raybench.reports.text import inert
 
 GOOD_SHARE = 0.75
@@ -26,26 +25,8 @@ def study_plots(content: Json) -> tuple[Plot, ...]:
         elif content["kind"] == "scaling":
             drawn = [plot for mode in answer["modes"] if mode["rows"] for plot in _scaling_plots(mode, content)]
         else:
-            drawn = list(_throughput_plots(answer["rows"], content))
+            drawn = [*sweep_plots(content), *_throughput_plots(answer["rows"], content)]
         return (*drawn, *_drift_plot(content))
-
-
-def _new_figure(content: Json, *, x_label: str, y_label: str) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure  # noqa: PLC0415 - 0.4 s that only a report pays
-
-    figure = Figure(figsize=(8.4, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
-    axes.set_axisbelow(True)
-    if content["emulated"]:
-        stamp: Any = {"fontsize": 26, "color": TEXT, "alpha": 0.13, "ha": "center", "va": "center", "weight": "bold"}
-        axes.text(0.5, 0.5, "EMULATED: no network", transform=axes.transAxes, **stamp)
-    return figure, axes
-
-
-def _legend(figure: Any) -> None:
-    figure.legend(loc="outside upper left", ncols=4, fontsize=9, handlelength=2.6, columnspacing=1.4)
 
 
 def _error(rows: Sequence[Json]) -> list[list[float]]:
@@ -65,7 +46,7 @@ def _scaling_plots(mode: Json, content: Json) -> Iterator[Plot]:
 
 
 def _speedup_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
-    figure, axes = _new_figure(content, x_label="nodes", y_label="speedup")
+    figure, axes = new_figure(content, x_label="nodes", y_label="speedup")
     nodes, base = [row["nodes"] for row in rows], mode["base_nodes"]
     speedups = [row["speedup"]["value"] for row in rows]
     axes.plot(nodes, [count / base for count in nodes], "--", color=TEXT, linewidth=1, label="ideal (linear)")
@@ -73,7 +54,7 @@ def _speedup_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
     axes.errorbar(nodes, speedups, yerr=_error([row["speedup"] for row in rows]), **style)
     axes.set_xticks(nodes)
     axes.set_ylim(bottom=0)
-    _legend(figure)
+    legend(figure)
     told = ", ".join(f"{row['speedup']['value']:.2f}x on {row['nodes']}" for row in rows)
     return render(
         figure,
@@ -85,7 +66,7 @@ def _speedup_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
 
 
 def _efficiency_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
-    figure, axes = _new_figure(content, x_label="nodes", y_label="efficiency (%)")
+    figure, axes = new_figure(content, x_label="nodes", y_label="efficiency (%)")
     names = [str(row["nodes"]) for row in rows]
     shares = [100 * row["efficiency"]["value"] for row in rows]
     errors = [[100 * end for end in side] for side in _error([row["efficiency"] for row in rows])]
@@ -93,7 +74,7 @@ def _efficiency_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
     axes.bar(names, shares, color=colours, width=0.6, yerr=errors, capsize=3, ecolor=TEXT)
     axes.axhline(100 * GOOD_SHARE, color=TEXT, linestyle="--", linewidth=1, label=f"{GOOD_SHARE:.0%} threshold")
     axes.set_ylim(0, max(105, *shares))
-    _legend(figure)
+    legend(figure)
     told = ", ".join(f"{share:.0f} % on {name}" for name, share in zip(names, shares, strict=True))
     return render(
         figure,
@@ -105,14 +86,14 @@ def _efficiency_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
 
 
 def _scaling_throughput_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
-    figure, axes = _new_figure(content, x_label="nodes", y_label="samples/s")
+    figure, axes = new_figure(content, x_label="nodes", y_label="samples/s")
     nodes = [row["nodes"] for row in rows]
     axes.plot(nodes, [row["samples_per_s"] for row in rows], marker="o", color=SERIES[0], label="measured")
     ideal = [rows[0]["samples_per_s"] * count / nodes[0] for count in nodes]
     axes.plot(nodes, ideal, "--", color=TEXT, linewidth=1, label="ideal (linear)")
     axes.set_xticks(nodes)
     axes.set_ylim(bottom=0)
-    _legend(figure)
+    legend(figure)
     told = ", ".join(f"{row['samples_per_s']:.1f} on {row['nodes']}" for row in rows)
     return render(
         figure,
@@ -127,7 +108,7 @@ def _projection_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
     ahead = mode["projections"]
     nodes = [one["nodes"] for one in ahead]
     unit, scale = ("s", 1.0) if ahead[-1]["step_seconds"] >= 1 else ("ms", 1e3)
-    figure, axes = _new_figure(content, x_label="nodes", y_label=f"time/step ({unit})")
+    figure, axes = new_figure(content, x_label="nodes", y_label=f"time/step ({unit})")
     times = [scale * one["step_seconds"] for one in ahead]
     last = max(rows, key=lambda row: row["nodes"])
     style: Any = {"color": SERIES[1], "linewidth": 1.4, "linestyle": "--", "marker": "s", "mfc": PAGE}
@@ -147,7 +128,7 @@ def _projection_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
     ticks = sorted({*(row["nodes"] for row in rows), *nodes})
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
-    _legend(figure)
+    legend(figure)
     return render(
         figure,
         name=f"projection-{mode['mode']}",
@@ -162,7 +143,7 @@ def _network_plots(answer: Json, content: Json) -> Iterator[Plot]:
     shown = answer["speedups"][:_MOST_LABELS]
     if not shown:
         return
-    figure, axes = _new_figure(content, x_label="", y_label=f"speedup over {inert(answer['baseline'])}")
+    figure, axes = new_figure(content, x_label="", y_label=f"speedup over {inert(answer['baseline'])}")
     names = ["\n".join((inert(row["network"]), inert(row["label"]))) for row in shown]
     values = [row["ratio"]["value"] for row in shown]
     positions = range(len(shown))
@@ -171,7 +152,7 @@ def _network_plots(answer: Json, content: Json) -> Iterator[Plot]:
     axes.set_xticks(positions, names)
     axes.set_xlim(-1, len(shown))
     axes.axhline(answer["worth_it_above"], color=TEXT, linestyle="--", linewidth=1, label="worth it above")
-    _legend(figure)
+    legend(figure)
     told = ", ".join(f"{row['network']} {row['ratio']['value']:.2f}x ({row['label']})" for row in shown)
     caption = "Speedup of each figure; bars: 95 % interval over repeats. Dashed: the bound above which it is worth it."
     yield render(figure, name="network", title="Speedup by network", description=inert(told), caption=caption)
@@ -186,7 +167,7 @@ def _throughput_plots(rows: Sequence[Json], content: Json) -> Iterator[Plot]:
     for name, title, unit, field, divisor, colour in figures:
         values = [(row[field] or 0) / divisor for row in measured]
         if any(values):
-            figure, axes = _new_figure(content, x_label="", y_label=f"{title.lower()} ({unit})")
+            figure, axes = new_figure(content, x_label="", y_label=f"{title.lower()} ({unit})")
             axes.bar([inert(row["variant"]) for row in measured], values, color=colour, width=0.5)
             pairs = zip(measured, values, strict=True)
             told = ", ".join(inert(f"{row['variant']} {number:.4g} {unit}") for row, number in pairs)
@@ -202,12 +183,12 @@ def _drift_plot(content: Json) -> Iterator[Plot]:
         groups.setdefault(trial["variant"], []).append(trial)
     if not any(len(group) > 1 for group in groups.values()):
         return
-    figure, axes = _new_figure(content, x_label="trial, in the order of doing", y_label="time against its median (%)")
+    figure, axes = new_figure(content, x_label="trial, in the order of doing", y_label="time against its median (%)")
     for number, (name, group) in enumerate(groups.items()):
         look: Mapping[str, Any] = {"color": SERIES[number % 10], "marker": _MARKERS[number % 10], "linestyle": "none"}
         axes.plot([trial["number"] for trial in group], _changes(group), label=inert(name), **look)
     axes.axhline(0, color=TEXT, linewidth=0.8)
-    _legend(figure)
+    legend(figure)
     worst = max(abs(change) for group in groups.values() for change in _changes(group))
     text = f"A slope would be drift. Trials are at most {worst:.1f} % off the median of their variant."
     yield render(figure, name="drift", title="Trials in the order of doing", description=text, caption=text)

@@ -1,30 +1,32 @@
 """A study's result (raybench.study-result/1) as tables and sentences, for every kind of report. Pure."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from raybench.reports.study_cells import (
     NONE,
+    Columns,
     Json,
     gb_per_second,
+    grid_of,
     interval,
     memory,
     money,
     overhead,
+    present,
     rate,
     seconds,
     share,
     text,
     times,
 )
-from raybench.reports.text import count_of, fixed, inert, percent
-from raybench.reports.view import Cell, Grid
+from raybench.reports.study_scaling import scaling_sections
+from raybench.reports.text import count_of, inert, percent
+from raybench.reports.view import Cell
 from raybench.reports.workloads import Section
 from raybench.units import format_seconds
 
-Columns = Sequence[tuple[str, Callable[[Json], Cell]]]
 _PROOF_TONES = {"proved": "", "unproven": "warn", "refuted": "bad"}
-_BAND_TONES = {"poor": "bad", "fair": "warn"}
 _STATUS_TONES = {"complete": "", "partial": "warn", "failed": "bad", "missing": "bad"}
 
 
@@ -67,24 +69,7 @@ def trial_section(content: Json) -> Section:
         ("whole run", lambda trial: seconds(trial["seconds"])),
         ("reason", lambda trial: text(trial["reason"])),
     )  # fmt: skip
-    return Section(title="Trials, in the order of doing", grid=_grid(columns, content["trials"]))
-
-
-def _grid(columns: Columns, rows: Sequence[Json]) -> Grid:
-    return Grid(
-        headings=tuple(heading for heading, _ in columns),
-        rows=tuple(tuple(cell(row) for _, cell in columns) for row in rows),
-    )
-
-
-def _present(columns: Columns, rows: Sequence[Json], keep: int = 1) -> Grid:
-    """The columns that have anything in them, the first ones always."""
-    grid = _grid(columns, rows)
-    used = [index for index in range(len(columns)) if index < keep or any(row[index] != NONE for row in grid.rows)]
-    return Grid(
-        headings=tuple(grid.headings[index] for index in used),
-        rows=tuple(tuple(row[index] for index in used) for row in grid.rows),
-    )
+    return Section(title="Trials, in the order of doing", grid=grid_of(columns, content["trials"]))
 
 
 def _network_sections(content: Json) -> Iterator[Section]:
@@ -101,11 +86,13 @@ def _network_sections(content: Json) -> Iterator[Section]:
         ("busbw (GB/s)", lambda row: gb_per_second(row["busbw_gb_per_s"])),
         ("gradient sync", lambda row: seconds(row["exposed_seconds"])),
         ("overhead", lambda row: overhead(row["overhead"])),
+        ("cost per 1K samples", _cost_cell(answer)),
     )
     seen = tuple(f"{name}: {proof['verdict']}, {proof['seen']} ({proof['basis']})" for name, proof in proofs.items())
-    yield Section(title="Networks", grid=_present(columns, answer["networks"], 3), notes=tuple(map(inert, seen)))
+    yield Section(title="Networks", grid=present(columns, answer["networks"], 3), notes=tuple(map(inert, seen)))
     if answer["speedups"]:
         yield _speedup_section(answer)
+        yield _metric_section(content)
 
 
 def _proof(proof: Json) -> Cell:
@@ -129,102 +116,59 @@ def _speedup_section(answer: Json) -> Section:
         "most': what a network that takes no time would give. 'against itself': how far one network's repeats differ"
     )
     title = f"Speedup over {inert(answer['baseline'])}"
-    return Section(title=title, grid=_present(columns, answer["speedups"], 3), notes=tuple(map(inert, notes)))
+    return Section(title=title, grid=present(columns, answer["speedups"], 3), notes=tuple(map(inert, notes)))
 
 
-def _scaling_sections(content: Json) -> Iterator[Section]:
-    for mode in content["answer"]["modes"]:
-        if mode["rows"]:
-            yield _scaling_section(mode)
-            if any(row["cost"] for row in mode["rows"]):
-                yield _cost_section(mode, content["answer"]["price"])
-            if mode["projections"]:
-                yield _projection_section(mode)
+def _metric_section(content: Json) -> Section:
+    """A row a metric, a column a network, and what each gains over the first."""
+    answer = content["answer"]
+    names = list(dict.fromkeys(row["network"] for row in answer["networks"]))
+    rows = [row for label in _labels(answer) for row in _metrics(label, content)]
+    columns: list[tuple[str, Callable[[Json], Cell]]] = [("metric", lambda row: text(row["metric"], "strong"))]
+    for name in names:
+        columns.append((name, lambda row, name=name: row["values"].get(name, NONE)))  # type: ignore[misc]
+        if name != answer["baseline"]:
+            columns.append((f"{name} speedup", lambda row, name=name: times(row["ratios"].get(name))))  # type: ignore[misc]
+    low, high = answer["expected"]
+    note = f"expected of RDMA over TCP: {low:g}x to {high:g}x"
+    return Section(title="Metric by metric", grid=grid_of(columns, rows), notes=(note,))
 
 
-def _scaling_section(mode: Json) -> Section:
-    columns: Columns = (
-        ("nodes", lambda row: text(row["nodes"], "strong")),
-        ("ranks", lambda row: text(row["world_size"])),
-        ("batch a rank", lambda row: text(row["batch_size_per_rank"])),
-        ("time/step", lambda row: seconds(row["step_seconds"], "strong")),
-        ("samples/s", lambda row: rate(row["samples_per_s"])),
-        ("tokens/s", lambda row: rate(row["tokens_per_s"])),
-        ("speedup", lambda row: times(row["speedup"])),
-        ("ideal", lambda row: Cell(text=f"{row['nodes'] / mode['base_nodes']:.2f}x")),
-        ("efficiency", lambda row: share((row["efficiency"] or {}).get("value"))),
-        ("95 % interval", lambda row: interval(row["efficiency"], unit=" %", scale=100)),
-        ("scaling", lambda row: text(row["band"], _BAND_TONES.get(row["band"].partition(" ")[0].rstrip(","), ""))),
-        ("overhead", lambda row: overhead(row["overhead"])),
-        ("loss", lambda row: NONE if row["loss"] is None else Cell(text=f"{row['loss']:.4f}")),
+def _labels(answer: Json) -> list[str]:
+    return list(dict.fromkeys(row["label"] for row in answer["networks"]))
+
+
+def _metrics(label: str, content: Json) -> Iterator[Json]:
+    answer = content["answer"]
+    samples = content["settings"].get("epoch_samples") or 10_000
+    rows = {row["network"]: row for row in answer["networks"] if row["label"] == label}
+    speedups = {row["network"]: row for row in answer["speedups"] if row["label"] == label}
+    whole = {name: row["ratio"] for name, row in speedups.items()}
+    waited = {name: row["exposed_ratio"] for name, row in speedups.items()}
+    kinds: tuple[tuple[str, str, Callable[[Any], Cell], Json], ...] = (
+        ("throughput (samples/s)", "samples_per_s", rate, whole),
+        ("busbw (GB/s)", "busbw_gb_per_s", gb_per_second, whole),
+        ("gradient sync", "exposed_seconds", seconds, waited),
+        ("time", "seconds", seconds, whole),
+        (f"time of {samples} samples", "samples_per_s", lambda value: seconds(samples / value), whole),
     )
-    kept = {"strong": "the global batch is the same", "weak": "the batch of a rank is the same"}[mode["mode"]]
-    title = f"{mode['mode'].capitalize()} scaling: {kept}"
-    return Section(title=title, grid=_present(columns, mode["rows"], 4), notes=tuple(_scaling_notes(mode)))
+    prefix = f"{label}: " if len(_labels(answer)) > 1 else ""
+    for title, key, cell, ratios in kinds:
+        known = {name: cell(row[key]) for name, row in rows.items() if row[key]}
+        if known:
+            yield {"metric": prefix + title, "values": known, "ratios": ratios}
 
 
-def _scaling_notes(mode: Json) -> Iterator[str]:
-    for row in mode["rows"]:
-        for cause in row["causes"]:
-            yield inert(f"{count_of(row['nodes'], 'node')}, likely: {cause}")
-    if mode["amdahl_serial_share"] is not None:
-        serial = mode["amdahl_serial_share"]
-        limit = f"at most {1 / serial:.1f}x on any number of nodes" if serial > 1e-6 else "no limit seen"
-        yield f"Amdahl: {percent(serial)} of the work of one node is serial, {limit}"
-    if mode["fit"]:
-        yield _fit_text(mode)
+def _cost_cell(answer: Json) -> Callable[[Json], Cell]:
+    currency = inert((answer.get("price") or {}).get("currency", ""))
+    return lambda row: money(row["cost"]["per_1k_samples"], currency) if row.get("cost") else NONE
 
 
-def _fit_text(mode: Json) -> str:
-    fit = mode["fit"]
-    work = "work/n" if mode["mode"] == "strong" else "work"
-    knee = mode["knee_nodes"]
-    where = f"from {count_of(knee, 'node')} on" if knee else "nowhere up to 100000 nodes"
-    return (
-        f"alpha-beta fit: t(n) = {work} + latency log2(n) + transfer 2(n-1)/n with work {format_seconds(fit['work'])}, "
-        f"latency {format_seconds(fit['latency'])}, transfer {format_seconds(fit['transfer'])}; off by at most "
-        f"{percent(fit['worst_relative_error'])} where measured. Knee (half the ideal throughput): {where}"
-    )
-
-
-def _cost_section(mode: Json, price: Json) -> Section:
-    currency = inert(price["currency"])
-    columns: Columns = (
-        ("nodes", lambda row: text(row["nodes"], "strong")),
-        ("samples/s", lambda row: rate(row["samples_per_s"])),
-        ("tokens/s", lambda row: rate(row["tokens_per_s"])),
-        ("efficiency", lambda row: share((row["efficiency"] or {}).get("value"))),
-        ("time for 10K samples", lambda row: seconds(row["cost"]["hours_of_10000_samples"] * 3600)),
-        ("cost of them", lambda row: money(row["cost"]["of_10000_samples"], currency)),
-        ("cost per 1K samples", lambda row: money(row["cost"]["per_1k_samples"], currency)),
-        ("per million tokens", lambda row: money(row["cost"]["per_million_tokens"], currency)),
-        ("per hour", lambda row: money(row["cost"]["per_hour"], currency)),
-    )
-    note = f"a node costs {price['per_node_hour']:g} {price['currency']} an hour ({price['source']})"
-    rows = [row for row in mode["rows"] if row["cost"]]
-    return Section(title=f"Cost, {mode['mode']} scaling", grid=_present(columns, rows, 2), notes=(inert(note),))
-
-
-def _projection_section(mode: Json) -> Section:
-    columns: Columns = (
-        ("nodes", lambda one: text(one["nodes"], "strong")),
-        ("time/step", lambda one: seconds(one["step_seconds"])),
-        ("90 % of fits", lambda one: Cell(
-            text=f"{format_seconds(one['low_seconds'])} to {format_seconds(one['high_seconds'])}")),
-        ("speedup", lambda one: Cell(text=f"{fixed(one['speedup'])}x")),
-        ("ideal", lambda one: Cell(text=f"{one['nodes'] / mode['base_nodes']:g}x")),
-        ("efficiency", lambda one: share(one["efficiency"])),
-        ("", lambda _: Cell(text="PROJECTION", tone="warn")),
-    )  # fmt: skip
-    ahead = [one for one in mode["projections"] if one["is_projection"]]
-    notes = tuple(dict.fromkeys(inert(one["caveat"]) for one in ahead))
-    return Section(title=f"PROJECTION, {mode['mode']} scaling: not measured", grid=_grid(columns, ahead), notes=notes)
-
-
-def _training_columns(ratios: Json) -> Columns:
+def _training_columns(answer: Json, ratios: Json) -> Columns:
     return (
         ("configuration", lambda row: text(row["variant"], "strong")),
         ("workload", lambda row: text(row["label"])),
+        ("parameters", _parameters),
         ("ranks", lambda row: text(row["world_size"] or None)),
         ("batch a rank", lambda row: text(row["batch_size_per_rank"])),
         ("time/step", lambda row: seconds(row["step_seconds"])),
@@ -233,11 +177,22 @@ def _training_columns(ratios: Json) -> Columns:
         ("tokens/s", lambda row: rate(row["tokens_per_s"])),
         ("of the fastest", lambda row: times(ratios.get(row["variant"]))),
         ("95 % interval", lambda row: interval(ratios.get(row["variant"]))),
+        ("TFLOP/s a rank", _tflops),
+        ("MFU", lambda row: share(row["mfu"])),
         ("peak memory", lambda row: memory(row["memory_bytes"])),
         ("overhead", lambda row: overhead(row["overhead"])),
+        ("cost per 1K samples", _cost_cell(answer)),
         ("loss", lambda row: NONE if row["loss"] is None else Cell(text=f"{row['loss']:.4f}")),
         ("not measured", lambda row: text(row["failed"], "bad")),
     )
+
+
+def _parameters(row: Json) -> Cell:
+    return NONE if not row["parameters"] else Cell(text=f"{row['parameters'] / 1e6:.4g} M")
+
+
+def _tflops(row: Json) -> Cell:
+    return NONE if row["tflop_per_s_per_rank"] is None else Cell(text=f"{row['tflop_per_s_per_rank']:.3g}")
 
 
 def _spread(row: Json) -> float | None:
@@ -247,22 +202,36 @@ def _spread(row: Json) -> float | None:
 
 def _strategy_sections(content: Json) -> Iterator[Section]:
     answer = content["answer"]
-    columns = _training_columns(answer["throughput_over_fastest"])
+    columns = _training_columns(answer, answer["throughput_over_fastest"])
     doubt = "" if answer["certain"] else "likely (the intervals do not decide; raise --repeats) "
     advice = f"{doubt}use {answer['recommended']}: {answer['why']}" if answer["recommended"] else answer["why"]
-    yield Section(title="Strategies", grid=_present(columns, answer["rows"]), notes=(inert(advice),))
+    yield Section(title="Strategies", grid=present(columns, answer["rows"]), notes=(inert(advice),))
 
 
 def _sweep_sections(content: Json) -> Iterator[Section]:
     answer = content["answer"]
     title = {"batch-size": "Batch sizes", "model-size": "Models"}[content["kind"]]
-    notes = [f"most samples a second: {answer['fastest']}"] if answer["fastest"] else []
-    yield Section(title=title, grid=_present(_training_columns({}), answer["rows"]), notes=tuple(map(inert, notes)))
+    notes = [f"use {answer['recommended']}: {answer['why']}" if answer["recommended"] else answer["why"]]
+    notes += [f"most samples a second: {answer['fastest']}"] if answer["fastest"] else []
+    notes += [_fit_text(content["kind"], answer["fit"])] if answer["fit"] else []
+    columns = _training_columns(answer, {})
+    yield Section(title=title, grid=present(columns, answer["rows"]), notes=tuple(map(inert, notes)))
+
+
+def _fit_text(kind: str, fit: Json) -> str:
+    off = f"off by at most {percent(fit['worst_relative_error'])} where measured"
+    if kind == "model-size":
+        return f"fit: time/step grows as parameters^{fit['exponent']:.2f}; {off}"
+    half = f"; half of the throughput of an endless batch at {fit['half_batch']:.3g}" if fit["half_batch"] else ""
+    return (
+        f"fit: time/step = {format_seconds(fit['fixed_seconds'])} + {format_seconds(fit['each_seconds'])} a sample "
+        f"of a rank{half}; {off}"
+    )
 
 
 _SECTIONS: dict[str, Callable[[Any], Iterator[Section]]] = {
     "network": _network_sections,
-    "scaling": _scaling_sections,
+    "scaling": scaling_sections,
     "strategy": _strategy_sections,
     "batch-size": _sweep_sections,
     "model-size": _sweep_sections,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from raybench.reports.text import fixed, inert, percent
+from raybench.reports.training_summary import advice_of, summary_grid_of
 from raybench.reports.view import Cell, Grid
 from raybench.results import BenchmarkResult
 from raybench.stats import deviation, median
@@ -40,6 +41,8 @@ def _training_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Sectio
         return
     points = [point for _, point in trained]
     yield Section(title="Training", grid=_grid(_TRAINING, points), notes=tuple(_training_notes(trained)))
+    advice = advice_of(points)
+    yield Section(title="Training summary", grid=summary_grid_of(points), notes=(advice,) if advice else ())
     yield Section(title="Phases of a step", grid=_grid(_PHASES, points))
     if any(point.communication.best_exposed is not None for point in points):
         yield Section(title="Communication", grid=_grid(_COMMUNICATION, points), notes=_communication_notes(points))

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from raybench.errors import UsageError
+from raybench.model.cost import Price
 from raybench.stats import median
 from raybench.studies.compare import Ratio, ratio_of, self_ratio
+from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Variant
 from raybench.studies.network_proof import Expectation, Proof, prove, worst
 from raybench.studies.outcome import Measured, Outcome
@@ -63,6 +65,7 @@ class NetworkRow:
     busbw_gb_per_s: float | None
     exposed_seconds: float | None
     overhead: float | None
+    cost: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,7 @@ class NetworkAnswer:
     proofs: dict[str, Proof]
     refused: tuple[str, ...]
     remarks: tuple[str, ...]
+    price: Price | None = None
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -107,6 +111,7 @@ class NetworkAnswer:
         """As in the study's result."""
         return {
             "baseline": self.baseline,
+            "price": asdict(self.price) if self.price else None,
             "networks": [asdict(row) for row in self.rows],
             "speedups": [asdict(speedup) for speedup in self.speedups],
             "proofs": {name: asdict(proof) for name, proof in self.proofs.items()},
@@ -116,8 +121,9 @@ class NetworkAnswer:
         }
 
 
-def answer_network(study: Study, outcomes: Sequence[Outcome]) -> NetworkAnswer:
+def answer_network(study: Study, outcomes: Sequence[Outcome], costing: Costing | None = None) -> NetworkAnswer:
     """Compare every network with the first that is not refused."""
+    costing = costing or Costing()
     done = usable(outcomes)
     proofs = {variant.name: _proof_of(variant, outcomes) for variant in study.variants}
     refused = tuple(name for name, proof in proofs.items() if proof.verdict == "refuted")
@@ -126,7 +132,7 @@ def answer_network(study: Study, outcomes: Sequence[Outcome]) -> NetworkAnswer:
     proved = {name for name, proof in proofs.items() if proof.verdict == "proved"}
     return NetworkAnswer(
         baseline=baseline,
-        rows=tuple(_row(name, label, done) for name in names for label in _of(name, done)),
+        rows=tuple(_priced(_row(name, label, done), done, costing) for name in names for label in _of(name, done)),
         speedups=tuple(
             _speedup(baseline, name, label, done, proved={baseline, name} <= proved)
             for name in names[1:]
@@ -136,7 +142,13 @@ def answer_network(study: Study, outcomes: Sequence[Outcome]) -> NetworkAnswer:
         proofs=proofs,
         refused=refused,
         remarks=(_ALONE,) if len(names) < 2 else (),
+        price=costing.price,
     )
+
+
+def _priced(row: NetworkRow, outcomes: Sequence[Outcome], costing: Costing) -> NetworkRow:
+    nodes = next(outcome.node_count for outcome in outcomes if outcome.trial.variant == row.network)
+    return replace(row, cost=costing.of(nodes, row.samples_per_s, row.tokens_per_s))
 
 
 def _proof_of(variant: Variant, outcomes: Sequence[Outcome]) -> Proof:

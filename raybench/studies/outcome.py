@@ -33,6 +33,11 @@ class Measured:
     loss: float | None = None
     batch_size_per_rank: int | None = None
     verified: bool | None = None
+    steps: int | None = None
+    parameters: int | None = None
+    tflop_per_s_per_rank: float | None = None
+    mfu: float | None = None
+    memory_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +167,7 @@ def _training_figure(point: Mapping[str, Any]) -> Measured:
     communication = point.get("communication") or {}
     exposed = communication.get("exposed_seconds") or {}
     known = (exposed.get(name) for name in ("differencing", "profiler", "replay"))
+    memory = point.get("memory") or {}
     return Measured(
         label=point["label"],
         seconds=point["seconds"]["mean"],
@@ -170,10 +176,15 @@ def _training_figure(point: Mapping[str, Any]) -> Measured:
         exposed_seconds=next((max(0.0, value) for value in known if value is not None), None),
         overhead=point.get("overhead"),
         data_share=point.get("data_share"),
-        memory_bytes=peak_memory(point.get("memory") or {}),
+        memory_bytes=peak_memory(memory),
         loss=(point.get("loss") or {}).get("last"),
         batch_size_per_rank=point.get("batch_size_per_rank"),
         verified=point.get("verified"),
+        steps=point.get("steps"),
+        parameters=(point.get("facts") or {}).get("parameters"),
+        tflop_per_s_per_rank=point.get("tflop_per_s_per_rank"),
+        mfu=point.get("mfu"),
+        memory_limit_bytes=int(memory["total_bytes"]) if memory.get("total_bytes") else None,
     )
 
 

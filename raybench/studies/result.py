@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from raybench.model.cost import Price
+from raybench.studies.costs import COSTED_SAMPLES, Costing
 from raybench.studies.design import Study
 from raybench.studies.network import answer_network
 from raybench.studies.outcome import Outcome
@@ -35,12 +36,12 @@ class Answer(Protocol):
         """As in the result file."""
 
 
-_ANSWERS: dict[str, Callable[[Study, Sequence[Outcome], Price | None], Answer]] = {
-    "network": lambda study, outcomes, _: answer_network(study, outcomes),
+_ANSWERS: dict[str, Callable[[Study, Sequence[Outcome], Costing], Answer]] = {
+    "network": answer_network,
     "scaling": answer_scaling,
-    "strategy": lambda study, outcomes, _: answer_strategy(study, outcomes),
-    "batch-size": lambda study, outcomes, _: answer_sweep(study, outcomes),
-    "model-size": lambda study, outcomes, _: answer_sweep(study, outcomes),
+    "strategy": answer_strategy,
+    "batch-size": answer_sweep,
+    "model-size": answer_sweep,
 }
 
 
@@ -116,7 +117,8 @@ def result_of(
     study_id: str, study: Study, outcomes: Sequence[Outcome], *, price: Price | None = None, stopped: bool = False
 ) -> StudyResult:
     """Analyse the trials."""
-    answer = _ANSWERS[study.kind](study, outcomes, price)
+    costing = Costing(price=price, epoch_samples=study.settings.get("epoch_samples") or COSTED_SAMPLES)
+    answer = _ANSWERS[study.kind](study, outcomes, costing)
     return StudyResult(study_id=study_id, study=study, outcomes=tuple(outcomes), answer=answer, stopped=stopped)
 
 

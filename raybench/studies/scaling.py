@@ -1,12 +1,12 @@
 """What do more nodes bring? Speedup, efficiency, fits, the knee, a projection and the cost of each size. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from raybench.errors import UsageError
-from raybench.model.cost import Cost, Price
+from raybench.model.cost import Price
 from raybench.model.projection import (
     KNEE_EFFICIENCY,
     Projection,
@@ -18,6 +18,7 @@ from raybench.model.projection import (
     project,
 )
 from raybench.studies.compare import Ratio
+from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Variant
 from raybench.studies.outcome import Outcome
 from raybench.studies.scaling_causes import likely_causes
@@ -26,7 +27,6 @@ from raybench.studies.training_rows import TrainingRow, throughput_ratio, traini
 MODES: tuple[Scaling, ...] = ("strong", "weak")
 BANDS = ((0.90, "excellent"), (0.75, "good"), (0.70, "fair"), (0.0, "poor"))  # shares of the ideal throughput
 PROJECTED_NODES = (8, 16, 32, 64, 128, 256, 512, 1000)
-COSTED_SAMPLES = 10_000
 _DEFAULT_BATCH = 8
 
 
@@ -72,7 +72,7 @@ class ScalingRow:
     efficiency: Ratio | None
     band: str
     causes: tuple[str, ...]
-    cost: Cost | None
+    cost: dict[str, Any] | None
 
     def to_json(self) -> dict[str, Any]:
         """As in the study's result."""
@@ -83,18 +83,8 @@ class ScalingRow:
             "efficiency": asdict(self.efficiency) if self.efficiency else None,
             "band": self.band,
             "causes": list(self.causes),
-            "cost": _cost_json(self.cost) if self.cost else None,
+            "cost": self.cost,
         }
-
-
-def _cost_json(cost: Cost) -> dict[str, Any]:
-    return {
-        "per_hour": cost.per_hour,
-        "per_1k_samples": cost.per_1k_samples,
-        "per_million_tokens": cost.per_million_tokens,
-        f"of_{COSTED_SAMPLES}_samples": cost.per_epoch(COSTED_SAMPLES),
-        f"hours_of_{COSTED_SAMPLES}_samples": COSTED_SAMPLES / cost.samples_per_second / 3600,
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +97,14 @@ class ModeAnswer:
     amdahl_serial_share: float | None
     fit: ScalingFit | None
     projections: tuple[Projection, ...]
+    advice: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As in the study's result."""
         return {
             "mode": self.mode,
             "base_nodes": self.base_nodes,
+            "advice": list(self.advice),
             "rows": [row.to_json() for row in self.rows],
             "amdahl_serial_share": self.amdahl_serial_share,
             "fit": asdict(self.fit) if self.fit else None,
@@ -152,19 +144,18 @@ class ScalingAnswer:
         }
 
 
-def answer_scaling(study: Study, outcomes: Sequence[Outcome], price: Price | None = None) -> ScalingAnswer:
+def answer_scaling(study: Study, outcomes: Sequence[Outcome], costing: Costing | None = None) -> ScalingAnswer:
     """Analyse each mode on its own."""
-    rows = {row.variant: row for row in training_rows(study, outcomes)}
+    costing = costing or Costing()
+    rows = {row.variant: row for row in training_rows(study, outcomes, costing)}
     asked = [mode for mode in MODES if any(mode in variant.facts["modes"] for variant in study.variants)]
-    modes = [_mode(mode, study, rows, outcomes, price) for mode in asked]
+    modes = [_mode(mode, study, rows, outcomes) for mode in asked]
     remarks = [f"{row.variant}: {row.failed}" for row in rows.values() if row.failed]
     remarks += [remark for mode in modes for remark in _mode_remarks(mode)]
-    return ScalingAnswer(modes=tuple(modes), price=price, remarks=tuple(remarks))
+    return ScalingAnswer(modes=tuple(modes), price=costing.price, remarks=tuple(remarks))
 
 
-def _mode(
-    mode: Scaling, study: Study, rows: dict[str, TrainingRow], outcomes: Sequence[Outcome], price: Price | None
-) -> ModeAnswer:
+def _mode(mode: Scaling, study: Study, rows: dict[str, TrainingRow], outcomes: Sequence[Outcome]) -> ModeAnswer:
     done = [variant for variant in study.variants if not rows[variant.name].failed]
     members = [variant for variant in done if mode in variant.facts["modes"]]
     if not members:
@@ -174,13 +165,15 @@ def _mode(
     fit = fit_scaling(points, mode) if len(points) > 1 else None
     farthest = max(point.nodes for point in points)
     wanted = [nodes for nodes in PROJECTED_NODES if nodes > farthest]
+    scaled = tuple(_row(variant, base, rows, outcomes) for variant in members)
     return ModeAnswer(
         mode=mode,
         base_nodes=base.facts["nodes"],
-        rows=tuple(_row(variant, base, rows, outcomes, price) for variant in members),
+        rows=scaled,
         amdahl_serial_share=amdahl_serial_share(points) if mode == "strong" else None,
         fit=fit,
         projections=project(points, mode, wanted) if fit else (),
+        advice=tuple(scaling_advice(scaled)),
     )
 
 
@@ -191,9 +184,7 @@ def _point(variant: Variant, outcomes: Sequence[Outcome]) -> ScalingPoint:
     return ScalingPoint(nodes=variant.facts["nodes"], samples_seconds=times)
 
 
-def _row(
-    variant: Variant, base: Variant, rows: dict[str, TrainingRow], outcomes: Sequence[Outcome], price: Price | None
-) -> ScalingRow:
+def _row(variant: Variant, base: Variant, rows: dict[str, TrainingRow], outcomes: Sequence[Outcome]) -> ScalingRow:
     row = rows[variant.name]
     nodes, more = variant.facts["nodes"], variant.facts["nodes"] / base.facts["nodes"]
     speedup = throughput_ratio(variant.name, base.name, outcomes)
@@ -201,7 +192,6 @@ def _row(
     band = band_of(efficiency) if efficiency and variant is not base else "baseline" if variant is base else "unknown"
     emulated = any(outcome.emulated for outcome in outcomes)
     poor = efficiency is not None and efficiency.value < BANDS[1][0]
-    rate = row.samples_per_s
     return ScalingRow(
         nodes=nodes,
         row=row,
@@ -209,10 +199,42 @@ def _row(
         efficiency=efficiency,
         band=band,
         causes=tuple(likely_causes(row, rows[base.name], emulated=emulated)) if poor else (),
-        cost=Cost(price=price, nodes=nodes, samples_per_second=rate, tokens_per_second=row.tokens_per_s or 0.0)
-        if price and rate
-        else None,
+        cost=row.cost,
     )
+
+
+def scaling_advice(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """How many nodes to take: the most that scale well, and the cheapest for each sample."""
+    rated = [row for row in rows if row.efficiency and row.row.samples_per_s]
+    if len(rated) < 2:
+        return
+    good = [row for row in rated if row.efficiency and row.efficiency.value >= BANDS[1][0]]
+    most = max(good, key=lambda row: row.nodes)
+    share = most.efficiency.value if most.efficiency else 1.0
+    sure = most.efficiency and most.efficiency.side_of(BANDS[1][0]) == "above"
+    if most is rated[0]:
+        yield f"use {_nodes(most)}: no more of them reach {BANDS[1][0]:.0%} of the ideal throughput"
+    else:
+        likely = "" if sure else "likely (the interval does not decide) "
+        yield f"{likely}use {_nodes(most)}: the most measured with at least {BANDS[1][0]:.0%} efficiency ({share:.0%})"
+    priced = [row for row in rated if row.cost]
+    if priced:
+        yield from _cheapest(priced)
+
+
+def _cheapest(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    costs = {row.nodes: row.cost["per_1k_samples"] for row in rows if row.cost}
+    cheapest = min(rows, key=lambda row: costs[row.nodes])
+    fastest = max(rows, key=lambda row: row.row.samples_per_s or 0.0)
+    yield f"cheapest for each sample: {_nodes(cheapest)}"
+    if fastest is not cheapest:
+        faster = (fastest.row.samples_per_s or 0.0) / (cheapest.row.samples_per_s or 1.0)
+        more = costs[fastest.nodes] / costs[cheapest.nodes] - 1
+        yield f"fastest: {_nodes(fastest)}, {faster:.2f}x as fast for {more:.0%} more a sample"
+
+
+def _nodes(row: ScalingRow) -> str:
+    return f"{row.nodes} node{'s' if row.nodes > 1 else ''}"
 
 
 def band_of(efficiency: Ratio) -> str:

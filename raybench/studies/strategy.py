@@ -5,12 +5,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from raybench.errors import UsageError
+from raybench.model.cost import Price
 from raybench.studies.compare import Ratio
+from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Variant
 from raybench.studies.outcome import Outcome
 from raybench.studies.training_rows import TrainingRow, fastest, throughput_ratio, training_rows
 
 ALIKE = 0.03  # throughputs within it of each other are no reason to choose: memory decides
+TIGHT = 0.8  # of the device's memory: fragmentation and a longer sample may take the rest
 _ADAPTERS = ("lora", "qlora")
 _STRATEGIES = {
     "ddp": ("--strategy", "ddp"),
@@ -39,6 +42,7 @@ class StrategyAnswer:
     why: str
     certain: bool = False  # whether the intervals of all ratios decide it
     remarks: tuple[str, ...] = ()
+    price: Price | None = None
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -53,16 +57,20 @@ class StrategyAnswer:
             "recommended": self.recommended,
             "certain": self.certain,
             "why": self.why,
+            "price": asdict(self.price) if self.price else None,
         }
 
 
-def answer_strategy(study: Study, outcomes: Sequence[Outcome]) -> StrategyAnswer:
+def answer_strategy(study: Study, outcomes: Sequence[Outcome], costing: Costing | None = None) -> StrategyAnswer:
     """Recommend the fastest; among those that cannot be told from it, the one that needs least memory."""
-    rows = tuple(training_rows(study, outcomes))
+    rows = tuple(training_rows(study, outcomes, costing))
+    price = costing.price if costing else None
     remarks = tuple(_remarks(rows))
     best = fastest(rows)
     if best is None:
-        return StrategyAnswer(rows=rows, ratios={}, recommended=None, why="nothing was measured", remarks=remarks)
+        return StrategyAnswer(
+            rows=rows, ratios={}, recommended=None, why="nothing was measured", remarks=remarks, price=price
+        )
     ratios = {
         row.variant: ratio
         for row in rows
@@ -74,7 +82,7 @@ def answer_strategy(study: Study, outcomes: Sequence[Outcome]) -> StrategyAnswer
     why = _why(chosen, best, rows, ratios)
     certain = all(_is_clear(ratio) for ratio in ratios.values())
     return StrategyAnswer(
-        rows=rows, ratios=ratios, recommended=chosen.variant, why=why, certain=certain, remarks=remarks
+        rows=rows, ratios=ratios, recommended=chosen.variant, why=why, certain=certain, remarks=remarks, price=price
     )
 
 
@@ -98,9 +106,42 @@ def _alike(ratio: Ratio) -> bool:
 def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ratios: dict[str, Ratio]) -> str:
     memory = "" if chosen.memory_bytes is None else f", with {chosen.memory_bytes / 2**30:.2f} GiB at its peak"
     if chosen is best:
-        slower = [f"{name} reaches {ratio.value:.2f} of it" for name, ratio in ratios.items()]
+        others = {row.variant: row for row in rows}
+        slower = [
+            f"{name} reaches {ratio.value:.2f} of it{_beside(others[name], chosen)}" for name, ratio in ratios.items()
+        ]
         text = f"{chosen.variant} is fastest{memory}" + (f"; {', '.join(slower)}" if slower else "")
     else:
         gap = ratios[chosen.variant]
-        text = f"{chosen.variant} is as fast as {best.variant} ({gap.value:.2f} of it) and needs less memory{memory}"
-    return "; ".join([text, *(f"{row.variant} could not be measured ({row.failed})" for row in rows if row.failed)])
+        text = (
+            f"{chosen.variant} is as fast as {best.variant} ({gap.value:.2f} of it) and needs less memory{memory}"
+            f"{_instead(best)}"
+        )
+    return "; ".join([text, *_room(chosen, rows), *(f"{row.variant} {_missing(row)}" for row in rows if row.failed)])
+
+
+def _beside(row: TrainingRow, chosen: TrainingRow) -> str:
+    if not row.memory_bytes or not chosen.memory_bytes:
+        return ""
+    return f" with {row.memory_bytes / chosen.memory_bytes:.2f} of its memory"
+
+
+def _instead(row: TrainingRow) -> str:
+    return "" if row.memory_bytes is None else f" instead of {row.memory_bytes / 2**30:.2f}"
+
+
+def _missing(row: TrainingRow) -> str:
+    return f"could not be measured ({row.failed})"
+
+
+def _room(chosen: TrainingRow, rows: Sequence[TrainingRow]) -> Iterator[str]:
+    """What is left of the device's memory; where it is little, what would leave more."""
+    if not chosen.memory_limit_bytes or not chosen.memory_bytes:
+        return
+    share = chosen.memory_bytes / chosen.memory_limit_bytes
+    left = (chosen.memory_limit_bytes - chosen.memory_bytes) / 2**30
+    yield f"it leaves {left:.2f} GiB of the device ({1 - share:.0%})"
+    smaller = [row for row in rows if row.memory_bytes and row.memory_bytes < chosen.memory_bytes]
+    if share > TIGHT and smaller:
+        least = min(smaller, key=lambda row: row.memory_bytes or 0)
+        yield f"that is tight: for a larger batch or model measure {least.variant} as well"

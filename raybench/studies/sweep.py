@@ -1,13 +1,16 @@
 """How throughput and memory change with the batch, or with the model. Pure."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from raybench.errors import UsageError
+from raybench.model.cost import Price
+from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Variant
 from raybench.studies.outcome import Outcome
+from raybench.studies.sweep_fit import LinearFit, PowerFit, linear_fit, power_fit
 from raybench.studies.training_rows import TrainingRow, fastest, training_rows
 
 KNEE_GAIN = 0.10  # doubling the batch for less than this much more throughput is past the knee
@@ -30,12 +33,16 @@ def model_variant(text: str) -> Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepAnswer:
-    """The rows and what follows: the fastest variant, and for batches where more stops to help."""
+    """The rows and what follows: the fastest variant, for batches where more stops to help, and what to use and why."""
 
     rows: tuple[TrainingRow, ...]
     best: str | None
     knee: str | None
+    recommended: str | None
+    why: str
+    fit: LinearFit | PowerFit | None
     remarks: tuple[str, ...]
+    price: Price | None = None
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -48,27 +55,112 @@ class SweepAnswer:
             "rows": [row.to_json() for row in self.rows],
             "fastest": self.best,
             "knee": self.knee,
+            "recommended": self.recommended,
+            "why": self.why,
+            "fit": self.fit.to_json() if self.fit else None,
+            "price": asdict(self.price) if self.price else None,
         }
 
 
-def answer_sweep(study: Study, outcomes: Sequence[Outcome]) -> SweepAnswer:
+def answer_sweep(study: Study, outcomes: Sequence[Outcome], costing: Costing | None = None) -> SweepAnswer:
     """Order by what was swept; models keep the order that was asked for, and have no knee."""
-    rows = training_rows(study, outcomes)
+    rows = training_rows(study, outcomes, costing)
     best = fastest(rows)
-    remarks = [f"{row.variant}: {row.failed}" for row in rows if row.failed]
-    knee = None
-    if study.kind == "batch-size":
-        sizes = {variant.name: int(variant.facts["batch_size"]) for variant in study.variants}
-        rows.sort(key=lambda row: sizes[row.variant])
-        knee = knee_of([(sizes[row.variant], row.samples_per_s) for row in rows if row.samples_per_s])
-        if knee is not None:
-            remarks.append(f"beyond batch {knee} a rank, doubling it gains less than {KNEE_GAIN:.0%} throughput")
-    return SweepAnswer(
+    remarks = tuple(f"{row.variant}: {row.failed}" for row in rows if row.failed)
+    answer = SweepAnswer(
         rows=tuple(rows),
         best=best.variant if best else None,
-        knee=None if knee is None else f"batch-{knee}",
-        remarks=tuple(remarks),
+        knee=None,
+        recommended=None,
+        why="nothing was measured",
+        fit=None,
+        remarks=remarks,
+        price=costing.price if costing else None,
     )
+    if best is None:
+        return answer
+    return _of_batches(study, answer, best) if study.kind == "batch-size" else _of_models(answer)
+
+
+def _of_batches(study: Study, answer: SweepAnswer, best: TrainingRow) -> SweepAnswer:
+    """Use the knee: beyond it a larger batch costs memory, and convergence, for little."""
+    sizes = {variant.name: int(variant.facts["batch_size"]) for variant in study.variants}
+    rows = sorted(answer.rows, key=lambda row: sizes[row.variant])
+    measured = [(sizes[row.variant], row) for row in rows if row.samples_per_s and row.step_seconds]
+    knee = knee_of([(size, row.samples_per_s or 0.0) for size, row in measured])
+    chosen = best if knee is None else next(row for size, row in measured if size == knee)
+    remarks = answer.remarks
+    if knee is not None:
+        remarks = (*remarks, f"beyond batch {knee} a rank, doubling it gains less than {KNEE_GAIN:.0%} throughput")
+    return replace(
+        answer,
+        rows=tuple(rows),
+        knee=None if knee is None else f"batch-{knee}",
+        recommended=chosen.variant,
+        why=_why_batch(chosen, best, rows, measured[-1][1], is_knee=knee is not None),
+        fit=linear_fit([(size, row.step_seconds or 0.0) for size, row in measured]),
+        remarks=remarks,
+    )
+
+
+def _why_batch(
+    chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], largest: TrainingRow, *, is_knee: bool
+) -> str:
+    share = (chosen.samples_per_s or 0.0) / (best.samples_per_s or 1.0)
+    if is_knee:
+        text = f"doubling it gains less than {KNEE_GAIN:.0%}; it has {share:.0%} of the most throughput measured"
+    elif chosen is largest:
+        text = "throughput still grows there"
+        unfit = [row.variant for row in rows if row.failed]
+        text += f", and {', '.join(unfit)} could not be measured" if unfit else "; measure larger ones"
+    else:
+        text = "it has the most throughput, though a larger one gains again: raise --repeats"
+    if chosen.memory_bytes is not None:
+        text += f"; {chosen.memory_bytes / 2**30:.2f} GiB at its peak"
+        if largest is not chosen and largest.memory_bytes:
+            text += f", {largest.variant} {largest.memory_bytes / 2**30:.2f}"
+    return text + "".join(_doubts(rows))
+
+
+def _doubts(rows: Sequence[TrainingRow]) -> Iterator[str]:
+    """The batch whose repeats differ by more than the gain that decides."""
+    known = [(row.step_seconds_stddev / row.step_seconds, row.variant) for row in rows
+             if row.step_seconds and row.step_seconds_stddev is not None]  # fmt: skip
+    spread, variant = max(known, default=(0.0, ""))
+    if spread > KNEE_GAIN:
+        yield f"; likely only, since repeats of {variant} differ by {spread:.0%}: raise --repeats or --steps"
+
+
+def _of_models(answer: SweepAnswer) -> SweepAnswer:
+    """The largest that could be trained, and how well it uses the device beside the others."""
+    done = [row for row in answer.rows if row.samples_per_s and row.step_seconds]
+    known = [row for row in done if row.parameters]
+    if len(known) < len(done):
+        return replace(answer, why="the parameters of some models are not known: nothing to order them by")
+    chosen = max(known, key=lambda row: row.parameters or 0)
+    return replace(
+        answer,
+        recommended=chosen.variant,
+        why=_why_model(chosen, known, [row.variant for row in answer.rows if row.failed]),
+        fit=power_fit([(float(row.parameters or 0), row.step_seconds or 0.0) for row in known]),
+    )
+
+
+def _why_model(chosen: TrainingRow, rows: Sequence[TrainingRow], failed: Sequence[str]) -> str:
+    parts = [f"the largest that was trained, {(chosen.parameters or 0) / 1e6:.3g} M parameters"]
+    if chosen.memory_bytes is not None:
+        parts.append(f"{chosen.memory_bytes / 2**30:.2f} GiB at its peak")
+    used = max(rows, key=lambda row: row.tflop_per_s_per_rank or 0.0)
+    if used.tflop_per_s_per_rank and chosen.tflop_per_s_per_rank:
+        share = chosen.tflop_per_s_per_rank / used.tflop_per_s_per_rank
+        parts.append(
+            "no other computes as much a second"
+            if used is chosen
+            else f"it computes {share:.0%} of what {used.variant} does a second"
+        )
+    if failed:
+        parts.append(f"{', '.join(failed)} could not be measured")
+    return "; ".join(parts)
 
 
 def knee_of(points: Sequence[tuple[int, float]]) -> int | None:

@@ -1,11 +1,12 @@
 """One row a variant of a training study: throughput, memory and overhead over its blocks, and who is fastest. Pure."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from raybench.stats import deviation, median
 from raybench.studies.compare import Ratio, ratio_of
+from raybench.studies.costs import Costing
 from raybench.studies.design import Study
 from raybench.studies.outcome import Measured, Outcome
 
@@ -29,6 +30,11 @@ class TrainingRow:
     overhead: float | None = None
     data_share: float | None = None
     loss: float | None = None
+    parameters: int | None = None
+    tflop_per_s_per_rank: float | None = None
+    mfu: float | None = None
+    memory_limit_bytes: int | None = None  # of the device
+    cost: dict[str, Any] | None = None
     verified: bool | None = None
     failed: str | None = None
 
@@ -37,9 +43,14 @@ class TrainingRow:
         return asdict(self)
 
 
-def training_rows(study: Study, outcomes: Sequence[Outcome]) -> list[TrainingRow]:
+def training_rows(study: Study, outcomes: Sequence[Outcome], costing: Costing | None = None) -> list[TrainingRow]:
     """A row a variant, in the order of the study. A run of several strategies counts with its first."""
-    return [_row(variant.name, outcomes) for variant in study.variants]
+    rows = [_row(variant.name, outcomes) for variant in study.variants]
+    return [_priced(row, costing) for row in rows] if costing else rows
+
+
+def _priced(row: TrainingRow, costing: Costing) -> TrainingRow:
+    return replace(row, cost=costing.of(row.node_count, row.samples_per_s, row.tokens_per_s))
 
 
 def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
@@ -70,6 +81,10 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
         overhead=_middle(figures, lambda figure: figure.overhead),
         data_share=_middle(figures, lambda figure: figure.data_share),
         loss=_middle(figures, lambda figure: figure.loss),
+        parameters=figures[0].parameters,
+        tflop_per_s_per_rank=_rate(figures[0].tflop_per_s_per_rank, figures[0], step_seconds),
+        mfu=_rate(figures[0].mfu, figures[0], step_seconds),
+        memory_limit_bytes=figures[0].memory_limit_bytes,
         verified=checked or None,
     )
 

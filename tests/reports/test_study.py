@@ -18,6 +18,7 @@ from raybench.studies.network import network_variant
 from raybench.studies.result import result_of
 from raybench.studies.scaling import scaling_variants
 from raybench.studies.strategy import strategy_variant
+from raybench.studies.sweep import batch_variant, model_variant
 from tests.studies.sample import outcomes_of, run_result, training_point
 
 FAST = 10_000_000
@@ -167,3 +168,69 @@ def test_a_study_of_nothing_can_be_shown() -> None:
     content = plain(result_of("s", plan, outcomes_of(plan, lambda _: None)).to_json())
     assert "failed: 0 of 3 trials complete" in printed(content)
     assert "was not begun" in render_study_html(content)
+
+
+def test_the_seeds_table_of_metrics_by_network() -> None:
+    rows = {row["metric"]: row for row in table(network_content(), "Metric by metric")}
+    assert list(rows) == ["throughput (samples/s)", "gradient sync", "time", "time of 10000 samples"]
+    for metric in ("throughput (samples/s)", "gradient sync", "time of 10000 samples"):
+        assert float(rows[metric]["fast speedup"].removesuffix("x")) == pytest.approx(5.0, abs=0.1)
+    assert rows["gradient sync"]["slow"].endswith("ms")
+
+
+def test_two_workloads_of_a_network_keep_their_names() -> None:
+    content = network_content()
+    again = [{**row, "label": "fsdp tiny"} for row in content["answer"]["networks"]]
+    content["answer"]["networks"] += again
+    names = [row["metric"] for row in table(content, "Metric by metric")]
+    assert "ddp tiny: time" in names
+    assert "fsdp tiny: time" in names
+
+
+def test_the_seeds_summary_of_runs() -> None:
+    rows = table(scaling_content(), "Benchmark results")
+    assert [(row["ranks"], row["nodes"]) for row in rows] == [("1", "1")] * 3 + [("2", "2")] * 3 + [("4", "4")] * 3
+    assert {row["configuration"] for row in rows} == {
+        "1 rank, 1 node, batch 8", "2 ranks, 2 nodes, batch 8", "4 ranks, 4 nodes, batch 8",
+    }  # fmt: skip
+    assert [row["time/epoch (s)"] for row in rows[::3]] == ["6849.32", "3571.43", "1818.18"]
+    assert {row["loss"] for row in rows} == {"4.5000"}
+
+
+def sweep_content(kind: str, price: Price | None = None) -> dict[str, Any]:
+    make = batch_variant if kind == "batch-size" else model_variant
+    names = ("1", "4", "16") if kind == "batch-size" else ("tiny", "small", "gpt2")
+    plan = Study(
+        kind=kind, workload=("train",), variants=tuple(map(make, names)), repeats=3, seed=1,
+        settings={"epoch_samples": 500},
+    )  # fmt: skip
+    seconds = dict(zip((variant.name for variant in plan.variants), (0.11, 0.14, 0.26), strict=True))
+    parameters = {"tiny": 158_016, "small": 6_000_000, "gpt2": 124_000_000}
+
+    def trained(trial: Trial) -> dict[str, Any]:
+        batch = int(trial.variant.removeprefix("batch-")) if kind == "batch-size" else 8
+        facts = {"parameters": parameters.get(trial.variant, 158_016)}
+        return run_result([training_point(seconds[trial.variant], batch=batch, facts=facts, tflop_per_s_per_rank=0.01)])
+
+    return plain(result_of("s", plan, outcomes_of(plan, trained), price=price).to_json())
+
+
+def test_a_batch_study_is_shown_with_fit_knee_and_cost() -> None:
+    content = sweep_content("batch-size", Price(per_node_hour=3.6, source="given"))
+    rows = table(content, "Batch sizes")
+    assert [row["configuration"] for row in rows] == ["batch-1", "batch-4", "batch-16"]
+    assert rows[2]["cost per 1K samples"] == "0.0163 USD"  # 2 nodes, 16 x 2 samples in 0.26 s
+    text, page = printed(content), render_study_html(content)
+    assert "use batch-16: throughput still grows there; measure larger ones" in text
+    assert "fit: time/step = 100.00 ms + 10.00 ms a sample of a rank; half of the throughput" in text
+    assert "<h3>Throughput over the batch" in page
+    assert "<h3>Time over" not in page
+
+
+def test_a_model_study_is_shown_with_its_power() -> None:
+    content = sweep_content("model-size")
+    assert [row["parameters"] for row in table(content, "Models")] == ["0.158 M", "6 M", "124 M"]
+    assert "use gpt2: the largest that was trained, 124 M parameters" in printed(content)
+    assert "fit: time/step grows as parameters^0.1" in printed(content)
+    assert "<h3>Time over the size of the model" in render_study_html(content)
+    assert "cost" not in table(content, "Models")[0]

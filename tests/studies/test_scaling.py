@@ -11,6 +11,7 @@ from raybench.errors import UsageError
 from raybench.model.cost import Price
 from raybench.model.projection import Scaling
 from raybench.studies.compare import Ratio
+from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Trial
 from raybench.studies.result import result_of
 from raybench.studies.scaling import ScalingAnswer, answer_scaling, band_of, scaling_variants
@@ -63,7 +64,7 @@ def simulated(plan: Study, *, noise: float = 0.002, **changes: Any) -> Callable[
 
 
 def answer(plan: Study, price: Price | None = None, **changes: Any) -> ScalingAnswer:
-    return answer_scaling(plan, outcomes_of(plan, simulated(plan, **changes)), price)
+    return answer_scaling(plan, outcomes_of(plan, simulated(plan, **changes)), Costing(price=price))
 
 
 @pytest.mark.parametrize("modes", [("strong",), ("weak",)])
@@ -182,7 +183,7 @@ def test_costs_are_nodes_times_price_over_throughput() -> None:
         assert row.cost is not None
         rate = row.row.samples_per_s
         assert rate is not None
-        assert row.cost.per_1k_samples == pytest.approx(row.nodes * 0.6 * 1000 / rate / 3600)
+        assert row.cost["per_1k_samples"] == pytest.approx(row.nodes * 0.6 * 1000 / rate / 3600)
         found = row.to_json()["cost"]
         assert found["hours_of_10000_samples"] == pytest.approx(10_000 / rate / 3600)
         assert found["of_10000_samples"] == pytest.approx(found["hours_of_10000_samples"] * row.nodes * 0.6)

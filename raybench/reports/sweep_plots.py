@@ -1,0 +1,80 @@
+"""Plots of what was swept: throughput over the batch with its fit and knee, time over the parameters with its power."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from raybench.reports.series import plain_log_ticks
+from raybench.reports.study_cells import Json
+from raybench.reports.study_figure import legend, new_figure
+from raybench.reports.svg import SERIES, TEXT, Plot, render
+from raybench.reports.text import inert
+
+_CURVE_POINTS = 60
+
+
+def sweep_plots(content: Json) -> Iterator[Plot]:
+    """The plot of a batch-size or model-size study with a fit; none of other studies."""
+    answer = content["answer"]
+    rows = [row for row in answer["rows"] if row["samples_per_s"] and row["step_seconds"]]
+    if len(rows) > 1 and answer.get("fit"):
+        yield (_batch_plot if content["kind"] == "batch-size" else _model_plot)(rows, answer, content)
+
+
+def _between(low: float, high: float) -> list[float]:
+    """Numbers from low to high at equal ratios."""
+    step = (high / low) ** (1 / (_CURVE_POINTS - 1))
+    return [low * step**index for index in range(_CURVE_POINTS)]
+
+
+def _batch_plot(rows: Sequence[Json], answer: Json, content: Json) -> Plot:
+    figure, axes = new_figure(content, x_label="batch a rank", y_label="samples/s")
+    batches = [row["batch_size_per_rank"] for row in rows]
+    rates = [row["samples_per_s"] for row in rows]
+    ranks = rows[0]["world_size"]
+    fit = answer["fit"]
+    curve = _between(batches[0], batches[-1])
+    fitted = [ranks * batch / (fit["fixed_seconds"] + fit["each_seconds"] * batch) for batch in curve]
+    axes.plot(curve, fitted, "--", color=TEXT, linewidth=1, label="fit")
+    axes.plot(batches, rates, marker="o", color=SERIES[0], linewidth=1.6, label="measured")
+    knee = next((row["batch_size_per_rank"] for row in rows if row["variant"] == answer["knee"]), None)
+    if knee is not None:
+        axes.axvline(knee, color=SERIES[1], linewidth=1, linestyle=":", label="knee")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(batches, [str(batch) for batch in batches])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    legend(figure)
+    told = ", ".join(f"{number:.1f} at {batch}" for batch, number in zip(batches, rates, strict=True))
+    return render(
+        figure,
+        name="batch",
+        title="Throughput over the batch",
+        description=f"Samples a second: {told} samples a rank.",
+        caption="Dashed: a fixed time and a time a sample, fitted. Dotted: from here no doubling gains 10 %.",
+    )
+
+
+def _model_plot(rows: Sequence[Json], answer: Json, content: Json) -> Plot:
+    figure, axes = new_figure(content, x_label="parameters (millions)", y_label="time/step (ms)")
+    ordered = sorted(rows, key=lambda row: row["parameters"])
+    sizes: list[float] = [row["parameters"] for row in ordered]
+    times = [1e3 * row["step_seconds"] for row in ordered]
+    fit: Any = answer["fit"]
+    curve = _between(sizes[0], sizes[-1])
+    fitted = [1e3 * fit["scale_seconds"] * size ** fit["exponent"] for size in curve]
+    axes.plot([size / 1e6 for size in curve], fitted, "--", color=TEXT, linewidth=1, label="fit")
+    axes.plot([size / 1e6 for size in sizes], times, "o", color=SERIES[0], label="measured")
+    for row, size, time in zip(ordered, sizes, times, strict=True):
+        axes.annotate(inert(row["variant"]), (size / 1e6, time), textcoords="offset points", xytext=(6, -4), fontsize=9)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    plain_log_ticks(axes)
+    legend(figure)
+    told = ", ".join(f"{row['variant']} {time:.3g} ms" for row, time in zip(ordered, times, strict=True))
+    return render(
+        figure,
+        name="models",
+        title="Time over the size of the model",
+        description=inert(f"Step times: {told}."),
+        caption=f"Dashed: parameters to the power of {fit['exponent']:.2f}, fitted; 1 would be in proportion to them.",
+    )

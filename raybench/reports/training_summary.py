@@ -1,0 +1,79 @@
+"""A training run in short: a row a metric, a column a strategy, and what to choose where there are several. Pure."""
+
+from collections.abc import Callable, Sequence
+
+from raybench.reports.text import fixed, inert, percent
+from raybench.reports.view import Cell, Grid
+from raybench.workloads.training import TrainingPoint
+
+Metric = tuple[str, Callable[[TrainingPoint], str | None]]
+TIGHT = 0.8  # of the device's memory
+_GIB = 2**30
+
+
+def summary_grid_of(points: Sequence[TrainingPoint]) -> Grid:
+    """Steps, their times, throughput, losses and memory; rows that no strategy has are left out."""
+    rows = [(title, [value(point) for point in points]) for title, value in _METRICS]
+    return Grid(
+        headings=("metric", *(inert(point.label) for point in points)),
+        rows=tuple(
+            (Cell(text=title), *(Cell(text=text or "-") for text in texts)) for title, texts in rows if any(texts)
+        ),
+    )
+
+
+def advice_of(points: Sequence[TrainingPoint]) -> str | None:
+    """Which strategy to use after one run; None with one alone, or where only adapters are left to choose from."""
+    whole = [point for point in points if point.label.partition(" ")[0] in ("ddp", "fsdp")]
+    if len(whole) < 2:
+        return None
+    best = max(whole, key=lambda point: point.samples_per_s)
+    other = max((point for point in whole if point is not best), key=lambda point: point.samples_per_s)
+    text = f"{inert(best.label)} is {best.samples_per_s / other.samples_per_s:.2f}x as fast as {inert(other.label)}"
+    need, alternative = _peak(best), _peak(other)
+    if need and alternative:
+        text += f", with {need / alternative:.2f} of its memory"
+    total = best.memory.get("total_bytes")
+    if need and alternative and total and need > TIGHT * float(total) and alternative < need:
+        text += f"; at {percent(need / float(total))} of the device it is tight: test both with the batch that you need"
+    return text + ". One run decides nothing within its noise: raybench study strategy repeats them in turn"
+
+
+def _peak(point: TrainingPoint) -> float | None:
+    known = point.memory.get("peak_allocated_bytes", point.memory.get("peak_bytes"))
+    return float(known) if known else None
+
+
+def _mean_memory(point: TrainingPoint) -> str | None:
+    known = point.memory.get("mean_allocated_bytes", point.memory.get("mean_bytes"))
+    return f"{float(known) / _GIB:.3f}" if known else None
+
+
+def _peak_memory(point: TrainingPoint) -> str | None:
+    peak = _peak(point)
+    return f"{peak / _GIB:.3f}" if peak else None
+
+
+def _reserved(point: TrainingPoint) -> str | None:
+    known = point.memory.get("peak_reserved_bytes")
+    return f"{float(known) / _GIB:.3f}" if known else None
+
+
+def _spread(point: TrainingPoint) -> str:
+    return percent((point.seconds.max - point.seconds.min) / point.seconds.mean)
+
+
+_METRICS: tuple[Metric, ...] = (
+    ("num_steps", lambda point: str(len(point.samples_seconds))),
+    ("avg_step_time (s)", lambda point: f"{point.seconds.mean:.4f}"),
+    ("min_step_time (s)", lambda point: f"{point.seconds.min:.4f}"),
+    ("max_step_time (s)", lambda point: f"{point.seconds.max:.4f}"),
+    ("max - min, of the mean", _spread),
+    ("throughput (samples/s)", lambda point: fixed(point.samples_per_s, 9)),
+    ("throughput (tokens/s)", lambda point: None if point.tokens_per_s is None else fixed(point.tokens_per_s, 9)),
+    ("avg_loss", lambda point: f"{sum(point.losses) / len(point.losses):.4f}"),
+    ("final_loss", lambda point: f"{point.losses[-1]:.4f}"),
+    ("peak memory allocated (GiB)", _peak_memory),
+    ("avg memory allocated (GiB)", _mean_memory),
+    ("peak memory reserved (GiB)", _reserved),
+)

@@ -40,6 +40,10 @@ options:
     description: How long to listen. The listener is a process of its own that ends by itself.
     type: float
     default: 60
+  listen_connections:
+    description: End the listener as soon as each port was reached so often, so that it is in nobody's way. 0 for never.
+    type: int
+    default: 0
   reach:
     description:
       - Only try whether these hosts answer at O(reach_ports), and gather nothing else.
@@ -239,6 +243,7 @@ def main():
             "folders": {"type": "list", "elements": "str", "default": ["/", "/tmp"]},
             "listen_ports": {"type": "list", "elements": "int", "default": []},
             "listen_seconds": {"type": "float", "default": 60},
+            "listen_connections": {"type": "int", "default": 0},
             "reach": {"type": "list", "elements": "list", "default": []},
             "reach_ports": {"type": "list", "elements": "int", "default": []},
             "expectations": {"type": "dict", "default": {}},
@@ -268,7 +273,8 @@ def gather(options):
     environment["PATH"] = environment.get("PATH", "") + ":" + SYSTEM_FOLDERS
     environment.update({str(name): str(value) for name, value in options["environment_variables"].items()})
     runner = Runner(environment, options["timeout_seconds"])
-    readings = {"listening": listen(options["listen_ports"], options["listen_seconds"])}
+    ports = options["listen_ports"]
+    readings = {"listening": listen(ports, options["listen_seconds"], options["listen_connections"])}
     folders = [(folder, Apart(file_system, folder)) for folder in list(options["folders"]) + ["/dev/shm"]]
     for name, command in commands(options, environment["PATH"]):
         runner.start(name, command)
@@ -318,6 +324,7 @@ class Runner(object):
 
     def __init__(self, environment, seconds):
         self.environment, self.seconds, self.threads, self.results = environment, seconds, [], {}
+        self.processes = []
 
     def start(self, name, command):
         """Start a program in a thread of its own."""
@@ -327,22 +334,33 @@ class Runner(object):
         thread.start()
 
     def finish(self):
-        """What they all said. Nobody is waited for longer than the limit and a little."""
+        """What they all said. Nobody is waited for longer than the limit and a little.
+
+        Where who asked is gone, as after Ctrl-C there, all are killed and this process ends.
+        """
         deadline = time.monotonic() + self.seconds + 5
         for thread in self.threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            while thread.is_alive() and time.monotonic() < deadline:
+                thread.join(min(0.5, max(0.0, deadline - time.monotonic())))
+                if thread.is_alive() and is_output_closed():
+                    for process in self.processes:
+                        end_group(process)
+                    os._exit(1)
         return dict(self.results)
 
     def _run(self, name, command):
         begun = time.monotonic()
         self.results[name] = {"status": "timeout", "seconds": self.seconds, "text": ""}
-        answer = run(command, self.environment, self.seconds, keep=FILTERS.get(name))
+        answer = run(command, self.environment, self.seconds, FILTERS.get(name), self.processes.append)
         answer["seconds"] = round(time.monotonic() - begun, 3)
         self.results[name] = answer
 
 
-def run(command, environment, seconds, keep=None):
-    """Run a program to its end or its time limit, whichever is first. ``keep`` leaves of its output what is wanted."""
+def run(command, environment, seconds, keep=None, started=None):
+    """Run a program to its end or its time limit, whichever is first. ``keep`` leaves of its output what is wanted.
+
+    ``started`` is told of the process.
+    """
     program = shutil.which(command[0], path=environment["PATH"])
     if program is None:
         return {"status": "missing", "text": "", "error": "%s is not installed" % command[0]}
@@ -353,6 +371,8 @@ def run(command, environment, seconds, keep=None):
         )  # fmt: skip
     except OSError as error:
         return {"status": "failed", "text": "", "error": str(error)}
+    if started is not None:
+        started(process)
     try:
         out, errors = printed(process, time.monotonic() + seconds)
     except subprocess.TimeoutExpired:
@@ -399,16 +419,29 @@ def printed(process, deadline):
 
 def end(process):
     """Kill a program with all that it started. One that hangs in the kernel is left to it."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except OSError:
-        pass
+    end_group(process)
     for stream in (process.stdout, process.stderr):
         stream.close()
     try:
         process.wait(timeout=1)
     except subprocess.TimeoutExpired:
         pass
+
+
+def end_group(process):
+    """Kill a program that has not been waited for, with all that it started."""
+    try:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    except OSError:
+        pass
+
+
+def is_output_closed():
+    """Whether nobody reads what this process says any more: the connection that it was asked by is gone."""
+    poller = select.poll()
+    poller.register(1, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poller.poll(0))
 
 
 class Apart(object):
@@ -782,9 +815,13 @@ FILTERS = {
 }  # fmt: skip
 
 
-def listen(ports, seconds):
-    """Listen on ports in a process of its own that ends by itself. Says which could be had: {"6379": "listening"}."""
+def listen(ports, seconds, connections=0):
+    """Listen on ports in a process of its own that ends by itself. Says which could be had: {"6379": "listening"}.
+
+    One that an earlier preflight left, since a host did not call it, is asked to end first.
+    """
     sockets, states = [], {}
+    door = listeners_door() if ports else None
     for port in ports:
         try:
             listener = listening_socket(port)
@@ -794,10 +831,33 @@ def listen(ports, seconds):
         states[str(port)] = "listening"
         sockets.append(listener)
     if sockets and os.fork() == 0:
-        hold(sockets, seconds)
-    for listener in sockets:
+        hold(sockets, seconds, connections, door)
+    for listener in sockets + ([door] if door is not None else []):
         listener.close()
     return {"status": "ok", "value": states, "seconds": seconds}
+
+
+def listeners_door():
+    """A socket at which the listener can be asked to end; one that is there already has ended. None where it stays."""
+    name = "\0raybench-preflight-listener-%d" % os.geteuid()
+    for _ in range(20):
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            door.bind(name)
+            door.listen(8)
+            return door
+        except (OSError, IOError):
+            door.close()
+        try:
+            other = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            other.settimeout(1)
+            other.connect(name)
+            other.recv(1)  # comes back when it has ended
+            other.close()
+        except (OSError, IOError):
+            pass
+        time.sleep(0.02)
+    return None
 
 
 def listening_socket(port):
@@ -819,20 +879,28 @@ def listening_socket(port):
     return listener
 
 
-def hold(sockets, seconds):
-    """Be the listening process: accept and close, until the time is over. Never returns."""
+def hold(sockets, seconds, connections, door):
+    """Be the listening process: accept and close, until the time is over or all have called. Never returns."""
     try:
         os.setsid()
         devnull = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(devnull, descriptor)
         signal.alarm(int(seconds) + 1)
-        import select
-
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            for listener in select.select(sockets, [], [], max(0.0, deadline - time.monotonic()))[0]:
+        missing = {listener: connections or float("inf") for listener in sockets}
+        while missing and time.monotonic() < deadline:
+            waited = list(missing) + ([door] if door is not None else [])
+            for listener in select.select(waited, [], [], max(0.0, deadline - time.monotonic()))[0]:
+                if listener is door:
+                    sockets.append(door.accept()[0])  # learns by its closing, with all the others, that this has ended
+                    deadline = 0
+                    break
                 listener.accept()[0].close()
+                missing[listener] -= 1
+                if missing[listener] <= 0:
+                    del missing[listener]
+                    listener.close()
     finally:
         os._exit(0)
 

@@ -105,9 +105,15 @@ def main():
     hosts = [entry(name, answer, options["reached"].get(name)) for name, answer in options["gathered"].items()]
     try:
         report = build_report(hosts, only=options["only"], skip=options["skip"], finished_at=time.time())
-        path = write_report(report, options["output_dir"])
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         module.fail_json(msg=str(error))
+    try:
+        path = write_report(report, options["output_dir"])
+    except OSError as error:
+        module.fail_json(
+            msg="the report cannot be written to %s (%s); name another folder with preflight_output_dir. It says: %s"
+            % (options["output_dir"], error.strerror or error, "; ".join(report_lines(report)))
+        )
     module.exit_json(
         changed=False,
         verdict=report["verdict"],
@@ -143,7 +149,8 @@ def entry(name, answer, reached):
             return Gathered(facts=unpack(answer["packed"]), **common)
         except ValueError as error:
             return Gathered(reason=str(error), **common)
-    reason = " ".join(str(answer.get("msg") or answer.get("module_stderr") or "the probe gave no answer").split())
+    said = dict.fromkeys(str(answer[key]) for key in ("msg", "module_stderr", "module_stdout") if answer.get(key))
+    reason = " ".join("; ".join(said).split()) or "the probe gave no answer"
     return Gathered(reason=reason[:600], unreachable=bool(answer.get("unreachable")), **common)
 
 

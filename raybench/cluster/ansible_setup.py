@@ -1,5 +1,6 @@
 """Where Ansible's programs, our playbooks and the settings that both run with are found."""
 
+import configparser
 import os
 import shutil
 import stat
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from raybench.errors import UsageError
 
+_KEY_CHECKING = ("ANSIBLE_HOST_KEY_CHECKING", "ANSIBLE_SSH_HOST_KEY_CHECKING")
 _PACKAGE = Path(__file__).resolve().parents[1]
 INSTALL = "pip install 'raybench[ansible]', or '.[ansible]' in the checkout"
 
@@ -47,16 +49,31 @@ def ansible_settings() -> dict[str, str]:
     """Environment variables for Ansible beside the user's own.
 
     The user's ansible.cfg is kept where Ansible would find one, ours is taken otherwise. An inventory that cannot be
-    read and a group or limit that does not exist are errors; left alone, Ansible warns and reports success.
+    read and a group or limit that does not exist are errors; left alone, Ansible warns and reports success. Host keys
+    are checked unless the user has said otherwise; left alone, ansible-runner does not.
     """
+    settings = _settings_file()
     return {
-        "ANSIBLE_CONFIG": str(_settings_file()),
+        "ANSIBLE_CONFIG": str(settings),
+        "ANSIBLE_HOST_KEY_CHECKING": next(filter(None, map(os.environ.get, _KEY_CHECKING)), None)
+        or _host_key_checking(settings),
         "ANSIBLE_HOST_PATTERN_MISMATCH": "error",
         "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
         "ANSIBLE_NOCOLOR": "true",
         "ANSIBLE_RETRY_FILES_ENABLED": "false",
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
     }
+
+
+def _host_key_checking(settings: Path) -> str:
+    """What an ansible.cfg says of it, which the variable that we have to set would overrule; "True" where nothing."""
+    parser = configparser.ConfigParser(interpolation=None, strict=False, inline_comment_prefixes=(";",))
+    try:
+        parser.read(settings, encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError):
+        return "True"  # Ansible itself says what is wrong with the file
+    everywhere = parser.get("defaults", "host_key_checking", fallback="True")
+    return parser.get("ssh_connection", "host_key_checking", fallback=everywhere)
 
 
 def _settings_file() -> Path:

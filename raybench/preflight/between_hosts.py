@@ -59,7 +59,7 @@ def port_results(
     """Whether each host reaches the ports of others. ``listening`` says of each host which ports were open on it.
 
     Somebody always listens, the probe or who had the port before, so silence and refusal both mean that something
-    between the hosts stands in the way; where the other host could not open its port, refusal means nothing.
+    between the hosts stands in the way; but who had the port before may have ended since, and then it is refused.
     """
     return {host: _ports(reached.get(host), listening) for host in hosts}
 
@@ -74,6 +74,8 @@ def _ports(attempts: Sequence[Mapping[str, Any]] | None, listening: Mapping[str,
         state = listening.get(attempt["host"], {}).get(str(attempt["port"]))
         if attempt["answer"] == "connected":
             fine.append(target)
+        elif state == "in use" and attempt["answer"] == "refused":
+            unclear.append(f"{target} refused: who had it before the probe has let it go")
         elif state in {"listening", "in use"} and not str(attempt["answer"]).startswith("name "):
             closed.append(f"{target} {attempt['answer']}")
         else:

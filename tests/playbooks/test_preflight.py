@@ -202,6 +202,31 @@ def test_ten_hosts_by_ssh_with_five_faults() -> None:
     assert "control" not in left, left
 
 
+@pytest.mark.lab
+def test_a_host_with_an_unknown_key_is_not_talked_to_and_a_broken_python_says_why() -> None:
+    require_lab()
+    with Lab(nodes=3) as lab:
+        if lab.ssh is None:
+            pytest.skip("no sshd on this machine: apt-get install openssh-server")
+        good, stranger, broken = (node.hostname for node in lab.nodes)
+        empty = lab.folder.path / "no_known_hosts"
+        empty.touch()
+        options = f"-o UserKnownHostsFile={empty} -o IdentityFile={lab.ssh.identity_file} -o BatchMode=yes"
+        lab.nodes[2].run(["sh", "-c", "echo 'echo libpython is gone >&2; exit 1' > /root/py; chmod +x /root/py"])
+        settings: dict[str, dict[str, object]] = {
+            stranger: {"ansible_ssh_common_args": options},
+            broken: {"ansible_python_interpreter": "/root/py"},
+        }
+        hosts = write_inventory(lab.folder.path / "hosts.yml", lab_inventory(lab, **settings))
+        command = ["python", "-m", "raybench", "preflight", "-i", hosts, "--json", "--only", "host-memory"]
+        done = lab.control.run([*command, "--output-dir", lab.folder.shared], folder=REPOSITORY, timeout=200)
+    report = {host["host"]: host for host in json.loads(done.stdout)["hosts"]}
+    assert done.returncode == 3, done.stderr
+    assert {name: host["reached"] for name, host in report.items()} == {good: True, stranger: False, broken: False}
+    assert "Host key verification failed" in report[stranger]["reason"]
+    assert "libpython is gone" in report[broken]["reason"]
+
+
 def judge_ten_hosts(report: dict[str, Any], names: list[str]) -> None:
     failed = {
         host["host"]: {check["check"]: check for check in host["checks"] if check["verdict"] in {"fail", "error"}}

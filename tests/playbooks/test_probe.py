@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import ModuleType
@@ -141,3 +143,43 @@ def test_a_host_is_tried_at_each_of_its_addresses_and_never_at_ours(
     assert answer("", "203.0.113.7", "10.0.2.15") == "timed out"  # every host behind this translation is called so
     assert answer("", "", "10.0.2.15").startswith("name ")
     assert answer("", "[fd00::7]", "") == "connected"
+
+
+def test_a_listener_ends_when_all_have_called_and_when_the_next_probe_needs_its_ports(probe: ModuleType) -> None:
+    port = free_port()
+    assert probe.listen([port], 60, 2)["value"] == {str(port): "listening"}
+    assert probe.attempt("127.0.0.1", port, 5) == "connected"
+    assert probe.listen([port], 60, 1)["value"] == {str(port): "listening"}  # in the place of the first
+    assert probe.attempt("127.0.0.1", port, 5) == "connected"
+    deadline = time.monotonic() + 20
+    while probe.attempt("127.0.0.1", port, 5) != "refused":
+        assert time.monotonic() < deadline
+    with socket.socket() as other:  # somebody else's
+        other.bind(("127.0.0.1", 0))
+        taken = other.getsockname()[1]
+        other.listen()
+        assert probe.listen([taken], 1, 1)["value"] == {str(taken): "in use"}
+
+
+def test_a_probe_whose_asker_is_gone_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    program = tmp_path / "ibstat"
+    program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    program.chmod(0o755)
+    script = (
+        f"import importlib.util as u\ns = u.spec_from_file_location('p', {str(_PATH)!r})\nm = u.module_from_spec(s)\n"
+        "s.loader.exec_module(m)\nr = m.Runner(dict(m.os.environ), 300)\nr.start('ibstat', ['ibstat'])\nr.finish()\n"
+    )
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    asked = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(1)
+    assert asked.poll() is None
+    assert asked.stdout is not None
+    asked.stdout.close()
+    assert asked.wait(30) == 1
+    pid = int((tmp_path / "pid").read_text())
+    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline

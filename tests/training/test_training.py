@@ -68,7 +68,8 @@ def test_ranks_train_as_one_process_would(name: str, options: dict[str, Any]) ->
     assert point.mfu is None
     assert "CPU" in str(point.peak_reason)
     assert {"data", "forward", "backward", "optimizer"} <= set(point.phases)
-    assert sum(point.phases.values()) == pytest.approx(point.seconds.mean, rel=0.05)
+    # phases are the mean over ranks, a step is that of its slowest rank
+    assert point.seconds.mean / 2 < sum(point.phases.values()) <= point.seconds.mean * 1.001
 
 
 def no_synchronisation(rank: int) -> None:

@@ -79,8 +79,7 @@ def target_of(host: Host, *, config_file: Path | None = None, accept_new: bool =
     command = found.get("proxycommand")
     if not command or target.proxy_command is None:
         return target
-    place = {"address": target.address, "name": host.name, "port": target.port, "user": target.user}
-    return replace(target, proxy_command=_expanded(str(command), **place))
+    return replace(target, proxy_command=_expanded(str(command), target))
 
 
 def _option_words(variables: Mapping[str, Any]) -> list[str]:
@@ -110,9 +109,10 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
-def _expanded(command: str, *, address: str, name: str, port: int, user: str | None) -> str:
+def _expanded(command: str, target: SshTarget) -> str:
     """A ProxyCommand with its tokens replaced, as ssh_config(5) has them; paramiko does so in its file only."""
-    values = {"%": "%", "h": address, "n": name, "p": str(port), "r": user or getpass.getuser()}
+    user = target.user or getpass.getuser()
+    values = {"%": "%", "h": target.address, "n": target.name, "p": str(target.port), "r": user}
     return re.sub(r"%(.)", lambda found: values.get(found[1], found[0]), command)
 
 

@@ -87,8 +87,9 @@ def lab_run(lab: Lab, *arguments: str, node: int = 0, verb: str = "run") -> Iter
 def nothing_left(lab: Lab, seconds: float, but: Callable[[Process], bool] = lambda _: False) -> bool:
     """Whether all that runs left on the nodes is gone in time."""
     deadline = time.monotonic() + seconds
-    while any(not but(one) for found in lab.leftover_processes().values() for one in found):
+    while left := [one for found in lab.leftover_processes().values() for one in found if not but(one)]:
         if time.monotonic() > deadline:
+            print("left:", *left, sep="\n  ")
             return False
         time.sleep(0.1)
     return True

@@ -17,6 +17,8 @@ from raybench.results import RunResult
 from raybench.run_folder import RunFolder, new_run_id
 
 if TYPE_CHECKING:
+    from raybench.cluster.early_host import EarlyHost
+    from raybench.cluster.record import Record
     from raybench.cluster.run import Run
 
 Made = TypeVar("Made")
@@ -31,16 +33,13 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
 
 
 def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
-    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
-    from raybench.cluster.record import Record  # noqa: PLC0415
-    from raybench.cluster.run import Run  # noqa: PLC0415
-    from raybench.reports.progress import ProgressDisplay  # noqa: PLC0415
+    from raybench.cluster.early_host import early_host  # noqa: PLC0415
 
-    record = Record(config=config, run_id=new_run_id())
-    folder = RunFolder(config.output_dir, record.run_id)
-    display = _Silent() if quiet else ProgressDisplay()
-    with contextlib.closing(folder), contextlib.closing(display), Interrupt().installed() as interrupt:
-        _measure(Run(record=record, display=display, journal=folder, interrupt=interrupt), folder)
+    run_id = new_run_id()
+    folder = RunFolder(config.output_dir, run_id)
+    # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
+    with contextlib.closing(folder), contextlib.nullcontext() if config.keep_warm else early_host() as early:
+        record = _measure(config, run_id, folder, early, quiet=quiet)
     from raybench.model.annotate import with_expectations  # noqa: PLC0415
 
     result = record.result()
@@ -48,7 +47,20 @@ def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
     return _deliver(expected or result, record.logs, folder, as_json=as_json)
 
 
-def _measure(run: "Run", folder: RunFolder) -> None:
+def _measure(config: RunConfig, run_id: str, folder: RunFolder, early: "EarlyHost | None", *, quiet: bool) -> "Record":
+    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
+    from raybench.cluster.record import Record  # noqa: PLC0415
+    from raybench.cluster.run import Run  # noqa: PLC0415
+    from raybench.reports.progress import ProgressDisplay  # noqa: PLC0415
+
+    record = Record(config=config, run_id=run_id)
+    display = _Silent() if quiet else ProgressDisplay()
+    with contextlib.closing(display), Interrupt().installed() as interrupt:
+        _attend(Run(record=record, display=display, journal=folder, interrupt=interrupt, early=early), folder)
+    return record
+
+
+def _attend(run: "Run", folder: RunFolder) -> None:
     """Do the run. Trouble that leaves something to report goes on record; wrong use is raised, and leaves no folder."""
     from raybench.cluster.incident import Incident  # noqa: PLC0415
 

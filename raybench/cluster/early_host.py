@@ -1,19 +1,19 @@
-"""A rank host that the driver starts before it has even joined the cluster, for the node that it runs on.
+"""A rank host that the driver starts before all else, for the node that it runs on.
 
 Importing torch is half of a cold start, and an agent can begin with it only once Ray has placed it. So the driver
-begins at once, and the agent of its own machine takes that process over if ranks forked from it are the same in every
-respect as ranks of a process of the agent's own (see ``likeness``). Otherwise the process is not used.
+begins at once. The nodes of an embedded cluster all use that process; of a cluster that is joined, the agent of the
+driver's machine takes it over if ranks forked from it are the same in every respect as ranks of a process of the
+agent's own (see ``likeness``). Otherwise the process is not used.
 """
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from raybench.cluster.likeness import difference
-from raybench.cluster.rank_host_process import end_rank_host, start_rank_host
+from raybench.cluster.rank_host_process import end_rank_host, short_folder, start_rank_host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class EarlyHost:
 @contextlib.contextmanager
 def early_host() -> Iterator[EarlyHost]:
     """Have a rank host import torch within the block; at its end the process and all that it holds are ended."""
-    folder = Path(tempfile.mkdtemp(prefix="raybench-"))
+    folder = short_folder()
     try:
         path = folder / "ranks"
         host = start_rank_host(str(path), folder / "rank-host.log")
@@ -44,4 +44,4 @@ def early_host() -> Iterator[EarlyHost]:
         finally:
             end_rank_host(host)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)  # the rank host does it where we are killed

@@ -14,6 +14,7 @@ from raybench.cluster.agents import Agents, facts_of, place_agents
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
 from raybench.cluster.consistency import differences, masked_devices, rank_differences
+from raybench.cluster.early_host import EarlyHost
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.jobs import jobs_of, variables_of
 from raybench.cluster.launch import Launch
@@ -52,12 +53,13 @@ class Journal(Protocol):
 
 @dataclass(kw_only=True)
 class Run:
-    """One run. What it finds out is in ``record``, whatever happens."""
+    """One run. What it finds out is in ``record``, whatever happens. ``early``: see ``open_session``."""
 
     record: Record
     display: Display
     journal: Journal
     interrupt: Interrupt
+    early: EarlyHost | None = None
     _done: Counter[tuple[int, int]] = field(default_factory=Counter)  # points, by launch and benchmark
 
     def measure(self) -> None:
@@ -67,7 +69,7 @@ class Run:
             config.address,
             nodes=config.nodes,
             backend=config.backend,
-            early=not config.keep_warm,  # what is kept warm belongs to its agent
+            early=self.early,
         )
         with contextlib.ExitStack() as stack:
             with self._phase("cluster"):

@@ -1,9 +1,9 @@
 """A connection to a Ray cluster: one that runs, or one embedded on this machine."""
 
 import contextlib
+import gc
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from raybench.cluster.early_host import EarlyHost, early_host
 from raybench.cluster.embedded import EmbeddedCluster, set_ray_variables
 from raybench.cluster.own_cluster import OwnCluster, recorded_cluster
 from raybench.cluster.placement import Candidate, candidates_of
-from raybench.cluster.rank_host_process import end_rank_host, start_rank_host
+from raybench.cluster.rank_host_process import short_folder
 from raybench.cluster.visitor import Visitor, is_member
 from raybench.errors import ClusterUnavailableError
 from raybench.metadata import gpu_facts
@@ -22,7 +22,6 @@ from raybench.metadata import gpu_facts
 _CONNECT_SECONDS = 5.0
 _JOIN_SECONDS = 30.0
 _LEAVE_SECONDS = 5.0
-_LONGEST_BASE = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +46,14 @@ class Session:
 
 
 @contextlib.contextmanager
-def open_session(address: str, *, nodes: int | None, backend: str | None, early: bool = False) -> Iterator[Session]:
+def open_session(
+    address: str, *, nodes: int | None, backend: str | None, early: EarlyHost | None = None
+) -> Iterator[Session]:
     """Join the cluster at ``address``, or embed one of ``nodes`` nodes, and leave it again.
 
     ``auto`` takes RAY_ADDRESS, then the cluster that ``raybench cluster up`` left running, then a cluster of this
-    machine, then an embedded one; ``local`` always embeds. ``early``: import torch for this machine's ranks while
-    joining.
+    machine, then an embedded one; ``local`` always embeds. ``early``: a rank host that imports torch meanwhile, for
+    the ranks of this machine.
     Raises ClusterUnavailableError when there is no cluster at an address that was given.
     """
     if address == "auto":
@@ -62,7 +63,7 @@ def open_session(address: str, *, nodes: int | None, backend: str | None, early:
                 yield session
             return
     if address in ("auto", "local"):
-        with _embedded(nodes or 1, [] if backend == "gloo" else own_gpus()) as session:
+        with _embedded(nodes or 1, [] if backend == "gloo" else own_gpus(), early) as session:
             yield session
         return
     with _joined(address, early=early) as session:
@@ -127,7 +128,7 @@ def _check_named(address: str) -> None:
 
 
 @contextlib.contextmanager
-def _joined(address: str, *, early: bool, found_by: str = "") -> Iterator[Session]:
+def _joined(address: str, *, early: EarlyHost | None, found_by: str = "") -> Iterator[Session]:
     problem = connection_problem(address, _CONNECT_SECONDS)
     if problem is not None:
         raise ClusterUnavailableError(
@@ -144,10 +145,9 @@ def _joined(address: str, *, early: bool, found_by: str = "") -> Iterator[Sessio
         visiting = _takes_own_token(address) and not is_member(address)
         if visiting:
             stack.enter_context(Visitor(address, short_folder()))
-        host = stack.enter_context(early_host()) if early and not visiting else None
         _init(address)
         stack.callback(_leave)
-        yield Session(address=address, emulated=False, early=host, found_by=found_by)
+        yield Session(address=address, emulated=False, early=None if visiting else early, found_by=found_by)
 
 
 def _takes_own_token(address: str) -> bool:
@@ -161,27 +161,17 @@ def _takes_own_token(address: str) -> bool:
 
 
 @contextlib.contextmanager
-def _embedded(nodes: int, gpus: Sequence[str]) -> Iterator[Session]:
+def _embedded(nodes: int, gpus: Sequence[str], early: EarlyHost | None) -> Iterator[Session]:
     set_ray_variables()
     with contextlib.ExitStack() as stack:
-        folder = short_folder()
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)  # the rank host does it where we are killed
-        path = str(Path(folder, "ranks"))
-        host = start_rank_host(path, Path(folder, "rank-host.log"))  # imports torch while Ray starts
-        stack.callback(end_rank_host, host)
-        own = folder / "c"  # whatever names it belongs to the cluster, and is ended with it; the rank host is not
+        host = early or stack.enter_context(early_host())  # imports torch while Ray starts
+        own = Path(host.socket).parent / "c"  # whatever names it belongs to the cluster, and is ended with it
         own.mkdir()
         cluster = EmbeddedCluster(folder=own, cpus_per_node=1, gpus=gpu_shares(gpus, nodes))
         stack.callback(cluster.close)
         _init(cluster.address)
         stack.callback(_leave)
-        yield Session(address=cluster.address, emulated=True, host_socket=path)
-
-
-def short_folder() -> Path:
-    """A new private folder with a path short enough for UNIX sockets (107 characters) in Ray's folders below it."""
-    base = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="raybench-", dir=base if len(base) < _LONGEST_BASE else "/tmp"))  # noqa: S108
+        yield Session(address=cluster.address, emulated=True, host_socket=host.socket)
 
 
 def gpu_shares(gpus: Sequence[str], nodes: int) -> list[tuple[str, ...]]:
@@ -220,8 +210,10 @@ def _init(address: str) -> None:
 def _try_init(address: str, outcome: list[BaseException | None]) -> None:
     # Without the head Ray would end this process after a minute, and with it all that was measured.
     os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "86400")
+    gc.disable()  # what an import makes stays: looking for garbage among it takes a quarter of its time
     import ray  # noqa: PLC0415
 
+    gc.enable()
     try:
         ray.init(address=address, namespace="raybench", log_to_driver=False, logging_level=logging.CRITICAL)
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds; each becomes the one message above

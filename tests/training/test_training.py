@@ -68,7 +68,8 @@ def test_ranks_train_as_one_process_would(name: str, options: dict[str, Any]) ->
     assert point.mfu is None
     assert "CPU" in str(point.peak_reason)
     assert {"data", "forward", "backward", "optimizer"} <= set(point.phases)
-    assert sum(point.phases.values()) == pytest.approx(point.seconds.mean, rel=0.05)
+    # phases are the mean over ranks, a step is that of its slowest rank
+    assert point.seconds.mean / 2 < sum(point.phases.values()) <= point.seconds.mean * 1.001
 
 
 def no_synchronisation(rank: int) -> None:
@@ -114,8 +115,8 @@ def test_hybrid_shards_stay_within_their_node() -> None:
 
 def two_ranks_a_node(rank: int) -> None:
     torch.set_num_threads(1)
-    real, count = strategies._mesh, benchmark.step_traffic
-    strategies._mesh = lambda context, options: real(_with_ranks(context), options)
+    real, count = strategies.mesh_of, benchmark.step_traffic
+    strategies.mesh_of = lambda context, options: real(_with_ranks(context), options)
     benchmark.step_traffic = lambda context, *rest: count(_with_ranks(context), *rest)
 
 

@@ -93,10 +93,11 @@ class RdmaLab:
     def cable(self, number: int, *, plugged: bool) -> None:
         """Pull a machine's RDMA cable, or put it back: its carrier goes, and the port is down."""
         with socket.socket(socket.AF_UNIX) as monitor:
-            monitor.settimeout(10)
+            monitor.settimeout(60)
             monitor.connect(str(self._folder / f"{number}.monitor"))
+            _await_prompt(monitor)
             monitor.sendall(f"set_link f0 {'on' if plugged else 'off'}\n".encode())
-            time.sleep(1)
+            _await_prompt(monitor)  # what is not read yet when the connection closes is never done
 
     def _lay_network(self) -> None:
         subprocess.run(["ip", "netns", "add", self._namespace], check=True, capture_output=True, timeout=20)
@@ -154,6 +155,15 @@ class RdmaLab:
         done = subprocess.run(self.inside(*command), capture_output=True, text=True, check=False, timeout=30)
         if done.returncode != 0:
             raise LabSetupError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+
+
+def _await_prompt(monitor: socket.socket) -> None:
+    said = b""
+    while not said.endswith(b"(qemu) "):
+        piece = monitor.recv(4096)
+        if not piece:
+            raise LabSetupError("the machine's monitor hung up")
+        said += piece
 
 
 def _card(number: int, letter: str, place: int) -> Sequence[str]:

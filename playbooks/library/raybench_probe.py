@@ -569,7 +569,7 @@ def blocked():
     found = {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
-            with open(path) as file:
+            with open(path, errors="replace") as file:  # a process may call itself anything
                 text = file.read()
         except (OSError, IOError):
             continue

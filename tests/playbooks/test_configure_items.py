@@ -173,6 +173,19 @@ def test_a_parameter_is_set_now_and_for_boots_unless_something_else_sets_it_so(t
     ]
 
 
+def test_a_parameter_that_may_not_be_set_here_is_passed_over_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = machine(tmp_path, {"/proc/sys/net/core/rmem_max": "4096\n", "/proc/sys/vm/swappiness": "60\n"})
+    monkeypatch.setattr(host, "may_write", lambda name: "rmem_max" not in name)
+    plan = planned(host, "system_limits.sysctl", parameters={"net.core.rmem_max": 8192, "vm.swappiness": 1})
+    assert plan.notes == ["net.core.rmem_max: this kernel lets nobody set it here"]
+    targets = [each["target"] for each in carry_out(host, Journal(host), "i", plan, check=False).changes]
+    assert [target.split("/")[-1] for target in targets] == ["99-zz-raybench-sysctl.conf", "swappiness"]
+    alone = planned(host, "system_limits.sysctl", parameters={"net.core.rmem_max": 8192})
+    assert alone.skipped == plan.notes[0]
+
+
 def swappiness(host: Host, value: int) -> Plan:
     return planned(host, "system_limits.sysctl", parameters={"vm.swappiness": value})
 
@@ -358,6 +371,20 @@ def test_mtu_is_kept_by_whatever_sets_the_interface_up(tmp_path: Path) -> None:
     alone = planned(machine(tmp_path / "none", files, ip=link), "network_mtu.mtu", bytes=9000, interfaces=[])
     assert targets(alone) == ["/sys/class/net/eth2/mtu"]
     assert "until the next boot" in alone.notes[0]
+
+
+def test_a_file_of_networkd_that_is_for_other_interfaces_too_is_left_alone(tmp_path: Path) -> None:
+    link = "NETWORK_FILE=/run/systemd/network/10-netplan-all.network\n"
+    files = {"/run/systemd/netif/links/3": link, "/run/systemd/netif/links/4": link}
+    for name, index in (("ens1f0", "3"), ("eno1", "4")):
+        files |= {f"/sys/class/net/{name}/ifindex": index, f"/sys/class/net/{name}/mtu": "1500"}
+    host = machine(tmp_path, files)
+    plan = planned(host, "network_mtu.mtu", bytes=9000, interfaces=["ens1f0"])
+    assert [setting.resource.target for setting in plan.settings] == ["/sys/class/net/ens1f0/mtu"]
+    assert "10-netplan-all.network sets up eno1 too" in plan.notes[0]
+    both = planned(host, "network_mtu.mtu", bytes=9000, interfaces=["ens1f0", "eno1"])
+    assert both.settings[0].resource.target == "/etc/systemd/network/10-netplan-all.network.d/90-raybench-mtu.conf"
+    assert both.notes == []
 
 
 def test_an_mtu_beyond_the_driver_is_refused_and_zero_changes_nothing(tmp_path: Path) -> None:

@@ -17,13 +17,17 @@ EXAMPLES = """\b
 Examples:
   raybench memory --model llama-1b --batch-sizes 1,2,4 --dtype bf16
   raybench memory --model mistral-7b --strategy qlora --sequence-length 512
+  raybench memory --model llama-70b --strategy fsdp --shards 64 --batch-sizes 1,2 --checkpoint-activations
   raybench memory --model small --limit 512M --json > result.json
 """
 
 _OPTIONS: list[Any] = [
     click.option("-m", "--model", metavar="NAME", help="As for 'raybench train'.  [default: small]"),
-    click.option("--strategy", metavar="NAME", help="single (as a DDP rank without its buckets), lora or qlora.  "
-                 "[default: single]"),
+    click.option("--strategy", metavar="NAME", help="single (as a DDP rank without its buckets), fsdp, lora or "
+                 "qlora.  [default: single]"),
+    click.option("--shards", type=int, metavar="N", help="Ranks over which fsdp spreads the model, whether they are "
+                 "here or not.  [default: those of the run]"),
+    click.option("--sharding", metavar="KIND", help="Of fsdp: full or grad-op.  [default: full]"),
     click.option("--batch-sizes", metavar="N,N,...", help="Measured each.  [default: 1,2,4,8]"),
     click.option("--sequence-length", type=int, metavar="N", help="Tokens a sample.  [default: the model's, at most "
                  "2048]"),

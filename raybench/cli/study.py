@@ -21,7 +21,7 @@ from raybench.cli.study_options import (
     numbers_of,
     study_command,
 )
-from raybench.errors import UsageError
+from raybench.errors import UsageError, unknown_name
 from raybench.reports.errors import MissingLibraryError
 
 if TYPE_CHECKING:
@@ -90,7 +90,10 @@ def network(options: StudyOptions, networks: str | None) -> None:
     def variants() -> Sequence["Variant"]:
         from raybench.studies.network import network_variant  # noqa: PLC0415
 
-        return [network_variant(name) for name in names_of(networks, "--networks", "tcp,rdma-no-gdr,rdma")]
+        names = names_of(networks, "--networks", "tcp,rdma-no-gdr,rdma")
+        if len(names) < 2:
+            raise UsageError(f"--networks {networks} has nothing to compare with; name two networks or more")
+        return [network_variant(name) for name in names]
 
     _conduct("network", options, variants, planned={"networks": networks}, workloads=WORKLOADS)
 
@@ -159,11 +162,16 @@ def model_size(options: StudyOptions, models: str | None) -> None:
     """How do throughput and memory change with the model?"""
 
     def variants() -> Sequence["Variant"]:
+        from raybench.benchmarks.training.shapes import model_names  # noqa: PLC0415
         from raybench.studies.sweep import model_variant  # noqa: PLC0415
 
         if models is None:
             raise UsageError("say which models to compare, such as --models gpt2,gpt2-xl; or go on with --resume DIR")
-        return [model_variant(one) for one in names_of(models, "--models", "")]
+        chosen = [model_variant(one) for one in names_of(models, "--models", "")]
+        for variant in chosen:
+            if variant.name.lower() not in model_names():
+                raise unknown_name("model", variant.name, model_names())
+        return chosen
 
     _conduct("model-size", options, variants, planned={"models": models})
 

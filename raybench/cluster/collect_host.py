@@ -15,6 +15,8 @@ from raybench.cluster.remote_files import Files, RemoteFile, find
 from raybench.cluster.ssh import SshError
 
 _CHUNK_BYTES = 2**18
+_OVERLAP_BYTES = 2**15  # of what is here, compared before a file that grew is taken for the same
+_SAVE_SECONDS = 1.0
 LIST_NAME = "collected.json"
 
 HostStatus = Literal["complete", "partial", "unreachable"]
@@ -68,6 +70,7 @@ class HostFolder:
     deadline: float
     reached: bool = False
     _known: dict[str, Fetched] = field(default_factory=dict)
+    _saved_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -83,6 +86,12 @@ class HostFolder:
         with _cuts():
             wanted = find(files, patterns, self.report.complain)
         self.report.notes = []
+        try:
+            self._fetch_each(files, wanted)
+        finally:
+            self.save()
+
+    def _fetch_each(self, files: Files, wanted: Sequence[RemoteFile]) -> None:
         room = self.host_limit_bytes
         for file in wanted:
             kept = min(file.size_bytes, self.file_limit_bytes, room)
@@ -91,7 +100,6 @@ class HostFolder:
                 self.report.notes.append(f"{file.path}: left out, the files of this host exceed --host-limit")
                 continue
             self._fetch(files, file, kept)
-        self.report.files = sorted(self._known.values(), key=lambda one: one.remote)
 
     def _fetch(self, files: Files, file: RemoteFile, kept: int) -> None:
         start = file.size_bytes - kept
@@ -110,16 +118,30 @@ class HostFolder:
             done = max(_size(path) - len(gap), 0)
             if before.complete and done == kept:
                 return
-            self.report.resumed += done > 0
         self._known[file.path] = noted
-        self.save()
+        self._save_now_and_then()
         try:
+            if before is not None and done and before.modified_at != file.modified_at:
+                done = done if self._is_beginning(files, file, path, gap, min(done, kept)) else 0
+            self.report.resumed += done > 0
             self._copy(files, file, path, gap, start, min(done, kept))
         except (PermissionError, FileNotFoundError) as error:
             self._known.pop(file.path)
             self.report.complain(f"{file.path}: {error.strerror or error}")
             return
         self._known[file.path] = msgspec.structs.replace(noted, complete=True)
+
+    def _is_beginning(self, files: Files, file: RemoteFile, path: Path, gap: bytes, done: int) -> bool:
+        """Whether a file that is longer now still begins with what is here: it may be another under the same name."""
+        size = min(done, _OVERLAP_BYTES)
+        with path.open("rb") as here:
+            here.seek(len(gap) + done - size)
+            ours = here.read(size)
+        with _cuts(), contextlib.closing(files.open(file.path, done - size, size)) as source:
+            theirs = bytearray()
+            while len(theirs) < size and (chunk := source.read(size - len(theirs))):
+                theirs += chunk
+        return bytes(theirs) == ours
 
     def _copy(self, files: Files, file: RemoteFile, path: Path, gap: bytes, start: int, done: int) -> None:
         left = file.size_bytes - start - done
@@ -144,8 +166,14 @@ class HostFolder:
         if time.monotonic() > self.deadline:
             raise StoppedError("it was out of time (--timeout)")
 
+    def _save_now_and_then(self) -> None:
+        """Once a second, so that thousands of small files do not write thousands of long lists."""
+        if time.monotonic() - self._saved_at > _SAVE_SECONDS:
+            self.save()
+
     def save(self) -> None:
         """Write the list of what is here."""
+        self._saved_at = time.monotonic()
         self.report.files = sorted(self._known.values(), key=lambda one: one.remote)
         partial = self.path / f".{LIST_NAME}.partial"
         partial.write_bytes(msgspec.json.format(msgspec.json.encode(self.report), indent=2))

@@ -1,5 +1,6 @@
 """Files of a host by pattern: over SFTP, or of this machine. No shell reads a path; patterns are matched here."""
 
+import contextlib
 import fnmatch
 import glob
 import os
@@ -10,6 +11,7 @@ from typing import IO, Protocol
 
 _MOST_DEPTH = 8
 MOST_FILES = 5000
+MOST_SEEN = 500_000  # files that match, of which the newest are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +51,12 @@ class LocalFiles:
 
     def folder(self, path: str) -> Sequence[Entry]:
         """What is in a folder."""
+        found = []
         with os.scandir(path) as entries:
-            return [_entry(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # it has gone since
+                    found.append(_entry(entry.name, entry.stat(follow_symlinks=False)))
+        return found
 
     def look(self, path: str) -> Entry:
         """What a path leads to."""
@@ -79,10 +85,11 @@ def find(files: Files, patterns: Sequence[str], complain: Callable[[str], None])
         parts = [part for part in pattern.split("/") if part]
         for file in _matches(files, "/", parts, complain):
             found.setdefault(file.path, file)
-            if len(found) >= MOST_FILES:
-                complain(f"more than {MOST_FILES} files match; the rest is left out")
-                return _newest_first(found)
-    return _newest_first(found)
+            if len(found) >= MOST_SEEN:
+                break
+    if len(found) > MOST_FILES:
+        complain(f"{len(found)} files match: the newest {MOST_FILES} are kept; name fewer with --path")
+    return _newest_first(found)[:MOST_FILES]
 
 
 def _newest_first(found: dict[str, RemoteFile]) -> list[RemoteFile]:
@@ -102,6 +109,10 @@ def _matches(files: Files, folder: str, parts: Sequence[str], complain: Callable
             continue
         if entry.name.startswith(".") and not parts[fixed].startswith("."):
             continue
+        if stat.S_ISREG(entry.mode):
+            if fixed + 1 == len(parts):
+                yield _file(base, entry)
+            continue
         yield from _matches(files, _join(base, entry.name), parts[fixed + 1 :], complain)
 
 
@@ -117,8 +128,15 @@ def _tree(files: Files, path: str, complain: Callable[[str], None], *, depth: in
         yield RemoteFile(path=path, size_bytes=entry.size_bytes, modified_at=entry.modified_at)
     elif stat.S_ISDIR(entry.mode) and depth < _MOST_DEPTH:
         for below in _listed(files, path, complain):
-            if _is_plain(below):
+            if stat.S_ISREG(below.mode) and _is_plain(below):
+                yield _file(path, below)
+            elif _is_plain(below):
                 yield from _tree(files, _join(path, below.name), complain, depth=depth + 1)
+
+
+def _file(folder: str, entry: Entry) -> RemoteFile:
+    """A file as its folder lists it: to look at each would be a round trip a file."""
+    return RemoteFile(path=_join(folder, entry.name), size_bytes=entry.size_bytes, modified_at=entry.modified_at)
 
 
 def _is_plain(entry: Entry) -> bool:

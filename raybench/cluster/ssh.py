@@ -6,9 +6,11 @@ refused in any case. Nothing asks for a password: what OpenSSH could not do with
 
 import base64
 import contextlib
+import getpass
 import hashlib
 import itertools
 import os
+import re
 import shlex
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +28,7 @@ CONNECT_SECONDS = 15.0
 SILENCE_SECONDS = 30.0  # without a byte, after which a connection counts as cut
 _KEEPALIVE_SECONDS = 10
 _MOST_JUMPS = 4
+_SHORT = {"-J": "ProxyJump", "-i": "IdentityFile", "-p": "Port", "-l": "User"}  # options of ssh as -o has them
 
 
 class SshError(IncompleteRunError):
@@ -67,12 +70,16 @@ def target_of(host: Host, *, config_file: Path | None = None, accept_new: bool =
     keys = variables.get("ansible_ssh_private_key_file") or variables.get("ansible_private_key_file")
     port = variables.get("ansible_port") or variables.get("ansible_ssh_port")
     user = variables.get("ansible_user") or variables.get("ansible_ssh_user")
-    return replace(
+    target = replace(
         target,
         user=str(user) if user else target.user,
         port=int(port) if port else target.port,
         identity_files=(str(Path(str(keys)).expanduser()),) if keys else target.identity_files,
     )
+    command = found.get("proxycommand")
+    if not command or target.proxy_command is None:
+        return target
+    return replace(target, proxy_command=_expanded(str(command), target))
 
 
 def _option_words(variables: Mapping[str, Any]) -> list[str]:
@@ -91,14 +98,22 @@ def _named_config(words: Sequence[str]) -> Path | None:
 
 def _settings(words: Sequence[str]) -> dict[str, Any]:
     """What ``-o NAME=VALUE`` sets, with names as paramiko has them: in lower case."""
-    pairs = itertools.pairwise(words)
-    options = [value for word, value in pairs if word == "-o"]
+    pairs = list(itertools.pairwise(words))
+    options = [f"{_SHORT[word]}={value}" for word, value in pairs if word in _SHORT]
+    options += [value for word, value in pairs if word == "-o"]
     options += [word.removeprefix("-o") for word in words if word.startswith("-o") and len(word) > 2]
     settings: dict[str, Any] = {}
     for option in options:
-        name, _, value = option.replace(" ", "=", 1).partition("=")
+        name, value = [*re.split(r"\s*=\s*|\s+", option.strip(), maxsplit=1), ""][:2]
         settings[name.lower()] = [value] if name.lower() == "identityfile" else value
     return settings
+
+
+def _expanded(command: str, target: SshTarget) -> str:
+    """A ProxyCommand with its tokens replaced, as ssh_config(5) has them; paramiko does so in its file only."""
+    user = target.user or getpass.getuser()
+    values = {"%": "%", "h": target.address, "n": target.name, "p": str(target.port), "r": user}
+    return re.sub(r"%(.)", lambda found: values.get(found[1], found[0]), command)
 
 
 def _lookup(name: str, config_file: Path | None) -> dict[str, Any]:

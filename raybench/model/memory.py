@@ -40,7 +40,8 @@ class TrainingSetup:
     ``parameter_bytes``: an element as it is stored and updated (4: fp32 master weights, with autocast under DDP and
     mixed precision under FSDP); ``compute_bytes``: an element of an activation (2: bf16 or fp16). ``lora_rank`` 0: all
     is trained; else the base is frozen in the compute type, or in 4 bits with ``quantized``. ``bucket_view``: DDP with
-    gradient_as_bucket_view.
+    gradient_as_bucket_view. ``gradients_kept``: they are there when a forward pass begins, as in DDP's buckets or while
+    they accumulate; False where ``zero_grad(set_to_none=True)`` has let them go.
     """
 
     batch_size: int
@@ -53,6 +54,7 @@ class TrainingSetup:
     flash_attention: bool = True
     fused_optimizer: bool = False
     bucket_view: bool = False
+    gradients_kept: bool = True
     lora_rank: int = 0
     lora_targets: tuple[str, ...] = ()
     quantized: bool = False
@@ -107,6 +109,8 @@ class MemoryEstimate:
     optimizer_temporaries: int
     context: int
     fragmentation: int
+    block_gradients: int = 0  # part of the buffers that the backward pass alone has
+    gradients_kept: bool = True
 
     @property
     def static(self) -> int:
@@ -115,13 +119,18 @@ class MemoryEstimate:
 
     @property
     def dynamic(self) -> int:
-        """What comes and goes: the larger of forward and backward pass, and of the update that follows them."""
-        return max(self.buffers + self.activations + self.logits, self.optimizer_temporaries)
+        """What comes and goes: the larger of forward and backward pass, and of the update that follows them.
+
+        A block's whole gradient comes once the logits and theirs are gone.
+        """
+        gathered = self.buffers - self.block_gradients
+        passes = gathered + self.activations + max(self.logits, self.block_gradients)
+        return max(passes, self.optimizer_temporaries + (0 if self.gradients_kept else self.gradients))
 
     @property
     def allocated(self) -> int:
         """Peak of torch.cuda.max_memory_allocated."""
-        return self.static + self.dynamic
+        return self.static + self.dynamic - (0 if self.gradients_kept else self.gradients)
 
     @property
     def peak(self) -> int:
@@ -147,23 +156,25 @@ def estimate_memory(model: Transformer, setup: TrainingSetup, layout: Layout) ->
     shards = shard_count(setup, layout)
     trained = setup.trainable(model) / shards
     gradient_bytes = setup.parameter_bytes
-    buffers = _buffers(model, setup, layout)
+    gathered, block_gradients = _buffers(model, setup, layout)
     activations = _activations(model, setup)
     logits = setup.tokens * model.vocabulary * _LOGIT_BYTES
     has_temporaries = setup.optimizer in ("adam", "adamw") and not setup.fused_optimizer
     temporaries = trained * gradient_bytes if has_temporaries else 0
-    dynamic = max(buffers + activations + logits, temporaries)
-    return MemoryEstimate(
+    whole = MemoryEstimate(
         parameters=int(_parameters(model, setup) / shards),
         gradients=int(trained * gradient_bytes),
         optimizer_state=int(trained * state_bytes(setup)),
-        buffers=int(buffers),
+        buffers=int(gathered + block_gradients),
         activations=int(activations),
         logits=int(logits),
         optimizer_temporaries=int(temporaries),
         context=CONTEXT_BYTES + (NCCL_BYTES if layout.world_size > 1 else 0),
-        fragmentation=int(FRAGMENTATION_SHARE * dynamic),
+        fragmentation=0,
+        block_gradients=int(block_gradients),
+        gradients_kept=setup.gradients_kept,
     )
+    return replace(whole, fragmentation=int(FRAGMENTATION_SHARE * whole.dynamic))
 
 
 def state_bytes(setup: TrainingSetup) -> float:
@@ -183,22 +194,22 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
     return packed * NF4_BYTES + (model.parameters - packed) * setup.compute_bytes + adapters
 
 
-def _buffers(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:
-    """Copies of weights and gradients that the strategy keeps beside them."""
+def _buffers(model: Transformer, setup: TrainingSetup, layout: Layout) -> tuple[float, float]:
+    """Copies of weights and gradients that the strategy keeps beside them: all along, and in the backward pass."""
     block = model.parameters_per_layer
     if setup.is_sharded and shard_count(setup, layout) > 1:
         # The root unit stays gathered; of the blocks one is computed with, the next is being gathered, and one has its
         # whole gradient, and the copy of it that is reduce-scattered.
         gathered = model.parameters if setup.strategy == "fsdp-grad-op" else model.outer_parameters + 2 * block
         whole = block if not setup.lora_rank else setup.trainable(model) / model.layers
-        return gathered * setup.compute_bytes + whole * (setup.compute_bytes + setup.parameter_bytes)
+        return gathered * setup.compute_bytes, whole * (setup.compute_bytes + setup.parameter_bytes)
     casts = 0.0
     if setup.parameter_bytes > setup.compute_bytes and not setup.lora_rank:  # autocast keeps what it has cast
         casts = (model.parameters - model.lookup_parameters) * setup.compute_bytes
     if setup.quantized:  # one layer's weight at a time is unpacked
         casts = max(inputs * outputs for inputs, outputs in model.linears().values()) * setup.compute_bytes
     buckets = setup.trainable(model) * setup.parameter_bytes
-    return casts + (buckets if layout.world_size > 1 and not setup.bucket_view and not setup.is_sharded else 0)
+    return casts + (buckets if layout.world_size > 1 and not setup.bucket_view and not setup.is_sharded else 0), 0.0
 
 
 def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

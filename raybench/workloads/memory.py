@@ -44,7 +44,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPoint:
-    """All batch sizes tried. ``emulated``: tensors counted against a limit, no device's own memory."""
+    """All batch sizes tried. ``emulated``: a process of a CPU against a limit, no device's own memory."""
 
     label: str
     uses: tuple[Use, ...]
@@ -64,7 +64,9 @@ class MemoryPoint:
         """What the figures do not say."""
         found: tuple[str, ...] = ()
         if self.emulated:
-            found = ("emulated: tensors counted against a limit; workspaces of operations are not in it",)
+            found = (
+                "emulated: what PyTorch's allocator gave a CPU's process, against a limit: no device's own memory",
+            )
         if self.reached_most:
             found = (*found, f"the largest batch tried, {self.largest_batch}, fits; raise --most-batch for more")
         return found

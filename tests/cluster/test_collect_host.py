@@ -82,6 +82,44 @@ def test_a_file_that_was_written_anew_is_fetched_anew(tmp_path: Path) -> None:
     assert (folder.path / folder.report.files[0].local).read_bytes() == b"new" * 900
 
 
+def test_a_longer_file_goes_on_where_it_grew_and_begins_anew_where_another_has_its_name(tmp_path: Path) -> None:
+    remote = tmp_path / "nccl.log"
+    remote.write_bytes(b"first run\n" * 1000)
+    os.utime(remote, (1, 1))
+    folder_of(tmp_path).fetch_all(LocalFiles(), [str(remote)])
+    remote.write_bytes(b"first run\n" * 1000 + b"more\n")
+    os.utime(remote, (2, 2))
+    grown = folder_of(tmp_path)
+    grown.fetch_all(LocalFiles(), [str(remote)])
+    assert (grown.report.resumed, grown.report.fetched_bytes) == (1, 5)
+    remote.write_bytes(b"other run\n" * 2000)
+    os.utime(remote, (3, 3))
+    other = folder_of(tmp_path)
+    other.fetch_all(LocalFiles(), [str(remote)])
+    assert (other.report.resumed, other.report.fetched_bytes) == (0, 20_000)
+    assert (other.path / other.report.files[0].local).read_bytes() == remote.read_bytes()
+
+
+def test_the_list_is_not_written_anew_for_each_of_many_small_files(tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"nccl.{number}").write_text("x")
+    folder = folder_of(tmp_path)
+    written: list[int] = []
+    save = folder.save
+
+    def counted() -> None:
+        written.append(len(folder._known))
+        save()
+
+    folder.save = counted  # type: ignore[method-assign]
+    folder.fetch_all(LocalFiles(), [f"{tmp_path}/nccl.*"])
+    assert written[-1] == 50
+    assert len(written) < 10
+    again = folder_of(tmp_path)
+    again.fetch_all(CutFiles(0), [f"{tmp_path}/nccl.*"])  # all of them are known to be here
+    assert again.report.fetched_bytes == 0
+
+
 def test_the_tail_of_a_long_file_is_kept_and_said_and_survives_a_cut(tmp_path: Path) -> None:
     remote = tmp_path / "remote.log"
     content = os.urandom(50_000)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raybench.cluster.collected_names import local_part, local_path
-from raybench.cluster.remote_files import Entry, LocalFiles, find
+from raybench.cluster.remote_files import MOST_FILES, Entry, LocalFiles, find
 
 
 def names(root: Path, *patterns: str) -> list[str]:
@@ -49,6 +49,29 @@ def test_links_and_pipes_that_are_come_upon_are_not_read_and_loops_end(root: Pat
     assert names(root, "nccl.*") == ["nccl.1.log", "nccl.2.log"]
     assert names(root, "job") == ["job/a/nccl.log", "job/b/nccl.log"]
     assert names(root, "nccl.link") == ["nccl.link"]  # named in full
+
+
+class ManyFiles(LocalFiles):
+    """A folder of many files, each as old as its number is small, that must not be looked at one by one."""
+
+    def folder(self, path: str) -> Sequence[Entry]:  # noqa: ARG002
+        return [
+            Entry(name=f"nccl.{n}", mode=stat.S_IFREG | 0o644, size_bytes=1, modified_at=float(n))
+            for n in range(20_000)
+        ]
+
+    def look(self, path: str) -> Entry:
+        assert not path.startswith("/tmp/nccl."), "a round trip a file"
+        return super().look(path)
+
+
+def test_of_too_many_files_the_newest_are_kept_and_it_is_said() -> None:
+    problems: list[str] = []
+    found = find(ManyFiles(), ["/tmp/nccl.*"], problems.append)
+    assert [file.path for file in found[:2]] == ["/tmp/nccl.19999", "/tmp/nccl.19998"]
+    assert len(found) == MOST_FILES
+    assert problems == [f"20000 files match: the newest {MOST_FILES} are kept; name fewer with --path"]
+    assert len(find(ManyFiles(), ["/tmp"], problems.append)) == MOST_FILES
 
 
 class HostileFiles(LocalFiles):

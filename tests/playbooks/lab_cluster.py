@@ -4,16 +4,20 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.lab.cluster import Lab
+from tests.lab.fixtures import require_lab
 from tests.lab.node import Node
 from tests.lab.process import Process
+from tests.playbooks.local import require_ansible
 
 _ENTRY = "from raybench.cli import main; main()"
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -91,6 +95,25 @@ class LabController:
             folder=_REPOSITORY / "playbooks",
             timeout=400,
         )
+
+
+@contextmanager
+def four_hosts() -> Iterator[LabController]:
+    """A lab of four hosts with its inventory written; the test is skipped where there can be none."""
+    require_lab()
+    require_ansible()
+    with Lab(nodes=4) as lab:
+        if lab.ssh is None:
+            pytest.skip("no sshd on this machine: apt-get install openssh-server")
+        controller = LabController(lab=lab)
+        controller.write_inventory()
+        yield controller
+
+
+def supervisor(node: Node) -> Process:
+    """raybench's own process on a node, of which there is one."""
+    (found,) = [one for one in node.processes() if "supervise.py" in one.command]
+    return found
 
 
 def by_name(report: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -115,8 +115,8 @@ def test_hybrid_shards_stay_within_their_node() -> None:
 
 def two_ranks_a_node(rank: int) -> None:
     torch.set_num_threads(1)
-    real, count = strategies._mesh, benchmark.step_traffic
-    strategies._mesh = lambda context, options: real(_with_ranks(context), options)
+    real, count = strategies.mesh_of, benchmark.step_traffic
+    strategies.mesh_of = lambda context, options: real(_with_ranks(context), options)
     benchmark.step_traffic = lambda context, *rest: count(_with_ranks(context), *rest)
 
 

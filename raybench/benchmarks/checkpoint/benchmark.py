@@ -24,7 +24,7 @@ from raybench.benchmarks.checkpoint.stores import Store, StoreError, bounded, op
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models import built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.strategies import Shards, materialise
+from raybench.benchmarks.training.strategies import Shards, materialise, mesh_of
 
 State = dict[str, torch.Tensor]
 _FAILURES = (StoreError, CheckpointError, CheckpointException, OSError)
@@ -58,7 +58,7 @@ def sharded_state(context: RankContext, options: CheckpointOptions) -> State:
     """A model sharded over all ranks, and its Adam moments and step counts: what a training run has to keep."""
     training = TrainingOptions(model=options.model, seed=options.seed)
     model = built(trainable_of(training), context.device)
-    shards = Shards(context, model, training, "float32")
+    shards = Shards(mesh_of(context, training), model, training, "float32")
     materialise(model, context.device, training)
     state: State = {}
     for name, parameter in shards.plain.named_parameters():

@@ -15,8 +15,10 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.precision import chosen_dtype, compute_dtype
 from raybench.benchmarks.training.shapes import shape_of
 from raybench.model.layout import Layout
-from raybench.model.memory import TrainingSetup, estimate_memory
+from raybench.model.memory import MemoryEstimate, TrainingSetup, estimate_memory
 from raybench.units import parse_bytes
+
+_SMALL_BATCH = 8  # of a perceptron or a small convolutional net: megabytes
 
 
 def run(context: RankContext, spec: BenchmarkSpec) -> Generator[MemoryRecord, None, int]:
@@ -67,11 +69,22 @@ class Trials:
             strategy=options.strategy,
             training=options.training(batch_size),
             limit_bytes=self.limit_bytes,
+            shards=options.shards or context.world_size,
         )
         if context.device.type == "cuda":
             torch.cuda.empty_cache()
-            return measure_apart(order, options.limit_seconds)
-        return measure(order)
+        elif options.strategy != "fsdp" and self._certainly_fits(batch_size):
+            return measure(order)
+        return measure_apart(order, options.limit_seconds)
+
+    def _certainly_fits(self, batch_size: int) -> bool:
+        """Whether the trial can do no harm in this process: the estimate, or a smaller batch's figure, is so small."""
+        estimate = estimate_of(self._context, self._options, batch_size)
+        if estimate is not None:
+            return 2 * estimate.allocated <= self.limit_bytes
+        known = [trial for trial, _ in self._done.values() if trial.peak]
+        least = min((trial.peak * -(-batch_size // trial.batch_size) for trial in known), default=None)
+        return batch_size <= _SMALL_BATCH if least is None else least <= self.limit_bytes
 
     def all(self) -> tuple[Trial, ...]:
         """Every trial, ascending."""
@@ -80,21 +93,28 @@ class Trials:
 
 def estimates(context: RankContext, options: MemoryOptions, trials: tuple[Trial, ...]) -> dict[str, dict[str, int]]:
     """What model/memory.py says of each batch size, by its text; nothing for models that are no transformers."""
+    found = {str(trial.batch_size): estimate_of(context, options, trial.batch_size) for trial in trials}
+    return {batch: estimate.parts() for batch, estimate in found.items() if estimate is not None}
+
+
+def estimate_of(context: RankContext, options: MemoryOptions, batch_size: int) -> MemoryEstimate | None:
+    """The estimate of one trial, which has no DDP and lets its gradients go; None for what is no transformer."""
     if options.model in ("mlp", "cnn"):
-        return {}
+        return None
     dtype = chosen_dtype(options.dtype, context.device)
-    found = {}
-    for trial in trials:
-        training = options.training(trial.batch_size)
-        shape, length = shape_of(training)
-        setup = TrainingSetup(
-            batch_size=trial.batch_size,
-            sequence_length=length,
-            optimizer=options.optimizer,  # type: ignore[arg-type]
-            compute_bytes=compute_dtype(dtype).itemsize,
-            checkpointing=options.checkpoint_activations,
-            lora_rank=training.lora_rank if options.strategy in ("lora", "qlora") else 0,
-            quantized=options.strategy == "qlora",
-        )
-        found[str(trial.batch_size)] = estimate_memory(shape, setup, Layout(world_size=1, ranks_per_node=1)).parts()
-    return found
+    training = options.training(batch_size)
+    shape, length = shape_of(training)
+    shards = (options.shards or context.world_size) if options.strategy == "fsdp" else 1
+    setup = TrainingSetup(
+        batch_size=batch_size,
+        sequence_length=length,
+        strategy={"full": "fsdp", "grad-op": "fsdp-grad-op"}[options.sharding] if shards > 1 else "ddp",  # type: ignore[arg-type]
+        optimizer=options.optimizer,  # type: ignore[arg-type]
+        compute_bytes=compute_dtype(dtype).itemsize,
+        checkpointing=options.checkpoint_activations,
+        lora_rank=training.lora_rank if options.strategy in ("lora", "qlora") else 0,
+        quantized=options.strategy == "qlora",
+        fused_optimizer=context.device.type == "cpu",  # there one parameter after another is updated
+        gradients_kept=False,
+    )
+    return estimate_memory(shape, setup, Layout(world_size=shards, ranks_per_node=shards))

@@ -7,18 +7,23 @@ from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError
 from raybench.units import parse_bytes
 
-STRATEGIES = ("single", "lora", "qlora")
+STRATEGIES = ("single", "fsdp", "lora", "qlora")
+SHARDINGS = ("full", "grad-op")
+_MOST_SHARDS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions:
-    """A model on one rank, as DDP, LoRA or QLoRA hold it; ``limit``: memory it may take, else what the device has.
+    """A model on one rank, as DDP, FSDP, LoRA or QLoRA hold it; ``limit``: memory it may take, else what there is.
 
-    ``batch_sizes`` are measured each; the search goes on from there up to ``most_batch``.
+    ``batch_sizes`` are measured each; the search goes on from there up to ``most_batch``. ``shards``: the ranks over
+    which fsdp spreads the model, None for those of the run; one rank is enough to measure what one of a thousand holds.
     """
 
     model: str = "small"
     strategy: str = "single"
+    sharding: str = "full"
+    shards: int | None = None
     batch_sizes: tuple[int, ...] = (1, 2, 4, 8)
     sequence_length: int | None = None
     dtype: str | None = None
@@ -31,6 +36,12 @@ class MemoryOptions:
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
             raise UsageError(f"--strategy '{self.strategy}' is not known; there are: {', '.join(STRATEGIES)}")
+        if self.sharding not in SHARDINGS:
+            raise UsageError(f"--sharding '{self.sharding}' is not known here; there are: {', '.join(SHARDINGS)}")
+        if self.shards is not None and not 1 <= self.shards <= _MOST_SHARDS:
+            raise UsageError(f"--shards is {self.shards}; it must be from 1 to {_MOST_SHARDS}")
+        if self.strategy != "fsdp" and (self.shards is not None or self.sharding != "full"):
+            raise UsageError("--shards and --sharding are of --strategy fsdp")
         if not self.batch_sizes or any(not 1 <= size <= self.most_batch for size in self.batch_sizes):
             raise UsageError(f"--batch-sizes must be from 1 to --most-batch ({self.most_batch}), such as 1,2,4")
         if self.limit is not None:
@@ -46,6 +57,7 @@ class MemoryOptions:
             dtype=self.dtype,
             optimizer=self.optimizer,
             checkpoint_activations=self.checkpoint_activations,
+            sharding=self.sharding,
         )
 
     def parameters(self) -> dict[str, Any]:

@@ -4,10 +4,11 @@ import msgspec
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """Training steps at one batch size, in bytes. Where they do not fit, ``fits`` is False and the rest is 0.
+    """Training steps at one batch size, in bytes. Where they do not fit, ``fits`` is False and the rest may be 0.
 
-    On a GPU ``peak`` is what PyTorch's allocator handed out at most and ``reserved`` what it took from the device; on a
-    CPU both are the tensors counted, and workspaces of single operations are not in them.
+    ``peak`` is what PyTorch's allocator handed out at most; ``reserved`` what it took from a GPU, on a CPU the same.
+    ``activations``: what autograd saved where it could be counted (a whole model on a CPU), else the peak less what
+    stays between steps.
     """
 
     batch_size: int
@@ -23,7 +24,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True, tag="memory"):
     """All trials of a rank, and the largest batch that fits every rank; 0 where none does, None where it is not known.
 
-    ``emulated``: there is no device with memory of its own; ``limit_bytes`` is then a limit on counted tensors.
+    ``emulated``: there is no device with memory of its own; ``limit_bytes`` is then a limit on what a process takes.
     """
 
     label: str

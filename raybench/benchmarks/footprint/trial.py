@@ -1,8 +1,9 @@
 """One trial: a few training steps at one batch size, and what they take of the memory.
 
 On a GPU each trial is a process of its own (``python -m raybench.benchmarks.footprint.trial``), so that one that runs
-out of memory leaves nothing behind: no fragments, no broken context. On a CPU, which has no memory of its own to run
-out of, parameters, gradients, optimizer state and saved activations are counted instead.
+out of memory leaves nothing behind: no fragments, no broken context. On a CPU a trial that may not fit is one as well,
+and the kernel holds it to the limit. A rank of FSDP is measured without the other ranks: its collectives go to a
+process group that moves nothing, and everything that PyTorch allocates for them is there.
 """
 
 import os
@@ -13,48 +14,79 @@ from typing import Any
 
 import msgspec
 import torch
+import torch.distributed as dist
 from torch import nn
 
+from raybench.benchmarks.base import UnsupportedError
+from raybench.benchmarks.footprint.allocator import allocated_peak, is_refusal, limited
 from raybench.benchmarks.footprint.record import Trial
 from raybench.benchmarks.training.models import Batch, Trainable, built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.precision import chosen_dtype, forward_context, loss_scaler, use_float8
 from raybench.benchmarks.training.step import batch_of, optimizer_of
-from raybench.benchmarks.training.strategies import prepare
+from raybench.benchmarks.training.strategies import Shards, materialise, prepare
 
 _STEPS = 2  # the optimizer makes its state in the first
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child process is asked for. ``limit_bytes`` caps the allocator where it is below the device's memory."""
+    """What a child process is asked for. ``limit_bytes`` caps the allocator where it is below the device's memory.
+
+    ``shards``: ranks over which fsdp spreads the model.
+    """
 
     device: str
     strategy: str
     training: TrainingOptions
     limit_bytes: int
+    shards: int = 1
 
 
 def measure_apart(order: Order, seconds: float) -> Trial:
     """The trial in a process of its own. Raises RuntimeError where it fails for another reason than memory."""
     command = [sys.executable, "-m", "raybench.benchmarks.footprint.trial"]
     child = subprocess.run(command, input=msgspec.json.encode(order), capture_output=True, timeout=seconds, check=False)
+    if (
+        child.returncode < 0
+        and order.device == "cpu"
+        and is_refusal(RuntimeError(child.stderr.decode("utf-8", "replace")))
+    ):
+        return Trial(batch_size=order.training.batch_size, fits=False)
     if child.returncode != 0:
         tail = child.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no word"]
         raise RuntimeError(f"the trial with batch size {order.training.batch_size} failed: {tail[0][:300]}")
     return msgspec.json.decode(child.stdout.splitlines()[-1], type=Trial)
 
 
-def measure(order: Order) -> Trial:
-    """The trial in this process."""
+def measure(order: Order, *, is_limited: bool = False) -> Trial:
+    """The trial in this process. ``is_limited``: on a CPU, hold the process to the limit."""
     device = torch.device(order.device)
     if device.type != "cuda":
-        return _counted(order, device)
+        return _within_limit(order, device) if is_limited else _counted(order, device)
     total = torch.cuda.get_device_properties(device).total_memory
     torch.cuda.set_per_process_memory_fraction(min(order.limit_bytes / total, 1.0), device)
     try:
         return _allocated(order, device)
     except torch.cuda.OutOfMemoryError:
         return Trial(batch_size=order.training.batch_size, fits=False)
+
+
+def _within_limit(order: Order, device: torch.device) -> Trial:
+    _warm_up()
+    try:
+        with limited(order.limit_bytes):
+            return _counted(order, device)
+    except (MemoryError, RuntimeError) as error:
+        if not is_refusal(error):
+            raise
+        return Trial(batch_size=order.training.batch_size, fits=False)
+
+
+def _warm_up() -> None:
+    """What PyTorch loads with the first model, so that it does not count."""
+    layer = nn.Linear(8, 8)
+    layer(torch.ones(2, 8)).sum().backward()
+    torch.optim.AdamW(layer.parameters()).step()
 
 
 class _Training:
@@ -67,13 +99,19 @@ class _Training:
         self.model: nn.Module = built(self.trainable, device)
         if self.dtype == "float8":
             use_float8(self.model)
-        name = "ddp" if order.strategy == "single" else order.strategy
-        prepare(self.model, name, device, replace(options, weights=None), self.dtype)
+        self._spread(order, device, replace(options, weights=None))
         self.parameters = [one for one in self.model.parameters() if one.requires_grad]
         self.optimizer = optimizer_of(options, self.parameters)
         self.forward = forward_context(self.dtype, device)
         self.scaler = loss_scaler(self.dtype, device)
         self.batch: Batch = tuple(part.to(device) for part in batch_of(self.trainable, options, 0, 0))
+
+    def _spread(self, order: Order, device: torch.device, options: TrainingOptions) -> None:
+        if order.strategy == "fsdp":
+            Shards(_lone_rank(device, order.shards), self.model, options, self.dtype)
+            materialise(self.model, device, options)
+        else:
+            prepare(self.model, "ddp" if order.strategy == "single" else order.strategy, device, options, self.dtype)
 
     def loss(self) -> Any:
         """A forward pass."""
@@ -97,22 +135,43 @@ class _Training:
 
 
 def _bytes(tensors: list[Any]) -> int:
-    return sum(one.numel() * one.element_size() for one in tensors)
+    """Bytes of this rank's parts, where tensors are sharded."""
+    from torch.distributed.tensor import DTensor  # noqa: PLC0415 - costs a second
+
+    own = (one.to_local() if isinstance(one, DTensor) else one for one in tensors)
+    return sum(one.numel() * one.element_size() for one in own)
+
+
+def _lone_rank(device: torch.device, ranks: int) -> Any:
+    """A mesh of so many ranks of which this is the first and the others are not there."""
+    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 - a second to import
+
+    try:
+        from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415
+    except ImportError as error:
+        raise UnsupportedError(f"this PyTorch has no process group that moves nothing ({error})") from error
+    make: Any = FakeStore
+    dist.init_process_group("fake", rank=0, world_size=ranks, store=make())
+    return init_device_mesh(device.type, (ranks,))
 
 
 def _counted(order: Order, device: torch.device) -> Trial:
-    training = _Training(order, device)
-    activations = 0
-    for _ in range(_STEPS):
-        training.optimizer.zero_grad(set_to_none=True)
-        activations = saved_bytes(training)
-        training.update()
+    made: list[_Training] = []
+
+    def work() -> None:
+        training = _Training(order, device)
+        made.append(training)
+        for _ in range(_STEPS):
+            training.optimizer.zero_grad(set_to_none=True)
+            training.loss().backward()
+            training.update()
+
+    peak = allocated_peak(work)
+    (training,) = made
     sizes = training.sizes()
-    peak = sum(sizes.values()) + activations
     fits = peak <= order.limit_bytes
-    return Trial(
-        batch_size=order.training.batch_size, fits=fits, activations=activations, peak=peak, reserved=peak, **sizes
-    )
+    saved = saved_bytes(training) if fits and order.strategy != "fsdp" else max(peak - sum(sizes.values()), 0)
+    return Trial(batch_size=order.training.batch_size, fits=fits, activations=saved, peak=peak, reserved=peak, **sizes)
 
 
 def saved_bytes(training: _Training) -> int:
@@ -157,7 +216,7 @@ def _allocated(order: Order, device: torch.device) -> Trial:
 def main() -> int:
     """Entry point of a child process: an Order on standard input, a Trial on standard output."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
-    sys.stdout.write(msgspec.json.encode(measure(order)).decode() + "\n")
+    sys.stdout.write(msgspec.json.encode(measure(order, is_limited=True)).decode() + "\n")
     sys.stdout.flush()
     return 0
 

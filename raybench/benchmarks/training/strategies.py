@@ -51,9 +51,8 @@ class Shards:
 
     has_gradient_marks = False  # PyTorch runs hooks on parts once they are reduced
 
-    def __init__(self, context: RankContext, model: nn.Module, options: TrainingOptions, dtype: str) -> None:
+    def __init__(self, mesh: Any, model: nn.Module, options: TrainingOptions, dtype: str) -> None:
         self.plain = model
-        mesh = _mesh(context, options)
         self._groups = {} if mesh.ndim == 1 else {name: mesh.get_group(name) for name in mesh.mesh_dim_names}
         settings: dict[str, Any] = {"mesh": mesh}
         if options.sharding == "grad-op":  # else PyTorch's own: all but the root are released after the forward pass
@@ -79,7 +78,8 @@ class Shards:
         return self._groups.get("replicate" if operation == "all_reduce" else "shard")
 
 
-def _mesh(context: RankContext, options: TrainingOptions) -> Any:
+def mesh_of(context: RankContext, options: TrainingOptions) -> Any:
+    """The ranks that share a model; of hybrid shards, nodes by ranks of a node."""
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 - a second to import
 
     kind = context.device.type
@@ -103,7 +103,7 @@ def spread(context: RankContext, model: nn.Module, name: str, options: TrainingO
     if dtype == "float8":
         use_float8(model)
     if name == "fsdp":
-        sharded = Shards(context, model, options, dtype)
+        sharded = Shards(mesh_of(context, options), model, options, dtype)
         materialise(model, context.device, options)
         return sharded
     prepare(model, name, context.device, options, dtype)

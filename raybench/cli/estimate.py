@@ -60,6 +60,9 @@ _OPTIONS: list[Any] = [
     click.option("--batch-size", type=int, default=1, show_default=True, help="Samples a rank and micro-batch."),
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
     click.option("--accumulation", type=int, default=1, show_default=True, help="Micro-batches a step."),
+    click.option("--reduce-each/--reduce-last", default=False, help="FSDP with --accumulation: reduce gradients in "
+                 "each micro-batch, or add them up whole and reduce them in the last, as raybench trains: less is "
+                 "sent, more is held.  [default: last]"),
     click.option("--dtype", type=click.Choice(list(_BYTES)), default="bf16", show_default=True,
                  help="Type of the computation."),
     click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
@@ -166,6 +169,11 @@ def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
     from raybench.model.memory import TrainingSetup  # noqa: PLC0415
 
     length = options["sequence_length"]
+    if length is not None and 0 < model.positions < length:
+        raise UsageError(
+            f"--sequence-length is {length}, and {options['model_name']} has a table of {model.positions} positions; "
+            "take a shorter one, or a model with rotary positions such as llama"
+        )
     return TrainingSetup(
         batch_size=options["batch_size"],
         sequence_length=min(model.context, 4096) if length is None else length,
@@ -176,6 +184,7 @@ def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
         checkpointing=options["activation_checkpointing"],
         flash_attention=not options["no_flash_attention"],
         bucket_view=options["bucket_view"],
+        whole_gradients=options["accumulation"] > 1 and not options["reduce_each"],
         lora_rank=options["lora_rank"],
         lora_targets=tuple(name.strip() for name in (options["lora_targets"] or "").split(",") if name.strip()),
         quantized=options["qlora"],

@@ -180,6 +180,7 @@ def training_traffic(
         parameter_bytes=_sent_bytes(model, setup),
         gradient_bytes=reduce_bytes,
         accumulation=accumulation,
+        no_sync=setup.whole_gradients,
     )
     return fsdp_traffic([root, *[block] * model.layers], layout, sharding)
 

@@ -41,7 +41,8 @@ class TrainingSetup:
     mixed precision under FSDP); ``compute_bytes``: an element of an activation (2: bf16 or fp16). ``lora_rank`` 0: all
     is trained; else the base is frozen in the compute type, or in 4 bits with ``quantized``. ``bucket_view``: DDP with
     gradient_as_bucket_view. ``gradients_kept``: they are there when a forward pass begins, as in DDP's buckets or while
-    they accumulate; False where ``zero_grad(set_to_none=True)`` has let them go.
+    they accumulate; False where ``zero_grad(set_to_none=True)`` has let them go. ``whole_gradients``: FSDP that reduces
+    in the last micro-batch only, and until then adds up the gradients of all parameters unsharded.
     """
 
     batch_size: int
@@ -55,6 +56,7 @@ class TrainingSetup:
     fused_optimizer: bool = False
     bucket_view: bool = False
     gradients_kept: bool = True
+    whole_gradients: bool = False
     lora_rank: int = 0
     lora_targets: tuple[str, ...] = ()
     quantized: bool = False
@@ -202,7 +204,8 @@ def _buffers(model: Transformer, setup: TrainingSetup, layout: Layout) -> tuple[
         # whole gradient, and the copy of it that is reduce-scattered.
         gathered = model.parameters if setup.strategy == "fsdp-grad-op" else model.outer_parameters + 2 * block
         whole = block if not setup.lora_rank else setup.trainable(model) / model.layers
-        return gathered * setup.compute_bytes, whole * (setup.compute_bytes + setup.parameter_bytes)
+        added_up = setup.trainable(model) * setup.parameter_bytes if setup.whole_gradients else 0
+        return gathered * setup.compute_bytes + added_up, whole * (setup.compute_bytes + setup.parameter_bytes)
     casts = 0.0
     if setup.parameter_bytes > setup.compute_bytes and not setup.lora_rank:  # autocast keeps what it has cast
         casts = (model.parameters - model.lookup_parameters) * setup.compute_bytes

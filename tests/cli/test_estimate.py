@@ -173,6 +173,7 @@ def test_the_text_names_formulas_and_sources() -> None:
         (("--lora-rank", "8", "--lora-targets", "q_prj"), "did you mean 'q_proj' or"),
         (("--lora-rank", "-1"), "the rank of LoRA is -1"),
         (("--lora-targets", "q_proj"), "give --lora-rank"),
+        (("--model", "gpt2", "--sequence-length", "2048"), "a table of 1024 positions"),
         (("--nics", "1", "--nic-gbit", "1e-320"), "--nic-gbit is 9.99989e-321"),
         (("--nics", "8"), "belong together"),
         (("--model", "lama-8b"), "did you mean 'llama-8b'"),
@@ -217,3 +218,18 @@ def test_the_update_of_8_bit_states_moves_their_bytes() -> None:
     each = 124_439_808 / 3.35e12
     assert steps["adamw"] - steps["sgd"] == pytest.approx(16 * each)
     assert steps["adamw-8bit"] - steps["sgd"] == pytest.approx(4 * (1 + 4 / 256) * each)
+
+
+def test_accumulation_under_fsdp_is_that_of_raybench_train() -> None:
+    """Whole gradients of 4 bytes are held until the last micro-batch; or all shards are reduced in each."""
+    common = (*FSDP, "--accumulation", "4", "--activation-checkpointing")
+    last, each, one = answer(*common), answer(*common, "--reduce-each"), answer(*FSDP, "--activation-checkpointing")
+    parameters = last["model"]["parameters"]
+
+    def reduced(estimate: dict[str, Any]) -> float:
+        messages = estimate["communication"]["messages"]
+        return sum(m["message_bytes"] * m["count"] for m in messages if m["operation"] == "reduce_scatter")
+
+    assert reduced(each) == 4 * reduced(last) == 4 * reduced(one)
+    assert last["memory"]["buffers"] - each["memory"]["buffers"] == pytest.approx(4 * parameters)
+    assert each["memory"] == one["memory"]

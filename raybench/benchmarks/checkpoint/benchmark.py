@@ -164,7 +164,7 @@ class Case:
         try:
             work()
         except _FAILURES as error:
-            reason = f"rank {self._context.rank}: {reason_of(error)}"
+            reason = reason_of(error, self._context.rank)
         return shared_reason(self._context, f"raybench/checkpoint/{key}", reason)
 
     def _save(self, state: State, folder: str, mode: str, *, whole: bool) -> None:
@@ -233,14 +233,14 @@ def _result(pending: Any) -> None:
     getattr(pending, "upload_completion", pending).result()
 
 
-def reason_of(error: BaseException) -> str:
-    """Why a save or load failed: of what the ranks reported to PyTorch, the first rank's own error."""
+def reason_of(error: BaseException, rank: int) -> str:
+    """Why a save or load of ``rank`` failed: of what the ranks reported to PyTorch, the first rank's own error."""
     if isinstance(error, CheckpointException):
         failures: Mapping[int, Any] = error.failures
         rank, wrapped = min(failures.items())
         inner = wrapped[0] if isinstance(wrapped, tuple) else wrapped
         return f"rank {rank}: {inner}"
-    return str(error)
+    return f"rank {rank}: {error}"
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ from raybench.units import parse_bytes
 STRATEGIES = ("single", "fsdp", "lora", "qlora")
 SHARDINGS = ("full", "grad-op")
 _MOST_SHARDS = 1 << 20
+_LONGEST_SECONDS, _MOST_BATCH = 86_400, 10**7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,12 @@ class MemoryOptions:
             raise UsageError(f"--shards is {self.shards}; it must be from 1 to {_MOST_SHARDS}")
         if self.strategy != "fsdp" and (self.shards is not None or self.sharding != "full"):
             raise UsageError("--shards and --sharding are of --strategy fsdp")
+        if not 0 < self.limit_seconds <= _LONGEST_SECONDS:
+            raise UsageError(
+                f"--limit-seconds is {self.limit_seconds:g}; it must be above 0, at most {_LONGEST_SECONDS}"
+            )
+        if not 1 <= self.most_batch <= _MOST_BATCH:
+            raise UsageError(f"--most-batch is {self.most_batch}; it must be from 1 to {_MOST_BATCH}")
         if not self.batch_sizes or any(not 1 <= size <= self.most_batch for size in self.batch_sizes):
             raise UsageError(f"--batch-sizes must be from 1 to --most-batch ({self.most_batch}), such as 1,2,4")
         if self.limit is not None:

@@ -63,7 +63,8 @@ class ActionModule(ActionBase):
             "path": str(path),
             "verdict": report["verdict"],
             "status": report["status"],
-            "lines": [f"{one['verdict']}: {one['summary']}; {one['seen']}" for one in report["suspects"][:20]]
+            "lines": ["EMULATED devices: compare their figures with each other only"] * bool(report["emulated"])
+            + [f"{one['verdict']}: {one['summary']}; {one['seen']}" for one in report["suspects"][:20]]
             + [
                 f"{host['verdict']}: {host['name']}: {problem['seen']}"
                 for host in report["hosts"]

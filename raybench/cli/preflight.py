@@ -34,9 +34,12 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
 )
 @click.option("--limit", "-l", metavar="PATTERN", help="Only these hosts or groups of the inventory.")
 @click.option(
-    "--only", default="", metavar="CHECK,...", help="Only these checks or concerns, such as gpu,host-memlock."
+    "--only",
+    multiple=True,
+    metavar="CHECK,...",
+    help="Only these checks or concerns, such as gpu,host-memlock. May be repeated.",
 )
-@click.option("--skip", default="", metavar="CHECK,...", help="Leave these checks or concerns out.")
+@click.option("--skip", multiple=True, metavar="CHECK,...", help="Leave these checks or concerns out. May be repeated.")
 @click.option("--expect", multiple=True, metavar="NAME=VALUE", help="Expect this of every host; may be repeated.")
 @click.option(
     "--output-dir", default="runs", show_default=True, type=click.Path(file_okay=False), help="Where the report goes."
@@ -50,8 +53,8 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
 def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     inventories: tuple[str, ...],
     limit: str | None,
-    only: str,
-    skip: str,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
     expect: tuple[str, ...],
     output_dir: str,
     forks: int | None,
@@ -74,7 +77,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     from raybench.reports.preflight_table import PreflightTable  # noqa: PLC0415
     from raybench.run_folder import new_run_id  # noqa: PLC0415
 
-    names, left_out = _names(only), _names(skip)
+    names, left_out = _names(",".join(only)), _names(",".join(skip))
     check_names(names, left_out)
     expectations = _expectations(expect)
     inventory = read_inventory(inventories or (data_folder("inventory") / "localhost.yml",), limit=limit)

@@ -28,6 +28,7 @@ VIRTUAL_INTERFACES = (
     "kube",
     "lxc",
 )
+SOFTWARE_DRIVERS = frozenset({"rdma_rxe", "siw"})  # RDMA made by the CPU
 # Colours and underlines: nvidia-smi topo -m underlines its heading into pipes as well.
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -141,6 +142,17 @@ class HostView:
         """RDMA devices by the network interface on top of them."""
         found: dict[str, str] = self.readings.get("rdma_interfaces", {}).get("value") or {}
         return found
+
+    @cached_property
+    def rdma_drivers(self) -> dict[str, str]:
+        """Kernel drivers by RDMA device; empty where one is not known."""
+        found: dict[str, str] = self.readings.get("rdma_drivers", {}).get("value") or {}
+        return found
+
+    @cached_property
+    def software_devices(self) -> frozenset[str]:
+        """RDMA devices without a card behind them."""
+        return frozenset(device for device, driver in self.rdma_drivers.items() if driver in SOFTWARE_DRIVERS)
 
     @property
     def has_gpu_hardware(self) -> bool:

@@ -1,81 +1,68 @@
 """The probe's own parts, on this machine: nothing that hangs, floods or is cut may hang it, fill it or pass for all."""
 
-import importlib.util
 import os
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from raybench_probe import filters, ports, process, system
 
-pytest.importorskip("ansible", reason="Ansible is not installed: pip install '.[ansible]'")
-
-_PATH = Path(__file__).resolve().parents[2] / "playbooks/library/raybench_probe.py"
-
-
-@pytest.fixture(scope="module")
-def probe() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("raybench_probe", _PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+_ROOMS = Path(__file__).resolve().parents[2] / "playbooks/module_utils"
 
 
-def answer_of(probe: ModuleType, name: str, script: str, folder: Path, seconds: float = 20) -> dict[str, Any]:
+def answer_of(name: str, script: str, folder: Path, seconds: float = 20) -> dict[str, Any]:
     """What the probe reads of a program whose output is that of a script."""
     program = folder / name
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-    found: dict[str, Any] = probe.run([name], environment, seconds, keep=probe.FILTERS.get(name))
+    found: dict[str, Any] = process.run([name], environment, seconds, keep=filters.FILTERS.get(name))
     return found
 
 
-def test_the_newest_messages_of_a_long_kernel_log_are_kept(probe: ModuleType, tmp_path: Path) -> None:
+def test_the_newest_messages_of_a_long_kernel_log_are_kept(tmp_path: Path) -> None:
     lines = "yes '[1.0] audit: type=1400 a message that no check wants to see at all' | head -n 60000"
     xid = "[99.0] NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus."
-    answer = answer_of(probe, "dmesg", f"{lines}; echo '{xid}'", tmp_path)
+    answer = answer_of("dmesg", f"{lines}; echo '{xid}'", tmp_path)
     assert (answer["status"], answer["text"]) == ("ok", xid)
 
 
-def test_devices_at_the_end_of_a_long_lspci_are_kept(probe: ModuleType, tmp_path: Path) -> None:
+def test_devices_at_the_end_of_a_long_lspci_are_kept(tmp_path: Path) -> None:
     other = (
         r"0000:00:00.0 System peripheral [0880]: Intel Device [8086:09a2]\n\tCapabilities: a long line of things\n\n"
     )
     last = "0000:f1:00.0 3D controller [0302]: NVIDIA Corporation GA100 [10de:20b2]"
     script = f"i=0; while [ $i -lt 9000 ]; do printf '{other}'; i=$((i+1)); done; echo '{last}'"
-    assert answer_of(probe, "lspci", script, tmp_path)["text"] == last
+    assert answer_of("lspci", script, tmp_path)["text"] == last
 
 
 def test_what_has_no_end_is_ended_and_what_is_too_long_is_not_cut(
-    probe: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(probe, "MOST_CHARACTERS", 1000)
-    flood = answer_of(probe, "nvidia_smi", "exec yes", tmp_path)
+    monkeypatch.setattr(process, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(process, "MOST_CHARACTERS", 1000)
+    flood = answer_of("nvidia_smi", "exec yes", tmp_path)
     assert (flood["status"], flood["text"]) == ("failed", "")
     assert "MiB" in flood["error"]
-    long = answer_of(probe, "nvidia_smi", "printf %01001d 7", tmp_path)
+    long = answer_of("nvidia_smi", "printf %01001d 7", tmp_path)
     assert (long["status"], long["error"]) == ("failed", "nvidia_smi printed 1001 characters")
-    fits = answer_of(probe, "nvidia_smi", "printf %01000d 7; echo x >&2; exit 3", tmp_path)
+    fits = answer_of("nvidia_smi", "printf %01000d 7; echo x >&2; exit 3", tmp_path)
     assert (fits["status"], len(fits["text"]), fits["error"], fits["rc"]) == ("failed", 1000, "x", 3)
 
 
-def test_a_program_that_closes_its_output_and_stays_is_timed_out(probe: ModuleType, tmp_path: Path) -> None:
+def test_a_program_that_closes_its_output_and_stays_is_timed_out(tmp_path: Path) -> None:
     begun = time.monotonic()
-    answer = answer_of(probe, "ibstat", "exec >&- 2>&-; exec sleep 60", tmp_path, seconds=0.5)
+    answer = answer_of("ibstat", "exec >&- 2>&-; exec sleep 60", tmp_path, seconds=0.5)
     assert answer["status"] == "timeout"
     assert time.monotonic() - begun < 30
 
 
 def test_a_file_system_that_does_not_answer_costs_its_own_reading_only(
-    probe: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     real = os.statvfs
 
@@ -85,10 +72,10 @@ def test_a_file_system_that_does_not_answer_costs_its_own_reading_only(
         return real(path)
 
     monkeypatch.setattr(os, "statvfs", hanging)
-    folders = [(folder, probe.Apart(probe.file_system, folder)) for folder in ("/", str(tmp_path), "/none/such")]
-    hung = folders[1][1].child
-    readings = probe.file_systems(folders, time.monotonic() + 2)
-    assert list(readings["file_systems"]["value"]) == ["/"]
+    asked = system.FileSystems(["/", str(tmp_path), "/none/such"])
+    hung = asked.children[1]
+    readings = asked.finish(time.monotonic() + 2)
+    assert set(readings["file_systems"]["value"]) == {"/", "/dev/shm"}
     assert readings[f"file_system:{tmp_path}"]["status"] == "timeout"
     deadline = time.monotonic() + 20
     while Path(f"/proc/{hung}/stat").exists() and Path(f"/proc/{hung}/stat").read_text().split()[2] != "Z":
@@ -97,13 +84,13 @@ def test_a_file_system_that_does_not_answer_costs_its_own_reading_only(
         os.waitpid(hung, 0) and os.waitpid(hung, 0)
 
 
-def test_the_rules_of_a_container_network_are_left_out(probe: ModuleType) -> None:
+def test_the_rules_of_a_container_network_are_left_out() -> None:
     text = (
         "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n-A KUBE-FIREWALL -j DROP\n-A INPUT -s 10.0.0.0/8 -j REJECT\n"
     )
-    assert probe.keep_rules(text) == ":INPUT DROP [0:0]\n-A INPUT -s 10.0.0.0/8 -j REJECT"
+    assert filters.firewall_rules(text) == ":INPUT DROP [0:0]\n-A INPUT -s 10.0.0.0/8 -j REJECT"
     chain = "type filter hook input priority filter; policy drop;"
-    assert probe.keep_rules(f"table inet filter {{\n\tchain input {{\n\t\t{chain}\n\t}}\n}}") == f"\t\t{chain}"
+    assert filters.firewall_rules(f"table inet filter {{\n\tchain input {{\n\t\t{chain}\n\t}}\n}}") == f"\t\t{chain}"
 
 
 def free_port() -> int:
@@ -113,29 +100,29 @@ def free_port() -> int:
         return port
 
 
-def test_a_port_is_listened_to_by_both_protocols(probe: ModuleType) -> None:
+def test_a_port_is_listened_to_by_both_protocols() -> None:
     port = free_port()
-    listener = probe.listening_socket(port)
+    listener = ports.listening_socket(port)
     try:
-        assert probe.attempt("127.0.0.1", port, 5) == "connected"
+        assert ports.attempt("127.0.0.1", port, 5) == "connected"
         if listener.family == socket.AF_INET6:
-            assert probe.attempt("::1", port, 5) == "connected"
+            assert ports.attempt("::1", port, 5) == "connected"
     finally:
         listener.close()
-    assert probe.attempt("127.0.0.1", port, 5) == "refused"
+    assert ports.attempt("127.0.0.1", port, 5) == "refused"
 
 
 def test_a_host_is_tried_at_each_of_its_addresses_and_never_at_ours(
-    probe: ModuleType, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def attempt(address: str, _port: int, _seconds: float) -> str:
         return {"203.0.113.7": "timed out", "10.0.0.7": "connected", "fd00::7": "connected"}.get(address, "name ?")
 
-    monkeypatch.setattr(probe, "attempt", attempt)
-    monkeypatch.setattr(probe, "addresses", lambda _: {"eth0": "10.0.2.15"})
+    monkeypatch.setattr(ports, "attempt", attempt)
+    monkeypatch.setattr(ports, "addresses", lambda: {"eth0": "10.0.2.15"})
 
     def answer(*host: str) -> str:
-        told: str = probe.connect(["gpu-7", *host], 6379, 1)["answer"]
+        told: str = ports.connect(["gpu-7", *host], 6379, 1)["answer"]
         return told
 
     assert answer("", "203.0.113.7", "10.0.0.7") == "connected"  # managed at an address that hosts do not reach
@@ -145,20 +132,20 @@ def test_a_host_is_tried_at_each_of_its_addresses_and_never_at_ours(
     assert answer("", "[fd00::7]", "") == "connected"
 
 
-def test_a_listener_ends_when_all_have_called_and_when_the_next_probe_needs_its_ports(probe: ModuleType) -> None:
+def test_a_listener_ends_when_all_have_called_and_when_the_next_probe_needs_its_ports() -> None:
     port = free_port()
-    assert probe.listen([port], 60, 2)["value"] == {str(port): "listening"}
-    assert probe.attempt("127.0.0.1", port, 5) == "connected"
-    assert probe.listen([port], 60, 1)["value"] == {str(port): "listening"}  # in the place of the first
-    assert probe.attempt("127.0.0.1", port, 5) == "connected"
+    assert ports.listen([port], 60, 2)["value"] == {str(port): "listening"}
+    assert ports.attempt("127.0.0.1", port, 5) == "connected"
+    assert ports.listen([port], 60, 1)["value"] == {str(port): "listening"}  # in the place of the first
+    assert ports.attempt("127.0.0.1", port, 5) == "connected"
     deadline = time.monotonic() + 20
-    while probe.attempt("127.0.0.1", port, 5) != "refused":
+    while ports.attempt("127.0.0.1", port, 5) != "refused":
         assert time.monotonic() < deadline
     with socket.socket() as other:  # somebody else's
         other.bind(("127.0.0.1", 0))
         taken = other.getsockname()[1]
         other.listen()
-        assert probe.listen([taken], 1, 1)["value"] == {str(taken): "in use"}
+        assert ports.listen([taken], 1, 1)["value"] == {str(taken): "in use"}
 
 
 def test_a_probe_whose_asker_is_gone_ends_with_all_that_it_started(tmp_path: Path) -> None:
@@ -166,8 +153,8 @@ def test_a_probe_whose_asker_is_gone_ends_with_all_that_it_started(tmp_path: Pat
     program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
     program.chmod(0o755)
     script = (
-        f"import importlib.util as u\ns = u.spec_from_file_location('p', {str(_PATH)!r})\nm = u.module_from_spec(s)\n"
-        "s.loader.exec_module(m)\nr = m.Runner(dict(m.os.environ), 300)\nr.start('ibstat', ['ibstat'])\nr.finish()\n"
+        f"import os, sys\nsys.path.insert(0, {str(_ROOMS)!r})\nfrom raybench_probe.runner import Runner\n"
+        "r = Runner(dict(os.environ), 300)\nr.start('ibstat', ['ibstat'])\nr.finish()\n"
     )
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     asked = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE)

@@ -1,5 +1,7 @@
 """Output of real tools, cut down to what is read. The systems are named; addresses and GUIDs are made up."""
 
+from pathlib import Path
+
 # nvidia-smi -q, driver 535, DGX A100 (headings and layout as printed)
 SMI_A100 = """
 ==============NVSMI LOG==============
@@ -329,3 +331,8 @@ DMESG_XID = "[12345.678901] NVRM: Xid (PCI:0000:18:00): {number}, pid='<unknown>
 DMESG_SXID = (
     "[12345.678901] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, {kind}, Link 32 egress non-posted PRIV error\n"
 )
+
+
+def rdma(name: str) -> str:
+    """A recorded output of an RDMA tool; its origin stands in the README beside it."""
+    return (Path(__file__).parent / "recorded_rdma" / name).read_text()

@@ -18,6 +18,17 @@ ROCE = {
     "rdma_devices": value(["mlx5_2"]),
     "rdma_interfaces": value({"ens1f0": "mlx5_2"}),
 }
+SOFT = {
+    "ibstat": recorded.IBSTAT_RXE,
+    "rdma_devices": value(["rxe0"]),
+    "rdma_drivers": value({"rxe0": "rdma_rxe"}),
+    "rdma_interfaces": value({"eth1": "rxe0"}),
+}
+EFA = {
+    "ibstat": recorded.rdma("ibstat_efa.txt"),
+    "rdma_devices": value(["efa_0"]),
+    "rdma_drivers": value({"efa_0": "efa"}),
+}
 MODULES = "mlx5_core 1 0 - Live 0x0\nmlx5_ib 1 0 - Live 0x0\nib_uverbs 1 0 - Live 0x0\nib_core 1 0 - Live 0x0\n"
 LINKS = "".join(f"\t Link {number}: 25 GB/s\n" for number in range(12))
 A100_LINKS = recorded.NVLINK_H100.format(first=LINKS, second=LINKS)
@@ -153,6 +164,24 @@ CASES: list[tuple[str, Mapping[str, Any], str, Mapping[str, Any], str]] = [
      RDMA | pci() | proc(modules=MODULES + "ib_umad 1 0 - Live 0x0\n"), "pass"),
     ("rdma-nodes", RDMA | {"devices": value({"/dev/infiniband/uverbs0": True, "/dev/infiniband/rdma_cm": True})}, "fail",
      RDMA | {"devices": value({f"/dev/infiniband/{name}": True for name in ("uverbs0", "uverbs1", "rdma_cm")})}, "pass"),
+    ("rdma-modules", EFA | proc(modules="ib_core 1 0 - Live 0x0\n"), "fail",
+     EFA | proc(modules="ib_core 1 0 - Live 0x0\nib_uverbs 1 0 - Live 0x0\n"), "pass"),  # ib_umad is InfiniBand's
+    ("rdma-nodes", RDMA | {"devices": value({f"/dev/infiniband/{name}": True for name in ("uverbs0", "uverbs1")})}, "warn",
+     EFA | {"devices": value({"/dev/infiniband/uverbs0": True})}, "pass"),  # EFA knows no rdma_cm
+    ("rdma-software", SOFT, "warn", ROCE | {"rdma_drivers": value({"mlx5_2": "mlx5_core"})}, "pass"),
+    ("rdma-software", SOFT | {"rdma_devices": value(["mlx5_2", "rxe0"]), "rdma_drivers": value({"mlx5_2": "", "rxe0": "rdma_rxe"})}, "warn",
+     ROCE | {"rdma_devices": value([])}, "skipped"),
+    ("rdma-efa", EFA | {"fi_info": {"status": "failed", "text": "", "error": recorded.rdma("fi_info_nothing.txt")}}, "fail",
+     EFA | {"rdma_drivers": value({"rdmap0s29": "efa"}), "fi_info": recorded.rdma("fi_info_efa.txt")}, "pass"),
+    ("rdma-efa", EFA | {"rdma_drivers": value({"rdmap16s27": "efa", "rdmap33s27": "efa"}), "fi_info": recorded.rdma("fi_info_efa_older.txt")},
+     "fail", EFA | {"rdma_drivers": value({"rdmap16s27": "efa", "rdmap32s27": "efa"}), "fi_info": recorded.rdma("fi_info_efa_older.txt")}, "pass"),
+    ("rdma-efa", EFA, "warn", ROCE | {"rdma_drivers": value({"mlx5_2": "mlx5_core"})}, "skipped"),
+    ("rdma-efa", EFA | {"fi_info": {"status": "timeout", "text": "", "error": "fi_info did not end within 20 s"}}, "unknown", {}, "skipped"),
+    ("rdma-counters", grown("retrans_timeout_events", 0, 2), "warn", grown("retrans_pkts", 0, 500), "pass"),
+    ("rdma-port", {"ibstat": recorded.rdma("ibstat_soft_roce_cable_out.txt")}, "fail",
+     {"ibstat": recorded.rdma("ibstat_soft_roce.txt")}, "pass"),
+    ("rdma-port", {"ibstat": recorded.rdma("ibstat_connectx6_beside_connectx4.txt")}, "fail", {"ibstat": recorded.rdma("ibstat_efa.txt")}, "pass"),
+    ("rdma-rate", SOFT, "skipped", ROCE | {"rdma_drivers": value({"mlx5_2": "mlx5_core"})}, "pass"),
     ("rdma-port", ib(state="Down", physical="Polling"), "fail", ib(), "pass"),
     ("rdma-port", ib(state="Initializing"), "fail", {}, "skipped"),
     ("rdma-rate", ib(rate=200), "fail", ib(), "pass"),
@@ -174,6 +203,8 @@ CASES: list[tuple[str, Mapping[str, Any], str, Mapping[str, Any], str]] = [
     ("roce-gid", ROCE | {"gids": value([[*GID[:4], "IB/RoCE v1", "ens1f0"]])}, "fail", RDMA | {"gids": value([GID])}, "skipped"),
     ("roce-mtu", ROCE | files(net={"/sys/class/net/ens1f0/mtu": "1500"}), "warn",
      ROCE | files(net={"/sys/class/net/ens1f0/mtu": "4200"}), "pass"),
+    ("roce-mtu", SOFT | files(net={"/sys/class/net/eth1/mtu": "1500"}), "warn", SOFT | files(net={"/sys/class/net/eth1/mtu": "9000"}), "pass"),
+    ("roce-pfc", ROCE, "unknown", SOFT, "skipped"),
     ("roce-pfc", qos(enabled="0 0 0 0 0 0 0 0"), "warn", qos(), "pass"),
     ("roce-trust", qos(trust="pcp"), "warn", qos(), "pass"),
     ("roce-ecn", ROCE | files(net={"/sys/class/net/ens1f0/ecn/roce_np/enable/3": "0"}), "warn",

@@ -8,7 +8,7 @@ import socket
 from .errors import NodeError
 
 
-def own_address(wanted, head, *, required):
+def own_address(wanted: str, head: str, *, required: bool) -> str:
     """An address of this host: the one wanted where it is ours, else the one from which the head is reached.
 
     What ssh connects to may be a jump host's alias or lie behind a translation of addresses; then it is not ours, and
@@ -28,15 +28,15 @@ def own_address(wanted, head, *, required):
     return source
 
 
-def _resolved(name):
+def _resolved(name: str) -> list[str]:
     """Addresses of a name, those of IPv4 first. Nothing where it cannot be resolved."""
     with contextlib.suppress(OSError, UnicodeError):
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM) if name else []
-        return [entry[4][0] for entry in sorted(found, key=lambda entry: entry[0] != socket.AF_INET)]
+        return [str(entry[4][0]) for entry in sorted(found, key=lambda entry: entry[0] != socket.AF_INET)]
     return []
 
 
-def _is_ours(address):
+def _is_ours(address: str) -> bool:
     """Whether a socket can be bound to an address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
@@ -47,19 +47,21 @@ def _is_ours(address):
     return True
 
 
-def _source_towards(target):
+def _source_towards(target: str) -> str | None:
     """The address from which packets to a target leave. Nothing is sent."""
     family = socket.AF_INET6 if ":" in target else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((target, 9))
-            return probe.getsockname()[0]
+            source: str = probe.getsockname()[0]
+            return source
     except OSError:
         return None
 
 
-def free_port():
+def free_port() -> int:
     """A port that nothing listens on at the moment."""
     with socket.socket() as server:
         server.bind(("", 0))
-        return server.getsockname()[1]
+        port: int = server.getsockname()[1]
+        return port

@@ -13,6 +13,8 @@ import shutil
 import stat
 import subprocess
 import time
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from . import owned, supervise, unit
 from .address import free_port, own_address
@@ -29,14 +31,14 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class RayNode:
     """The node of one host, as one call of the module sees it."""
 
-    def __init__(self, params, check_mode):
+    def __init__(self, params: Mapping[str, Any], check_mode: bool) -> None:
         self._params = params
         self._check_mode = check_mode
         self._root = os.geteuid() == 0
-        self.folder = os.path.abspath(params["folder"] or _default_folder(self._root))
-        self.python = params["python"] or self._path("venv", "bin", "python")
+        self.folder: str = os.path.abspath(params["folder"] or _default_folder(self._root))
+        self.python: str = params["python"] or self._path("venv", "bin", "python")
 
-    def reach(self, state):
+    def reach(self, state: str) -> dict[str, Any]:
         """Bring the node to a state; returns what the module answers."""
         if state == "prepared":
             return self._prepared()
@@ -51,12 +53,12 @@ class RayNode:
 
     # -- prepared and probed ------------------------------------------------------------------------------------------
 
-    def _prepared(self):
+    def _prepared(self) -> dict[str, Any]:
         changed = self._make_folder()
         facts = self._python().facts() if self._params["python"] else None
         return {"changed": changed, "python": facts, "prepared": True, "node": self._look()}
 
-    def _make_folder(self):
+    def _make_folder(self) -> bool:
         """Make the folder for us alone. A folder that somebody else could have put there is refused."""
         made = False
         if not os.path.lexists(self.folder):
@@ -73,9 +75,9 @@ class RayNode:
             made = True
         return made
 
-    def _probed(self):
+    def _probed(self) -> dict[str, Any]:
         node = self._look()
-        result = {"changed": False, "node": node}
+        result: dict[str, Any] = {"changed": False, "node": node}
         with contextlib.suppress(NodeError):
             result["python"] = self._python().facts()
         if node["running"] and node.get("role") == "head":
@@ -84,10 +86,10 @@ class RayNode:
             )
         return result
 
-    def _python(self):
+    def _python(self) -> NodePython:
         return NodePython(self.python, self._environment())
 
-    def _look(self):
+    def _look(self) -> dict[str, Any]:
         """What runs here, as far as it is ours."""
         state = self._state()
         running = owned.runs(state)
@@ -100,7 +102,7 @@ class RayNode:
 
     # -- started ------------------------------------------------------------------------------------------------------
 
-    def _started(self):
+    def _started(self) -> dict[str, Any]:
         if self._check_mode and not os.path.exists(self.python):  # the environment would be built first
             return {"changed": True, "node": self._look()}
         launch = self._launch()
@@ -115,14 +117,15 @@ class RayNode:
             raise NodeError(f"there is no token in {self.folder}; run the whole playbook")
         self._end(state)
         self._clear_sessions()
-        self._write("supervise.py", supervise.__loader__.get_source(supervise.__name__))
+        loader: Any = supervise.__loader__  # of the archive that Ansible sent
+        self._write("supervise.py", loader.get_source(supervise.__name__))
         self._write("launch.json", json.dumps(launch))
         self._spawn(launch)
         self._await_ready(launch)
         self._write("cluster.json", json.dumps(self._record(launch)))
         return {"changed": True, "node": self._look(), "python": launch["versions"]}
 
-    def _compare(self, versions):
+    def _compare(self, versions: Mapping[str, Any]) -> None:
         """Ray takes no node of another Ray, or of another minor version of Python."""
         head = self._params["head_versions"]
         for name, cut in (("ray", 3), ("python", 2)):
@@ -131,11 +134,11 @@ class RayNode:
                 told = (name.capitalize(), versions[name], head[name])
                 raise NodeError("{} here is {} and on the head {}; give all hosts the same".format(*told))
 
-    def _is_young(self, state):
+    def _is_young(self, state: Mapping[str, Any]) -> bool:
         """A node that has just started may not be in the head's table yet."""
-        return time.time() - state.get("ready_at", 0) < _UNREGISTERED_SECONDS
+        return time.time() - float(state.get("ready_at", 0)) < _UNREGISTERED_SECONDS
 
-    def _launch(self):
+    def _launch(self) -> dict[str, Any]:
         """What the supervisor is told. The digest is over all that makes a node another one."""
         facts = self._python().facts()
         address = self._own_address()
@@ -168,7 +171,7 @@ class RayNode:
             },
         }
 
-    def _token_digest(self):
+    def _token_digest(self) -> str:
         """A node that runs with another token than the one that is there now has to be started anew."""
         try:
             with open(self._path("token"), "rb") as file:
@@ -176,7 +179,7 @@ class RayNode:
         except OSError:
             return ""
 
-    def _command(self, address):
+    def _command(self, address: str) -> list[str]:
         params = self._params
         if params["role"] == "head":
             role = ["--head", f"--port={params['port']}", "--no-monitor"]
@@ -186,7 +189,7 @@ class RayNode:
         named = ["--node-name={}".format(params["name"]), "--temp-dir={}".format(self._path("s"))]
         return [*words, *named, "--disable-usage-stats", *params["options"], "--block"]
 
-    def _environment(self):
+    def _environment(self) -> dict[str, str]:
         """Variables of the daemons: the same under systemd and without it. The token is named by its file only."""
         base = {
             "HOME": os.path.expanduser("~"),
@@ -208,19 +211,19 @@ class RayNode:
             base[name] = text
         return base
 
-    def _own_address(self):
+    def _own_address(self) -> str:
         return own_address(
             self._params["address"], self._params["head_address"], required=self._params["address_required"]
         )
 
-    def _supervisor(self):
+    def _supervisor(self) -> str:
         wanted = self._params["supervisor"]
         systemd = self._root and os.path.isdir("/run/systemd/system") and shutil.which("systemctl")
         if wanted == "systemd" and not systemd:
             raise NodeError("ray_node_supervisor is systemd, which needs root and a running systemd")
         return "process" if wanted == "process" or not systemd else "systemd"
 
-    def _spawn(self, launch):
+    def _spawn(self, launch: Mapping[str, Any]) -> None:
         words = [self.python, "-I", "-S", self._path("supervise.py"), self._path("launch.json")]
         if launch["record"]["supervisor"] == "systemd":
             unit.install(UNIT, words, seconds=self._params["seconds"])
@@ -235,7 +238,7 @@ class RayNode:
             start_new_session=True,
         )
 
-    def _await_ready(self, launch):
+    def _await_ready(self, launch: Mapping[str, Any]) -> None:
         """Wait until Ray says so. A node that did not come up is ended again, and Ray's last words are passed on."""
         deadline = time.monotonic() + self._params["seconds"]
         reason = f"it was not ready within {self._params['seconds']} s"
@@ -251,7 +254,7 @@ class RayNode:
         self._end(self._state())
         raise NodeError(f"Ray did not start: {reason}. Its log, {launch['log']}: {_last_words(launch['log'])}")
 
-    def _record(self, launch):
+    def _record(self, launch: Mapping[str, Any]) -> dict[str, Any]:
         """How a user on this host finds the cluster; see raybench/cluster/own_cluster.py."""
         return {
             "schema": "raybench.cluster/1",
@@ -261,7 +264,7 @@ class RayNode:
 
     # -- stopped ------------------------------------------------------------------------------------------------------
 
-    def _stopped(self):
+    def _stopped(self) -> dict[str, Any]:
         state = self._state()
         runs = bool(state) and (owned.runs(state) or bool(owned.marked(state)))
         left = [name for name in ("token", "state.json", "cluster.json", "launch.json") if self._has(name)]
@@ -272,7 +275,7 @@ class RayNode:
         ended = {"ended": runs, "running": False, "role": state.get("role"), "name": state.get("name")}
         return {"changed": runs or bool(left), "node": ended}
 
-    def _end(self, state):
+    def _end(self, state: Mapping[str, Any]) -> None:
         """End what is ours here: by unit, then by process id, then whatever carries this node's id."""
         if self._root:
             unit.remove(UNIT, self._path("supervise.py"))
@@ -280,19 +283,19 @@ class RayNode:
         if left:
             raise NodeError(f"processes of the Ray node do not end: {left}")
 
-    def _clear_sessions(self):
+    def _clear_sessions(self) -> None:
         """Remove what earlier sessions left: nothing runs in them any more."""
         shutil.rmtree(self._path("s"), ignore_errors=True)
 
     # -- files --------------------------------------------------------------------------------------------------------
 
-    def _path(self, *parts):
+    def _path(self, *parts: str) -> str:
         return os.path.join(self.folder, *parts)
 
-    def _has(self, name):
+    def _has(self, name: str) -> bool:
         return os.path.lexists(self._path(name))
 
-    def _state(self):
+    def _state(self) -> dict[str, Any]:
         try:
             with open(self._path("state.json"), encoding="utf-8") as file:
                 state = json.load(file)
@@ -300,7 +303,7 @@ class RayNode:
             return {}
         return state if isinstance(state, dict) else {}
 
-    def _write(self, name, text):
+    def _write(self, name: str, text: str) -> None:
         """Write a file for its owner only, whole or not at all."""
         partial = self._path(name + ".partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -309,7 +312,7 @@ class RayNode:
         os.replace(partial, self._path(name))
 
     @contextlib.contextmanager
-    def _locked(self):
+    def _locked(self) -> Iterator[None]:
         """One module at a time: one of an earlier playbook may still run here after its ssh connection was cut."""
         descriptor = os.open(self._path("lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -327,22 +330,22 @@ class RayNode:
             os.close(descriptor)
 
 
-def _default_folder(root):
+def _default_folder(root: bool) -> str:
     return "/var/lib/raybench" if root else f"/var/tmp/raybench-{_user()}"
 
 
-def _user():
+def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.geteuid())
 
 
-def _bracketed(address):
+def _bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def _last_words(path):
+def _last_words(path: str) -> str:
     try:
         lines = [line.strip() for line in supervise.tail(path).splitlines() if line.strip()]
     except OSError:

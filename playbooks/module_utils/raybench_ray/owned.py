@@ -6,14 +6,16 @@ import contextlib
 import os
 import signal
 import time
+from typing import Any, Mapping  # noqa: UP035 - evaluated, by Python 3.8 too
 
 from . import supervise
 
 _STOP_SECONDS = 40.0  # longer than the supervisor needs for both of its steps
 _KILL_SECONDS = 10.0
+State = Mapping[str, Any]  # of a node, as its supervisor wrote it; empty where there is none
 
 
-def end(state):
+def end(state: State) -> list[int]:
     """Have the supervisor end its node, and kill what is left of it. Returns process ids that do not go."""
     if runs(state):
         os.kill(state["pid"], signal.SIGTERM)
@@ -30,7 +32,7 @@ def end(state):
         time.sleep(0.1)
 
 
-def runs(state):
+def runs(state: State) -> bool:
     """Whether the supervisor of a state file is alive, and not a later process with its number."""
     try:
         found = supervise.identity(state["pid"])
@@ -41,14 +43,14 @@ def runs(state):
     return not ended and all(found[name] == state.get(name) for name in found)
 
 
-def uptime_seconds(state):
+def uptime_seconds(state: State) -> float:
     """For how long the supervisor has run."""
     with open("/proc/uptime", encoding="ascii") as file:
         since_boot = float(file.read().split()[0])
-    return max(0.0, round(since_boot - state["start_time"] / os.sysconf("SC_CLK_TCK"), 1))
+    return max(0.0, round(since_boot - int(state["start_time"]) / os.sysconf("SC_CLK_TCK"), 1))
 
 
-def marked(state):
+def marked(state: State) -> list[int]:
     """Processes of this node, wherever their parents went: those born with its id, and those that write its files.
 
     The id is random and new with each start, so an old state file names nobody. Ray's workers and agents set titles,
@@ -60,7 +62,7 @@ def marked(state):
     ]
 
 
-def _is_marked(pid, state):
+def _is_marked(pid: str | int, state: State) -> bool:
     if "id" not in state:
         return False
     try:
@@ -74,7 +76,7 @@ def _is_marked(pid, state):
         return False
 
 
-def _is_written(pid, number, folder):
+def _is_written(pid: str | int, number: str, folder: str) -> bool:
     """Whether a process has a file below the folder open for writing: who only reads a log is none of ours."""
     try:
         if not os.readlink(f"/proc/{pid}/fd/{number}").startswith(f"{folder}/"):
@@ -86,7 +88,7 @@ def _is_written(pid, number, folder):
     return bool(int(flags, 8) & (os.O_WRONLY | os.O_RDWR))
 
 
-def _kill(pid, state):
+def _kill(pid: int, state: State) -> None:
     """Kill a process that is ours. Where Python has pidfds, no other can take its number in between."""
     with contextlib.suppress(ProcessLookupError):
         if not hasattr(os, "pidfd_open") or not hasattr(signal, "pidfd_send_signal"):

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from .errors import NodeError
 
@@ -47,13 +49,13 @@ print("\\n" + json.dumps([
 class NodePython:
     """An interpreter, called with the environment of the node's daemons."""
 
-    def __init__(self, path, environment):
+    def __init__(self, path: str, environment: Mapping[str, str]) -> None:
         self._path = path
         self._environment = environment
 
-    def facts(self):
+    def facts(self) -> dict[str, Any]:
         """Versions of Ray, torch, raybench and Python. Raises NodeError where there is no Ray."""
-        answer = self._ask(["-c", _FACTS], _PYTHON_SECONDS)
+        answer: dict[str, Any] = self._ask(["-c", _FACTS], _PYTHON_SECONDS)
         if not answer.get("ray"):
             raise NodeError(
                 f"{self._path} has no Ray; install 'raybench[run]' there, or leave raybench_python unset and raybench "
@@ -61,16 +63,16 @@ class NodePython:
             )
         return answer
 
-    def table(self, address, expected, seconds):
+    def table(self, address: str, expected: Collection[str], seconds: float) -> list[dict[str, Any]]:
         """The head's table of nodes, once all expected names are alive in it or time is up."""
         deadline = time.monotonic() + seconds
         while True:
-            table = self._ask(["-c", _TABLE, address], _PYTHON_SECONDS)
-            if expected <= {node["name"] for node in table if node["alive"]} or time.monotonic() > deadline:
+            table: list[dict[str, Any]] = self._ask(["-c", _TABLE, address], _PYTHON_SECONDS)
+            if set(expected) <= {node["name"] for node in table if node["alive"]} or time.monotonic() > deadline:
                 return table
             time.sleep(0.5)
 
-    def _ask(self, arguments, seconds):
+    def _ask(self, arguments: Sequence[str], seconds: float) -> Any:
         """The last line that a program prints, as JSON."""
         if not os.access(self._path, os.X_OK):
             raise NodeError(f"there is no Python at {self._path}; set raybench_python, or leave it unset")

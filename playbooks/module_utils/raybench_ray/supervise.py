@@ -8,6 +8,8 @@ The standard library only, Python 3.8 or newer. LAUNCH_JSON holds ``id``, ``comm
 ``state``, ``ready_text`` and ``record`` (what is copied to the state file).
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import json
@@ -17,6 +19,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
@@ -28,7 +32,7 @@ _LOG_TAIL_BYTES = 1 << 16
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(path):
+def main(path: str) -> int:
     """Run the node until it ends or a signal asks for the end. Returns 0 when asked, else 1."""
     with open(path, encoding="utf-8") as file:
         launch = json.load(file)
@@ -53,12 +57,12 @@ def main(path):
     return 0 if asked else 1
 
 
-def _as_child():
+def _as_child() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def watch(child, launch, state):
+def watch(child: int, launch: Mapping[str, Any], state: dict[str, Any]) -> bool:
     """Reap what ends and say when the node is ready. Returns True on a signal, False once ``ray start`` has ended."""
     ready = False
     while True:
@@ -74,7 +78,7 @@ def watch(child, launch, state):
             notify(b"READY=1")
 
 
-def end(child):
+def end(child: int) -> None:
     """End ``ray start`` in order, which ends its daemons, and then whatever else is left below us."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGTERM)
@@ -94,7 +98,7 @@ def end(child):
         time.sleep(0.05)
 
 
-def reaped():
+def reaped() -> list[int]:
     """Collect children that have ended, adopted ones too; returns their process ids."""
     found = []
     with contextlib.suppress(ChildProcessError):
@@ -106,7 +110,7 @@ def reaped():
     return found
 
 
-def descendants(root):
+def descendants(root: int) -> list[int]:
     """Process ids below a process, at the moment of looking."""
     parents = {}
     for name in os.listdir("/proc"):
@@ -114,7 +118,8 @@ def descendants(root):
             with contextlib.suppress(OSError, ValueError, IndexError):
                 with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
                     parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
-    found, frontier = [], [root]
+    found: list[int] = []
+    frontier = [root]
     while frontier:
         parent = frontier.pop()
         below = [pid for pid, above in parents.items() if above == parent]
@@ -123,7 +128,7 @@ def descendants(root):
     return found
 
 
-def identity(pid):
+def identity(pid: int) -> dict[str, Any]:
     """What tells a process from a later one with its number: the start time in clock ticks, and the boot."""
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
         start_time = int(file.read().rpartition(")")[2].split()[19])
@@ -131,7 +136,7 @@ def identity(pid):
         return {"pid": pid, "start_time": start_time, "boot_id": file.read().strip()}
 
 
-def write_state(path, state):
+def write_state(path: str, state: Mapping[str, Any]) -> None:
     """Write the state file whole or not at all, for its owner only."""
     partial = path + ".partial"
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -140,14 +145,14 @@ def write_state(path, state):
     os.replace(partial, path)
 
 
-def tail(path):
+def tail(path: str) -> str:
     """The last text of the log."""
     with open(path, "rb") as file:
         file.seek(max(os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES, 0))
         return file.read().decode("utf-8", "replace")
 
 
-def notify(message):
+def notify(message: bytes) -> None:
     """Tell systemd, where it asked to be told (sd_notify(3))."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:

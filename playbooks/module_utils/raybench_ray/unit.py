@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+from collections.abc import Sequence
 
 _FOLDER = "/etc/systemd/system"
 _CALL_SECONDS = 180.0  # a reload takes a second, and minutes on a host that swaps
@@ -31,12 +32,12 @@ TasksMax=infinity
 """
 
 
-def unit_text(words, seconds):
+def unit_text(words: Sequence[str], seconds: float) -> str:
     """The text of the unit that runs a command. Paths are quoted as systemd.syntax(7) says."""
     return _TEMPLATE.format(command=" ".join(map(quoted, words)), start_seconds=seconds, stop_seconds=_STOP_SECONDS)
 
 
-def quoted(word):
+def quoted(word: str) -> str:
     """A word that systemd takes as it is: specifiers and variables are not replaced, nothing splits it."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     if "\n" in word or "\0" in word:
@@ -44,7 +45,7 @@ def quoted(word):
     return f'"{escaped}"'
 
 
-def install(unit, words, seconds):
+def install(unit: str, words: Sequence[str], seconds: float) -> None:
     """Write the unit and start it. Returns without waiting: readiness is in the node's state file.
 
     Raises OSError where a unit of that name runs something else.
@@ -61,7 +62,7 @@ def install(unit, words, seconds):
     systemctl("start", "--no-block", unit)
 
 
-def remove(unit, program):
+def remove(unit: str, program: str) -> None:
     """Stop the unit, with all its processes, and remove it. Nothing happens where none of ours is there.
 
     It is ours when it runs ``program``, a path in the node's own folder.
@@ -80,7 +81,7 @@ def remove(unit, program):
     systemctl("reset-failed", unit, may_fail=True)
 
 
-def systemctl(*words, seconds=_CALL_SECONDS, may_fail=False):
+def systemctl(*words: str, seconds: float = _CALL_SECONDS, may_fail: bool = False) -> None:
     """Call systemctl. Raises OSError with what it said."""
     try:
         answer = subprocess.run(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from raybench.preflight.checks import (
     clock,
+    efa,
     gpu,
     gpu_health,
     gpu_links,
@@ -83,6 +84,7 @@ CHECKS: tuple[Check, ...] = (
     _check("gpu-topology", "Distance from GPU to NIC", gpu_links.topology),
     _check("rdma-modules", "RDMA drivers", rdma.modules),
     _check("rdma-nodes", "RDMA device nodes", rdma.device_nodes),
+    _check("rdma-software", "RDMA without a card", rdma.software),
     _check("rdma-port", "RDMA port state", rdma.port_state),
     _check("rdma-rate", "RDMA port rate", rdma.rate),
     _check("rdma-firmware", "NIC firmware", rdma.firmware),
@@ -92,6 +94,7 @@ CHECKS: tuple[Check, ...] = (
     _check("rdma-flaps", "Link flaps", rdma_counters.flaps),
     _check("rdma-counters", "Error counters", rdma_counters.errors),
     _check("rdma-sharp", "SHARP", rdma.sharp),
+    _check("rdma-efa", "EFA by libfabric", efa.libfabric),
     _check("roce-gid", "RoCE v2 GIDs", roce.gid_table),
     _check("roce-mtu", "RoCE MTU", roce.mtu),
     _check("roce-pfc", "Priority flow control", roce.flow_control),

@@ -71,7 +71,28 @@ def device_nodes(view: HostView) -> Judgement:
         return warned(
             f"{len(verbs)} uverbs, no rdma_cm", "uverbs and rdma_cm", "rdma_cm is used by UCX and rping", advice
         )
-    return passed(f"{len(verbs)} uverbs, rdma_cm", "uverbs and rdma_cm")
+    others = ", rdma_cm" if "/dev/infiniband/rdma_cm" in nodes else ""
+    return passed(f"{len(verbs)} uverbs{others}", "uverbs and rdma_cm")
+
+
+def software(view: HostView) -> Judgement:
+    """Soft-RoCE and Soft-iWARP: verbs without a card, which NCCL takes for one."""
+    if not view.readings.get("rdma_devices", {}).get("value"):
+        return skipped("no RDMA device is registered")
+    drivers: dict[str, str] = view.value("rdma_drivers")
+    soft = sorted(view.software_devices - set(view.expected.ports_ignored))
+    expected = "a card behind every RDMA device"
+    if not soft:
+        return passed(
+            ", ".join(f"{device}: {driver or 'driver unknown'}" for device, driver in drivers.items()), expected
+        )
+    advice = f"rdma link delete {soft[0]}; or NCCL_IB_HCA=^{','.join(soft)} for jobs, and preflight_ports_ignored here"
+    return warned(
+        f"{', '.join(f'{device} is {drivers[device]}' for device in soft)}: EMULATED",
+        expected,
+        "the CPU makes and copies every packet, and rates are made up; NCCL chooses such a device like any other",
+        advice,
+    )
 
 
 def _ports(view: HostView) -> tuple[Port, ...]:
@@ -106,6 +127,11 @@ def port_state(view: HostView) -> Judgement:
 def _state_advice(port: Port) -> str:
     if port.state.startswith("Init"):
         return "the cable is fine, no subnet manager answers: start opensm or the switch's; its log names the port"
+    if port.physical_state == "LinkUp" and port.link_layer == "InfiniBand":
+        return (
+            "the link is up and the port is not: no subnet manager brings it up; start opensm or the switch's, and see "
+            "whether the firmware lets a host run one (capability mask bit 10, SM disabled)"
+        )
     if port.physical_state == "Polling":
         return "no signal from the other end: check cable, transceiver, switch port; mlxlink -m shows the light"
     if port.physical_state == "Disabled":
@@ -116,9 +142,12 @@ def _state_advice(port: Port) -> str:
 
 def rate(view: HostView) -> Judgement:
     """The link trained to the rate that the inventory names; otherwise to that of its like on this host."""
-    ports = [port for port in _ports(view) if port.state == "Active" and port.rate_gbits is not None]
-    if not ports:
+    active = [port for port in _ports(view) if port.state == "Active" and port.rate_gbits is not None]
+    if not active:
         return skipped("no active RDMA port")
+    ports = [port for port in active if port.device not in view.software_devices]
+    if not ports:
+        return skipped("software devices make their rate up")
     slow = []
     for port in ports:
         wanted = view.expected.for_port(port.device_type).get("rate_gbits")

@@ -23,6 +23,11 @@ _WARN_RATES = {
     "packet_seq_err": 10.0,
     "out_of_sequence": 1000.0,
     "rx_icrc_encapsulated": 0.0,
+    # EFA: what AWS says to alert on the rate of; retransmissions alone are normal
+    "rx_drops": 10.0,
+    "retrans_timeout_events": 1.0,
+    "unresponsive_remote_events": 1.0,
+    "impaired_remote_conn_events": 1.0,
 }
 # Totals since the counter was reset that are worth a look (Azure's skill: downed and recovery > 0, receive > 100).
 _WARN_TOTALS = {"link_error_recovery": 0, "port_rcv_errors": 100, "port_xmit_discards": 1000, "symbol_error": 1000}

@@ -2,7 +2,7 @@
 
 Names are those of ``/sys/class/infiniband/DEVICE/ports/PORT/{counters,hw_counters}`` and
 ``/sys/class/net/INTERFACE/statistics``. Which ones mean what: sysfs-class-infiniband in the kernel's Documentation/ABI,
-and NVIDIA's description of mlx5 counters.
+NVIDIA's description of mlx5 counters, and the drivers of EFA (its retransmissions: Nitro 4 and newer) and rdma_rxe.
 """
 
 from collections.abc import Mapping
@@ -35,6 +35,13 @@ WEIGHTS: Mapping[str, Weight] = {
     "rnr_nak_retry_err": "loss",
     "implied_nak_seq_err": "loss",
     "rx_discards_phy": "loss",
+    "retry_rnr_exceeded_err": "loss",
+    "rx_drops": "loss",
+    "retrans_timeout_events": "loss",
+    "unresponsive_remote_events": "loss",
+    "rdma_read_wr_err": "loss",
+    "rdma_write_wr_err": "loss",
+    "impaired_remote_conn_events": "congestion",
     "rx_dropped": "loss",
     "tx_dropped": "loss",
     "rx_errors": "loss",

@@ -20,10 +20,12 @@ class Evidence:
     """Tests of one rail. Only what is not good is kept pair by pair, so that all pairs of 1000 hosts stay small.
 
     ``partners`` counts for each host the pairs it was measured in, ``good_pairs`` those that were good at once;
-    ``bad[pair]`` are the outcomes, in order of time, of a pair that was not good at least once.
+    ``bad[pair]`` are the outcomes, in order of time, of a pair that was not good at least once. A pair counts against
+    its hosts once it was bad ``repeats`` times and never good.
     """
 
     host_count: int
+    repeats: int = 1
     partners: dict[int, int] = field(default_factory=dict)
     bad: dict[Pair, list[Outcome]] = field(default_factory=dict)
     good_pairs: dict[int, int] = field(default_factory=dict)
@@ -61,11 +63,15 @@ def other_end(pair: Pair, host: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The evidence, sorted. ``proven`` hosts; ``against[suspect]``: proven hosts that it was not good with."""
+    """The evidence, sorted. ``proven`` hosts; ``against[suspect]``: proven hosts that it was not good with.
+
+    ``doubtful`` pairs were not good so far, but not often enough to count.
+    """
 
     proven: frozenset[int]
     against: Mapping[int, frozenset[int]]
     persistent: Mapping[Pair, list[Outcome]]
+    doubtful: tuple[Pair, ...] = ()
 
 
 def standing(evidence: Evidence) -> Standing:
@@ -74,14 +80,16 @@ def standing(evidence: Evidence) -> Standing:
     mended = {host for pair in evidence.bad.keys() - persistent.keys() for host in pair}
     proven = frozenset(host for host, number in evidence.good_pairs.items() if number > 0) | mended
     against: dict[int, set[int]] = {}
+    doubtful = tuple(pair for pair, outcomes in persistent.items() if len(outcomes) < evidence.repeats)
     for pair in persistent:
         for host in pair:
             if host not in proven:
                 found = against.setdefault(host, set())
-                if other_end(pair, host) in proven:
+                if other_end(pair, host) in proven and pair not in doubtful:
                     found.add(other_end(pair, host))
     return Standing(
         proven=proven,
         against={host: frozenset(found) for host, found in against.items()},
         persistent=persistent,
+        doubtful=doubtful,
     )

@@ -19,6 +19,7 @@ from raybench.preflight.fabric.settings import FabricSettings
 from raybench.stats import median
 
 _TO_DEVIATION = 1.4826
+_REPEATS_OF_SOFTWARE = 2  # how often a pair of software devices must be bad before it counts against its hosts
 _LEAST_FOR_TYPICAL = 3  # hosts with a figure: of two, neither is typical
 
 
@@ -118,7 +119,9 @@ def _judge_rail(
         for one in judged
         if one.outcome is not Outcome.FAILED or not {one.measurement.source, one.measurement.destination} & set(lost)
     ]
-    return RailJudgement(rail=rail, judged=judged, evidence=_evidence(telling, index, scan_rounds), emulated=emulated)
+    evidence = Evidence(host_count=len(index), repeats=_REPEATS_OF_SOFTWARE if emulated else 1)
+    _collect(evidence, telling, index, scan_rounds)
+    return RailJudgement(rail=rail, judged=judged, evidence=evidence, emulated=emulated)
 
 
 def _expected(rail: Rail, one: Measurement, settings: FabricSettings) -> Expected:
@@ -228,14 +231,13 @@ def _in_unit(typical: Typical, expected: Expected, settings: FabricSettings, spe
     return speed * (expected.gbit_per_s or 1.0) if typical.relative else speed
 
 
-def _evidence(judged: Sequence[Judged], index: Mapping[str, int], scan_rounds: int) -> Evidence:
+def _collect(evidence: Evidence, judged: Sequence[Judged], index: Mapping[str, int], scan_rounds: int) -> None:
     """Both directions of a pair together: slow where one is, failed where one failed and none is slow."""
     worst: dict[tuple[int, Pair], Outcome] = {}
     for one in judged:
         ends = sorted((index[one.measurement.source], index[one.measurement.destination]))
         key = (one.measurement.round, (ends[0], ends[1]))
         worst[key] = _worse(worst.get(key, Outcome.GOOD), one.outcome)
-    evidence = Evidence(host_count=len(index))
     measured: dict[int, set[Pair]] = {}
     bad: dict[Pair, Outcome] = {}
     for (number, pair), outcome in worst.items():
@@ -247,7 +249,6 @@ def _evidence(judged: Sequence[Judged], index: Mapping[str, int], scan_rounds: i
     evidence.add_scan({host: len(pairs) for host, pairs in measured.items()}, bad)
     for number in sorted({number for number, _ in worst if number >= scan_rounds}):
         evidence.add_tests((pair, outcome) for (when, pair), outcome in worst.items() if when == number)
-    return evidence
 
 
 def _worse(one: Outcome, other: Outcome) -> Outcome:

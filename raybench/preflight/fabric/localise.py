@@ -3,6 +3,7 @@
 A pair is slow because of its one end, its other end, both, or the way between them. A test that is good proves both of
 its ends. So each suspect is measured with a proven host; where that is slow too, with a different one, and only then is
 the host named. Where both ends turn out good, the way between them is measured once more and named if it is still slow.
+Software devices share processors with whatever else runs: there each bad pair has to be bad again before it counts.
 """
 
 import random
@@ -45,13 +46,14 @@ def next_round(
 ) -> Round:
     """Disjoint pairs to measure next; () when more tests would tell nothing more.
 
-    Suspects come first, those that lack one confirmation before those that lack two; each gets a proven partner that it
-    has not met, of its own leaf where leaves are known, so that a bad way between leaves is not taken for a bad host.
+    Pairs that were not bad often enough to count come first, where that is asked for (``Evidence.repeats``). Then
+    suspects, those that lack one confirmation before those that lack two; each gets a proven partner that it has not
+    met, of its own leaf where leaves are known, so that a bad way between leaves is not taken for a bad host.
     ``absent`` hosts are not measured any more.
     """
     now = standing(evidence)
     chooser = _Chooser(evidence, now, leaf_of, set(absent), random.Random(seed))
-    return chooser.suspects() + chooser.links()
+    return chooser.doubtful() + chooser.suspects() + chooser.links()
 
 
 class _Chooser:
@@ -68,6 +70,9 @@ class _Chooser:
         for host in healthy:
             self._healthy.setdefault(self._leaf(host), []).append(host)
 
+    def doubtful(self) -> Round:
+        return self._free(self._now.doubtful)
+
     def suspects(self) -> Round:
         against = self._now.against
         lacking = [host for host in against if len(against[host]) < CONFIRMATIONS and host not in self._busy]
@@ -80,8 +85,12 @@ class _Chooser:
         return tuple(pairs)
 
     def links(self) -> Round:
+        return self._free(self._open_links)
+
+    def _free(self, wanted: Sequence[Pair]) -> Round:
+        """Of the pairs those whose hosts have nothing to do yet in this round."""
         pairs = []
-        for pair in self._open_links:
+        for pair in wanted:
             if self._busy.isdisjoint(pair):
                 self._busy |= set(pair)
                 pairs.append(pair)
@@ -118,7 +127,7 @@ def locate(evidence: Evidence) -> Location:
     links = [
         Fault(hosts=pair, outcome=_worst(outcomes))
         for pair, outcomes in rest.items()
-        if len(outcomes) > 1 and now.proven.issuperset(pair)
+        if len(outcomes) > 1 and now.proven.issuperset(pair) and pair not in now.doubtful
     ]
     confirmed = {fault.hosts for fault in links}
     return Location(

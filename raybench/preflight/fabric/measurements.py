@@ -35,6 +35,10 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"unable to find|did not detect devices|no ib devices|device not found",
             "the tool sees no such device: load its driver (ib_uverbs, mlx5_ib), look at ibv_devices",
         ),
+        (
+            r"state is down|set the link layer",
+            "the port is down: raybench preflight says why (cable, switch port, or on InfiniBand no subnet manager)",
+        ),
         (r"did not end within", "it hangs: look at dmesg of both hosts for the card and its driver"),
         (r"no port from", "free ports, or give others: fabric_first_port, fabric_last_port"),
     )

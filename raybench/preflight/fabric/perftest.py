@@ -1,4 +1,4 @@
-r"""What ib_write_bw and ib_write_lat print, as figures. Versions 4.5 to 25 of linux-rdma/perftest.
+r"""What ib_write_bw and ib_write_lat print, as figures. Versions 1 to 25 of linux-rdma/perftest.
 
 A bandwidth table of 6.x (ConnectX-6, ``--report_gbits``), and one of latency::
 
@@ -7,8 +7,9 @@ A bandwidth table of 6.x (ConnectX-6, ``--report_gbits``), and one of latency::
      #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]
      2       1000          1.24           5.19         1.27              1.27            0.00
 
-Columns are found by their headings, since versions and options add some (``CPU_Util[%]``, ``#sl``, ports) and ``-D``
-takes some away. Lines that are no row may stand between heading and row ("Conflicting CPU frequency values detected").
+Columns are found by their headings, since versions and options add some (``CPU_Util[%]``, ``#sl``, ``BW min``, ports)
+and ``-D`` takes some away, as did the first versions (no message rate, no average latency). Lines that are no row may
+stand between heading and row ("Conflicting CPU frequency values detected").
 """
 
 import json
@@ -41,7 +42,10 @@ class Bandwidth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """One row of a latency table, one way, in microseconds. ``-D`` gives the average alone."""
+    """One row of a latency table, one way, in microseconds. ``-D`` gives the average alone.
+
+    Of the first versions, which print no average, it is the typical one.
+    """
 
     message_bytes: int
     iterations: int
@@ -69,7 +73,7 @@ def parse_bandwidth(text: str) -> tuple[Bandwidth, ...]:
 
 def parse_latency(text: str) -> tuple[Latency, ...]:
     """The rows of every latency table in the output, in order. Raises NoFigureError when there is none."""
-    rows = tuple(_latency(row) for row in _rows(text, "t_avg"))
+    rows = tuple(_latency(row) for row in _rows(text, "t_avg", "t_typical"))
     if not rows:
         raise NoFigureError(f"no latency was printed: {last_words(text)}")
     return rows
@@ -111,30 +115,35 @@ def last_words(text: str) -> str:
     return lines[-1][:200] if lines else "it printed nothing"
 
 
-def _rows(text: str, wanted: str) -> Iterator[dict[str, float]]:
+def _rows(text: str, *wanted: str) -> Iterator[dict[str, float]]:
+    """Rows by heading, of tables that have a column that begins with one of ``wanted``; that has to be a figure."""
     headings: list[str] = []
     for line in text.splitlines():
         if line.lstrip().startswith("#bytes"):
             headings = _HEADING.findall(line)
             continue
         values = line.split()
-        if headings and any(heading.startswith(wanted) for heading in headings) and len(values) >= 3:
+        telling = [heading for heading in headings if heading.startswith(wanted)]
+        if telling and len(values) >= 3:
             row = _numbers(headings, values)
+            if row is not None and any(
+                heading in headings[: len(values)] and heading not in row for heading in telling
+            ):
+                raise NoFigureError(f"the test printed a figure that cannot be: {' '.join(values)[:200]}")
             if row is not None:
                 yield row
 
 
 def _numbers(headings: Sequence[str], values: Sequence[str]) -> dict[str, float] | None:
-    """A row by heading; None when the line is not a row. Raises NoFigureError on figures that are none (nan, -1)."""
+    """A row by heading, without what cannot be a figure (``-nan`` of a deviation, -1); None when it is no row."""
     if not values[0].isdecimal() or not values[1].isdecimal() or len(values) > len(headings):
         return None
     try:
         numbers = [float(value) for value in values]
     except ValueError:
         return None
-    if not all(math.isfinite(number) and number >= 0 for number in numbers):
-        raise NoFigureError(f"the test printed a figure that cannot be: {' '.join(values)[:200]}")
-    return dict(zip(headings, numbers, strict=False))
+    pairs = zip(headings, numbers, strict=False)
+    return {heading: number for heading, number in pairs if math.isfinite(number) and number >= 0}
 
 
 def _bandwidth(row: Mapping[str, float]) -> Bandwidth:
@@ -154,12 +163,13 @@ def _bandwidth(row: Mapping[str, float]) -> Bandwidth:
 
 
 def _latency(row: Mapping[str, float]) -> Latency:
-    if row["t_avg[usec]"] <= 0:
+    average = row["t_avg[usec]"] if "t_avg[usec]" in row else row["t_typical[usec]"]
+    if average <= 0:
         raise NoFigureError("the test printed a latency of 0: nothing was measured")
     return Latency(
         message_bytes=int(row["#bytes"]),
         iterations=int(row["#iterations"]),
-        average_us=row["t_avg[usec]"],
+        average_us=average,
         typical_us=row.get("t_typical[usec]"),
         least_us=row.get("t_min[usec]"),
         most_us=row.get("t_max[usec]"),

@@ -104,7 +104,7 @@ def _host_suspect(
     devices = ", ".join(rail.rail.ports[name].name for rail, _ in faults)
     what = f"host {name}" if whole else f"{devices} of host {name}"
     against = f"with {len(set(partners))} hosts that are good with others ({_listed(partners)})"
-    summary = f"{what} is slow" if outcome is Outcome.SLOW else f"{what} cannot be tested"
+    summary = f"{what} is slow{_one_way(tests, name)}" if outcome is Outcome.SLOW else f"{what} cannot be tested"
     advice = _HOST_ADVICE if whole else _DEVICE_ADVICE
     if outcome is Outcome.FAILED:
         advice = advice_for(_first_problem(tests))
@@ -121,6 +121,23 @@ def _host_suspect(
         basis=_basis(tests),
         advice=advice,
     )
+
+
+def _one_way(tests: Sequence[Judged], name: str) -> str:
+    """Where a host is slow in one direction only, in which: that tells its ways in from its ways out."""
+    slow = {
+        receiving: [
+            one.outcome is Outcome.SLOW
+            for one in tests
+            if one.measurement.value is not None and (one.measurement.destination == name) is receiving
+        ]
+        for receiving in (True, False)
+    }
+    if all(slow[True]) and slow[True] and slow[False] and 2 * sum(slow[False]) < len(slow[False]):
+        return ", in what it is sent only,"
+    if all(slow[False]) and slow[False] and slow[True] and 2 * sum(slow[True]) < len(slow[True]):
+        return ", in what it sends only,"
+    return ""
 
 
 def _ways(fabric: Fabric, settings: FabricSettings, rail: RailJudgement, location: Location) -> Iterator[Suspect]:

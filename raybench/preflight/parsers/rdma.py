@@ -121,6 +121,25 @@ def parse_rdma_link(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
+def parse_fi_info(text: str) -> dict[str, frozenset[str]]:
+    """Devices by provider. Newer libfabric lists each once a fabric (libfabric 2.1, EFA)::
+
+    provider: efa
+        fabric: efa-direct
+        domain: rdmap0s29-rdm
+        type: FI_EP_RDM
+    """
+    found: dict[str, set[str]] = {}
+    provider = ""
+    for line in text.splitlines():
+        name, _, value = (part.strip() for part in line.partition(":"))
+        if name == "provider":
+            provider = value
+        elif name == "domain" and provider:
+            found.setdefault(provider, set()).add(re.sub(r"-(?:rdm|dgrm)$", "", value))
+    return {name: frozenset(devices) for name, devices in found.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Qos:
     """Lossless settings of an interface. ``lossless`` are the priorities with PFC; None where it was not printed."""

@@ -19,6 +19,7 @@ from .image import Image
 
 _MEMORY_MIB = 320
 _BOOT_SECONDS = 400
+_BURST = "64kb"
 _MTU = 9000  # an RDMA MTU of 4096 instead of 1024: three times the throughput
 
 
@@ -75,14 +76,19 @@ class RdmaLab:
         )
         return f"all:\n  hosts:\n{hosts}  vars:\n{variables}"
 
-    def limit(self, number: int, rate: str | None) -> None:
-        """Hold what a machine is sent over RDMA to a rate; None lifts the limit."""
-        what = (
-            f"replace dev tapf{number} root tbf rate {rate} burst 64kb latency 50ms"
-            if rate
-            else f"del dev tapf{number} root"
-        )
-        self._do("tc", "qdisc", *what.split())
+    def limit(self, number: int, rate: str | None, *, sender: int | None = None) -> None:
+        """Hold what a machine is sent over RDMA to a rate, by all or by one sender; None lifts the limit."""
+        tap = f"dev tapf{number}"
+        if rate is None:
+            self._tc(f"qdisc del {tap} root")
+        elif sender is None:
+            self._tc(f"qdisc replace {tap} root tbf rate {rate} burst {_BURST} latency 50ms")
+        else:
+            self._tc(f"qdisc add {tap} root handle 1: htb default 2")
+            for place, most, burst in (("1:1", rate, _BURST), ("1:2", "10gbit", "256kb")):
+                self._tc(f"class add {tap} parent 1: classid {place} htb rate {most} burst {burst} cburst {burst}")
+            self._tc(f"qdisc add {tap} parent 1:1 bfifo limit 96kb")
+            self._tc(f"filter add {tap} parent 1: protocol ip u32 match ip src 10.77.0.{sender}/32 flowid 1:1")
 
     def cable(self, number: int, *, plugged: bool) -> None:
         """Pull a machine's RDMA cable, or put it back: its carrier goes, and the port is down."""
@@ -105,6 +111,7 @@ class RdmaLab:
                 self._do("ip", "link", "set", f"tap{letter}{number}", "mtu", str(_MTU), "master", f"br-{letter}", "up")
 
     def _boot(self, number: int) -> None:
+        """Start a machine. Without no_timer_check its kernel panics now and then where processors are short."""
         settings = {
             "host": f"node{number}",
             "ssh": f"10.76.0.{number}/24",
@@ -113,7 +120,9 @@ class RdmaLab:
             "key": self._image.key.with_suffix(".pub").read_text().split()[1],
         }
         line = "console=ttyS0 quiet reboot=t panic=-1 mitigations=off nokaslr tsc=reliable net.ifnames=0 audit=0 "
-        line += "random.trust_cpu=on " + " ".join(f"lab.{name}={value}" for name, value in settings.items())
+        line += "random.trust_cpu=on no_timer_check " + " ".join(
+            f"lab.{name}={value}" for name, value in settings.items()
+        )
         command: list[str | Path] = [
             "qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=128", "-M", "q35", "-cpu", "max", "-smp", "1",
             "-m", str(_MEMORY_MIB), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
@@ -137,6 +146,9 @@ class RdmaLab:
                 raise LabSetupError(f"node{number} ended while it booted: {_tail(console)}")
             time.sleep(0.2)
         raise LabSetupError(f"node{number} was not up within {_BOOT_SECONDS} s: {_tail(console)}")
+
+    def _tc(self, words: str) -> None:
+        self._do("tc", *words.split())
 
     def _do(self, *command: str) -> None:
         done = subprocess.run(self.inside(*command), capture_output=True, text=True, check=False, timeout=30)

@@ -92,6 +92,20 @@ def test_one_direction_is_enough() -> None:
     assert summaries(report) == [("link", ["h1", "h4"], True)]
 
 
+@pytest.mark.parametrize(
+    ("receives", "sends", "words"),
+    [
+        (190.0, 392.0, "host h3 is slow, in what it is sent only, with"),
+        (392.0, 190.0, "host h3 is slow, in what it sends only, with"),
+        (190.0, 190.0, "host h3 is slow with"),
+    ],
+)
+def test_the_direction_of_a_slow_host_is_told(receives: float, sends: float, words: str) -> None:
+    report = whole(hosts(6), FabricSettings(), lambda a, b, _: {b: receives, a: sends}.get("h3", 392.0))
+    assert summaries(report) == [("host", ["h3"], True)]
+    assert words in report["suspects"][0]["summary"]
+
+
 def test_one_bad_card_of_four_is_a_device_and_three_are_the_host() -> None:
     def speed(bad: set[str]) -> Callable[[str, str, str], float]:
         return lambda a, b, rail: 50.0 if "h2" in {a, b} and rail in bad else 392.0

@@ -117,3 +117,22 @@ def test_leaves_all_of_whose_ways_are_bad() -> None:
     leaf_of = [0, 0, 1, 1, 2, 2]
     measured = {(0, 1): 2, (0, 2): 2}
     assert leaf_faults([(0, 2), (1, 3), (0, 4)], measured, leaf_of) == ((0, 1),)
+
+
+def test_software_pairs_have_to_be_bad_twice_before_they_count() -> None:
+    """Host 0 is bad with all; the pair 2-3 was bad once, because the machine was busy."""
+    evidence = scanned(4, [(1, 2), (1, 3)], {(0, 1): SLOW, (0, 2): SLOW, (0, 3): SLOW, (2, 3): SLOW})
+    evidence.repeats = 2
+    assert (locate(evidence).hosts, locate(evidence).links) == ((), ())
+    assert len(locate(evidence).open_pairs) == 4
+    for _ in range(3):
+        evidence.add_tests((pair, SLOW if 0 in pair else GOOD) for pair in next_round(evidence))
+    found = locate(evidence)
+    assert [fault.hosts for fault in found.hosts] == [(0,)]
+    assert (found.links, found.open_pairs, found.passed) == ((), (), ((2, 3),))
+
+
+def test_cards_are_taken_at_their_word() -> None:
+    evidence = scanned(4, [(1, 2), (1, 3), (2, 3)], {(0, 1): SLOW, (0, 2): SLOW, (0, 3): SLOW})
+    assert [fault.hosts for fault in locate(evidence).hosts] == [(0,)]
+    assert next_round(evidence) == ()

@@ -32,6 +32,13 @@ def recorded(name: str) -> str:
         ("connectx5_roce_read_mib_frequency_lines.txt", 65536, 1000, 10401.68 * MIB),
         ("mixed_connectx5_connectx6_25g.txt", 65536, 5000, 2709.48 * MIB),
         ("efa_srd_all_sizes_mib.txt", 8192, 1000, 8909.75 * MIB),
+        ("without_message_rate.txt", 65536, 5000, 939.37 * MIB),
+        ("hns_roce_without_peak.txt", 1048576, 93205, 23302.26 * MIB),
+        ("connectx7_roce_400g_mib.txt", 65536, 5000, 46339.84 * MIB),
+        ("connectx7_with_least_column.txt", 65536, 5000, 368.48),
+        ("connectx6_ib_all_sizes_frequency_lines.txt", 8, 5000, 16.96 * MIB),
+        ("connectx3_all_sizes_without_peak.txt", 256, 50000, 1318.94 * MIB),
+        ("soft_roce_write_bw.txt", 65536, 1415, 0.24),
         ("soft_roce_overloaded.txt", 65536, 16, 0.004113),  # emulated; its message rate is too coarse to check with
     ],
 )
@@ -64,6 +71,9 @@ def test_every_row_of_all_sizes_is_read() -> None:
         ("connectx_ib_read_latency.txt", (1.27, 1.27, 1.24, 5.19, 1.37)),
         ("connectx3_latency_duration.txt", (3.88, None, None, None, None)),
         ("efa_srd_latency.txt", (22.98, 15.78, 14.11, 1210.34, 22.37)),
+        ("soft_roce_write_lat.txt", (1332.66, 380.31, 155.25, 30157.22, 16476.34)),
+        ("soft_roce_latency_deviation_not_a_number.txt", (14945.44, 3548.79, 223.01, 234938.3, 170603.32)),
+        ("first_generation_latency_without_average.txt", (1.02, 1.02, 0.96, 14.2, None)),
     ],
 )
 def test_recorded_latencies(name: str, expected: tuple[float | None, ...]) -> None:
@@ -120,6 +130,23 @@ def test_a_table_without_a_row_is_no_figure(name: str, words: str, advice: str) 
     assert caught.value.exit_code == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("bluefield3_port_down.txt", "port is down"), ("soft_roce_no_such_device.txt", "load its driver")],
+)
+def test_what_a_tool_says_before_it_gives_up_gets_its_own_advice(name: str, words: str) -> None:
+    for parse in (parse_bandwidth, parse_latency):
+        with pytest.raises(NoFigureError):
+            parse(recorded(name))
+    assert words in advice_for(recorded(name))
+    assert words not in advice_for(recorded("soft_roce_write_bw.txt"))
+
+
+def test_every_output_that_is_kept_is_read_by_a_test() -> None:
+    source = Path(__file__).read_text() + (Path(__file__).parent / "test_agents.py").read_text()
+    assert [path.name for path in RECORDED.iterdir() if path.name != "README.md" and path.name not in source] == []
+
+
 def test_lost_packets_get_their_own_advice() -> None:
     assert "PFC" in advice_for(recorded("retries_exceeded.txt"))
 
@@ -132,6 +159,15 @@ def test_figures_that_cannot_be_are_refused(row: str) -> None:
     heading = "#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]"
     with pytest.raises(NoFigureError):
         parse_bandwidth(f"{heading}\n{row}\n")
+
+
+@pytest.mark.parametrize("spoilt", ["t_avg[usec]", "t_typical[usec]"])
+def test_a_latency_that_is_none_is_refused_where_its_deviation_is_not(spoilt: str) -> None:
+    """perftest 6.06 prints ``-nan`` for a deviation that it cannot compute; see the recorded output."""
+    text = recorded("soft_roce_latency_deviation_not_a_number.txt")
+    value = {"t_avg[usec]": "14945.44", "t_typical[usec]": "3548.79"}[spoilt]
+    with pytest.raises(NoFigureError, match="cannot be"):
+        parse_latency(text.replace(value, "-nan"))
 
 
 def test_a_row_before_any_heading_and_a_latency_table_are_no_bandwidth() -> None:

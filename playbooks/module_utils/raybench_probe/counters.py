@@ -1,0 +1,72 @@
+"""Counters of RDMA ports, read twice with a pause between: from sysfs, or of a simulated fabric from perfquery."""
+
+from __future__ import annotations
+
+import glob
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .process import Reading, run
+
+_CLASS = "/sys/class/infiniband/"
+_PATTERNS = (_CLASS + "*/ports/*/counters/*", _CLASS + "*/ports/*/hw_counters/*")
+# What perfquery calls the counters of sysfs.
+_QUERIED = {
+    "SymbolErrorCounter": "symbol_error",
+    "LinkErrorRecoveryCounter": "link_error_recovery",
+    "LinkDownedCounter": "link_downed",
+    "PortRcvErrors": "port_rcv_errors",
+    "PortXmitDiscards": "port_xmit_discards",
+    "LocalLinkIntegrityErrors": "local_link_integrity_errors",
+    "ExcessiveBufferOverrunErrors": "excessive_buffer_overrun_errors",
+}
+
+
+class Counting:
+    """A first reading on being made, a second one later."""
+
+    def __init__(self, options: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self._interval = float(options["interval_seconds"])
+        self._read: Callable[[], dict[str, int]] = _of_kernel
+        self._before = self._read()
+        if not self._before and options["prefix"]:
+            self._read = lambda: _queried(options, environment)
+            self._before = self._read()
+        self._begun = time.monotonic()
+
+    def finish(self) -> dict[str, Reading]:
+        """Wait for the interval's end and read again; nothing where no port has counters."""
+        if not self._before:
+            return {}
+        time.sleep(max(0.0, self._interval - (time.monotonic() - self._begun)))
+        after = self._read()
+        seconds = time.monotonic() - self._begun
+        return {"counters": {"status": "ok", "before": self._before, "after": after, "seconds": seconds}}
+
+
+def _of_kernel() -> dict[str, int]:
+    """Port counters by path below /sys/class/infiniband."""
+    found = {}
+    for path in (path for pattern in _PATTERNS for path in glob.glob(pattern)):
+        try:
+            with open(path, encoding="ascii") as file:
+                found[path[len(_CLASS) :]] = int(file.read())
+        except (OSError, ValueError):
+            pass
+    return found
+
+
+def _queried(options: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, int]:
+    """The same of ports that are not in sysfs."""
+    found = {}
+    prefix, seconds = options["prefix"], options["timeout_seconds"]
+    states = run([*prefix, "ibstat"], environment, seconds)
+    for device, port, lid in re.findall(r"CA '(.+?)'.*?Port (\d+):.*?Base lid: (\d+)", states["text"], re.DOTALL):
+        answers = [run([*prefix, "perfquery", *flag, lid, port], environment, seconds) for flag in (["-x"], [])]
+        text = "\n".join(answer["text"] for answer in answers)
+        for name, value in re.findall(r"^(\w+):\.*(\d+)$", text, re.MULTILINE):
+            if name in _QUERIED:
+                found[f"{device}/ports/{port}/counters/{_QUERIED[name]}"] = int(value)
+    return found

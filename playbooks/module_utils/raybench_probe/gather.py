@@ -1,0 +1,79 @@
+"""All readings of this host, in the time that the slowest of them takes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import network, rdma, system
+from .apart import guarded
+from .counters import Counting
+from .files import FILES, read_files
+from .filters import FILTERS
+from .ports import listen
+from .process import Reading
+from .programs import commands, environment
+from .runner import Runner
+
+SCHEMA = "raybench.probe/1"
+
+
+def gather(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of the schema ``raybench.probe/1``. ``options`` are the module's."""
+    begun, wall = time.monotonic(), time.time()
+    variables = environment(options["environment_variables"])
+    runner = Runner(variables, options["timeout_seconds"])
+    listening = listen(options["listen_ports"], options["listen_seconds"], options["listen_connections"])
+    readings: dict[str, Reading] = {"listening": listening}
+    file_systems = system.FileSystems(options["folders"])
+    for name, command in commands(options, variables["PATH"]):
+        runner.start(name, command, FILTERS.get(name))
+    counting = Counting(options, variables)
+    readings.update({name: {"status": "ok", "values": read_files(patterns)} for name, patterns in FILES.items()})
+    readings.update({name: guarded(read) for name, read in _VALUES.items()})
+    readings.update(file_systems.finish(begun + options["timeout_seconds"]))
+    readings.update(counting.finish())
+    readings.update(runner.finish())
+    return {
+        "schema": SCHEMA,
+        "hostname": socket.gethostname(),
+        "clock": wall,
+        "seconds": round(time.monotonic() - begun, 3),
+        "uid": os.geteuid(),
+        "module_python": ".".join(map(str, sys.version_info[:3])),
+        "expectations": options["expectations"],
+        "readings": readings,
+    }
+
+
+def own_address(facts: Mapping[str, Any]) -> str:
+    """The address of the default route's interface, else of the first that is no loopback; else empty."""
+    found: dict[str, str] = facts["readings"]["addresses"].get("value") or {}
+    default = facts["readings"]["default_interface"].get("value")
+    others = [address for name, address in sorted(found.items()) if name != "lo"]
+    return found.get(default, "") or (others[0] if others else "")
+
+
+_VALUES: Mapping[str, Callable[[], Any]] = {
+    "memlock": lambda: system.session_limit("RLIMIT_MEMLOCK"),
+    "nofile": lambda: system.session_limit("RLIMIT_NOFILE"),
+    "uninterruptible": system.uninterruptible,
+    "gids": rdma.gids,
+    "pkeys": rdma.pkeys,
+    "devices": rdma.device_nodes,
+    "rdma_interfaces": rdma.interfaces,
+    "rdma_devices": rdma.device_names,
+    "rdma_drivers": rdma.drivers,
+    "default_interface": network.default_interface,
+    "addresses": network.addresses,
+    "sharp": rdma.sharp,
+    "dma_buf": system.dma_buf,
+    "is_virtual": system.is_virtual,
+    "pci_devices": system.pci_devices,
+    "kernel_release": lambda: os.uname().release,
+    "cpu_count": os.cpu_count,
+}

@@ -1,0 +1,165 @@
+"""TCP ports between hosts: listen for a while, and try whether others are reached."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from .apart import guarded
+from .network import addresses
+from .process import Reading
+
+_SLACK_SECONDS = 2.0
+
+
+def listen(ports: Sequence[int], seconds: float, connections: int = 0) -> Reading:
+    """Listen on ports in a process of its own that ends by itself. Says which could be had: {"6379": "listening"}.
+
+    One that an earlier preflight left, since a host did not call it, is asked to end first.
+    """
+    sockets: list[socket.socket] = []
+    states = {}
+    door = _listeners_door() if ports else None
+    for port in ports:
+        try:
+            listener = listening_socket(port)
+        except (OSError, OverflowError) as error:
+            states[str(port)] = "in use" if getattr(error, "errno", None) == errno.EADDRINUSE else str(error)
+            continue
+        states[str(port)] = "listening"
+        sockets.append(listener)
+    if sockets and os.fork() == 0:
+        _hold(sockets, seconds, connections, door)
+    for listener in [*sockets, *([door] if door is not None else [])]:
+        listener.close()
+    return {"status": "ok", "value": states, "seconds": seconds}
+
+
+def _listeners_door() -> socket.socket | None:
+    """A socket at which the listener can be asked to end; one that is there already has ended. None where it stays."""
+    name = f"\0raybench-preflight-listener-{os.geteuid()}"
+    for _ in range(20):
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            door.bind(name)
+            door.listen(8)
+        except OSError:
+            door.close()
+        else:
+            return door
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+                other.settimeout(1)
+                other.connect(name)
+                other.recv(1)  # comes back when it has ended
+        except OSError:
+            pass
+        time.sleep(0.02)
+    return None
+
+
+def listening_socket(port: int) -> socket.socket:
+    """A socket that listens for IPv6 and IPv4, or for IPv4 alone where the kernel has no IPv6."""
+    try:
+        listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        address = "::"
+    except OSError:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        address = "0.0.0.0"  # noqa: S104 - any address may be the one that others try
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(256)
+    except Exception:
+        listener.close()
+        raise
+    return listener
+
+
+def _hold(sockets: list[socket.socket], seconds: float, connections: int, door: socket.socket | None) -> NoReturn:
+    """Be the listening process: accept and close, until the time is over or all have called."""
+    try:
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        signal.alarm(int(seconds) + 1)
+        deadline = time.monotonic() + seconds
+        missing: dict[socket.socket, float] = {listener: connections or float("inf") for listener in sockets}
+        while missing and time.monotonic() < deadline:
+            waited = [*missing, *([door] if door is not None else [])]
+            for listener in select.select(waited, [], [], max(0.0, deadline - time.monotonic()))[0]:
+                if door is not None and listener is door:
+                    sockets.append(door.accept()[0])  # learns by its closing, with all the others, that this has ended
+                    deadline = 0.0
+                    break
+                listener.accept()[0].close()
+                missing[listener] -= 1
+                if missing[listener] <= 0:
+                    del missing[listener]
+                    listener.close()
+    finally:
+        os._exit(0)
+
+
+def reach(hosts: Sequence[Sequence[Any]], ports: Sequence[int], seconds: float) -> list[dict[str, Any]]:
+    """Try every port of every host at once: [{"host", "port", "answer", "seconds"}, ...].
+
+    A host is its name, the address that the inventory says others reach it at, and addresses that may be.
+    """
+    results: list[dict[str, Any]] = []
+    threads = [
+        threading.Thread(target=lambda h, p: results.append(connect(h, p, seconds)), args=(host, port), daemon=True)
+        for host in hosts
+        for port in ports
+    ]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + seconds + _SLACK_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return sorted(results, key=lambda result: (result["host"], result["port"]))
+
+
+def connect(host: Sequence[Any], port: int, seconds: float) -> dict[str, Any]:
+    """What came of trying a host's addresses in turn, until one answers.
+
+    The address that it is managed at may be one that other hosts do not reach. Ours is none of it: behind the same
+    translation all hosts call themselves the same.
+    """
+    begun = time.monotonic()
+    ours = set(guarded(addresses).get("value", {}).values())
+    named = [str(one).strip("[]") for one in host[1:2] if one]  # preflight_address is the only one where it is set
+    other = [str(one).strip("[]") for one in host[2:] if one]
+    tried = named or [one for one in dict.fromkeys(other) if one not in ours] or [str(host[0])]
+    answers = []
+    for address in tried:
+        answers.append(attempt(address, port, seconds / len(tried)))
+        if answers[-1] == "connected":
+            break
+    told = next((one for one in answers if not one.startswith("name ")), answers[-1])
+    answer = answers[-1] if answers[-1] == "connected" else told
+    return {"host": str(host[0]), "port": port, "answer": answer, "seconds": round(time.monotonic() - begun, 3)}
+
+
+def attempt(address: str, port: int, seconds: float) -> str:
+    """What came of connecting to an address: "connected", "refused", "timed out", or what the kernel said."""
+    try:
+        socket.create_connection((address, port), timeout=seconds).close()
+    except socket.gaierror:
+        return f"name {address} is not known there"
+    except socket.timeout:  # noqa: UP041 - an error of its own before Python 3.10
+        return "timed out"
+    except ConnectionRefusedError:
+        return "refused"
+    except (OSError, UnicodeError) as error:
+        return str(error)
+    return "connected"

@@ -13,14 +13,17 @@ Source: aws-ofi-nccl; libfabric providers.
 
 from diagnostics import transport
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, unsure
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where the plugin names a TCP provider."""
     event = transport.tcp_provider(facts)
-    if event is None:
+    if event is None and facts.of("ofi-provider"):
         return CLEAR
+    if event is None:
+        used = transport.job_network(facts) == "plugin:aws-ofi-nccl"
+        return unsure("the log names no provider of libfabric; NCCL_DEBUG=INFO would show it") if used else CLEAR
     return found(
         conclude(
             facts,

@@ -18,6 +18,7 @@ Examples:
   raybench train --strategy ddp,fsdp --model llama-8b --batch-size 2 --sequence-length 8192 --dtype bf16
   raybench train --model mlp --hidden-dims 64,32,16 --batch-size 32 --steps 100 --repeats 5
   raybench train --strategy qlora --model mistral-7b --sequence-length 512 --profile
+  raybench train --strategy lora --adapter peft --model llama-8b --weights /models/llama-8b
   raybench train --strategy fsdp --sharding hybrid --nodes 4 --address head:6379 --json > result.json
 """
 
@@ -51,6 +52,8 @@ _OPTIONS: list[Any] = [
     click.option("--bucket-mib", type=int, metavar="N", help="Gradients that ddp sends together.  [default: 25]"),
     click.option("--lora-rank", type=int, metavar="N", help="[default: 16]"),
     click.option("--lora-alpha", type=float, metavar="X", help="[default: 32]"),
+    click.option("--adapter", metavar="own|peft", help="Of lora and qlora: raybench's own, or peft's (its 4-bit base "
+                 "by bitsandbytes), which every node must have.  [default: own]"),
     click.option("-n", "--steps", type=int, metavar="N", help="Timed steps.  [default: 20]"),
     click.option("-w", "--warmup-steps", type=int, metavar="N", help="Steps before them.  [default: 5]"),
     click.option("--overlap-steps", type=int, metavar="N", help="Pairs of steps with and without synchronisation, for "

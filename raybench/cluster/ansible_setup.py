@@ -1,6 +1,8 @@
 """Where Ansible's programs, our playbooks and the settings that both run with are found."""
 
 import configparser
+import contextlib
+import locale
 import os
 import shutil
 import stat
@@ -50,7 +52,8 @@ def ansible_settings() -> dict[str, str]:
 
     The user's ansible.cfg is kept where Ansible would find one, ours is taken otherwise. An inventory that cannot be
     read and a group or limit that does not exist are errors; left alone, Ansible warns and reports success. Host keys
-    are checked unless the user has said otherwise; left alone, ansible-runner does not.
+    are checked unless the user has said otherwise; left alone, ansible-runner does not. How much Ansible prints, and by
+    which plugin, is ours to say: we read it.
     """
     settings = _settings_file()
     return {
@@ -61,8 +64,25 @@ def ansible_settings() -> dict[str, str]:
         "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
         "ANSIBLE_NOCOLOR": "true",
         "ANSIBLE_RETRY_FILES_ENABLED": "false",
+        "ANSIBLE_STDOUT_CALLBACK": "default",
+        "ANSIBLE_VERBOSITY": "0",
+        **_locale_settings(),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
     }
+
+
+def _locale_settings() -> dict[str, str]:
+    """A UTF-8 locale that is there, where the user has another, as after ssh from elsewhere: Ansible needs one."""
+    before = locale.setlocale(locale.LC_CTYPE)
+    try:
+        for name in ("", "C.UTF-8", "en_US.UTF-8"):
+            with contextlib.suppress(locale.Error):
+                locale.setlocale(locale.LC_CTYPE, name)
+                if locale.nl_langinfo(locale.CODESET).upper().replace("-", "") == "UTF8":
+                    return {"LC_ALL": name} if name else {}
+    finally:
+        locale.setlocale(locale.LC_CTYPE, before)
+    return {}
 
 
 def _host_key_checking(settings: Path) -> str:

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from raybench.cluster.ansible_setup import data_folder
 from raybench.cluster.hosts import Inventory
 from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, message_of, run_playbook
+from raybench.errors import UsageError
 
 SCHEMA = "raybench.configure/1"
 ItemVerdict = Literal["changed", "right", "skipped", "conflict", "failed"]
@@ -92,6 +94,7 @@ def configure_hosts(  # noqa: PLR0913 - the options of the command
     on_event: Callable[[PlaybookEvent], None] | None = None,
 ) -> Configuration:
     """Run ``configure.yml``, or ``rollback.yml`` for the items that ``tags`` name. Raises UsageError on a bad tag."""
+    check_tags(tags)
     collected = _Collected()
 
     def take(event: PlaybookEvent) -> None:
@@ -112,6 +115,26 @@ def configure_hosts(  # noqa: PLR0913 - the options of the command
         on_event=take,
     )
     return _configuration(inventory, collected, outcome, rollback=rollback, check=check)
+
+
+def check_tags(tags: Sequence[str]) -> None:
+    """Refuse a tag that nothing has: Ansible would do nothing, and call it a success. Raises UsageError."""
+    known = known_tags()
+    for tag in tags:
+        if tag.rpartition(".")[2] not in known:  # a rollback takes system_limits.memlock as well
+            raise UsageError(f"{tag!r} is not a tag of configure.yml; its tags: {', '.join(sorted(known))}")
+
+
+def known_tags() -> frozenset[str]:
+    """Roles that configure hosts, and their items, as their tasks are tagged."""
+    import yaml  # noqa: PLC0415 - comes with Ansible
+
+    found: set[str] = set()
+    for path in (data_folder("playbooks") / "roles").glob("*/tasks/main.yml"):
+        for task in yaml.safe_load(path.read_text(encoding="utf-8")):
+            if "raybench_configure" in task:
+                found |= {path.parents[1].name, *task["tags"]}
+    return frozenset(found)
 
 
 def _configuration(

@@ -20,6 +20,7 @@ from raybench.cluster.extra_variables import variables_file
 from raybench.cluster.hosts import Inventory, error_of
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.owned_processes import MARK, end_marked
+from raybench.cluster.playbook_guard import guarded
 from raybench.errors import UsageError
 
 PlaybookStatus = Literal["successful", "failed", "timeout", "canceled"]
@@ -191,16 +192,17 @@ def _run(
     control = folder / "cp"
     finished = False
     try:
-        ended = runner.run(
-            private_data_dir=str(folder),
-            project_dir=str(folder),
-            envvars=ansible_settings() | {MARK: token, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control)},
-            settings={"pexpect_timeout": _POLL_SECONDS, "job_timeout": max(1, round(timeout_seconds))},
-            event_handler=tally.take,
-            cancel_callback=lambda: stopped.is_set() or tally.trouble is not None,
-            quiet=True,
-            **{key: value for key, value in settings.items() if value is not None},
-        )
+        with guarded(token, folder):
+            ended = runner.run(
+                private_data_dir=str(folder),
+                project_dir=str(folder),
+                envvars=ansible_settings() | {MARK: token, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control)},
+                settings={"pexpect_timeout": _POLL_SECONDS, "job_timeout": max(1, round(timeout_seconds))},
+                event_handler=tally.take,
+                cancel_callback=lambda: stopped.is_set() or tally.trouble is not None,
+                quiet=True,
+                **{key: value for key, value in settings.items() if value is not None},
+            )
         finished = ended.status in {"successful", "failed"}
         return _outcome(ended, tally)
     finally:

@@ -71,6 +71,7 @@ class Expectations:
     roce_trust: str = "dscp"
     sharp: bool = False
     mtu: int | None = None
+    mtu_interfaces: tuple[str, ...] = ()
     memlock_min_gib: float = 32.0
     nofile_min: int = 65_535
     shm_min_gib: float = 8.0

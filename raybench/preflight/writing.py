@@ -14,6 +14,7 @@ def write_report(report: Mapping[str, Any], folder: str | Path) -> Path:
     path = Path(folder).expanduser().absolute() / REPORT_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
+    partial.write_text(text, encoding="utf-8", errors="replace")  # a name on a host may be of any bytes
     partial.replace(path)
     return path

@@ -11,7 +11,7 @@ _CONCERN_ORDER = ("host", "pci", "gpu", "rdma", "roce", "software", "drift")
 
 def write_preflight_page(report: Mapping[str, Any], path: Path) -> None:
     """Write the page. Raises MissingLibraryError without jinja2, and OSError where it cannot be written."""
-    path.write_text(render_preflight_page(report), encoding="utf-8")
+    path.write_text(render_preflight_page(report), encoding="utf-8", errors="replace")
 
 
 def render_preflight_page(report: Mapping[str, Any]) -> str:

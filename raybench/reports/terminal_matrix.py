@@ -100,5 +100,6 @@ def _summary(matrix: PairMatrix) -> Iterator[tuple[str, str]]:
     ends = slow_ends(matrix)
     for end in ends[:SHOWN_PAIRS]:
         yield end_text(end), "bold red"
-    for pair in (unexplained(matrix) if ends else ranked)[:SHOWN_PAIRS]:
+    slow = unexplained(matrix)
+    for pair in slow[:SHOWN_PAIRS] if ends or slow else ranked[:1]:
         yield f"{'slow' if pair.is_slow else 'slowest'} pair: {pair_text(pair)}", "bold red" if pair.is_slow else ""

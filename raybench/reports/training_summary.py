@@ -44,19 +44,12 @@ def _peak(point: TrainingPoint) -> float | None:
     return float(known) if known else None
 
 
-def _mean_memory(point: TrainingPoint) -> str | None:
-    known = point.memory.get("mean_allocated_bytes", point.memory.get("mean_bytes"))
-    return f"{float(known) / _GIB:.3f}" if known else None
+def _gibibytes(name: str) -> Callable[[TrainingPoint], str | None]:
+    def text(point: TrainingPoint) -> str | None:
+        known = point.memory.get(name)
+        return f"{float(known) / _GIB:.3f}" if known else None
 
-
-def _peak_memory(point: TrainingPoint) -> str | None:
-    peak = _peak(point)
-    return f"{peak / _GIB:.3f}" if peak else None
-
-
-def _reserved(point: TrainingPoint) -> str | None:
-    known = point.memory.get("peak_reserved_bytes")
-    return f"{float(known) / _GIB:.3f}" if known else None
+    return text
 
 
 def _spread(point: TrainingPoint) -> str:
@@ -73,7 +66,9 @@ _METRICS: tuple[Metric, ...] = (
     ("throughput (tokens/s)", lambda point: None if point.tokens_per_s is None else fixed(point.tokens_per_s, 9)),
     ("avg_loss", lambda point: f"{sum(point.losses) / len(point.losses):.4f}"),
     ("final_loss", lambda point: f"{point.losses[-1]:.4f}"),
-    ("peak memory allocated (GiB)", _peak_memory),
-    ("avg memory allocated (GiB)", _mean_memory),
-    ("peak memory reserved (GiB)", _reserved),
+    ("peak memory allocated (GiB)", _gibibytes("peak_allocated_bytes")),
+    ("avg memory allocated (GiB)", _gibibytes("mean_allocated_bytes")),
+    ("peak memory reserved (GiB)", _gibibytes("peak_reserved_bytes")),
+    ("peak memory of the process (GiB)", _gibibytes("peak_bytes")),  # on a CPU
+    ("avg memory of the process (GiB)", _gibibytes("mean_bytes")),
 )

@@ -211,11 +211,13 @@ def scaling_advice(rows: Sequence[ScalingRow]) -> Iterator[str]:
     good = [row for row in rated if row.efficiency and row.efficiency.value >= BANDS[1][0]]
     most = max(good, key=lambda row: row.nodes)
     share = most.efficiency.value if most.efficiency else 1.0
-    sure = most.efficiency and most.efficiency.side_of(BANDS[1][0]) == "above"
+    sure = most.efficiency is not None and most.efficiency.side_of(BANDS[1][0]) == "above"
     if most is rated[0]:
-        yield f"use {_nodes(most)}: no more of them reach {BANDS[1][0]:.0%} of the ideal throughput"
+        sure = all(row.efficiency and row.efficiency.side_of(BANDS[1][0]) == "below" for row in rated[1:])
+    likely = "" if sure else "likely (the interval does not decide) "
+    if most is rated[0]:
+        yield f"{likely}use {_nodes(most)}: no more of them reach {BANDS[1][0]:.0%} of the ideal throughput"
     else:
-        likely = "" if sure else "likely (the interval does not decide) "
         yield f"{likely}use {_nodes(most)}: the most measured with at least {BANDS[1][0]:.0%} efficiency ({share:.0%})"
     priced = [row for row in rated if row.cost]
     if priced:

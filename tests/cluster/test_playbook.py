@@ -100,17 +100,19 @@ def test_a_run_that_is_ended_leaves_no_process(play: Path, how: str) -> None:
     )
     assert outcome.status == {"stop": "canceled", "timeout": "timeout"}[how]
     assert time.monotonic() - begun < 200
-    assert not [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", "600"]]
+    assert list(marked(play.parent)) == []
 
 
-def test_ctrl_c_ends_ansible_and_what_it_started(play: Path, tmp_path: Path) -> None:
+@contextlib.contextmanager
+def waiting(play: Path, seconds: int) -> Iterator[tuple["subprocess.Popen[str]", Iterator[str]]]:
+    """A process whose run has come to the task that waits, and the lines that it prints from there on."""
     code = f"""
         from pathlib import Path
         from raybench.cluster.playbook import run_playbook
         from tests.playbooks.local import local_inventory
         outcome = run_playbook(
-            Path({str(play)!r}), inventory=local_inventory(Path({str(tmp_path)!r}), "n1"),
-            variables={{"said": "x", "seconds": 601}},
+            Path({str(play)!r}), inventory=local_inventory(Path({str(play.parent)!r}), "n1"),
+            variables={{"said": "x", "seconds": {seconds}}},
             on_event=lambda event: print(event.kind, event.task, flush=True),
         )
         print("status", outcome.status)
@@ -118,11 +120,30 @@ def test_ctrl_c_ends_ansible_and_what_it_started(play: Path, tmp_path: Path) -> 
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")
-        assert next(line for line in lines if line == "start Wait\n")
+        try:
+            assert next(line for line in lines if line == "start Wait\n")
+            yield process, lines
+        finally:
+            process.kill()
+
+
+def test_ctrl_c_ends_ansible_and_what_it_started(play: Path) -> None:
+    with waiting(play, 601) as (process, lines):
         process.send_signal(signal.SIGINT)
         assert "status canceled\n" in list(lines)
-    assert process.returncode == 0
+        assert process.wait(60) == 0
     assert list(marked(play.parent)) == []
+
+
+def test_a_run_whose_raybench_is_killed_leaves_nothing(play: Path) -> None:
+    with waiting(play, 603) as (process, _):
+        folder = Path(next(marked(play.parent)).environ()["ANSIBLE_SSH_CONTROL_PATH_DIR"]).parent
+        assert (folder / "env" / "extravars").exists()
+        process.kill()
+    deadline = time.monotonic() + 60
+    while list(marked(play.parent)) or folder.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 def test_an_exception_of_the_callback_ends_the_run_and_is_raised(play: Path) -> None:

@@ -190,3 +190,18 @@ def test_the_labelled_logs() -> None:
     causes = [hit for one in scores for hit in one.causes.values()]
     assert sum(causes) >= 0.9 * len(causes)
     assert {rule for rules in CAUSES.values() for rule in rules} <= set(RULE_IDS)
+
+
+@pytest.mark.parametrize(
+    ("line", "providers"), [("", []), ("NET/OFI Selected Provider is efa (found 1 nics)", ["efa"])]
+)
+def test_a_provider_of_libfabric_that_is_not_named_is_no_evidence(
+    line: str, providers: list[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "x.log"
+    lines = [line, "Using network AWS Libfabric", "comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE"]
+    log.write_text("\n".join(f"n1:100:110 [0] NCCL INFO {text}" for text in lines if text))
+    content = diagnose_paths([log]).to_json()
+    assert content["network"] == "plugin:aws-ofi-nccl"
+    assert content["counters"]["ofi_providers"] == providers
+    assert ("net-plugin-provider-tcp" in content["rules_clear"]) == bool(providers)

@@ -9,9 +9,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from raybench_configure.items import ITEMS
 
 from raybench.cli.configure import command
-from raybench.cluster.configuration import Configuration, HostConfiguration, ItemOutcome, items_from
+from raybench.cluster.configuration import (
+    Configuration,
+    HostConfiguration,
+    ItemOutcome,
+    check_tags,
+    items_from,
+    known_tags,
+)
 from raybench.cluster.playbook import PlaybookEvent
 from raybench.reports.configuration import configuration_lines
 
@@ -99,6 +107,8 @@ def test_a_module_that_broke_is_not_lost() -> None:
         (["-i", "/not/there.yml"], "there is no inventory"),
         (["--remove-packages"], "--remove-packages goes with --rollback"),
         (["--tags", "a b"], "is not a tag"),
+        (["--tags", "memlock,nofiles"], "'nofiles' is not a tag of configure.yml; its tags: acs, clock"),
+        (["--rollback", "--tags", "system_limits.memlok"], "is not a tag"),
         (["--forks", "0"], "0"),
     ],
 )
@@ -117,6 +127,26 @@ def test_wrong_use_ends_with_2_and_one_line(options: list[str], said: str) -> No
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_tags_are_those_of_the_items() -> None:
+    assert known_tags() == {name for item in ITEMS for name in item.split(".")}
+    check_tags(["memlock", "roce_qos", "system_limits.nofile"])
+
+
+def test_a_tag_that_nothing_has_is_no_success_in_the_playbook() -> None:
+    require_ansible()
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "configure.yml", "--check", "--tags", "nofiles"],
+        cwd=ROOT / "playbooks",
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "playbooks" / "ansible.cfg")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 2
+    assert "no role or item has the tag nofiles" in done.stdout
 
 
 def test_help_shows_examples_without_ansible() -> None:

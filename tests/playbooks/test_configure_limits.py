@@ -117,6 +117,19 @@ def test_a_parameter_is_set_now_and_for_boots_unless_something_else_sets_it_so(t
     ]
 
 
+def test_a_parameter_that_may_not_be_set_here_is_passed_over_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = machine(tmp_path, {"/proc/sys/net/core/rmem_max": "4096\n", "/proc/sys/vm/swappiness": "60\n"})
+    monkeypatch.setattr(host, "may_write", lambda name: "rmem_max" not in name)
+    plan = planned(host, "system_limits.sysctl", parameters={"net.core.rmem_max": 8192, "vm.swappiness": 1})
+    assert plan.notes == ["net.core.rmem_max: this kernel lets nobody set it here"]
+    targets = [each["target"] for each in carry_out(host, Journal(host), "i", plan, check=False).changes]
+    assert [target.split("/")[-1] for target in targets] == ["99-zz-raybench-sysctl.conf", "swappiness"]
+    alone = planned(host, "system_limits.sysctl", parameters={"net.core.rmem_max": 8192})
+    assert alone.skipped == plan.notes[0]
+
+
 def swappiness(host: Host, value: int) -> Plan:
     return planned(host, "system_limits.sysctl", parameters={"vm.swappiness": value})
 

@@ -77,6 +77,20 @@ def test_mtu_is_kept_by_whatever_sets_the_interface_up(tmp_path: Path) -> None:
     assert "until the next boot" in alone.notes[0]
 
 
+def test_a_file_of_networkd_that_is_for_other_interfaces_too_is_left_alone(tmp_path: Path) -> None:
+    link = "NETWORK_FILE=/run/systemd/network/10-netplan-all.network\n"
+    files = {"/run/systemd/netif/links/3": link, "/run/systemd/netif/links/4": link}
+    for name, index in (("ens1f0", "3"), ("eno1", "4")):
+        files |= {f"/sys/class/net/{name}/ifindex": index, f"/sys/class/net/{name}/mtu": "1500"}
+    host = machine(tmp_path, files)
+    plan = planned(host, "network_mtu.mtu", bytes=9000, interfaces=["ens1f0"])
+    assert [setting.resource.target for setting in plan.settings] == ["/sys/class/net/ens1f0/mtu"]
+    assert "10-netplan-all.network sets up eno1 too" in plan.notes[0]
+    both = planned(host, "network_mtu.mtu", bytes=9000, interfaces=["ens1f0", "eno1"])
+    assert both.settings[0].resource.target == "/etc/systemd/network/10-netplan-all.network.d/90-raybench-mtu.conf"
+    assert both.notes == []
+
+
 def test_an_mtu_beyond_the_driver_is_refused_and_zero_changes_nothing(tmp_path: Path) -> None:
     host = machine(tmp_path, MLX, ip='[{"min_mtu": 68, "max_mtu": 9978}]')
     assert "from 68 to 9978" in (planned(host, "network_mtu.mtu", bytes=9979, interfaces=["eth2"]).problem or "")

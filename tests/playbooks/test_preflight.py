@@ -75,8 +75,7 @@ def test_no_host_is_no_success(tmp_path: Path, arguments: list[str]) -> None:
 
 
 def test_hostile_names_are_refused_and_hostile_values_are_text(tmp_path: Path) -> None:
-    names = ["$(touch pwned)", "a b", "{{ lookup('pipe', 'touch pwned') }}", "x\ny", "a;touch pwned"]
-    for name in names[:3]:
+    for name in ("$(touch pwned)", "{{ lookup('pipe', 'touch pwned') }}", "gpu-1\n"):
         assert (
             playbook("playbooks/preflight.yml", "-i", inventory(tmp_path, {name: {}}), folder=REPOSITORY).returncode
             != 0

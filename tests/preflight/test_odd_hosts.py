@@ -187,6 +187,15 @@ def test_counters_of_a_port_that_is_not_used_are_nobodys() -> None:
     assert verdict("rdma-counters", counters, ports_ignored=["mlx5_3/1"]) == "skipped"
 
 
+def test_an_mtu_may_be_expected_of_some_interfaces_only() -> None:
+    two = {"addresses": value({"eno1": "10.0.0.1", "ens1f0": "10.1.0.1"})}
+    sizes = files(net={"/sys/class/net/eno1/mtu": "1500", "/sys/class/net/ens1f0/mtu": "9000"})
+    assert verdict("host-mtu", two | sizes, mtu=9000) == "fail"
+    assert verdict("host-mtu", two | sizes, mtu=9000, mtu_interfaces=["ens*"]) == "pass"
+    assert verdict("host-mtu", two | sizes, mtu=4200, mtu_interfaces=["ens*"]) == "fail"
+    assert verdict("host-mtu", two | sizes, mtu=9000, mtu_interfaces=["ib*"]) == "skipped"
+
+
 def test_the_underlined_heading_of_topo_gives_the_same_table() -> None:
     underlined = "\t\x1b[4m" + recorded.TOPO_H100[1:].replace("\n", "\x1b[0m\n", 1)
     assert host({"nvidia_smi_topo": underlined}).topology == parse_topology(recorded.TOPO_H100)

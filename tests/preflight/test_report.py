@@ -5,6 +5,7 @@ import json
 import zlib
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,6 +15,7 @@ from raybench.preflight.expectations import PREFIX, Expectations, read_expectati
 from raybench.preflight.lines import report_lines
 from raybench.preflight.report import OVER_ALL, Gathered, build_report, exit_code, unpack
 from raybench.preflight.writing import write_report
+from raybench.reports.preflight_page import write_preflight_page
 
 from .hosts import facts, value
 
@@ -118,3 +120,19 @@ def test_the_roles_defaults_are_those_of_the_checks() -> None:
     assert {PREFIX + item.name for item in fields(Expectations)} <= set(defaults)
     for name, option in options.items():
         assert option.get("default") == defaults[name], name
+
+
+def test_a_name_that_is_no_text_does_not_cost_the_report(tmp_path: Path) -> None:
+    odd = "eth\udcff"  # an interface may be called by any bytes
+    sizes = {"net": {"status": "ok", "values": {f"/sys/class/net/{odd}/mtu": "1500"}}}
+    one = Gathered(
+        host="a", facts=facts({"addresses": {"status": "ok", "value": {odd: "10.0.0.1"}}, **sizes}, mtu=9000)
+    )
+    made = report(one)
+    assert "eth?" in json.loads(write_report(made, tmp_path).read_text())["hosts"][0]["checks"][_place(made)]["seen"]
+    write_preflight_page(made, tmp_path / "preflight.html")
+    assert "host-mtu" in (tmp_path / "preflight.html").read_text()
+
+
+def _place(made: dict[str, Any]) -> int:
+    return [check["check"] for check in made["hosts"][0]["checks"]].index("host-mtu")

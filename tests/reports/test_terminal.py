@@ -101,7 +101,14 @@ def test_skipped_partial_and_dropped_say_why() -> None:
 def test_matrix_names_the_slow_pair() -> None:
     text = printed(run_result(pairs(4, slow=[(0, 3)])), 80)
     assert "slow pair: rank 0 (node-0) -> rank 3 (node-1)" in text
+    assert "slowest pair" not in text
     assert len(data_lines(text)) == 4
+
+
+def test_a_matrix_without_a_slow_pair_shows_only_its_slowest() -> None:
+    text = printed(run_result(pairs(4)), 80)
+    assert text.count("slowest pair: ") == 1
+    assert "slow pair" not in text
 
 
 def test_matrix_names_the_slow_rank_instead_of_its_pairs() -> None:

@@ -1,9 +1,12 @@
-"""What a training point is found to be: pure, from made-up records."""
+"""What a training point is found to be, from made-up records; and when, from made-up events."""
 
+import struct
 from math import inf, nan
 
 import pytest
+import torch
 
+from raybench.benchmarks.training.clock import DeviceClock
 from raybench.benchmarks.training.findings import training_findings
 from raybench.benchmarks.training.record import Check, differences
 from raybench.results import BenchmarkResult
@@ -53,3 +56,25 @@ def test_a_reference_that_diverges_too_refutes_nothing() -> None:
     assert differences(ours) == inf
     none = Check(losses=(nan,), expected_losses=(nan,), gradient_norms=(nan,), expected_gradient_norms=(nan,))
     assert differences(none) is None
+
+
+class Single:
+    """An event as CUDA's: milliseconds between two of them in float32."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def elapsed_time(self, later: "Single") -> float:
+        return struct.unpack("f", struct.pack("f", (later.seconds - self.seconds) * 1e3))[0]  # type: ignore[no-any-return]
+
+
+def test_steps_after_an_hour_are_as_sharp_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.synchronize", lambda _: None)
+    clock = DeviceClock.__new__(DeviceClock)
+    clock._device, clock._begin = torch.device("cuda"), Single(0.0)  # type: ignore[assignment]
+    ends = [3600.0 * step / 50 for step in range(1, 51)] + [3600.0001, 3600.0003]
+    clock._steps = [{"forward:0": Single(end - 5e-5), "end": Single(end)} for end in ends]
+    stamps, marks = clock.read()
+    assert stamps[-1] - stamps[-2] == pytest.approx(2e-4, rel=1e-3)
+    assert marks[-1][-1][1] - marks[-1][0][1] == pytest.approx(5e-5, rel=1e-3)
+    assert stamps[49] == pytest.approx(3600, rel=1e-7)

@@ -108,3 +108,10 @@ def test_only_what_surely_fits_is_tried_in_the_rank_itself() -> None:
     assert not safe(64, model="tiny", sequence_length=64, limit="64M")
     assert safe(8, model="mlp", limit="64M")
     assert not safe(4096, model="mlp", limit="64M")
+
+
+def test_a_cpu_is_not_searched_for_as_long_as_a_gpu() -> None:
+    assert MemoryOptions().search_end("cuda") == 4096
+    assert MemoryOptions().search_end("cpu") == 64
+    assert MemoryOptions(batch_sizes=(1, 300)).search_end("cpu") == 300
+    assert MemoryOptions(most_batch=16).search_end("cpu") == MemoryOptions(most_batch=16).search_end("cuda") == 16

@@ -136,6 +136,7 @@ def test_memory_of_a_trial_in_a_process_of_its_own() -> None:
         ({"steps": 0}, "--steps is 0"),
         ({"learning_rate": float("nan")}, "--learning-rate"),
         ({"sharding": "half"}, "--sharding 'half'"),
+        ({"adapter": "loralib"}, "--adapter 'loralib' is not known; there are: own, peft"),
     ],
 )
 def test_what_cannot_be_trained_is_wrong_use(options: dict[str, Any], message: str) -> None:

@@ -1,7 +1,10 @@
 """Real gloo ranks train: what each strategy must give, and that a broken one is found out."""
 
 import dataclasses
+import math
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +14,13 @@ from raybench.benchmarks.events import BenchmarkFinished, Event, RankFailed, Wor
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training import benchmark, reference, step, strategies  # noqa: F401 - imported once, before the forks
 from raybench.benchmarks.training.combine import own_and_wait, training_point
+from raybench.benchmarks.training.models import trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
+from raybench.benchmarks.training.shapes import shape_of
 from raybench.workloads.training import TrainingPoint
 from tests.collectives.ranks import run_ranks
+from tests.training.test_parts import safetensors
 
 QUICK: dict[str, Any] = {"sequence_length": 16, "batch_size": 2, "steps": 4, "warmup_steps": 1, "overlap_steps": 0}
 
@@ -134,7 +140,7 @@ def slow_third_rank(rank: int) -> None:
     real = step.Trainer._update
 
     def late(self: step.Trainer, *, norm: bool) -> Any:
-        time.sleep(0.02 if rank == 2 else 0.0)
+        time.sleep(0.1 if rank == 2 else 0.0)
         return real(self, norm=norm)
 
     step.Trainer._update = late  # type: ignore[method-assign]
@@ -142,10 +148,15 @@ def slow_third_rank(rank: int) -> None:
 
 @pytest.mark.parametrize("sharding", ["full", "grad-op"])
 def test_a_slow_rank_among_shards_is_named(sharding: str) -> None:
-    point = trained("fsdp", ranks=4, sabotage=slow_third_rank, sharding=sharding, steps=24)
+    little = {"model": "mlp", "sequence_length": None}  # next to the sleep its work is nothing, on busy cores too
+    point = trained("fsdp", ranks=4, sabotage=slow_third_rank, sharding=sharding, steps=24, **little)
     assert [one["rank"] for one in point.stragglers] == [2]
     assert point.straggler_reason is None
-    assert trained("fsdp", ranks=3).straggler_reason == "it takes 20 steps or more; raise --steps"
+
+
+def test_few_steps_of_shards_name_nobody_and_say_so() -> None:
+    point = trained("fsdp", ranks=3, model="mlp", sequence_length=None)
+    assert (point.stragglers, point.straggler_reason) == ((), "it takes 20 steps or more; raise --steps")
 
 
 def record_of(collectives: float, gpu: str | None) -> TrainingRecord:
@@ -162,3 +173,70 @@ def test_own_time_of_shards(gpu: str | None, own: tuple[float, float], wait: tup
     mine, waiting = own_and_wait({0: record_of(0.1, gpu), 1: record_of(0.3, gpu)})
     assert [mine[rank] for rank in (0, 1)] == [pytest.approx([one, one]) for one in own]
     assert [waiting[rank] for rank in (0, 1)] == [pytest.approx([one, one]) for one in wait]
+
+
+def by_peft() -> None:
+    """Skip, saying why, where peft is not installed; imported once, before the forks."""
+    pytest.importorskip("peft", reason="peft is not installed: pip install 'raybench[peft]'")
+
+
+def trained_shapes(**options: Any) -> list[tuple[int, ...]]:
+    chosen = TrainingOptions(**{**QUICK, "lora_rank": 4, **options})
+    model = trainable_of(chosen).build()
+    strategies.prepare(model, "lora", torch.device("cpu"), chosen, "float32")
+    return sorted(tuple(one.shape) for one in model.parameters() if one.requires_grad)
+
+
+def test_adapters_by_peft_are_as_many_and_as_large_as_ours() -> None:
+    by_peft()
+    ours, theirs = trained_shapes(), trained_shapes(adapter="peft")
+    assert theirs == ours
+    formula = shape_of(TrainingOptions(model="tiny"))[0].lora_parameters(4)
+    assert sum(math.prod(shape) for shape in theirs) == formula
+
+
+def test_ranks_train_by_peft_as_one_process_would() -> None:
+    by_peft()
+    point = trained("lora", adapter="peft", lora_rank=4, overlap_steps=1)
+    assert point.verified is True, point.check
+    assert str(point.facts["adapter"]).startswith("peft 0.")
+    assert point.communication.wire_bytes == pytest.approx(point.communication.expected_bytes, rel=0.01)
+    own = trained("lora", lora_rank=4, warmup_steps=0)
+    same = trained("lora", lora_rank=4, warmup_steps=0, adapter="peft")
+    assert own.facts["adapter"] == "raybench"
+    assert same.losses[0] == pytest.approx(own.losses[0], rel=1e-5)  # both begin as the base: B is zero
+    assert same.losses[-1] == pytest.approx(own.losses[-1], rel=1e-2)
+
+
+def test_a_four_bit_base_by_bitsandbytes_needs_a_gpu() -> None:
+    by_peft()
+    assert "qlora by bitsandbytes needs a CUDA GPU, and this is a CPU" in str(skipped("qlora", adapter="peft"))
+
+
+def no_peft(rank: int) -> None:
+    sys.modules["peft"] = None  # type: ignore[assignment]
+
+
+def test_without_peft_it_is_said_what_to_install() -> None:
+    (events,) = run_ranks(1, [spec("lora", adapter="peft")], sabotage=no_peft)
+    reason = next(event.skipped for event in events if isinstance(event, BenchmarkFinished))
+    assert "--adapter peft needs peft" in str(reason)
+    assert "pip install 'raybench[peft]'" in str(reason)
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_real_weights_are_trained_from_a_folder(name: str, tmp_path: Path) -> None:
+    """The first step's loss is that of the folder's weights on both ranks' samples."""
+    options = TrainingOptions(**QUICK)
+    trainable = trainable_of(options)
+    model = trainable.build()
+    source = {key: torch.randn(one.shape) * 0.05 for key, one in model.named_parameters()}
+    safetensors(tmp_path / "model.safetensors", source)
+    model.load_state_dict(source, strict=False)
+    batches = [step.batch_of(trainable, options, rank, 0) for rank in range(2)]
+    with torch.no_grad():
+        expected = sum(float(model(*batch)) for batch in batches) / 2
+    point = trained(name, weights=str(tmp_path), warmup_steps=0)
+    assert point.losses[0] == pytest.approx(expected, rel=1e-5)
+    assert point.verified is True
+    assert trained(name, warmup_steps=0).losses[0] != pytest.approx(expected, rel=1e-3)

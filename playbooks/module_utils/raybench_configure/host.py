@@ -59,6 +59,10 @@ class Host:
         """Whether there is anything of that name."""
         return self.path(name).exists()
 
+    def may_write(self, name: str) -> bool:
+        """Whether the kernel lets this process write a file; root is refused some of /proc too."""
+        return os.access(self.path(name), os.W_OK)
+
     def find(self, command: str) -> str | None:
         """The full path of a command, or None."""
         return shutil.which(command, path=_SEARCH_PATH)

@@ -33,7 +33,7 @@ def plan_mtu(host: Host, options: dict[str, Any]) -> Plan:
         least, most = mtu_range(host, interface)
         if not least <= size <= most:
             return Plan(problem=f"{interface} takes an MTU from {least} to {most}, not {size}: nothing was changed")
-        plan.settings += _kept(host, interface, size, plan.notes)
+        plan.settings += _kept(host, interface, size, interfaces, plan.notes)
         plan.settings.append(Setting(ValueResource(f"/sys/class/net/{interface}/mtu"), every(str(size))))
     if not plan.settings:
         plan.skipped = "; ".join(plan.notes)
@@ -50,12 +50,22 @@ def mtu_range(host: Host, interface: str) -> tuple[int, int]:
     return facts.get("min_mtu") or 68, facts.get("max_mtu") or 65535
 
 
-def _kept(host: Host, interface: str, size: int, notes: list[str]) -> list[Setting]:
+def _kept(host: Host, interface: str, size: int, interfaces: list[str], notes: list[str]) -> list[Setting]:
     """Settings that keep the MTU over boots; none, with a note, where it is not known what sets the interface up."""
-    for how in (_netplan, _ifupdown, _ifcfg, _network_manager, _networkd):
+    for how in (_netplan, _ifupdown, _ifcfg, _network_manager):
         settings = how(host, interface, size)
         if settings is not None:
             return settings
+    file = _network_file(host, interface)
+    if file:
+        name = file.rsplit("/", 1)[1]
+        others = sorted(set(_set_up_by(host, file)) - set(interfaces))
+        if not others:
+            path = f"/etc/systemd/network/{name}.d/90-raybench-mtu.conf"
+            return [own_file(_ITEM, path, f"[Link]\nMTUBytes={size}\n")]
+        more = f"{interface}: {name} sets up {', '.join(others)} too, so the MTU lasts until the next boot"
+        notes.append(f"{more}; give it a .network file of its own, or list the others in network_mtu_interfaces")
+        return []
     notes.append(f"{interface}: no netplan, ifupdown, NetworkManager or systemd-networkd sets it up here, so the MTU "
                  "lasts until the next boot")  # fmt: skip
     return []
@@ -165,11 +175,14 @@ def _network_manager(host: Host, interface: str, size: int) -> list[Setting] | N
     return [own_file(_ITEM, f"/etc/NetworkManager/conf.d/90-raybench-{interface}.conf", body)]
 
 
-def _networkd(host: Host, interface: str, size: int) -> list[Setting] | None:
-    """A drop-in beside the .network file that systemd-networkd says it applied to this link."""
+def _network_file(host: Host, interface: str) -> str | None:
+    """The .network file that systemd-networkd says it applied to a link: a drop-in beside it keeps the MTU."""
     index = host.word(f"/sys/class/net/{interface}/ifindex")
     found = re.search(r"^NETWORK_FILE=(\S+)$", host.text(f"/run/systemd/netif/links/{index}") or "", re.MULTILINE)
-    if not found:
-        return None
-    name = found[1].rsplit("/", 1)[1]
-    return [own_file(_ITEM, f"/etc/systemd/network/{name}.d/90-raybench-mtu.conf", f"[Link]\nMTUBytes={size}\n")]
+    return found[1] if found else None
+
+
+def _set_up_by(host: Host, file: str) -> list[str]:
+    """Every interface that this file was applied to: one that matches a driver is for all its ports."""
+    names = [path.split("/")[4] for path in host.glob("/sys/class/net/*/ifindex")]
+    return [name for name in names if _network_file(host, name) == file]

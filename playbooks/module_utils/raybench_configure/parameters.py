@@ -87,6 +87,8 @@ def _out_of_reach(host: Host, key: str, file: str) -> str | None:
         return "not a parameter of this kernel"
     if not key.startswith("net.") and host.container():
         return f"{host.container()}, and it is the machine's"
+    if not host.may_write(file):  # as of net.core.rmem_max in a network namespace
+        return f"this kernel lets nobody set it here{f' ({host.container()})' if host.container() else ''}"
     return None
 
 

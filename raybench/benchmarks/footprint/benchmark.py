@@ -29,12 +29,13 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[MemoryRecord, No
     trials = Trials(context, options)
     for size in options.batch_sizes:
         trials.fits(size)
-    largest = largest_fitting(trials.fits, most=options.most_batch)
+    most = options.search_end(context.device.type)
+    largest = largest_fitting(trials.fits, most=most)
     yield MemoryRecord(
         label=f"memory {options.model}",
         trials=trials.all(),
         largest_batch=largest,
-        reached_most=largest == options.most_batch,
+        reached_most=largest == most,
         limit_bytes=trials.limit_bytes,
         emulated=context.device.type != "cuda",
         estimates=estimates(context, options, trials.all()),

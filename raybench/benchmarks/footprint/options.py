@@ -10,6 +10,8 @@ from raybench.units import parse_bytes
 STRATEGIES = ("single", "fsdp", "lora", "qlora")
 SHARDINGS = ("full", "grad-op")
 _MOST_SHARDS = 1 << 20
+# Where the search ends if nobody says: a CPU takes minutes for what tells nothing of a GPU.
+DEFAULT_MOST = {"cuda": 4096, "cpu": 64}
 _LONGEST_SECONDS, _MOST_BATCH = 86_400, 10**7
 
 
@@ -31,7 +33,7 @@ class MemoryOptions:
     optimizer: str = "adamw"
     checkpoint_activations: bool = False
     limit: str | None = None
-    most_batch: int = 4096
+    most_batch: int | None = None
     limit_seconds: float = 300.0
 
     def __post_init__(self) -> None:
@@ -47,10 +49,11 @@ class MemoryOptions:
             raise UsageError(
                 f"--limit-seconds is {self.limit_seconds:g}; it must be above 0, at most {_LONGEST_SECONDS}"
             )
-        if not 1 <= self.most_batch <= _MOST_BATCH:
+        if self.most_batch is not None and not 1 <= self.most_batch <= _MOST_BATCH:
             raise UsageError(f"--most-batch is {self.most_batch}; it must be from 1 to {_MOST_BATCH}")
-        if not self.batch_sizes or any(not 1 <= size <= self.most_batch for size in self.batch_sizes):
-            raise UsageError(f"--batch-sizes must be from 1 to --most-batch ({self.most_batch}), such as 1,2,4")
+        most = self.most_batch or DEFAULT_MOST["cuda"]
+        if not self.batch_sizes or any(not 1 <= size <= most for size in self.batch_sizes):
+            raise UsageError(f"--batch-sizes must be from 1 to --most-batch ({most}), such as 1,2,4")
         if self.limit is not None:
             parse_bytes(self.limit)
         self.training(self.batch_sizes[0])
@@ -66,6 +69,10 @@ class MemoryOptions:
             checkpoint_activations=self.checkpoint_activations,
             sharding=self.sharding,
         )
+
+    def search_end(self, device: str) -> int:
+        """The largest batch that the search tries on a kind of device."""
+        return self.most_batch or max(DEFAULT_MOST.get(device, DEFAULT_MOST["cpu"]), *self.batch_sizes)
 
     def parameters(self) -> dict[str, Any]:
         """What a result records of it."""

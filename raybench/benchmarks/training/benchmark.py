@@ -14,6 +14,7 @@ from raybench.benchmarks.training.clock import clock_of, phase_seconds
 from raybench.benchmarks.training.models import Trainable, built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.overlap import measure_exposure
+from raybench.benchmarks.training.peft_adapters import versions_of_adapters
 from raybench.benchmarks.training.precision import chosen_dtype
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
 from raybench.benchmarks.training.reference import check_training
@@ -119,6 +120,7 @@ def _facts(
         "parameters": sum(one.numel() for one in parameters),
         "trainable_parameters": sum(one.numel() for one in trainer.parameters),
         "quantised_bytes": frozen,
+        "adapter": versions_of_adapters(options, spec.name),
         "tokens_per_sample": trainable.tokens_per_sample,
         "threads": torch.get_num_threads(),
     }

@@ -75,11 +75,15 @@ class DeviceClock:
         self._marks = {}
 
     def read(self) -> tuple[list[float], list[list[tuple[str, float]]]]:
-        """See PhaseClock."""
+        """See PhaseClock. Each event is read against the end of the step before.
+
+        CUDA gives milliseconds in float32: after an hour these would be counted in steps of 0.25 ms.
+        """
         torch.cuda.synchronize(self._device)
-        steps = [
-            [(name, self._begin.elapsed_time(event) / 1e3) for name, event in marks.items()] for marks in self._steps
-        ]
+        steps, before, begin = [], 0.0, self._begin
+        for events in self._steps:
+            steps.append([(name, before + begin.elapsed_time(event) / 1e3) for name, event in events.items()])
+            before, begin = steps[-1][-1][1], events["end"]
         return [marks[-1][1] for marks in steps], steps
 
 

@@ -10,6 +10,7 @@ from raybench.errors import UsageError
 Dtype = Literal["float32", "bfloat16", "float16", "float8"]
 Optimizer = Literal["adamw", "adam", "sgd"]
 Sharding = Literal["full", "grad-op", "hybrid"]
+Adapter = Literal["own", "peft"]
 STRATEGIES = ("ddp", "fsdp", "lora", "qlora")
 SHORT_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8"}
 
@@ -40,7 +41,8 @@ class TrainingOptions:
 
     ``batch_size`` is samples a rank and micro-step; a step has ``accumulate`` of those. ``sharding`` is of fsdp only:
     ``grad-op`` keeps the gathered parameters between forward and backward, ``hybrid`` shards within a node and
-    replicates over nodes. ``overlap_steps`` pairs of steps with and without synchronisation measure what of the
+    replicates over nodes. ``adapter`` is of lora and qlora: raybench's own, or peft's with bitsandbytes' 4-bit base.
+    ``overlap_steps`` pairs of steps with and without synchronisation measure what of the
     communication is exposed; 0 leaves that out.
     """
 
@@ -65,6 +67,7 @@ class TrainingOptions:
     bucket_mib: int = 25
     lora_rank: int = 16
     lora_alpha: float = 32.0
+    adapter: str = "own"
     steps: int = 20
     warmup_steps: int = 5
     overlap_steps: int = 10
@@ -83,6 +86,7 @@ class TrainingOptions:
         _check_choice("dtype", self.dtype, (*get_args(Dtype), None))
         _check_choice("optimizer", self.optimizer, get_args(Optimizer))
         _check_choice("sharding", self.sharding, get_args(Sharding))
+        _check_choice("adapter", self.adapter, get_args(Adapter))
 
     def parameters(self) -> dict[str, Any]:
         """What a result records of it."""

@@ -14,6 +14,7 @@ from raybench.benchmarks.training.adapters import adapt
 from raybench.benchmarks.training.initial import fill
 from raybench.benchmarks.training.models import blocks_of
 from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.peft_adapters import adapt_by_peft
 from raybench.benchmarks.training.precision import compute_dtype, use_float8
 from raybench.benchmarks.training.weights import load_weights
 
@@ -117,7 +118,9 @@ def prepare(model: nn.Module, name: str, device: torch.device, options: Training
             raise UnsupportedError(f"{name} adapts the linear layers of transformers; --model is {options.model}")
         model.to(compute_dtype(dtype))
     materialise(model, device, options)
-    if name in ("lora", "qlora"):
+    if name in ("lora", "qlora") and options.adapter == "peft":
+        adapt_by_peft(model, options, compute_dtype(dtype), quantised=name == "qlora")
+    elif name in ("lora", "qlora"):
         adapt(model, rank=options.lora_rank, alpha=options.lora_alpha, quantised=name == "qlora")
 
 

@@ -1,5 +1,6 @@
 """Network interfaces and the firewall."""
 
+import fnmatch
 import re
 
 from raybench.preflight.host_view import HostView, UnavailableError
@@ -10,7 +11,11 @@ from raybench.preflight.verdict import Judgement, failed, passed, skipped, unkno
 def mtu(view: HostView) -> Judgement:
     """MTU of interfaces with an address. Without an expected value it is only compared between hosts, see drift."""
     sizes = grouped(view.files("net"), "/mtu")
-    own = {name: int(sizes[name]) for name in view.interfaces if name in sizes}
+    chosen = view.expected.mtu_interfaces
+    names = {*view.interfaces, *view.rdma_interfaces} if chosen else set(view.interfaces)
+    own = {name: int(sizes[name]) for name in sorted(names) if name in sizes and (not chosen or _named(name, chosen))}
+    if not own and chosen:
+        return skipped(f"no interface here is called {', '.join(chosen)}")
     if not own:
         return unknown("no interface with an address was found")
     seen = ", ".join(f"{name} {size}" for name, size in sorted(own.items()))
@@ -24,6 +29,10 @@ def mtu(view: HostView) -> Judgement:
     advice = f"ip link set {name} mtu {wanted}, kept in netplan or NetworkManager; or configure.yml --tags mtu"
     basis = "preflight_mtu; a packet that is too long for one hop is dropped"
     return failed(", ".join(f"{name} {size}" for name, size in wrong.items()), str(wanted), basis, advice)
+
+
+def _named(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def firewall(view: HostView) -> Judgement:

@@ -52,6 +52,7 @@ def survey(ends: Sequence[End], settings: FabricSettings) -> Fabric:
         notes += _gpu_notes(equipped, tool, settings)
     else:
         rails = tcp_rails(usable)
+        problems += _broken_verbs(usable, settings)
     members = {host for rail in rails for host in rail.ports}
     taking_part = tuple(end for end in usable if end.name in members)
     if len(taking_part) < 2:
@@ -195,15 +196,24 @@ def _tool(ends: Sequence[End], settings: FabricSettings) -> tuple[str, list[str]
     if settings.tool in (*PERFTEST, "tcp"):
         return settings.tool, []
     if settings.tool == "auto":
-        able = [end for end in ends if "ib_write_bw" in end.tools and any(port.active for port in end.verbs)]
-        real = [end for end in able if not all(port.emulated for port in end.verbs)]
-        if len(real) > 1 or len(able) == len(ends) > 1:
+        able = [end for end in ends if "ib_write_bw" in end.tools and end.verbs]
+        active = [end for end in able if any(port.active for port in end.verbs)]
+        real = [end for end in active if not all(port.emulated for port in end.verbs)]
+        if len(real) > 1 or (len(active) > 1 and len(able) == len(ends)):  # a port that is down is found, not avoided
             return "ib_write_bw", []
     lacking = [end.name for end in ends if "iperf3" not in end.tools]
     if not lacking:
         return "iperf3", []
     names = f"{', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}"
     return "tcp", [f"iperf3 is missing on {names}: raybench's own TCP stream was measured instead, on all hosts"]
+
+
+def _broken_verbs(ends: Sequence[End], settings: FabricSettings) -> list[HostProblem]:
+    """Where TCP is measured for want of RDMA on two hosts: ports that are down while another host's are up."""
+    if settings.tool != "auto":
+        return []
+    _, found = verbs_rails([end for end in ends if end.verbs], settings.devices)
+    return [problem for problem in found if problem.fault and problem.device is not None]
 
 
 def _without_tool(end: End, tool: str) -> HostProblem:

@@ -220,6 +220,34 @@ def test_the_tool_is_chosen_for_all_hosts_alike() -> None:
     assert "h9" in fabric.notes[0]
 
 
+SOFT = {"driver": "rdma_rxe", "link_layer": "Ethernet", "rate": "2.5 Gb/sec (1X SDR)", "pci": None}
+DOWN = {"state": "1: DOWN", "phys_state": "2: Polling"}
+
+
+def with_ports(*changes: dict[str, Any]) -> list[Reply]:
+    return [
+        reply(f"h{number}", found(verbs_device("rxe0", **change), address=f"10.0.0.{number}"))
+        for number, change in enumerate(changes)
+    ]
+
+
+def test_a_port_that_is_down_does_not_turn_the_test_to_tcp() -> None:
+    fabric = fabric_of(with_ports(SOFT, SOFT, SOFT | DOWN), FabricSettings())
+    assert (fabric.tool, fabric.names) == ("ib_write_bw", ("h0", "h1"))
+    assert ("h2", "rxe0", True) in [(one.host, one.device, one.fault) for one in fabric.problems]
+
+
+def test_a_port_that_is_down_is_told_where_only_tcp_is_left_to_measure() -> None:
+    fabric = fabric_of(with_ports({}, DOWN), FabricSettings())
+    assert (fabric.tool, fabric.names) == ("iperf3", ("h0", "h1"))
+    assert [(one.host, one.device, one.fault) for one in fabric.problems] == [("h1", "rxe0", True)]
+
+
+def test_ports_that_are_down_everywhere_or_not_asked_for_are_no_fault() -> None:
+    assert fabric_of(with_ports(DOWN, DOWN), FabricSettings()).problems == ()
+    assert fabric_of(with_ports({}, DOWN), FabricSettings(tool="iperf3")).problems == ()
+
+
 def test_work_gives_both_directions_and_ends_within_bounds() -> None:
     step = plan_scan(hosts(4, 2), FabricSettings(scope="all"), token="t", forks=50)
     work = step.work["h0"]

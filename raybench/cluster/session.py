@@ -211,9 +211,10 @@ def _try_init(address: str, outcome: list[BaseException | None]) -> None:
     # Without the head Ray would end this process after a minute, and with it all that was measured.
     os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "86400")
     gc.disable()  # what an import makes stays: looking for garbage among it takes a quarter of its time
-    import ray  # noqa: PLC0415
-
-    gc.enable()
+    try:
+        import ray  # noqa: PLC0415
+    finally:
+        gc.enable()
     try:
         ray.init(address=address, namespace="raybench", log_to_driver=False, logging_level=logging.CRITICAL)
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds; each becomes the one message above

@@ -3,7 +3,6 @@
 Each node has eth0, on which Ray lives, and eth1, on a switch of its own.
 """
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,7 +69,7 @@ def test_the_speedup_is_what_shaping_and_computation_predict(two_rails: Lab) -> 
     predicted = (compute + gradient_seconds(message, SLOW_BITS)) / (compute + gradient_seconds(message, FAST_BITS))
     (speedup,) = answer["speedups"]
     print(f"speedup {speedup['ratio']['value']:.2f}, predicted {predicted:.2f}, compute {compute * 1e3:.1f} ms")
-    assert speedup["ratio"]["value"] == pytest.approx(predicted, rel=tolerance())
+    assert speedup["ratio"]["value"] == pytest.approx(predicted, rel=0.1)
     assert speedup["verdict"].startswith("worth it")
     assert speedup["exposed_ratio"]["value"] > 5
     assert "proved" in study.out
@@ -87,13 +86,6 @@ def unsynchronised_seconds(result: dict[str, Any]) -> float:
     """A step without its communication, measured: the exposed share is the difference to steps under no_sync."""
     point = point_of(result)
     return float(point["seconds"]["mean"] - point["communication"]["exposed_seconds"]["differencing"])
-
-
-def tolerance() -> float:
-    """10 %; more where the machine has far more to do than it can: ranks then wait for a CPU and not for links."""
-    load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    print(f"{load:.1f} processes want each CPU")
-    return 0.1 if load < 5 else 0.4
 
 
 def test_runs_on_another_network_than_their_name_says_are_refused(two_rails: Lab) -> None:
@@ -143,7 +135,7 @@ def test_scaling_over_one_two_and_four_nodes(two_rails: Lab) -> None:
     for projection in mode["projections"][:2]:
         truth = simulated_ring(projection["nodes"], one, message, hop)
         print(f"{projection['nodes']} nodes: projected {projection['step_seconds']:.3f} s, simulated {truth:.3f} s")
-        assert projection["step_seconds"] == pytest.approx(truth, rel=2 * tolerance())
+        assert projection["step_seconds"] == pytest.approx(truth, rel=0.2)
         assert projection["is_projection"]
     page = (study.folder / "study.html").read_text()
     assert page.count("<svg") >= 4

@@ -18,13 +18,26 @@ import psutil
 
 from raybench.cluster.bounded import leave_behind
 from raybench.cluster.lean_node import lean_node_class, start_node
-from raybench.errors import IncompleteRunError
+from raybench.errors import IncompleteRunError, UsageError
 
 _END_SECONDS = 3.0
+_NODES_A_CORE = 32  # ten nodes start in 2 s on two cores; what shares a core with more measures the scheduler
+_NODE_BYTES = 64 * 2**20  # resident, of a node's daemon; ten nodes and the head take 0.6 GiB
 
 
 class EmbeddedClusterError(IncompleteRunError):
     """Ray's nodes could not be started on this machine."""
+
+
+def check_room(nodes: int) -> None:
+    """Raises UsageError for more nodes than this machine has cores and free memory for."""
+    cores, free = len(os.sched_getaffinity(0)), psutil.virtual_memory().available
+    most = max(1, min(_NODES_A_CORE * cores, free // _NODE_BYTES))
+    if nodes > most:
+        raise UsageError(
+            f"{nodes} emulated nodes do not fit on this machine: at most {most}, with {cores} cores and "
+            f"{free / 2**30:.1f} GiB free. Ask for fewer with --nodes, or join a real cluster with --address HOST:PORT."
+        )
 
 
 def set_ray_variables() -> None:
@@ -92,7 +105,7 @@ class EmbeddedCluster:
                     node.kill_all_processes(check_alive=False, allow_graceful=False)
             self._nodes.clear()
             _end(started)
-            self._threads.shutdown(wait=False)
+            self._threads.shutdown(wait=False, cancel_futures=True)  # a node that has not begun to start never does
 
     def _start(self, cpus: int, gpus: Sequence[Sequence[str]]) -> None:
         node_class = lean_node_class()

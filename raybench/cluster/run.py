@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from raybench.benchmarks.events import Record as RankRecord
 from raybench.benchmarks.registry import labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.training.record import TrainingRecord
 from raybench.cluster.agents import Agents, facts_of, place_agents
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
@@ -218,6 +219,15 @@ class Run:
         key = self.record.launches, benchmark
         self._done[key] += 1
         self._show(benchmark, self._done[key])
+
+    def told(self, benchmark: int, rank: int, part: RankRecord) -> None:
+        """Steps of a training into the journal, but for the last ones: the whole record has them all."""
+        spec = self.record.need().specs[benchmark]
+        if not isinstance(part, TrainingRecord) or spec.training is None or not part.stamps:
+            return
+        if part.first_step + len(part.stamps) < spec.training.steps:
+            entry = {"launch": self.record.launches - 1, "benchmark": spec.name, "interim": True}
+            self.journal.record(entry | {"ranks": {str(rank): part}})
 
     def _show(self, benchmark: int, done: int) -> None:
         planned = self.record.need()

@@ -105,6 +105,8 @@ def _size(point: Point) -> Json:
 def _training(point: TrainingPoint) -> Json:
     return {
         "steps": len(point.samples_seconds),
+        "steps_asked": point.steps_asked,
+        "complete": point.complete,
         "step_time_ms": point.seconds.mean * 1e3,
         "min_step_time_ms": point.seconds.min * 1e3,
         "max_step_time_ms": point.seconds.max * 1e3,
@@ -124,6 +126,7 @@ def _training(point: TrainingPoint) -> Json:
 def _memory(point: MemoryPoint) -> Json:
     return {
         "largest_batch": point.largest_batch,
+        "complete": point.complete,
         "limit_bytes": point.limit_bytes,
         "emulated": point.emulated,
         "batch_sizes": {str(use.batch_size): _use(use) for use in point.uses},
@@ -144,6 +147,7 @@ def _use(use: Use) -> Json:
 def _checkpoint(point: CheckpointPoint) -> Json:
     return {
         "failed": point.failed,
+        "complete": point.complete,
         "save_gb_per_s": point.save_gb_per_s,
         "load_gb_per_s": point.load_gb_per_s,
         "tensor_bytes": point.tensor_bytes,

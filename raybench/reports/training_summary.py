@@ -24,7 +24,7 @@ def summary_grid_of(points: Sequence[TrainingPoint]) -> Grid:
 
 def advice_of(points: Sequence[TrainingPoint]) -> str | None:
     """Which strategy to use after one run; None with one alone, or where only adapters are left to choose from."""
-    whole = [point for point in points if point.label.partition(" ")[0] in ("ddp", "fsdp")]
+    whole = [point for point in points if point.complete and point.label.partition(" ")[0] in ("ddp", "fsdp")]
     if len(whole) < 2:
         return None
     best = max(whole, key=lambda point: point.samples_per_s)
@@ -52,12 +52,17 @@ def _gibibytes(name: str) -> Callable[[TrainingPoint], str | None]:
     return text
 
 
+def _steps(point: TrainingPoint) -> str:
+    done = len(point.samples_seconds)
+    return str(done) if point.complete else f"{done} of {point.steps_asked}"
+
+
 def _spread(point: TrainingPoint) -> str:
     return percent((point.seconds.max - point.seconds.min) / point.seconds.mean)
 
 
 _METRICS: tuple[Metric, ...] = (
-    ("num_steps", lambda point: str(len(point.samples_seconds))),
+    ("num_steps", _steps),
     ("avg_step_time (s)", lambda point: f"{point.seconds.mean:.4f}"),
     ("min_step_time (s)", lambda point: f"{point.seconds.min:.4f}"),
     ("max_step_time (s)", lambda point: f"{point.seconds.max:.4f}"),

@@ -52,12 +52,18 @@ def _memory_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]
     for benchmark in benchmarks:
         for point in benchmark.workload:
             if isinstance(point, MemoryPoint):
-                largest = point.largest_batch or "none"
+                largest = _largest(point)
                 notes = (
                     f"largest batch that fits {point.limit_bytes / _GIB:.3f} GiB: {largest}",
                     *map(inert, point.warnings),
                 )
                 yield Section(title=f"{inert(point.label)} (MiB a rank)", grid=_memory_grid(point), notes=notes)
+
+
+def _largest(point: MemoryPoint) -> str:
+    if point.complete:
+        return str(point.largest_batch or "none")
+    return f"at least {point.largest_batch}" if point.largest_batch else "unknown"
 
 
 def _memory_grid(point: MemoryPoint) -> Grid:
@@ -119,6 +125,11 @@ def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) ->
         yield from (inert(warning) for warning in benchmark.warnings)
         if benchmark.reason:
             yield f"{name}: {inert(benchmark.reason)}"
+
+
+def _name(point: TrainingPoint) -> Cell:
+    name = inert(point.label)
+    return Cell(text=name) if point.complete else Cell(text=f"{name} (partial)", tone="warn")
 
 
 def _communication_notes(points: Sequence[TrainingPoint]) -> tuple[str, ...]:
@@ -194,7 +205,7 @@ def _overhead(point: TrainingPoint) -> Cell:
 
 
 _TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
-    ("benchmark", lambda point: Cell(text=inert(point.label))),
+    ("benchmark", _name),
     ("step mean (ms)", lambda point: Cell(text=fixed(point.seconds.mean * 1e3, 8), tone="strong")),
     ("median", lambda point: milliseconds(point.seconds.median)),
     ("p95", lambda point: milliseconds(point.seconds.p95)),
@@ -210,7 +221,7 @@ _TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("as one process", lambda point: verdict(point.verified)),
 )
 _PHASES: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
-    ("benchmark", lambda point: Cell(text=inert(point.label))),
+    ("benchmark", _name),
     ("data (ms)", _phase("data")),
     ("forward", _phase("forward")),
     ("backward", _phase("backward")),
@@ -220,7 +231,7 @@ _PHASES: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("gpu", lambda point: Cell(text=percent(point.utilization.get("gpu")))),
 )
 _COMMUNICATION: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
-    ("benchmark", lambda point: Cell(text=inert(point.label))),
+    ("benchmark", _name),
     ("exposed by differencing (ms)", _exposed("differencing")),
     ("by profiler", _exposed("profiler")),
     ("by replay", _exposed("replay")),

@@ -157,10 +157,15 @@ def _reasons(result: Mapping[str, Any]) -> list[str]:
 
 def _figures(benchmark: Mapping[str, Any]) -> list[Measured]:
     if benchmark["kind"] == "training":
-        return [_training_figure(point) for point in benchmark["points"] if not point.get("failed")]
+        return [_training_figure(point) for point in benchmark["points"] if _is_whole(point)]
     if benchmark["kind"] in ("collective", "p2p"):
         return [_operation_figure(benchmark, point) for point in benchmark["points"] if "source_rank" not in point]
     return []
+
+
+def _is_whole(point: Mapping[str, Any]) -> bool:
+    """A training that was cut has steps, but not those, nor as many, as what it would be compared with."""
+    return not point.get("failed") and bool(point.get("complete", True))
 
 
 def _training_figure(point: Mapping[str, Any]) -> Measured:

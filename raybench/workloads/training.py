@@ -59,6 +59,8 @@ class TrainingPoint:
     ``launches[launch][step]``: seconds, the slowest rank deciding. ``batch_size`` is samples a rank and step, all
     micro-steps together; ``tokens_per_sample`` is None for models without tokens. ``peak_tflops`` is that of the
     hardware table, None with a ``peak_reason``. ``verified`` is None where there was no reference, with the reason.
+    Not ``complete``: the run ended within the only launch; the steps are those of ``steps_asked`` that all ranks did.
+    ``cut_seconds``: the steps of a launch that was cut after whole ones, which are in no other figure.
     """
 
     label: str
@@ -81,6 +83,9 @@ class TrainingPoint:
     peak_tflops: float | None = None
     peak_reason: str | None = None
     failed: str | None = None
+    steps_asked: int | None = None
+    complete: bool = True
+    cut_seconds: tuple[float, ...] = ()
 
     @cached_property
     def samples_seconds(self) -> tuple[float, ...]:
@@ -145,19 +150,31 @@ class TrainingPoint:
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the step time."""
         found = []
-        if len(self.samples_seconds) < 10:
+        if not self.complete:
+            found.append(self._partial())
+        elif len(self.samples_seconds) < 10:
             found.append(f"only {len(self.samples_seconds)} steps were timed; raise --steps to 50 or more")
         interval = self.interval_seconds
         if interval and (interval[1] - interval[0]) / 2 > 0.05 * self.seconds.median:
             half = (interval[1] - interval[0]) / 2 / self.seconds.median
             found.append(f"the median step is known to +-{half:.0%} only; raise --steps, look for other jobs")
+        if self.cut_seconds:
+            found.append(f"a further launch was cut after {len(self.cut_seconds)} steps; they are in no figure")
         return tuple(found)
+
+    def _partial(self) -> str:
+        done = len(self.samples_seconds)
+        if done == self.steps_asked:
+            return f"partial: the run ended after the {done} timed steps, before what follows them was through"
+        return f"partial: the run ended after {done} of {self.steps_asked} timed steps"
 
     def to_json(self) -> Json:
         """The point as in the schema."""
         point: Json = {
             "label": self.label,
             "steps": len(self.samples_seconds),
+            "steps_asked": self.steps_asked,
+            "complete": self.complete,
             "seconds": summary_json(self.seconds),
             "ci95_seconds": list(self.interval_seconds) if self.interval_seconds else None,
             "samples_seconds": list(self.samples_seconds),
@@ -190,6 +207,8 @@ class TrainingPoint:
         }
         if len(self.launches) > 1:
             point["repeats"] = repeats_json(self.launches)
+        if self.cut_seconds:
+            point["cut_launch"] = {"steps": len(self.cut_seconds), "samples_seconds": list(self.cut_seconds)}
         return point
 
 

@@ -4,9 +4,13 @@ On a GPU nothing is waited for within a step; the events are read when the steps
 """
 
 import time
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any, Protocol
 
 import torch
+
+Marks = list[tuple[str, float]]  # of one step, in order: name, and seconds since the clock began
 
 
 class PhaseClock(Protocol):
@@ -18,7 +22,10 @@ class PhaseClock(Protocol):
     def end_step(self) -> None:
         """The step is over."""
 
-    def read(self) -> tuple[list[float], list[list[tuple[str, float]]]]:
+    def later(self, known: Sequence[Marks]) -> list[Marks]:
+        """The marks of the steps after the ``known`` ones, as far as they are over by now. Waits for nothing."""
+
+    def read(self) -> tuple[list[float], list[Marks]]:
         """Seconds from ``begin`` to the end of each step, and in each the marks in order, as (name, seconds so far)."""
 
 
@@ -41,9 +48,14 @@ class HostClock:
         self._steps.append(self._marks)
         self._marks = {}
 
-    def read(self) -> tuple[list[float], list[list[tuple[str, float]]]]:
+    def later(self, known: Sequence[Marks]) -> list[Marks]:
         """See PhaseClock."""
-        steps = [[(name, (at - self._begin) / 1e9) for name, at in marks.items()] for marks in self._steps]
+        steps = self._steps[len(known) :]
+        return [[(name, (at - self._begin) / 1e9) for name, at in marks.items()] for marks in steps]
+
+    def read(self) -> tuple[list[float], list[Marks]]:
+        """See PhaseClock."""
+        steps = self.later(())
         return [marks[-1][1] for marks in steps], steps
 
 
@@ -74,17 +86,28 @@ class DeviceClock:
         self._steps.append(self._marks)
         self._marks = {}
 
-    def read(self) -> tuple[list[float], list[list[tuple[str, float]]]]:
-        """See PhaseClock. Each event is read against the end of the step before.
+    def later(self, known: Sequence[Marks]) -> list[Marks]:
+        """See PhaseClock. The device comes to the end of a step after all else that was queued in it."""
+        over = takewhile(lambda events: bool(events["end"].query()), self._steps[len(known) :])
+        return self._seconds(over, known)
+
+    def read(self) -> tuple[list[float], list[Marks]]:
+        """See PhaseClock."""
+        torch.cuda.synchronize(self._device)
+        steps = self._seconds(self._steps, ())
+        return [marks[-1][1] for marks in steps], steps
+
+    def _seconds(self, later: Iterable[dict[str, Any]], known: Sequence[Marks]) -> list[Marks]:
+        """Each event is read against the end of the step before.
 
         CUDA gives milliseconds in float32: after an hour these would be counted in steps of 0.25 ms.
         """
-        torch.cuda.synchronize(self._device)
-        steps, before, begin = [], 0.0, self._begin
-        for events in self._steps:
+        begin = self._steps[len(known) - 1]["end"] if known else self._begin
+        before, steps = known[-1][-1][1] if known else 0.0, []
+        for events in later:
             steps.append([(name, before + begin.elapsed_time(event) / 1e3) for name, event in events.items()])
             before, begin = steps[-1][-1][1], events["end"]
-        return [marks[-1][1] for marks in steps], steps
+        return steps
 
 
 def clock_of(device: torch.device) -> PhaseClock:
@@ -92,14 +115,14 @@ def clock_of(device: torch.device) -> PhaseClock:
     return DeviceClock(device) if device.type == "cuda" else HostClock()
 
 
-def phase_seconds(steps: list[list[tuple[str, float]]]) -> dict[str, tuple[float, ...]]:
+def phase_seconds(steps: Sequence[Marks], begin: float = 0.0) -> dict[str, tuple[float, ...]]:
     """Seconds of each phase in each step: the sum over its marks of the time since the mark before.
 
-    A mark ``forward:2`` ends a piece of the phase ``forward``; what is before the first mark of a run counts from zero.
+    A mark ``forward:2`` ends a piece of the phase ``forward``; what is before the first mark counts from ``begin``.
     """
     names = list(dict.fromkeys(name.partition(":")[0] for marks in steps for name, _ in marks if name != "end"))
     phases: dict[str, list[float]] = {name: [] for name in names}
-    before = 0.0
+    before = begin
     for marks in steps:
         spent = dict.fromkeys(names, 0.0)
         for name, at in marks:

@@ -15,13 +15,18 @@ from raybench.workloads.training import Communication, TrainingPoint
 Launch = Mapping[int, TrainingRecord]
 
 
-def training_point(launches: Sequence[Launch], spec: BenchmarkSpec, world_size: int) -> TrainingPoint:
-    """One point from every rank's record, ``launches[launch][rank]``."""
+def training_point(
+    launches: Sequence[Launch], spec: BenchmarkSpec, world_size: int, cut: Launch | None = None
+) -> TrainingPoint:
+    """One point from every rank's record, ``launches[launch][rank]``.
+
+    The ranks of a launch have equally many steps. ``cut``: a further launch that was cut, and counts in no figure.
+    """
     options = spec.training
     assert options is not None
     records = [record for launch in launches for _, record in sorted(launch.items())]
     first = records[0]
-    steps = tuple(operation_seconds([launch[rank].stamps for rank in sorted(launch)]) for launch in launches)
+    steps = tuple(map(_step_seconds, launches))
     verified, check = _checked(launches)
     found, reason = _stragglers(launches)
     peak, why = _peak(first)
@@ -50,7 +55,14 @@ def training_point(launches: Sequence[Launch], spec: BenchmarkSpec, world_size: 
         straggler_reason=reason,
         peak_tflops=peak,
         peak_reason=why,
+        steps_asked=options.steps * len(launches),
+        complete=not any(record.interim for record in records),
+        cut_seconds=_step_seconds(cut) if cut else (),
     )
+
+
+def _step_seconds(launch: Launch) -> tuple[float, ...]:
+    return operation_seconds([launch[rank].stamps for rank in sorted(launch)])
 
 
 def _rank_seconds(launches: Sequence[Launch]) -> tuple[float, ...]:

@@ -1,5 +1,7 @@
 """What one rank measured of a training benchmark in one launch. Travels as MessagePack; no torch here."""
 
+from collections.abc import Sequence
+from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -50,6 +52,9 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     ``phases[name][i]``: seconds of a phase in step i, of PHASES; ``losses[i]`` are this rank's own, on its own data.
     ``collectives[i]``: of shards, seconds of step i within collectives, waiting for late ranks included.
     ``memory`` in bytes; ``facts`` is what depends on the model and the device alone.
+
+    An ``interim`` record is a part, told while the benchmark goes on: the steps from ``first_step``, where the part
+    before ended, in all that is by step; what is known so far in the rest. It counts where the whole never comes.
     """
 
     label: str
@@ -62,6 +67,36 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     check: Check
     facts: dict[str, Any]
     collectives: tuple[float, ...] = ()
+    interim: bool = False
+    first_step: int = 0
+
+
+def joined(parts: Sequence[TrainingRecord]) -> TrainingRecord:
+    """One interim record of a rank's parts, in their order."""
+    names = dict.fromkeys(name for part in parts for name in part.phases)
+    known = all(len(part.collectives) == len(part.stamps) for part in parts)
+    return msgspec.structs.replace(
+        parts[-1],
+        first_step=0,
+        stamps=tuple(chain.from_iterable(part.stamps for part in parts)),
+        phases={
+            name: tuple(chain.from_iterable(part.phases.get(name, (0.0,) * len(part.stamps)) for part in parts))
+            for name in names
+        },
+        losses=tuple(chain.from_iterable(part.losses for part in parts)),
+        collectives=tuple(chain.from_iterable(part.collectives for part in parts)) if known else (),
+    )
+
+
+def first_steps(record: TrainingRecord, count: int) -> TrainingRecord:
+    """The record as if it had ended after ``count`` steps; memory and utilisation stay those of all."""
+    return msgspec.structs.replace(
+        record,
+        stamps=record.stamps[:count],
+        phases={name: values[:count] for name, values in record.phases.items()},
+        losses=record.losses[:count],
+        collectives=record.collectives[:count],
+    )
 
 
 def differences(check: Check) -> float | None:

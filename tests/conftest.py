@@ -21,6 +21,12 @@ def pytest_configure() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with clusters and labs first: they wait, and what computes fills the gaps when files run side by side."""
+    waiting = {item.path for item in items if any(map(item.get_closest_marker, ("lab", "cluster")))}
+    items.sort(key=lambda item: item.path not in waiting)
+
+
 @pytest.fixture(autouse=True)
 def _own_code_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes that tests start run this working tree, whatever else is installed."""

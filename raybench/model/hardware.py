@@ -3,10 +3,12 @@
 A wrong peak makes a wrong MFU that nobody doubts, so there is no nearest match and no default: `find_gpu` answers None,
 and `unknown_reason` says what to measure instead.
 
-The table is ``gpus.csv``. Its TFLOP/s are dense (never the figure with structured sparsity, which data sheets print
-larger) and, for floats of 8 and 16 bits, with sums in fp32, as PyTorch computes them. Where public tables go wrong: an
-A10G is not an A10 (half the tensor throughput); the L40S has 362 in bf16 (733 is fp8, or bf16 with sparsity); H100 NVL
-is per GPU (the first data sheet printed the pair); each half of an MI250X is a device of its own to PyTorch.
+The table is ``gpus.csv``, whose head says what each row was compared with. Its TFLOP/s are dense (never the figure with
+structured sparsity, which data sheets print larger), of the units that a matrix multiplication uses (fp64 on tensor or
+matrix cores where there are any) and, for floats of 8 and 16 bits, with sums in fp32, as PyTorch computes them. Where
+public tables go wrong: an A10G is no A10 (half the tensor throughput); the L40S has 362 in bf16 (733 is fp8, or bf16
+with sparsity); H100 NVL is per GPU (the first data sheet printed the pair); each half of an MI250X is a device of its
+own to PyTorch.
 """
 
 import re
@@ -40,7 +42,7 @@ _DTYPES = {
 # or without it, data cross PCIe.
 BRIDGED = frozenset(
     {"A30", "A40", "RTX A6000", "RTX 3090", "A100 PCIe 40GB", "A100 PCIe 80GB", "H100 PCIe", "H100 NVL", "H200 NVL"}
-    | {"MI100", "MI210"}
+    | {"A800 PCIe 80GB", "MI100", "MI210"}
 )
 
 # What a person types for `--gpu`: each means one row, the commonest of its name.
@@ -72,6 +74,7 @@ class Gpu:
     the types it has no units for. ``memory_gb`` is the marketed figure; ``memory_bytes`` what the driver reports, or
     95 % of the marketed figure in GiB where no report was seen. ``nvlink_gb_per_s``: one direction, all links (NVLink,
     or AMD's Infinity Fabric, whose generation is 0); None where there is none. A PCIe card has it only with a bridge.
+    ``compared``: the independent tables it was held against, by the letters in the head of gpus.csv.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Gpu:
     nvlink_gb_per_s: float | None
     pcie_generation: int
     source: str
+    compared: str
 
     @property
     def pcie_gb_per_s(self) -> float:
@@ -156,6 +160,7 @@ def _gpu(row: Mapping[str, str]) -> Gpu:
         nvlink_gb_per_s=number(row["nvlink_gb_per_s"]),
         pcie_generation=int(row["pcie_generation"]),
         source=row["source"],
+        compared=row["compared"],
     )
 
 

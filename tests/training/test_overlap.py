@@ -78,18 +78,20 @@ def test_intervals() -> None:
     assert serial_end([], []) == 0.0
 
 
+@pytest.mark.alone
 def test_three_estimators_find_a_known_truth() -> None:
     schedule = Schedule(computation=(0.2, 0.1, 0.1), messages=(0.14, 0.36))
     assert schedule.exposed == pytest.approx(0.3)
     for name, seconds in measured(schedule, pairs=3).items():  # within 3 % on a quiet machine: tests.benchmarks.overlap
-        assert seconds == pytest.approx(schedule.exposed, rel=0.2), name
+        assert seconds == pytest.approx(schedule.exposed, rel=0.1), name
 
 
+@pytest.mark.alone
 def test_two_estimators_find_a_known_truth_of_shards() -> None:
     schedule = ShardedSchedule()
     assert schedule.exposed == pytest.approx(0.12 + 0.06 + 0.10)
     for name, seconds in measured(schedule).items():
-        assert seconds == pytest.approx(schedule.exposed, rel=0.2), name
+        assert seconds == pytest.approx(schedule.exposed, rel=0.1), name
 
 
 def sharded_step(*communication: tuple[float, float], computed: tuple[tuple[float, float], ...]) -> StepTrace:

@@ -68,6 +68,7 @@ def test_too_few_ranks_or_steps_name_nobody() -> None:
     assert stragglers({}, {}) == ()
 
 
+@pytest.mark.alone
 def test_a_real_slow_rank_is_named() -> None:
     found = named(4, Trial(steps=60, slow_rank=1, slow=0.2, seed=3, compute_seconds=0.03))
     assert [one.rank for one in found] == [1]

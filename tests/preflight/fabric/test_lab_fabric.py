@@ -12,7 +12,7 @@ from tests.lab.cluster import Lab
 from tests.lab.fixtures import require_lab
 from tests.playbooks.local import require_ansible
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,7 @@ from raybench.cluster.collector import Collector
 from raybench.cluster.incident import Incident, culprits, failure_kind, step_text, stopped
 from raybench.cluster.messages import RankPosition
 from raybench.cluster.placement import Plan
+from raybench.errors import UsageError
 
 POLL_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
@@ -221,7 +222,7 @@ class Launch:
         node = self.plan.node_of(event.rank).name
         if isinstance(event, RankFailed):
             kind = failure_kind(event.error)
-            reason = event.error.splitlines()[0][:300]
+            reason = event.error.splitlines()[0][:300].replace(f"{UsageError.__name__}: ", "wrong use: ", 1)
         elif event.rank in self._finished or any(one.rank == event.rank for one in self.incidents):
             return
         else:

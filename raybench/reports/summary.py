@@ -15,6 +15,7 @@ from raybench.workloads.training import TrainingPoint
 
 SCHEMA = "raybench.summary/1"
 Json = dict[str, Any]
+_MEMORY_IS = {"cuda": "memory of the device", "rss": "resident memory of the rank's process (RSS), no device's"}
 
 
 def summary_of(result: RunResult) -> Json:
@@ -116,7 +117,7 @@ def _training(point: TrainingPoint) -> Json:
         "mfu": point.mfu,
         "overhead": point.overhead,
         "overhead_band": point.overhead_band,
-        "memory": dict(point.memory),
+        "memory": dict(point.memory) | {"is": _MEMORY_IS.get(str(point.memory.get("kind")), "unknown")},
         "first_loss": point.losses[0],
         "final_loss": point.losses[-1],
         "verified": point.verified,

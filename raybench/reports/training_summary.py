@@ -32,7 +32,8 @@ def advice_of(points: Sequence[TrainingPoint]) -> str | None:
     text = f"{inert(best.label)} is {best.samples_per_s / other.samples_per_s:.2f}x as fast as {inert(other.label)}"
     need, alternative = _peak(best), _peak(other)
     if need and alternative:
-        text += f", with {need / alternative:.2f} of its memory"
+        whose = "process memory (RSS)" if best.memory.get("kind") == "rss" else "memory"
+        text += f", with {need / alternative:.2f} of its {whose}"
     total = best.memory.get("total_bytes")
     if need and alternative and total and need > TIGHT * float(total) and alternative < need:
         text += f"; at {percent(need / float(total))} of the device it is tight: test both with the batch that you need"

@@ -12,12 +12,12 @@ from raybench.stats import deviation, median
 from raybench.units import format_seconds
 from raybench.workloads.checkpoint import CheckpointPoint
 from raybench.workloads.memory import MemoryPoint
-from raybench.workloads.training import TrainingPoint
+from raybench.workloads.training import UNKNOWN, TrainingPoint
 
 PointKind = TypeVar("PointKind")
 
 _GIB = 2**30
-_BAND_TONES = {"high": "bad", "moderate": "warn"}
+_BAND_TONES = {"high": "bad", "moderate to high": "warn", "moderate": "warn"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +115,8 @@ def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) ->
                 f"{name}: {len(means)} launches, mean step {format_seconds(mean)}, stddev {format_seconds(spread)} "
                 f"({percent(spread / mean)})"
             )
+        if point.memory.get("kind") == "rss":
+            yield f"{name}: rss: the peak is the resident memory of the rank's process (RSS), and no device's"
         if point.mfu is None and point.peak_reason:
             yield f"{name}: no MFU: {inert(point.peak_reason)}"
         if point.verified is None:
@@ -136,6 +138,7 @@ def _communication_notes(points: Sequence[TrainingPoint]) -> tuple[str, ...]:
     notes = ["overhead: exposed communication over the step; low below 20%, moderate to 40%, high above"]
     if any("differencing_of_gradients_only" in point.communication.exposed for point in points):
         notes.append("fsdp: differencing leaves out what gathering parameters costs; the profiler's figure counts")
+    notes += [f"{inert(one.label)}: overhead unknown: {one.overhead_reason}" for one in points if one.overhead_reason]
     return tuple(notes)
 
 
@@ -198,10 +201,10 @@ def _exposed(name: str) -> Callable[[TrainingPoint], Cell]:
 
 
 def _overhead(point: TrainingPoint) -> Cell:
-    if point.overhead is None:
-        return Cell(text="-")
-    band = point.overhead_band or ""
-    return Cell(text=f"{percent(point.overhead)} {band}", tone=_BAND_TONES.get(band, ""))
+    band = point.overhead_band
+    if point.overhead is None or band == UNKNOWN:
+        return Cell(text="-") if band is None else Cell(text=UNKNOWN, tone="warn")
+    return Cell(text=f"{percent(point.overhead)} {band}", tone=_BAND_TONES.get(band or "", ""))
 
 
 _TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (

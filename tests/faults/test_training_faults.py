@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,7 +47,7 @@ def kept(command: Command, rule: str) -> dict[str, Any]:
 
 
 def assert_partial(point: dict[str, Any], journal: list[dict[str, Any]]) -> None:
-    told = [sum(len(line["ranks"][rank]["stamps"]) for line in journal if rank in line["ranks"]) for rank in "01"]
+    told = [sum(len(line["ranks"][rank]["losses"]) for line in journal if rank in line["ranks"]) for rank in "01"]
     assert 0 < min(told) <= point["steps"] < point["steps_asked"] == ASKED
     assert len(point["samples_seconds"]) == len(point["loss"]["steps"]) == point["steps"]
     assert sum(point["samples_seconds"]) == pytest.approx(point["rank_seconds"][0] * point["steps"], rel=0.05)

@@ -9,7 +9,7 @@ from raybench.benchmarks.training.record import PHASES, TrainingRecord, differen
 from raybench.benchmarks.training.shapes import flop_per_sample
 from raybench.benchmarks.training.straggler import LEAST_STEPS, Straggler, stragglers
 from raybench.model.hardware import find_gpu, unknown_reason
-from raybench.stats import median
+from raybench.stats import median, order_interval
 from raybench.workloads.training import Communication, TrainingPoint
 
 Launch = Mapping[int, TrainingRecord]
@@ -194,7 +194,7 @@ def _communication(launches: Sequence[Launch], strategy: str) -> Communication:
         return median(values) if values else None
 
     communication, overlap = middle("communication"), middle("overlap")
-    differenced = _differenced(launches)
+    differenced, pairs = _differenced(launches)
     partial = strategy == "fsdp"  # parameters are gathered with and without synchronisation
     exposed = {
         "profiler": None if communication is None or overlap is None else communication - overlap,
@@ -212,12 +212,14 @@ def _communication(launches: Sequence[Launch], strategy: str) -> Communication:
         expected_bytes=next(iter(launches[0].values())).facts["expected_wire_bytes"],
         operations=exposures[0].operations,
         remarks=tuple(dict.fromkeys(remark for one in exposures for remark in one.remarks)),
+        pairs=len(pairs) or None,
+        interval=order_interval(pairs),
     )
 
 
-def _differenced(launches: Sequence[Launch]) -> float | None:
-    """Median step with synchronisation less that without; in each step the slowest rank counts."""
-    found = []
+def _differenced(launches: Sequence[Launch]) -> tuple[float | None, list[float]]:
+    """Median step with synchronisation less that without, the slowest rank deciding each; and that of each pair."""
+    found, each = [], []
     for launch in launches:
         exposures = [record.exposure for record in launch.values()]
         if not all(one.synchronised and one.unsynchronised for one in exposures):
@@ -227,4 +229,5 @@ def _differenced(launches: Sequence[Launch]) -> float | None:
             for name in ("synchronised", "unsynchronised")
         ]
         found.append(median(slowest[0]) - median(slowest[1]))
-    return median(found) if found else None
+        each += [mine - without for mine, without in zip(*slowest, strict=True)]
+    return (median(found) if found else None), each

@@ -5,15 +5,14 @@ most every ``LEAST_SECONDS``, and at most ``LARGEST_SHARE`` of the time since th
 steps that the device has ended by then, and nothing is waited for.
 """
 
-import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from raybench.benchmarks.training.clock import Marks, PhaseClock, phase_seconds
-from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
+from raybench.benchmarks.training.clock import PhaseClock
+from raybench.benchmarks.training.record import Check, Exposure, StepMarks, TrainingRecord
 from raybench.benchmarks.training.usage import Usage
 from raybench.benchmarks.training.waiting import CollectiveClock
 
@@ -37,7 +36,7 @@ class Parts:
     ) -> None:
         self._label, self._facts = label, facts
         self._clock, self._usage, self._waiting, self._losses = clock, usage, waiting, losses
-        self._known: list[Marks] = []
+        self._known = 0  # steps that were told
         self._stream: Any = None
         self._due = time.perf_counter() + LEAST_SECONDS
 
@@ -55,14 +54,15 @@ class Parts:
         now = time.perf_counter()
         self._due = now + max(LEAST_SECONDS, (now - begun) / LARGEST_SHARE)
 
-    def _part(self, later: list[Marks]) -> TrainingRecord:
-        first, after = len(self._known), len(self._known) + len(later)
-        begin = self._known[-1][-1][1] if self._known else 0.0
-        self._known += later
+    def _part(self, later: Sequence[Mapping[str, int]]) -> TrainingRecord:
+        first, after = self._known, self._known + len(later)
+        self._known = after
         return TrainingRecord(
             label=self._label,
-            stamps=tuple(marks[-1][1] for marks in later),
-            phases=phase_seconds(later, begin),
+            stamps=(),
+            phases={},
+            marks=StepMarks(names=tuple(later[0]), at=tuple(at for marks in later for at in marks.values())),
+            started=self._clock.started,
             losses=self._values(self._losses[first:after]),
             collectives=self._waiting.of(first, after) if self._waiting else (),
             memory=self._usage.memory(),
@@ -75,14 +75,11 @@ class Parts:
         )
 
     def _values(self, losses: Sequence[torch.Tensor]) -> tuple[float, ...]:
-        """Losses of steps that are over: read on a stream of its own, which waits for none that is not."""
-        with self._reading(losses):
-            return tuple(float(loss.item()) for loss in losses)
-
-    def _reading(self, losses: Sequence[torch.Tensor]) -> contextlib.AbstractContextManager[Any]:
-        if not losses or losses[0].device.type != "cuda":
-            return contextlib.nullcontext()
+        """Losses of steps that are over: of a GPU on a stream of its own, which waits for none that is not."""
+        if losses[0].device.type != "cuda":
+            return tuple(torch.stack(tuple(losses)).tolist())
         if self._stream is None:
             make: Any = torch.cuda.Stream
             self._stream = make(losses[0].device)
-        return torch.cuda.stream(self._stream)
+        with torch.cuda.stream(self._stream):
+            return tuple(float(loss.item()) for loss in losses)

@@ -1,17 +1,12 @@
 """A Ray cluster of N nodes on this machine: real Ray daemons, emulated machines.
 
-A node of Ray is a daemon (raylet) and two helper processes in Python, which serve the dashboard and install runtime
-environments. An embedded cluster uses neither, and they cost most of its start (figures in docs/architecture.md). So
-each helper is replaced by ``cat``, which does nothing until its standard input ends with the daemon. This reaches into
-Ray's private classes; where a release has changed them, EmbeddedClusterError says so, and a cluster started with
-``ray start`` is the way round.
+Where a release of Ray has changed the private classes that this needs (see ``lean_node``), EmbeddedClusterError says
+so, and a cluster started with ``ray start`` is the way round.
 """
 
 import contextlib
-import importlib
 import os
 import secrets
-import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -22,14 +17,27 @@ from typing import Any
 import psutil
 
 from raybench.cluster.bounded import leave_behind
-from raybench.errors import IncompleteRunError
+from raybench.cluster.lean_node import lean_node_class, start_node
+from raybench.errors import IncompleteRunError, UsageError
 
-_OBJECT_STORE_BYTES = 80 * 2**20  # the least that Ray accepts is 75 MiB; nothing is stored
 _END_SECONDS = 3.0
+_NODES_A_CORE = 32  # ten nodes start in 2 s on two cores; what shares a core with more measures the scheduler
+_NODE_BYTES = 64 * 2**20  # resident, of a node's daemon; ten nodes and the head take 0.6 GiB
 
 
 class EmbeddedClusterError(IncompleteRunError):
     """Ray's nodes could not be started on this machine."""
+
+
+def check_room(nodes: int) -> None:
+    """Raises UsageError for more nodes than this machine has cores and free memory for."""
+    cores, free = len(os.sched_getaffinity(0)), psutil.virtual_memory().available
+    most = max(1, min(_NODES_A_CORE * cores, free // _NODE_BYTES))
+    if nodes > most:
+        raise UsageError(
+            f"{nodes} emulated nodes do not fit on this machine: at most {most}, with {cores} cores and "
+            f"{free / 2**30:.1f} GiB free. Ask for fewer with --nodes, or join a real cluster with --address HOST:PORT."
+        )
 
 
 def set_ray_variables() -> None:
@@ -97,7 +105,7 @@ class EmbeddedCluster:
                     node.kill_all_processes(check_alive=False, allow_graceful=False)
             self._nodes.clear()
             _end(started)
-            self._threads.shutdown(wait=False)
+            self._threads.shutdown(wait=False, cancel_futures=True)  # a node that has not begun to start never does
 
     def _start(self, cpus: int, gpus: Sequence[Sequence[str]]) -> None:
         node_class = lean_node_class()
@@ -111,69 +119,18 @@ class EmbeddedCluster:
         self._nodes += [future.result() for future in waiting]
 
     def _node(self, node_class: Any, index: int, cpus: int, gpus: Sequence[str], head: str | None) -> Any:
-        from ray._private.parameter import RayParams  # noqa: PLC0415
-
-        parameters = RayParams(
+        return start_node(
+            node_class,
+            head=head is None,
             gcs_address=head,
             num_cpus=cpus,
             num_gpus=len(gpus),
             env_vars={"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else None,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            min_worker_port=0,
-            max_worker_port=0,
-            node_manager_port=0,
-            include_dashboard=False,
-            include_log_monitor=False,  # type: ignore[arg-type]
-            no_monitor=True,
             temp_dir=str(self._folder),
             node_name=f"node-{index + 1}",
             raylet_socket_name=str(self._folder / f"r{index}"),  # Ray's own choice is racy between threads
             plasma_store_socket_name=str(self._folder / f"p{index}"),
         )
-        return node_class(parameters, head=head is None, shutdown_at_exit=False, spawn_reaper=True)
-
-
-def lean_node_class() -> Any:
-    """Ray's Node without dashboard and helper processes."""
-    from ray._private import services  # noqa: PLC0415
-    from ray._private.node import Node  # noqa: PLC0415
-
-    _raylet: Any = importlib.import_module("ray._raylet")
-    ports = (
-        _raylet.METRICS_AGENT_PORT_NAME,
-        _raylet.METRICS_EXPORT_PORT_NAME,
-        _raylet.DASHBOARD_AGENT_LISTEN_PORT_NAME,
-        _raylet.RUNTIME_ENV_AGENT_PORT_NAME,
-    )
-    _replace_helpers(services)
-
-    class LeanNode(Node):
-        def start_api_server(self, **_: Any) -> None:
-            """No dashboard."""
-
-        def start_raylet(self, *args: Any, **options: Any) -> Any:
-            """Write the port files that the daemon waits for, as helpers without services write them."""
-            for name in ports:
-                _raylet.persist_port(self._session_dir, self._node_id, name, -1)
-            return super().start_raylet(*args, **options)
-
-    return LeanNode
-
-
-def _replace_helpers(services: Any) -> None:
-    """Have Ray's own launcher start ``cat`` where the command line of a daemon names a helper. Once a process."""
-    if getattr(services.start_ray_process, "lean", False):
-        return
-    original = services.start_ray_process
-    cat = shutil.which("cat") or "/bin/cat"
-
-    def start_ray_process(command: list[str], *args: Any, **options: Any) -> Any:
-        helpers = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
-        lean = [next((f"{name}{cat}" for name in helpers if word.startswith(name)), word) for word in command]
-        return original(lean, *args, **options)
-
-    start_ray_process.lean = True  # type: ignore[attr-defined]
-    services.start_ray_process = start_ray_process
 
 
 def _descendants(folder: str) -> list[psutil.Process]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from raybench.cluster.bounded import bounded, connection_problem, grpc_problem
 from raybench.cluster.early_host import EarlyHost, early_host
-from raybench.cluster.embedded import EmbeddedCluster, set_ray_variables
+from raybench.cluster.embedded import EmbeddedCluster, check_room, set_ray_variables
 from raybench.cluster.own_cluster import OwnCluster, recorded_cluster
 from raybench.cluster.placement import Candidate, candidates_of
 from raybench.cluster.rank_host_process import short_folder
@@ -169,6 +169,7 @@ def _takes_own_token(address: str) -> bool:
 
 @contextlib.contextmanager
 def _embedded(nodes: int, gpus: Sequence[str], early: EarlyHost | None) -> Iterator[Session]:
+    check_room(nodes)
     set_ray_variables()
     with contextlib.ExitStack() as stack:
         host = early or stack.enter_context(early_host())  # imports torch while Ray starts

@@ -12,11 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from raybench.cluster.embedded import lean_node_class
+from raybench.cluster.lean_node import lean_node_class, start_node
 from raybench.errors import ClusterUnavailableError
 from raybench.metadata import interfaces
 
-_OBJECT_STORE_BYTES = 80 * 2**20  # the least that Ray accepts is 75 MiB; nothing is stored
 NAME = "raybench-visitor"
 
 
@@ -78,24 +77,16 @@ class Visitor:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self) -> Any:
-        from ray._private.parameter import RayParams  # noqa: PLC0415
-
-        parameters = RayParams(
+        return start_node(
+            lean_node_class(),
+            head=False,
             gcs_address=self._address,
             node_ip_address=source_address(self._address),
             num_cpus=0,
             num_gpus=0,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            min_worker_port=0,
-            max_worker_port=0,
-            node_manager_port=0,
-            include_dashboard=False,
-            include_log_monitor=False,  # type: ignore[arg-type]
-            no_monitor=True,
             temp_dir=str(self._folder),
             node_name=NAME,
         )
-        return lean_node_class()(parameters, head=False, shutdown_at_exit=False, spawn_reaper=True)
 
 
 def source_address(address: str) -> str:

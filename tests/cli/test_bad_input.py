@@ -33,6 +33,7 @@ def refused(*arguments: str, environment: dict[str, str] | None = None) -> str:
         (["--sizes", "8:1:2"], "the sizes '8:1:2' end (1 B) below their beginning (8 B); swap the two"),
         (["--sizes", "8:8G:1"], "does not grow"),
         (["--nodes", "0"], "--nodes is 0; it must be at least 1"),
+        (["--nodes", "100000"], "100000 emulated nodes do not fit on this machine: at most "),
         (["--nodes", "two"], "'two' is not a valid integer"),
         (["--suite", "all_reduse"], "there is no suite or benchmark 'all_reduse'; there are: collectives"),
         (["--op", "mean"], "--op 'mean' is not known; there are: sum"),

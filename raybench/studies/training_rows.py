@@ -93,8 +93,8 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
 
 def peak_text(row: TrainingRow) -> str:
     """``1.25 GiB at its peak``, and whose memory it is where it is no device's."""
-    whose = " of the process's memory (RSS)" if row.memory_kind == "rss" else ""
-    return f"{(row.memory_bytes or 0) / 2**30:.2f} GiB{whose} at its peak"
+    whose = " (the process's RSS)" if row.memory_kind == "rss" else ""
+    return f"{(row.memory_bytes or 0) / 2**30:.2f} GiB at its peak{whose}"
 
 
 def usable(outcomes: Sequence[Outcome]) -> list[Outcome]:

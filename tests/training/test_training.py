@@ -246,9 +246,10 @@ def test_real_weights_are_trained_from_a_folder(name: str, tmp_path: Path) -> No
 
 
 def test_weights_that_a_node_lacks_are_said_with_its_name() -> None:
-    (events,) = run_ranks(1, [spec("ddp", weights="/nonexistent")])
+    (events,) = run_ranks(1, [spec("ddp", weights="/no/such/folder")])
     (failed,) = [event for event in events if isinstance(event, RankFailed)]
-    assert failed.error.startswith(f"UsageError: --weights /nonexistent is not there on {platform.node()}; every node")
+    said = f"UsageError: --weights /no/such/folder cannot be read on {platform.node()} (No such file or directory); "
+    assert failed.error.startswith(said + "every node needs that folder")
 
 
 def test_two_strategies_keep_both_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

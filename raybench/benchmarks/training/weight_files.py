@@ -45,19 +45,18 @@ def files_of(folder: str) -> list[Path]:
     """The safetensors files of a folder of this machine, at least one. Raises UsageError."""
     path, here = Path(folder), f"on {platform.node()}"
     try:
-        files = sorted(path.glob("*.safetensors"))
-        if not path.is_dir():
-            there = "is no folder" if path.exists() else "is not there"
-            raise UsageError(
-                f"--weights {folder} {there} {here}; every node needs the folder with the model's *.safetensors"
-            )
-        if not files:
-            raise UsageError(
-                f"--weights {folder} has no *.safetensors file {here}; other formats can hold code and are not read"
-            )
+        there = sorted(path.iterdir())
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"--weights {folder} cannot be read {here}: {reason}") from error
+        raise UsageError(
+            f"--weights {folder} cannot be read {here} ({reason}); every node needs that folder, with the model's "
+            "*.safetensors"
+        ) from error
+    files = [file for file in there if file.suffix == ".safetensors"]
+    if not files:
+        raise UsageError(
+            f"--weights {folder} has no *.safetensors file {here}; other formats can hold code and are not read"
+        )
     return files
 
 

@@ -26,7 +26,7 @@ from raybench.benchmarks.training.usage import Usage, device_facts
 from raybench.benchmarks.training.waiting import CollectiveClock
 
 _WARM_UP_DATA = 2_000_000  # step numbers, and with them data, that no timed step has
-_NO_STEPS: dict[str, Any] = {"stamps": (), "phases": {}, "losses": (), "collectives": ()}
+_NO_STEPS: dict[str, Any] = {"stamps": (), "phases": {}, "losses": (), "collectives": (), "pieces": ()}
 
 
 def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, None, int]:
@@ -105,6 +105,7 @@ def _time(
         "stamps": tuple(stamps),
         "phases": phase_seconds(marks),
         "collectives": () if replicas else waiting.read(),
+        "pieces": () if replicas else waiting.pieces(),
         "losses": tuple(float(loss.item()) for loss in losses),
         "memory": usage.memory(),
         "utilization": usage.utilization(),

@@ -61,7 +61,8 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     """One rank's steps. ``stamps[i]``: seconds from a common start to the end of step i on this rank.
 
     ``phases[name][i]``: seconds of a phase in step i, of PHASES; ``losses[i]`` are this rank's own, on its own data.
-    ``collectives[i]``: of shards, seconds of step i within collectives, waiting for late ranks included.
+    ``collectives[i]``: of shards, seconds of step i within collectives, waiting for late ranks included; ``pieces[i]``:
+    of shards on a CPU, seconds before, between and after them.
     ``memory`` in bytes; ``facts`` is what depends on the model and the device alone.
 
     An ``interim`` record is a part, told while the benchmark goes on: the steps from ``first_step``, where the part
@@ -79,6 +80,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     check: Check
     facts: dict[str, Any]
     collectives: tuple[float, ...] = ()
+    pieces: tuple[tuple[float, ...], ...] = ()
     interim: bool = False
     first_step: int = 0
     marks: StepMarks | None = None
@@ -133,6 +135,7 @@ def first_steps(record: TrainingRecord, count: int) -> TrainingRecord:
         phases={name: values[:count] for name, values in record.phases.items()},
         losses=record.losses[:count],
         collectives=record.collectives[:count],
+        pieces=record.pieces[:count],
     )
 
 

@@ -10,7 +10,8 @@ from raybench.workloads.base import Json, summary_json
 class CheckpointPoint:
     """Seconds by repetition, the slowest rank deciding. Bytes are all ranks' together, as tensors and as stored.
 
-    ``verified``: what was loaded is bit for bit what was saved; None where it was not compared.
+    ``verified``: what was loaded is bit for bit what was saved; None where it was not compared. ``kept``:
+    where the last one was left, for ``raybench checkpoint --check``.
     """
 
     label: str
@@ -23,6 +24,7 @@ class CheckpointPoint:
     wrong_elements: int = 0
     verified: bool | None = None
     failed: str | None = None
+    kept: str | None = None
 
     @property
     def save_gb_per_s(self) -> float | None:
@@ -68,4 +70,5 @@ class CheckpointPoint:
             "verified": self.verified,
             "wrong_elements": self.wrong_elements,
             "failed": self.failed,
+            "kept": self.kept,
         }

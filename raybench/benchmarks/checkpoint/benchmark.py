@@ -125,9 +125,10 @@ class Case:
 
     def measured(self, label: str, state: State, mode: str, layout: str) -> CheckpointRecord:
         """This rank's record."""
-        wrong, failed = 0, None
+        wrong, failed, folder = 0, None, ""
         for repeat in range(self._options.saves):
-            differ, failed = self._once(state, f"{self._name}-{repeat}", mode, whole=layout == "full")
+            folder = f"{self._name}-{repeat}"
+            differ, failed = self._once(state, folder, mode, whole=layout == "full")
             wrong += differ
             if failed is not None:
                 break
@@ -141,6 +142,7 @@ class Case:
             wrong_elements=wrong,
             verified=self._verify and failed is None,
             failed=failed,
+            kept=f"{self._store.where}/{folder}" if self._options.keep and failed is None else None,
         )
 
     def _once(self, state: State, folder: str, mode: str, *, whole: bool) -> tuple[int, str | None]:

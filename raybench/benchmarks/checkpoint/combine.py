@@ -26,6 +26,7 @@ def checkpoint_point(launches: Sequence[Launch]) -> CheckpointPoint:
         wrong_elements=wrong,
         verified=not wrong if verified else None,
         failed=failed,
+        kept=next((one.kept for one in reversed([launch[min(launch)] for launch in launches]) if one.kept), None),
     )
 
 

@@ -74,6 +74,7 @@ class RunConfig:
     verify: bool = True
     allow_mixed: bool = False
     keep_warm: float = 0.0
+    baseline: str | None = None
     training: TrainingOptions | None = None
     checkpoint: CheckpointOptions | None = None
     memory: MemoryOptions | None = None

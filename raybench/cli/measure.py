@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from raybench.cluster.early_host import EarlyHost
     from raybench.cluster.record import Record
     from raybench.cluster.run import Run
+    from raybench.model.baseline import Baseline
 
 Made = TypeVar("Made")
 
@@ -35,6 +37,7 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
 def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
     from raybench.cluster.early_host import early_host  # noqa: PLC0415
 
+    baseline = _baseline(config.baseline)
     run_id = new_run_id()
     folder = RunFolder(config.output_dir, run_id)
     # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
@@ -43,8 +46,24 @@ def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
     from raybench.model.annotate import with_expectations  # noqa: PLC0415
 
     result = record.result()
-    expected = _attempt(folder, "the expected bandwidths", lambda: with_expectations(result))
+    expected = _attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline))
     return _deliver(expected or result, record.logs, folder, as_json=as_json)
+
+
+def _baseline(path: str | None) -> "Baseline | None":
+    """The earlier run to compare with. Raises UsageError where it cannot be used, before anything is measured."""
+    if path is None:
+        return None
+    from raybench.model.baseline import baseline_of  # noqa: PLC0415
+
+    place = Path(path) / "result.json" if Path(path).is_dir() else Path(path)
+    try:
+        content = json.loads(place.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"the baseline {place} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"the baseline {place} is no JSON: {error}") from error
+    return baseline_of(content, f"the baseline {place}")
 
 
 def _measure(config: RunConfig, run_id: str, folder: RunFolder, early: "EarlyHost | None", *, quiet: bool) -> "Record":

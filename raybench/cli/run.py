@@ -15,6 +15,7 @@ Examples:
   raybench run --nodes 10 --address head:6379     ten nodes of a running Ray cluster
   raybench run --suite all_reduce --sizes 8:8G:2 --repeats 5
   raybench run --suite all_reduce,p2p_matrix --dtype bfloat16 --env NCCL_ALGO=Ring
+  raybench run --baseline runs/20261121-014502-3f9a   is it still as fast as then?
   raybench run --config run.yml --json > result.json
 """
 
@@ -34,6 +35,8 @@ _OPTIONS: list[Any] = [
     click.option("-n", "--iters", type=int, metavar="I", help="Operations in a block.  [default: about 50 ms of them, "
                  "at most 50]"),
     click.option("--blocks", type=int, metavar="B", help="Blocks a size; the interval is over them.  [default: 5]"),
+    click.option("--baseline", metavar="FILE", help="result.json, or the folder, of an earlier, healthy run of this "
+                 "cluster: a collective below 94 % of it is a problem (exit code 1)."),
 ]  # fmt: skip
 
 

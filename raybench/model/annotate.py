@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from raybench.model.baseline import Baseline, against_baseline
 from raybench.model.expected import deciding, expect, judge
 from raybench.model.regimes import NoExpectation, System
 from raybench.model.shape import system_of
@@ -12,12 +13,16 @@ from raybench.units import format_bytes
 RULE = "bandwidth-below-expected"
 
 
-def with_expectations(result: RunResult) -> RunResult:
-    """The run with ``expected`` on every point of its collectives and pairs, and a finding for each slow collective."""
+def with_expectations(result: RunResult, baseline: Baseline | None = None) -> RunResult:
+    """The run with ``expected`` on every point of its collectives and pairs, and a finding for each slow collective.
+
+    Published healthy systems judge it in any case; where a ``baseline`` has a point, its figure is the one shown.
+    """
     system = system_of(result.cluster, result.variables)
     benchmarks = tuple(_with_expected(benchmark, system) for benchmark in result.benchmarks)
     slow = [] if isinstance(system, NoExpectation) else [_finding(benchmark, system) for benchmark in benchmarks]
-    return replace(result, benchmarks=benchmarks, findings=(*result.findings, *filter(None, slow)))
+    judged = replace(result, benchmarks=benchmarks, findings=(*result.findings, *filter(None, slow)))
+    return judged if baseline is None else against_baseline(judged, baseline)
 
 
 def _with_expected(benchmark: BenchmarkResult, system: System | NoExpectation) -> BenchmarkResult:

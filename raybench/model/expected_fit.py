@@ -52,7 +52,8 @@ def fit_coefficients(tables: Sequence[HealthyTable]) -> Coefficients:
 
 
 def _healthy(found: Mapping[str, Sequence[float]]) -> Healthy:
-    return Healthy(share=median(median(shares) for shares in found.values()), systems=len(found))
+    shares = sorted(median(shares) for shares in found.values())
+    return Healthy(share=median(shares), systems=len(shares), least=shares[0], most=shares[-1])
 
 
 def _timings(tables: Sequence[HealthyTable]) -> dict[str, Timing]:

@@ -50,6 +50,8 @@ def refused(*arguments: str, environment: dict[str, str] | None = None) -> str:
         (["--address", "127.0.0.1:99999"], "no Ray cluster answers at '127.0.0.1:99999'"),
         (["--config", "/nowhere/run.yml"], "the configuration file /nowhere/run.yml cannot be read"),
         (["--config", "/dev/null"], "must hold 'key: value' lines"),
+        (["--baseline", "/nowhere/result.json"], "the baseline /nowhere/result.json cannot be read: No such file"),
+        (["--baseline", "/dev/null"], "the baseline /dev/null is no JSON"),
         (["--no-such-option"], "No such option"),
     ],
 )

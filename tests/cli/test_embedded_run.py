@@ -126,6 +126,20 @@ def test_nothing_is_left_running_or_lying_about(run: Command) -> None:
     assert run.left_files() == []
 
 
+def test_a_baseline_stands_beside_every_point_that_both_runs_have(run: Command, result: Result) -> None:
+    again = [*RUN[:7], "--suite", "all_reduce", "--sizes", "8K:512K:8", "--iters", "4"]
+    with started(*again, "--baseline", str(run.run_folders[0]), "--placement", "in", "--json") as command:
+        assert command.finish(60) == 0, command.errors
+        (benchmark,) = read_result(command.out).benchmarks
+    before = {point.message_bytes: point.busbw_gb_per_s for point in result.benchmarks[0].points}
+    shown = {point.message_bytes: point.expected for point in benchmark.points}
+    assert list(shown) == [8192, 65536, 524288]
+    for size in (8192, 65536):
+        assert shown[size]["busbw_gb_per_s"] == pytest.approx(before[size])
+        assert result.run_id in shown[size]["basis"]
+    assert "emulated nodes" in shown[524288]["unknown"]
+
+
 def test_json_alone_is_on_standard_output_and_quiet_is_quiet() -> None:
     with started(*ONE, "--json", "--quiet") as command:
         assert command.finish(60) == 0, command.errors

@@ -6,21 +6,25 @@ import pytest
 
 from raybench.model.expected import (
     Expectation,
+    Healthy,
     Judgement,
     NoExpectation,
     deciding,
     expect,
     judge,
+    limit_of,
     predicted_seconds,
     shipped_coefficients,
 )
-from raybench.model.expected_fit import fit_coefficients
+from raybench.model.expected_fit import HealthyTable, fit_coefficients
 from raybench.model.hardware import gpu_for
-from raybench.model.regimes import System, kinds_of, regime_of
-from tests.benchmarks.verdicts import coefficient_rows, corpus, score
+from raybench.model.regimes import Regime, System, kinds_of, regime_of
+from tests.benchmarks.verdicts import coefficient_rows, corpus, fitted_corpus, score
 
 GIB = 2**30
-TABLES, HEALTHY, _ = corpus()
+TABLES, HEALTHY, _ = fitted_corpus()
+UNHEALTHY = [table for table in corpus("unseen2_")[0] if not corpus("unseen2_")[1][table.name]]
+TOO_SMALL = "ticket1454-h100-300n"
 REDUCTIONS = [table for table in TABLES if table.operation == "all_reduce"]
 H100 = System(gpu=gpu_for("H100"), ranks=32, nodes=4, nvlink_ranks=8, nics=8, nic_gbit=400, family="rdma")
 ONE_NODE = replace(H100, ranks=8, nodes=1)
@@ -29,27 +33,80 @@ ONE_NODE = replace(H100, ranks=8, nodes=1)
 def test_no_healthy_system_is_called_slow_by_what_was_fitted_without_it() -> None:
     total, by_fault, rows = score(TABLES, HEALTHY)
     assert total.false_alarms == 0, rows
-    assert total.clean >= 45
-    assert total.found >= 0.94 * total.faults
+    assert total.clean >= 70
+    assert total.found >= 0.95 * total.faults
     assert by_fault["HDR in an NDR slot"].found == by_fault["HDR in an NDR slot"].faults
     assert by_fault["NVLS off"].found == by_fault["NVLS off"].faults
+    lost = by_fault["1 of 8 cards lost"]
+    assert lost.found >= 0.9 * lost.faults
 
 
 def test_faults_in_all_reduce_are_found() -> None:
     total, _, _ = score(REDUCTIONS, HEALTHY)  # fitted to reductions alone: a little less to learn from
     assert total.false_alarms == 0
-    assert total.faults >= 40
+    assert total.faults >= 65
     assert total.found >= 0.95 * total.faults
 
 
-def test_systems_that_nothing_was_chosen_by() -> None:
-    tables, healthy, _ = corpus("unseen_")
-    total, _, rows = score(tables, healthy, known=shipped_coefficients())
+def test_the_second_corpus_by_what_was_fitted_to_the_first() -> None:
+    first, first_healthy, _ = corpus()
+    second, second_healthy, _ = corpus("unseen_")
+    fitted = fit_coefficients([table for table in first if first_healthy[table.name]])
+    total, _, rows = score(second, second_healthy, known=fitted)
     assert total.clean >= 25
     assert total.false_alarms == 0, rows
-    assert total.found >= 0.87 * total.faults
-    without_nvls = next(table for table in tables if table.name == "slinky-gb300-16")
+    assert total.found >= 0.9 * total.faults
+    without_nvls = next(table for table in second if table.name == "slinky-gb300-16")
     assert judge("all_reduce", without_nvls.points, without_nvls.system).verdict == "slow"
+
+
+def test_systems_that_were_never_fitted() -> None:
+    tables, healthy, _ = corpus("unseen2_")
+    total, _, rows = score(tables, healthy, known=shipped_coefficients())
+    assert total.clean >= 11
+    alarms = [row[0] for row in rows if row[4] == "slow"]
+    assert alarms == ["coreweave-a100-4n"], rows  # 0.80 of its cards, where others reach 0.91 to 1.0
+    assert total.found >= 0.95 * total.faults
+
+
+@pytest.mark.parametrize("table", [table for table in UNHEALTHY if table.name != TOO_SMALL], ids=lambda one: one.name)
+def test_published_unhealthy_systems_are_slow(table: HealthyTable) -> None:
+    assert judge(table.operation, table.points, table.system).verdict == "slow"
+
+
+def test_of_2400_ranks_a_message_of_8_gib_is_too_small() -> None:
+    (table,) = (table for table in UNHEALTHY if table.name == TOO_SMALL)
+    assert judge(table.operation, table.points, table.system).verdict == "inconclusive"
+
+
+def test_two_nodes_without_nvls_between_them_have_healthy_cards_at_the_rate_of_the_cards() -> None:
+    pair = replace(H100, ranks=16, nodes=2)
+    ring = judge("all_reduce", [(8 * GIB, 391.0)], pair)
+    assert ring.verdict == "as expected"
+    assert "no NVLS between the nodes" in ring.basis
+    assert judge("all_reduce", [(8 * GIB, 358.0)], pair).verdict == "slow"  # NVIDIA/nccl#2409, repaired in part
+    assert judge("all_reduce", [(8 * GIB, 391.0 * 7 / 8)], pair).verdict == "slow"
+    assert (
+        judge("all_reduce", [(8 * GIB, 410.0)], pair).verdict == "slow"
+    )  # more than any ring: a tree that lost a card
+    assert judge("all_reduce", [(8 * GIB, 466.0)], pair).verdict == "as expected"
+
+
+def test_where_cards_limit_two_close_systems_draw_the_limit_between_them_and_a_lost_card() -> None:
+    regime = regime_of("all_to_all", replace(H100, ranks=16, nodes=2))
+    assert isinstance(regime, Regime)
+    close = limit_of(regime, Healthy(share=0.95, systems=2, least=0.93, most=0.97))
+    assert 0.97 * 7 / 8 < close * 0.95 < 0.93
+    wide = limit_of(regime, Healthy(share=0.9, systems=2, least=0.83, most=0.97))
+    assert wide == limit_of(regime, Healthy(share=0.95, systems=2, least=0.5, most=1.0)) == 0.89
+
+
+def test_what_can_hide_a_lost_card_says_so() -> None:
+    hidden, shown = expect("all_gather", 8 * GIB, H100), expect("all_reduce", 8 * GIB, H100)
+    assert isinstance(hidden, Expectation)
+    assert isinstance(shown, Expectation)
+    assert "--baseline" in hidden.basis
+    assert "--baseline" not in shown.basis
 
 
 def test_the_shipped_coefficients_are_those_of_the_corpus() -> None:
@@ -149,7 +206,9 @@ def test_cards_faster_than_the_links_within_the_nodes_do_not_count() -> None:
     assert expected.bus_gb_per_s < 0.82 * 900
     assert "NVLink within them" in expected.basis
     pair = expect("all_reduce", 16 * GIB, replace(b300, ranks=16, nodes=2))
-    assert isinstance(pair, NoExpectation)  # nothing published of two such nodes, and NVLink 4 is no guide
+    assert isinstance(pair, Expectation)  # one published system of two such nodes, so little is slow
+    assert "1 published healthy system of" in pair.basis
+    assert pair.limit == 0.82
 
 
 def test_the_prediction_is_chunked_pipelining_at_its_best() -> None:

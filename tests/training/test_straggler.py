@@ -6,9 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers
-from tests.benchmarks.straggler import Trial, named
+from tests.benchmarks.straggler import Trial, named, named_among_shards
 
 Times = dict[int, list[float]]
+Pieces = dict[int, list[list[float]]]
 
 
 def steps(
@@ -62,6 +63,46 @@ def test_other_troubles_are_no_stragglers(trouble: Callable[[Times, Times], None
     assert stragglers(own, wait) == ()
 
 
+def disturbed(slow: float, *, ranks: int = 4, count: int = 60, seed: int = 1) -> tuple[Times, Times, Pieces]:
+    """Ten pieces of a step of 60 ms, each held up by other processes in half of the steps, for 1 ms in the mean."""
+    source = random.Random(seed)
+    pieces: Pieces = {rank: [] for rank in range(ranks)}
+    for _ in range(count):
+        for rank, steps_of_rank in pieces.items():
+            work = [0.006 * (1 + slow * (rank == 2)) * source.gauss(1, 0.005) for _ in range(10)]
+            steps_of_rank.append([one + (source.random() < 0.5) * source.expovariate(1e3) for one in work])
+    own = {rank: [sum(step) for step in steps_of_rank] for rank, steps_of_rank in pieces.items()}
+    wait = {rank: [0.08 - seconds for seconds in values] for rank, values in own.items()}
+    return own, wait, pieces
+
+
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_two_percent_are_named_among_disturbed_ranks(ranks: int) -> None:
+    """By the undisturbed pieces: whole steps do not show it."""
+    found = [stragglers(*disturbed(0.02, ranks=ranks, seed=seed)) for seed in range(20)]
+    assert [[one.rank for one in trial] for trial in found] == [[2]] * 20
+    whole = [stragglers(*disturbed(0.02, ranks=ranks, seed=seed)[:2]) for seed in range(20)]
+    assert sum(bool(trial) for trial in whole) < 15
+
+
+@pytest.mark.parametrize("ranks", [3, 4, 8])
+def test_nobody_is_named_among_disturbed_ranks(ranks: int) -> None:
+    assert [seed for seed in range(50) if stragglers(*disturbed(0.0, ranks=ranks, seed=seed))] == []
+
+
+def test_what_hits_a_third_of_the_steps_is_not_in_the_undisturbed_ones() -> None:
+    own, wait, pieces = disturbed(0.0)
+    for step in range(0, 60, 3):
+        pieces[1][step] = [seconds + 0.002 for seconds in pieces[1][step]]
+    assert stragglers(own, wait, pieces) == ()
+
+
+def test_a_rank_that_waits_longer_is_no_straggler_whatever_its_pieces_say() -> None:
+    own, wait, pieces = disturbed(0.02)
+    wait[2] = [seconds + 0.005 for seconds in wait[2]]
+    assert stragglers(own, wait, pieces) == ()
+
+
 def test_too_few_ranks_or_steps_name_nobody() -> None:
     assert stragglers(*steps(0.5, ranks=2, slow_rank=1)) == ()
     assert stragglers(*steps(0.5, count=LEAST_STEPS - 1)) == ()
@@ -71,4 +112,9 @@ def test_too_few_ranks_or_steps_name_nobody() -> None:
 @pytest.mark.alone
 def test_a_real_slow_rank_is_named() -> None:
     found = named(4, Trial(steps=60, slow_rank=1, slow=0.2, seed=3, compute_seconds=0.03))
+    assert [one.rank for one in found] == [1]
+
+
+def test_a_real_slow_rank_among_shards_is_named() -> None:
+    found = named_among_shards(4, Trial(steps=30, slow_rank=1, slow=0.3, seed=3, compute_seconds=0.06))
     assert [one.rank for one in found] == [1]

@@ -91,6 +91,7 @@ def _time(context: RankContext, trainer: Trainer, options: TrainingOptions) -> d
         "stamps": tuple(stamps),
         "phases": phase_seconds(marks),
         "collectives": () if replicas else waiting.read(),
+        "pieces": () if replicas else waiting.pieces(),
         "losses": tuple(float(loss.item()) for loss in losses),
         "memory": usage.memory(),
         "utilization": usage.utilization(),

@@ -135,7 +135,7 @@ def _stragglers(launches: Sequence[Launch]) -> tuple[tuple[Straggler, ...], str 
         return (), "with fewer than three ranks nobody is the odd one out"
     if any(len(record.stamps) < LEAST_STEPS for launch in launches for record in launch.values()):
         return (), f"it takes {LEAST_STEPS} steps or more; raise --steps"
-    found = [stragglers(*own_and_wait(launch)) for launch in launches]
+    found = [stragglers(*own_and_wait(launch), pieces_of(launch)) for launch in launches]
     common = set.intersection(*({one.rank for one in launch} for launch in found))
     return tuple(one for one in found[0] if one.rank in common), None
 
@@ -160,6 +160,21 @@ def own_and_wait(launch: Launch) -> tuple[dict[int, list[float]], dict[int, list
         others = [values for name, values in record.phases.items() if name != "gradient_sync"]
         own[rank] = [sum(step) for step in zip(*others, strict=True)]
     return own, wait
+
+
+def pieces_of(launch: Launch) -> dict[int, list[tuple[float, ...]]] | None:
+    """Each rank's own seconds by step, piece by piece; None where a step is not known in pieces.
+
+    Of replicas the phases but gradient sync, of shards what is between collectives.
+    """
+    if not any(record.collectives for record in launch.values()):
+        return {
+            rank: list(zip(*(values for name, values in record.phases.items() if name != "gradient_sync"), strict=True))
+            for rank, record in launch.items()
+        }
+    if not all(record.pieces for record in launch.values()):
+        return None
+    return {rank: list(record.pieces) for rank, record in launch.items()}
 
 
 def _of_shards(launch: Launch) -> tuple[dict[int, list[float]], dict[int, list[float]]]:

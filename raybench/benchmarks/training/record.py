@@ -48,7 +48,8 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     """One rank's steps. ``stamps[i]``: seconds from a common start to the end of step i on this rank.
 
     ``phases[name][i]``: seconds of a phase in step i, of PHASES; ``losses[i]`` are this rank's own, on its own data.
-    ``collectives[i]``: of shards, seconds of step i within collectives, waiting for late ranks included.
+    ``collectives[i]``: of shards, seconds of step i within collectives, waiting for late ranks included; ``pieces[i]``:
+    of shards on a CPU, seconds before, between and after them.
     ``memory`` in bytes; ``facts`` is what depends on the model and the device alone.
     """
 
@@ -62,6 +63,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     check: Check
     facts: dict[str, Any]
     collectives: tuple[float, ...] = ()
+    pieces: tuple[tuple[float, ...], ...] = ()
 
 
 def differences(check: Check) -> float | None:

@@ -6,13 +6,22 @@ more of the one and the least of the other.
 
 A rank is named when, over all steps, (1) the median of its own time over the other ranks' median is above by at least
 ``LEAST_EXCESS`` and by ``LEAST_Z`` standard errors, (2) it is ahead in three of four quarters of the steps, so that
-one stall does not name it, and (3) it waits less than the others do. The limits are set by real ranks
+one stall does not name it, and (3) it waits less than the others do.
+
+Where ranks share processors, or others use them, hardly a step is free of disturbance, and the median hides a few per
+cent. But disturbance only ever adds, and each *piece* of a step (from one collective to the next, or a phase) is free
+of it in many steps. So a rank is also named when its *undisturbed* step, the sum over pieces of the mean of
+their quickest quarter, is above the others' median by ``LEAST_UNDISTURBED_EXCESS`` and ``LEAST_UNDISTURBED_Z`` standard
+errors (jackknife over groups of steps), and its wait does not say the opposite. Trouble in a part of the steps alone is
+not in the quickest quarter of a piece, so it names nobody. The limits are set by real ranks
 (docs/methods.md).
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from raybench.stats import median
@@ -20,7 +29,11 @@ from raybench.stats import median
 LEAST_STEPS = 20
 LEAST_EXCESS = 0.005
 LEAST_Z = 6.0
+LEAST_UNDISTURBED_EXCESS = 0.008
+LEAST_UNDISTURBED_Z = 3.5
 _QUARTERS = 4
+_QUICKEST_SHARE = 0.25
+_GROUPS = 20  # of steps, each left out once
 _MAD_TO_SIGMA = 1.4826  # of normal noise
 _MEDIAN_ERROR = 1.2533  # standard error of a median over that of a mean, sqrt(pi / 2)
 
@@ -48,37 +61,107 @@ class Straggler:
         }
 
 
-def stragglers(own: Mapping[int, Sequence[float]], wait: Mapping[int, Sequence[float]]) -> tuple[Straggler, ...]:
+Pieces = Mapping[int, Sequence[Sequence[float]]]
+
+
+def stragglers(
+    own: Mapping[int, Sequence[float]], wait: Mapping[int, Sequence[float]], pieces: Pieces | None = None
+) -> tuple[Straggler, ...]:
     """Ranks that hold up the rest, worst first, from each rank's own and waiting seconds by step.
 
+    ``pieces[rank][step]``: the own seconds of a step piece by piece, as many in each; without them a step is one piece.
     None with fewer than three ranks, where "the others" are no majority, or fewer than ``LEAST_STEPS`` steps.
     """
     steps = min((len(values) for values in own.values()), default=0)
     if len(own) < 3 or steps < LEAST_STEPS:
         return ()
-    waits = {rank: median(values) for rank, values in wait.items()}
-    named = [found for rank in own if (found := _judge(rank, own, waits, steps)) is not None]
-    return tuple(sorted(named, key=lambda one: -one.excess))
+    typical = [found for rank in own if (found := _judge(rank, own, wait, steps)) is not None]
+    known = {one.rank for one in typical}
+    whole = {rank: [(seconds,) for seconds in values] for rank, values in own.items()}
+    undisturbed = [one for one in _undisturbed(own, wait, pieces or whole) if one.rank not in known]
+    return tuple(sorted([*typical, *undisturbed], key=lambda one: -one.excess))
 
 
-def _judge(rank: int, own: Mapping[int, Sequence[float]], waits: Mapping[int, float], steps: int) -> Straggler | None:
+def _judge(
+    rank: int, own: Mapping[int, Sequence[float]], wait: Mapping[int, Sequence[float]], steps: int
+) -> Straggler | None:
+    """The rank, where its typical step is longer than the others'."""
     others = [values for other, values in own.items() if other != rank]
     excesses = [own[rank][step] / median([values[step] for values in others]) - 1 for step in range(steps)]
     middle = median(excesses)
     error = _error(excesses, middle)
     z = middle / error if error > 0 else math.inf
-    other_wait = median([seconds for other, seconds in waits.items() if other != rank])
     ahead = sum(median(quarter) >= LEAST_EXCESS / 2 for quarter in _quarters(excesses))
-    if middle < LEAST_EXCESS or z < LEAST_Z or ahead < _QUARTERS - 1 or waits[rank] >= other_wait:
-        return None
+    found = _named(rank, middle, z, own, {one: median(values) for one, values in wait.items()})
+    longer = middle >= LEAST_EXCESS and z >= LEAST_Z and ahead >= _QUARTERS - 1
+    return found if longer and found.wait_seconds < found.others_wait_seconds else None
+
+
+def _undisturbed(
+    own: Mapping[int, Sequence[float]], wait: Mapping[int, Sequence[float]], pieces: Pieces
+) -> list[Straggler]:
+    """Ranks whose undisturbed step is longer than the others'.
+
+    Own time and wait add up to a step that is equally long for all: who waits longer by as much as its own time is
+    longer is no straggler, whatever the clock says.
+    """
+    ranks = list(pieces)
+    excesses = _excesses([_quickest(pieces[rank]) for rank in ranks])
+    errors = _jackknife(pieces)
+    waits = {rank: math.fsum(values) / len(values) for rank, values in wait.items()}
+    found = []
+    for rank, excess, error in zip(ranks, excesses, errors, strict=True):
+        z = excess / error if error > 0 else math.inf
+        one = _named(rank, excess, z, own, waits)
+        if excess < LEAST_UNDISTURBED_EXCESS or z < LEAST_UNDISTURBED_Z:
+            continue
+        if one.wait_seconds - one.others_wait_seconds < excess * one.own_seconds:
+            found.append(one)
+    return found
+
+
+def _named(
+    rank: int, excess: float, z: float, own: Mapping[int, Sequence[float]], waits: Mapping[int, float]
+) -> Straggler:
     return Straggler(
         rank=rank,
-        excess=middle,
+        excess=excess,
         z=z,
         own_seconds=median(own[rank]),
         wait_seconds=waits[rank],
-        others_wait_seconds=other_wait,
+        others_wait_seconds=median([seconds for other, seconds in waits.items() if other != rank]),
     )
+
+
+def _quickest(steps: Sequence[Sequence[float]]) -> float:
+    """Seconds of a step without disturbance: of each piece the mean of its quickest quarter over the steps."""
+    count = math.ceil(_QUICKEST_SHARE * len(steps))
+    return math.fsum(math.fsum(sorted(piece)[:count]) / count for piece in zip(*steps, strict=True))
+
+
+def _excesses(seconds: Sequence[float]) -> list[float]:
+    """Each over the median of the others, less 1."""
+    ordered = sorted(seconds)
+    ratios = []
+    for one in seconds:
+        place = bisect_left(ordered, one)
+        ratios.append(one / median(ordered[:place] + ordered[place + 1 :]) - 1)
+    return ratios
+
+
+def _jackknife(pieces: Pieces) -> list[float]:
+    """Standard error of each rank's excess, from leaving out one group of neighbouring steps after another."""
+    count = min(len(steps) for steps in pieces.values())
+    bounds = [count * group // _GROUPS for group in range(_GROUPS + 1)]
+    left_out = [
+        _excesses([_quickest([*steps[:begin], *steps[end:count]]) for steps in pieces.values()])
+        for begin, end in pairwise(bounds)
+    ]
+    errors = []
+    for values in zip(*left_out, strict=True):
+        mean = math.fsum(values) / _GROUPS
+        errors.append(math.sqrt((_GROUPS - 1) / _GROUPS * math.fsum((value - mean) ** 2 for value in values)))
+    return errors
 
 
 def _error(values: Sequence[float], middle: float) -> float:

@@ -1,4 +1,4 @@
-"""How long a rank's collectives take in each step: of shards, whose hooks do not tell when a gradient is ready.
+"""How long a rank's collectives take in each step, and what is between them: of shards, whose hooks tell nothing.
 
 FSDP calls ``torch.distributed`` for each of its collectives. Within ``installed`` these calls are timed: on a CPU,
 where they block, by the clock; on a GPU by events on the stream that they are queued on. The time includes waiting for
@@ -31,6 +31,8 @@ class CollectiveClock:
         self._on_gpu = device.type == "cuda"
         self._steps: list[list[tuple[Any, Any]]] = []
         self._calls: list[tuple[Any, Any]] = []
+        self._ends: list[float] = []
+        self._begin = 0.0
         self._depth = 0
 
     @contextlib.contextmanager
@@ -39,6 +41,7 @@ class CollectiveClock:
         originals = {name: getattr(dist, name) for name in _NAMES if hasattr(dist, name)}
         for name, function in originals.items():
             setattr(dist, name, self._timing(function))
+        self._begin = time.perf_counter()
         try:
             yield
         finally:
@@ -48,6 +51,7 @@ class CollectiveClock:
     def end_step(self) -> None:
         """The step is over."""
         self._steps.append(self._calls)
+        self._ends.append(time.perf_counter())
         self._calls = []
 
     def read(self) -> tuple[float, ...]:
@@ -55,6 +59,22 @@ class CollectiveClock:
         if not all(self._steps):
             return ()
         return tuple(sum(self._seconds(*call) for call in step) for step in self._steps)
+
+    def pieces(self) -> tuple[tuple[float, ...], ...]:
+        """Seconds before, between and after the collectives of each step.
+
+        Empty on a GPU, where computation goes on beside them, and where steps differ in their number.
+        """
+        if self._on_gpu or len({len(calls) for calls in self._steps}) != 1:
+            return ()
+        begins = [self._begin, *self._ends]
+        edges = [
+            [begin, *(moment for call in calls for moment in call), end]
+            for begin, calls, end in zip(begins, self._steps, self._ends, strict=False)
+        ]
+        return tuple(
+            tuple(after - before for before, after in zip(step[::2], step[1::2], strict=True)) for step in edges
+        )
 
     def _timing(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -1,0 +1,193 @@
+"""A run beside an earlier healthy run of the same cluster: what no published figure can tell, this can.
+
+Published healthy systems of a shape differ by up to 14 %, a lost card of eight costs 12.5 %. Published repeats on one
+machine type differ by 0.3 to 3 % at large messages, so a cluster's own healthy run finds what the others hide.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from raybench.errors import UsageError
+from raybench.results import BenchmarkResult, ClusterInfo, Expected, Point, RunResult
+from raybench.units import format_bytes
+
+RULE, INCOMPARABLE = "bandwidth-below-baseline", "baseline-not-comparable"
+# Between a cluster against itself, at most 3 % apart, and a lost card of eight, 12.5 %.
+LIMIT = 0.94
+# Smaller messages differ by tens of percent from launch to launch (up to 4 MiB, measured with gloo).
+LEAST_BYTES = 64 * 2**20
+_Key = tuple[str, str, int]  # benchmark, its parameters as JSON, message bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselinePoint:
+    """Bus bandwidth in GB/s: the median, and at the slow end of the 95 % interval of its time."""
+
+    bus_gb_per_s: float
+    slow_gb_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """An earlier run: its shape, and its points by benchmark, parameters and message size."""
+
+    run_id: str
+    started_at: str
+    shape: Mapping[str, Any]
+    points: Mapping[_Key, BaselinePoint]
+
+
+def baseline_of(content: Any, where: str) -> Baseline:
+    """From the content of a result.json. Raises UsageError where it is none, or has no collective that was measured."""
+    if not isinstance(content, Mapping) or not str(content.get("schema", "")).startswith("raybench.result/"):
+        raise UsageError(f"{where} is not a result of raybench run: its schema is not raybench.result/1")
+    try:
+        points = {
+            _key(benchmark["name"], benchmark["parameters"], point["message_bytes"]): _point(point)
+            for benchmark in content["benchmarks"]
+            if benchmark["kind"] == "collective"
+            for point in benchmark["points"]
+            if point["busbw_gb_per_s"] and not point["wrong_elements"]
+        }
+        shape = _shape(content["cluster"])
+        run_id, started_at = str(content["run_id"]), str(content["started_at"])
+    except (LookupError, TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
+        raise UsageError(f"{where} is not a whole result of raybench run: {error!r}") from error
+    if not points:
+        raise UsageError(f"{where} has no collective with a bandwidth; run 'raybench run --suite collectives' for one")
+    return Baseline(run_id=run_id, started_at=started_at, shape=shape, points=points)
+
+
+def _key(name: str, parameters: Mapping[str, Any], message_bytes: int) -> _Key:
+    return name, json.dumps(dict(parameters), sort_keys=True), message_bytes
+
+
+def _point(point: Mapping[str, Any]) -> BaselinePoint:
+    median_seconds, interval = float(point["seconds"]["median"]), point.get("ci95_seconds")
+    busbw = float(point["busbw_gb_per_s"])
+    slow = busbw * median_seconds / float(interval[1]) if interval else busbw
+    return BaselinePoint(bus_gb_per_s=busbw, slow_gb_per_s=slow)
+
+
+def _shape(cluster: Mapping[str, Any]) -> Mapping[str, Any]:
+    nodes = cluster["nodes"]
+    gpus = {str(gpu.get("name")) for node in nodes for gpu in (node["facts"].get("gpus") or ())}
+    return {
+        "nodes": len(nodes),
+        "ranks": int(cluster["world_size"]),
+        "backend": cluster["backend"],
+        "GPUs": ", ".join(sorted(gpus)) or "none",
+        "emulated": bool(cluster["emulated"]),
+    }
+
+
+def against_baseline(result: RunResult, baseline: Baseline) -> RunResult:
+    """The run with the baseline's figure as expected wherever it has one, and a finding for each slower collective.
+
+    Another shape is not compared; that is a finding, too. Emulated nodes are compared, but judged by nobody: their
+    bandwidth is that of a shared machine.
+    """
+    now = _shape(result.cluster.to_json())
+    differing = [name for name, value in now.items() if baseline.shape[name] != value]
+    if differing:
+        parts = [f"{name} {baseline.shape[name]} then, {now[name]} now" for name in differing]
+        other = _incomparable(baseline, f"is of another shape: {'; '.join(parts)}")
+        return replace(result, findings=(*result.findings, other))
+    benchmarks = tuple(_beside(benchmark, baseline) for benchmark in result.benchmarks)
+    found = () if result.cluster.emulated else _findings(benchmarks, baseline, result.cluster)
+    return replace(result, benchmarks=benchmarks, findings=(*result.findings, *found))
+
+
+def _findings(
+    benchmarks: Sequence[BenchmarkResult], baseline: Baseline, cluster: ClusterInfo
+) -> Sequence[dict[str, Any]]:
+    if not any(_compared(benchmark, baseline) for benchmark in benchmarks):
+        least = format_bytes(LEAST_BYTES)
+        return (_incomparable(baseline, f"has no collective in common with this run at {least} or more"),)
+    return [one for benchmark in benchmarks if (one := _slower(benchmark, baseline, cluster)) is not None]
+
+
+def _beside(benchmark: BenchmarkResult, baseline: Baseline) -> BenchmarkResult:
+    if benchmark.kind != "collective":
+        return benchmark
+    return replace(benchmark, points=tuple(_expected(benchmark, point, baseline) for point in benchmark.points))
+
+
+def _expected(benchmark: BenchmarkResult, point: Point, baseline: Baseline) -> Point:
+    before = _before(benchmark, point, baseline)
+    if before is None or not point.samples_seconds:
+        return point
+    basis = f"this cluster's own run {baseline.run_id} of {baseline.started_at[:10]}"
+    return replace(point, expected=Expected(bus_gb_per_s=before.bus_gb_per_s, limit=LIMIT, basis=basis))
+
+
+def _before(benchmark: BenchmarkResult, point: Point, baseline: Baseline) -> BaselinePoint | None:
+    return baseline.points.get(_key(benchmark.name, benchmark.parameters, point.message_bytes))
+
+
+def _compared(benchmark: BenchmarkResult, baseline: Baseline) -> Sequence[tuple[Point, BaselinePoint]]:
+    """Points of both runs that decide: large, and within a factor 4 of the largest."""
+    both = [
+        (point, before)
+        for point in benchmark.points
+        if benchmark.kind == "collective" and point.samples_seconds and point.message_bytes >= LEAST_BYTES
+        if (before := _before(benchmark, point, baseline)) is not None
+    ]
+    largest = max((point.message_bytes for point, _ in both), default=0)
+    return [pair for pair in both if 4 * pair[0].message_bytes >= largest]
+
+
+def _slower(benchmark: BenchmarkResult, baseline: Baseline, cluster: ClusterInfo) -> dict[str, Any] | None:
+    """A finding where even this run's fast end is below the limit of the baseline's slow end."""
+    deciding = _compared(benchmark, baseline)
+    if not deciding or median(_fast(point) / before.slow_gb_per_s for point, before in deciding) >= LIMIT:
+        return None
+    ratio = median(point.busbw_gb_per_s / before.bus_gb_per_s for point, before in deciding)
+    point, before = deciding[-1]
+    return _finding(
+        rule=RULE,
+        severity="critical",  # what the user asked to be told
+        summary=f"{benchmark.name} reaches {ratio:.0%} of this cluster's own run {baseline.run_id}: "
+        f"{point.busbw_gb_per_s:.1f} GB/s at {format_bytes(point.message_bytes)}, {before.bus_gb_per_s:.1f} then",
+        explanation=f"Below {LIMIT:.0%} of it with both 95 % intervals, at the largest messages that both runs have, "
+        f"on {len(cluster.nodes)} nodes. A lost card of eight costs 12 %; repeats differ by up to 3 %.",
+        advice="compare what the two runs say of versions and variables, then measure all pairs to find the slow node "
+        "or card",
+        commands=["raybench run --suite p2p_matrix --p2p-size 64M", "raybench preflight"],
+    )
+
+
+def _fast(point: Point) -> float:
+    low = point.interval_seconds[0] if point.interval_seconds else point.seconds.median
+    return point.busbw_gb_per_s * point.seconds.median / low if low > 0 else point.busbw_gb_per_s
+
+
+def _incomparable(baseline: Baseline, why: str) -> dict[str, Any]:
+    return _finding(
+        rule=INCOMPARABLE,
+        severity="info",
+        summary=f"the baseline {baseline.run_id} {why}",
+        explanation="Bandwidth depends on nodes, ranks, types and sizes, so nothing was judged by it.",
+        advice="take a baseline of this shape and with these messages while it is healthy, and keep its result.json",
+        commands=["raybench run --suite collectives"],
+    )
+
+
+def _finding(
+    *, rule: str, severity: str, summary: str, explanation: str, advice: str, commands: Sequence[str]
+) -> dict[str, Any]:
+    recommendation = {"action": "compare-with-baseline", "text": advice, "commands": list(commands), "link": None}
+    return {
+        "rule": rule,
+        "severity": severity,
+        "confidence": "likely",
+        "summary": summary,
+        "explanation": explanation,
+        "ranks": [],
+        "hosts": [],
+        "evidence": [],
+        "recommendations": [recommendation],
+    }

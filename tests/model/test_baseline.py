@@ -1,0 +1,122 @@
+"""A run beside an earlier one of the same cluster: found, not found, not comparable, unusable."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.model.annotate import with_expectations
+from raybench.model.baseline import INCOMPARABLE, LIMIT, RULE, Baseline, baseline_of
+from raybench.results import ClusterInfo, RunResult
+from tests.model.test_annotate import all_reduce, cluster
+from tests.reports.sample import run_result
+
+
+def run_of(gb_per_second: float, *, where: ClusterInfo | None = None, noise: float = 0.01) -> RunResult:
+    return run_result(all_reduce(gb_per_second, noise=noise), cluster=where or cluster(), variables={}, findings=())
+
+
+def baseline(gb_per_second: float, **options: Any) -> Baseline:
+    return baseline_of(json.loads(json.dumps(run_of(gb_per_second, **options).to_json())), "it")
+
+
+def rules(result: RunResult) -> list[str]:
+    return [finding["rule"] for finding in result.findings]
+
+
+def test_a_lost_card_that_published_spread_hides_is_found_by_an_own_baseline() -> None:
+    now = run_of(390 * 7 / 8)  # 341: as fast as healthy systems elsewhere are
+    assert rules(with_expectations(now)) == []
+    (finding,) = with_expectations(now, baseline(390)).findings
+    assert finding["rule"] == RULE
+    assert "88% of this cluster's own run" in finding["summary"]
+    assert finding["severity"] == "critical"
+    assert finding["recommendations"]
+
+
+@pytest.mark.parametrize(("share", "found"), [(1.0, []), (1.1, []), (0.96, []), (0.925, [RULE]), (0.5, [RULE])])
+def test_a_cluster_that_differs_from_itself_by_little_is_no_finding(share: float, found: list[str]) -> None:
+    judged = with_expectations(run_of(800 * share), baseline(800))  # too fast for any published figure to object
+    assert rules(judged) == found
+    shown = judged.benchmarks[0].points[-1].expected
+    assert shown is not None
+    assert shown.limit == LIMIT
+    assert "this cluster's own run" in shown.basis
+
+
+@pytest.mark.parametrize("noisy", ["now", "then"])
+def test_an_interval_that_reaches_the_limit_is_no_finding(noisy: str) -> None:
+    slow = with_expectations(run_of(700, noise=0.0), baseline(800, noise=0.0))
+    unsure = with_expectations(
+        run_of(700, noise=0.5 if noisy == "now" else 0.0), baseline(800, noise=0.5 if noisy == "then" else 0.0)
+    )
+    assert rules(slow) == [RULE]
+    assert rules(unsure) == []
+
+
+def test_another_shape_is_said_and_published_systems_judge_alone() -> None:
+    judged = with_expectations(run_of(366), baseline(800, where=cluster(2)))
+    (finding,) = judged.findings
+    assert finding["rule"] == INCOMPARABLE
+    assert "nodes 2 then, 4 now; ranks 16 then, 32 now" in finding["summary"]
+    shown = judged.benchmarks[0].points[-1].expected
+    assert shown is not None
+    assert "published healthy systems" in shown.basis
+
+
+def test_without_a_large_message_in_both_nothing_is_judged_and_that_is_said() -> None:
+    before = run_of(800).to_json()
+    before["benchmarks"][0]["points"] = before["benchmarks"][0]["points"][:1]  # 1 MiB
+    (finding,) = with_expectations(run_of(400), baseline_of(before, "it")).findings
+    assert finding["rule"] == INCOMPARABLE
+    assert "no collective in common with this run at 64M or more" in finding["summary"]
+
+
+def test_points_that_the_baseline_has_not_keep_the_published_expectation() -> None:
+    whole = run_of(366)
+    content = whole.to_json()
+    content["benchmarks"][0]["points"] = content["benchmarks"][0]["points"][:2]
+    points = with_expectations(whole, baseline_of(content, "it")).benchmarks[0].points
+    bases = [point.expected.basis for point in points if point.expected is not None]
+    assert ["own run" in basis for basis in bases] == [True, True, False, False, False]
+
+
+def test_emulated_nodes_are_shown_beside_the_baseline_and_not_judged() -> None:
+    where = cluster(emulated=True, backend="gloo")
+    judged = with_expectations(run_of(1, where=where), baseline(4, where=where))
+    assert judged.findings == ()
+    assert judged.benchmarks[0].points[-1].expected_ratio == pytest.approx(0.25, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema": "raybench.estimate/1"}, "is not a result of raybench run"),
+        ({"benchmarks": []}, "no collective with a bandwidth"),
+        ({"benchmarks": [{"kind": "collective"}]}, "not a whole result"),
+        ({"cluster": None}, "not a whole result"),
+    ],
+)
+def test_what_is_no_baseline_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        baseline_of({**run_of(366).to_json(), **change}, "it")
+
+
+@pytest.mark.parametrize(
+    "change", [{"ci95_seconds": [0, 0]}, {"ci95_seconds": [1]}, {"seconds": {}}, {"busbw_gb_per_s": "fast"}]
+)
+def test_a_baseline_with_broken_points_is_refused(change: dict[str, Any]) -> None:
+    content = run_of(366).to_json()
+    content["benchmarks"][0]["points"][0] |= change
+    with pytest.raises(UsageError, match="not a whole result"):
+        baseline_of(content, "it")
+
+
+def test_points_with_wrong_elements_are_no_baseline() -> None:
+    wrong = run_of(366)
+    benchmark = wrong.benchmarks[0]
+    points = tuple(replace(point, wrong_elements=1) for point in benchmark.points)
+    with pytest.raises(UsageError, match="no collective"):
+        baseline_of(replace(wrong, benchmarks=(replace(benchmark, points=points),)).to_json(), "it")

@@ -1,5 +1,6 @@
 """Training, memory and checkpoint benchmarks as plain rows of text, for every kind of report. Pure."""
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -91,6 +92,11 @@ def _checkpoint_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Sect
         points = [point for point in benchmark.workload if isinstance(point, CheckpointPoint)]
         if points:
             notes = [f"{inert(point.label)}: FAILED: {inert(point.failed)}" for point in points if point.failed]
+            notes += [
+                f"{inert(point.label)}: kept; raybench checkpoint --check {inert(shlex.quote(point.kept))}"
+                for point in points
+                if point.kept
+            ]
             notes += [inert(warning) for warning in benchmark.warnings]
             notes.append("blocked: training stands still; durable: until all is stored; GB/s is of tensors, durable")
             title = f"Checkpoint of {inert(benchmark.parameters.get('model'))}"
@@ -264,8 +270,8 @@ _CHECKPOINT: tuple[tuple[str, Callable[[CheckpointPoint], Cell]], ...] = (
     ("blocked (ms)", _median("blocked_seconds")),
     ("durable (ms)", _median("durable_seconds")),
     ("load (ms)", _median("load_seconds")),
-    ("MB", lambda point: number(point.tensor_bytes / 1e6)),
-    ("stored MB", lambda point: number(point.stored_bytes / 1e6)),
+    ("MB", lambda point: number(_megabytes(point.tensor_bytes or None))),
+    ("stored MB", lambda point: number(_megabytes(point.stored_bytes or None))),
     ("save GB/s", lambda point: number(point.save_gb_per_s)),
     (
         "a rank",

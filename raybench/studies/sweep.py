@@ -109,6 +109,8 @@ def _why_batch(
     share = (chosen.samples_per_s or 0.0) / (best.samples_per_s or 1.0)
     if is_knee:
         text = f"doubling it gains less than {KNEE_GAIN:.0%}; it has {share:.0%} of the most throughput measured"
+    elif chosen is largest and len([row for row in rows if row.samples_per_s]) < 2:
+        text = "it is the only one that was measured: nothing to compare it with"
     elif chosen is largest:
         text = "throughput still grows there"
         unfit = [row.variant for row in rows if row.failed]

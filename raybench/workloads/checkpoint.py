@@ -10,8 +10,9 @@ from raybench.workloads.base import Json, summary_json
 class CheckpointPoint:
     """Seconds by repetition, the slowest rank deciding. Bytes are all ranks' together, as tensors and as stored.
 
-    ``verified``: what was loaded is bit for bit what was saved; None where it was not compared. Not ``complete``: the
-    run ended before all of ``saves_asked`` were through.
+    ``verified``: what was loaded is bit for bit what was saved; None where it was not compared. ``kept``:
+    where the last one was left, for ``raybench checkpoint --check``. Not ``complete``: the run ended before all of
+    ``saves_asked`` were through.
     """
 
     label: str
@@ -26,6 +27,7 @@ class CheckpointPoint:
     failed: str | None = None
     complete: bool = True
     saves_asked: int | None = None
+    kept: str | None = None
 
     @property
     def save_gb_per_s(self) -> float | None:
@@ -74,4 +76,5 @@ class CheckpointPoint:
             "verified": self.verified,
             "wrong_elements": self.wrong_elements,
             "failed": self.failed,
+            "kept": self.kept,
         }

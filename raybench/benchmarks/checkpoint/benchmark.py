@@ -126,18 +126,19 @@ class Case:
 
     def measured(self, label: str, state: State, mode: str, layout: str) -> Generator[CheckpointRecord, None, None]:
         """This rank's record, and before it, after each repetition, what there is so far."""
-        wrong, failed = 0, None
+        wrong, failed, folder = 0, None, ""
         for repeat in range(self._options.saves):
-            differ, failed = self._once(state, f"{self._name}-{repeat}", mode, whole=layout == "full")
+            folder = f"{self._name}-{repeat}"
+            differ, failed = self._once(state, folder, mode, whole=layout == "full")
             wrong += differ
             if failed is not None:
                 break
             if repeat < self._options.saves - 1:
-                yield self._record(label, state, wrong, interim=True)
-        yield self._record(label, state, wrong, failed)
+                yield self._record(label, state, wrong, folder, interim=True)
+        yield self._record(label, state, wrong, folder, failed)
 
     def _record(
-        self, label: str, state: State, wrong: int, failed: str | None = None, *, interim: bool = False
+        self, label: str, state: State, wrong: int, folder: str, failed: str | None = None, *, interim: bool = False
     ) -> CheckpointRecord:
         return CheckpointRecord(
             label=label,
@@ -150,6 +151,7 @@ class Case:
             verified=self._verify and failed is None,
             failed=failed,
             interim=interim,
+            kept=f"{self._store.where}/{folder}" if self._options.keep and failed is None else None,
         )
 
     def _once(self, state: State, folder: str, mode: str, *, whole: bool) -> tuple[int, str | None]:

@@ -213,7 +213,8 @@ def load_config(path: str | None, options: Mapping[str, Any]) -> RunConfig:
     try:
         return msgspec.convert(merged, RunConfig)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{where}{error}") from error
+        own = error.__cause__ if isinstance(error.__cause__, UsageError) else None  # names the option itself
+        raise UsageError(f"{where}{own or error}") from error
 
 
 def _workload(name: str, content: Any, where: str) -> dict[str, Any]:

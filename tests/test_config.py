@@ -155,3 +155,12 @@ def test_a_placement_picks_forms_and_falls_back_to_the_only_one(placement: str, 
     plan = RunConfig(suite="all_gather,all_reduce", placement=placement).plan("gloo")
     assert [spec.in_place for spec in plan if spec.name == "all_gather"] == places
     assert [spec.in_place for spec in plan if spec.name == "all_reduce"] == [True]
+
+
+def test_a_wrong_option_of_a_workload_is_named_as_it_is_typed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_config(None, {"suite": "ddp", "training": {"batch_size": 0}})
+    assert str(caught.value) == "--batch-size is 0; it must be from 1 to 10000000"
+    path = written(tmp_path, "training: {steps: many}\n")
+    with pytest.raises(UsageError, match=r"Expected `int`, got `str` - at `\$.training.steps`"):
+        load_config(path, {})

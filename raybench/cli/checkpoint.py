@@ -54,7 +54,7 @@ def command(config_file: str | None, as_json: bool, quiet: bool, check: str | No
     chosen = {name: value for name, value in written.items() if name in own}
     chosen |= {name: _parts(chosen[name]) for name in ("layouts", "modes") if name in chosen}
     if check is not None:
-        sys.exit(_check(check, CheckpointOptions(**{**chosen, "to": (check,)})))
+        sys.exit(_check(check, CheckpointOptions(**{**chosen, "to": (check,)}), as_json=as_json))
     config = load_config(config_file, {**settings, "suite": "checkpoint", "checkpoint": chosen})
     sys.exit(measure(config, as_json=as_json, quiet=quiet))
 
@@ -74,8 +74,10 @@ def _divided(place: str) -> tuple[str, str]:
     return above or slash or ".", folder
 
 
-def _check(place: str, options: CheckpointOptions) -> int:
+def _check(place: str, options: CheckpointOptions, *, as_json: bool) -> int:
     """Say whether a checkpoint is whole. Raises ProblemFoundError where it is not."""
+    import json  # noqa: PLC0415
+
     from raybench.benchmarks.checkpoint.manifest import CheckpointError  # noqa: PLC0415
     from raybench.benchmarks.checkpoint.storage import check_checkpoint  # noqa: PLC0415 - imports torch
     from raybench.benchmarks.checkpoint.stores import StoreError, open_store  # noqa: PLC0415
@@ -85,6 +87,9 @@ def _check(place: str, options: CheckpointOptions) -> int:
         store = open_store(above, endpoint=options.endpoint, limit_seconds=options.limit_seconds)
         stored = check_checkpoint(store, folder)
     except (CheckpointError, StoreError) as error:
+        if as_json:
+            click.echo(json.dumps({"place": place, "whole": False, "reason": str(error)}))
         raise ProblemFoundError(str(error)) from error
-    click.echo(f"{place}: whole, {stored} bytes match their checksums")
+    whole = {"place": place, "whole": True, "stored_bytes": stored}
+    click.echo(json.dumps(whole) if as_json else f"{place}: whole, {stored} bytes match their checksums")
     return 0

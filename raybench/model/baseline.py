@@ -17,6 +17,8 @@ from raybench.units import format_bytes
 RULE, INCOMPARABLE = "bandwidth-below-baseline", "baseline-not-comparable"
 # Between a cluster against itself, at most 3 % apart, and a lost card of eight, 12.5 %.
 LIMIT = 0.94
+# Smaller messages differ by tens of percent from launch to launch (up to 4 MiB, measured with gloo).
+LEAST_BYTES = 64 * 2**20
 _Key = tuple[str, str, int]  # benchmark, its parameters as JSON, message bytes
 
 
@@ -52,8 +54,8 @@ def baseline_of(content: Any, where: str) -> Baseline:
         }
         shape = _shape(content["cluster"])
         run_id, started_at = str(content["run_id"]), str(content["started_at"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{where} is not a whole result of raybench run: {error} is missing or unusable") from error
+    except (LookupError, TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
+        raise UsageError(f"{where} is not a whole result of raybench run: {error!r}") from error
     if not points:
         raise UsageError(f"{where} has no collective with a bandwidth; run 'raybench run --suite collectives' for one")
     return Baseline(run_id=run_id, started_at=started_at, shape=shape, points=points)
@@ -91,10 +93,21 @@ def against_baseline(result: RunResult, baseline: Baseline) -> RunResult:
     now = _shape(result.cluster.to_json())
     differing = [name for name, value in now.items() if baseline.shape[name] != value]
     if differing:
-        return replace(result, findings=(*result.findings, _incomparable(now, baseline, differing)))
+        parts = [f"{name} {baseline.shape[name]} then, {now[name]} now" for name in differing]
+        other = _incomparable(baseline, f"is of another shape: {'; '.join(parts)}")
+        return replace(result, findings=(*result.findings, other))
     benchmarks = tuple(_beside(benchmark, baseline) for benchmark in result.benchmarks)
-    slower = [] if result.cluster.emulated else [_slower(one, baseline, result.cluster) for one in benchmarks]
-    return replace(result, benchmarks=benchmarks, findings=(*result.findings, *filter(None, slower)))
+    found = () if result.cluster.emulated else _findings(benchmarks, baseline, result.cluster)
+    return replace(result, benchmarks=benchmarks, findings=(*result.findings, *found))
+
+
+def _findings(
+    benchmarks: Sequence[BenchmarkResult], baseline: Baseline, cluster: ClusterInfo
+) -> Sequence[dict[str, Any]]:
+    if not any(_compared(benchmark, baseline) for benchmark in benchmarks):
+        least = format_bytes(LEAST_BYTES)
+        return (_incomparable(baseline, f"has no collective in common with this run at {least} or more"),)
+    return [one for benchmark in benchmarks if (one := _slower(benchmark, baseline, cluster)) is not None]
 
 
 def _beside(benchmark: BenchmarkResult, baseline: Baseline) -> BenchmarkResult:
@@ -116,11 +129,12 @@ def _before(benchmark: BenchmarkResult, point: Point, baseline: Baseline) -> Bas
 
 
 def _compared(benchmark: BenchmarkResult, baseline: Baseline) -> Sequence[tuple[Point, BaselinePoint]]:
-    """Points of both runs that decide: within a factor 4 of the largest."""
+    """Points of both runs that decide: large, and within a factor 4 of the largest."""
     both = [
         (point, before)
         for point in benchmark.points
-        if point.samples_seconds and (before := _before(benchmark, point, baseline)) is not None
+        if benchmark.kind == "collective" and point.samples_seconds and point.message_bytes >= LEAST_BYTES
+        if (before := _before(benchmark, point, baseline)) is not None
     ]
     largest = max((point.message_bytes for point, _ in both), default=0)
     return [pair for pair in both if 4 * pair[0].message_bytes >= largest]
@@ -128,7 +142,7 @@ def _compared(benchmark: BenchmarkResult, baseline: Baseline) -> Sequence[tuple[
 
 def _slower(benchmark: BenchmarkResult, baseline: Baseline, cluster: ClusterInfo) -> dict[str, Any] | None:
     """A finding where even this run's fast end is below the limit of the baseline's slow end."""
-    deciding = _compared(benchmark, baseline) if benchmark.kind == "collective" else []
+    deciding = _compared(benchmark, baseline)
     if not deciding or median(_fast(point) / before.slow_gb_per_s for point, before in deciding) >= LIMIT:
         return None
     ratio = median(point.busbw_gb_per_s / before.bus_gb_per_s for point, before in deciding)
@@ -151,14 +165,13 @@ def _fast(point: Point) -> float:
     return point.busbw_gb_per_s * point.seconds.median / low if low > 0 else point.busbw_gb_per_s
 
 
-def _incomparable(now: Mapping[str, Any], baseline: Baseline, differing: Sequence[str]) -> dict[str, Any]:
-    parts = [f"{name} {baseline.shape[name]} then, {now[name]} now" for name in differing]
+def _incomparable(baseline: Baseline, why: str) -> dict[str, Any]:
     return _finding(
         rule=INCOMPARABLE,
         severity="info",
-        summary=f"the baseline {baseline.run_id} is of another shape: {'; '.join(parts)}",
-        explanation="Bandwidth depends on the number of nodes and ranks, so nothing was compared.",
-        advice="take a baseline of this shape when it is known to be healthy, and keep its result.json",
+        summary=f"the baseline {baseline.run_id} {why}",
+        explanation="Bandwidth depends on nodes, ranks, types and sizes, so nothing was judged by it.",
+        advice="take a baseline of this shape and with these messages while it is healthy, and keep its result.json",
         commands=["raybench run --suite collectives"],
     )
 

@@ -41,9 +41,11 @@ def share(value: float | None, tone: str = "") -> Cell:
     return NONE if value is None else Cell(text=percent(value), tone=tone)
 
 
-def memory(value: int | None) -> Cell:
-    """GiB."""
-    return NONE if value is None else Cell(text=f"{value / 2**30:.2f} GiB")
+def memory(value: int | None, kind: str | None = None) -> Cell:
+    """GiB; with ``rss`` where they are those of a process, and no device's."""
+    if value is None:
+        return NONE
+    return Cell(text=f"{value / 2**30:.2f} GiB" + (" rss" if kind == "rss" else ""))
 
 
 def money(value: float | None, currency: str) -> Cell:
@@ -64,11 +66,16 @@ def times(ratio: Json | None) -> Cell:
     return NONE if not ratio else Cell(text=f"{ratio['value']:.2f}x", tone="strong")
 
 
+def is_narrow(ratio: Json) -> bool:
+    """Whether a ratio has an interval that says something: two repeats may give one of many powers of ten."""
+    return ratio["low"] is not None and ratio["high"] is not None and bool(ratio["high"] <= _WIDEST * ratio["low"])
+
+
 def interval(ratio: Json | None, *, unit: str = "x", scale: float = 1.0) -> Cell:
     """The interval of a ratio: ``4.61-5.02x``."""
     if not ratio or ratio["low"] is None:
         return NONE
-    if ratio["high"] > _WIDEST * ratio["low"]:
+    if not is_narrow(ratio):
         return Cell(text="too few repeats", tone="warn")
     digits = 2 if scale == 1 else 0
     return Cell(text=f"{ratio['low'] * scale:.{digits}f} to {ratio['high'] * scale:.{digits}f}{unit}")

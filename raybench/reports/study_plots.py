@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from raybench.reports.series import plain_log_ticks
-from raybench.reports.study_cells import Json
+from raybench.reports.study_cells import Json, is_narrow
 from raybench.reports.study_figure import legend, new_figure
 from raybench.reports.svg import PAGE, SERIES, TEXT, Plot, plot_style, render
 from raybench.reports.sweep_plots import sweep_plots
 from raybench.reports.text import inert
+from raybench.stats import median
 
 GOOD_SHARE = 0.75
 _MARKERS = "os^DvPX*<h"
@@ -30,8 +31,8 @@ def study_plots(content: Json) -> tuple[Plot, ...]:
 
 
 def _error(rows: Sequence[Json]) -> list[list[float]]:
-    """Distances from each ratio to the ends of its interval, as errorbar wants them."""
-    ends = [(row["value"] - (row["low"] or row["value"]), (row["high"] or row["value"]) - row["value"]) for row in rows]
+    """Distances from each ratio to the ends of its interval, as errorbar wants them; none where that says nothing."""
+    ends = [(row["value"] - row["low"], row["high"] - row["value"]) if is_narrow(row) else (0.0, 0.0) for row in rows]
     return [list(side) for side in zip(*ends, strict=True)]
 
 
@@ -120,7 +121,7 @@ def _projection_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
     measured = [scale * row["step_seconds"] for row in rows]
     axes.plot([row["nodes"] for row in rows], measured, marker="o", color=SERIES[0], label="measured")
     axes.set_xscale("log", base=2)
-    if max(times) > _WIDE_RANGE * min(measured):
+    if max(high for _, high in ends) > _WIDE_RANGE * min(measured):
         axes.set_yscale("log")
         plain_log_ticks(axes)
     else:
@@ -160,9 +161,10 @@ def _network_plots(answer: Json, content: Json) -> Iterator[Plot]:
 
 def _throughput_plots(rows: Sequence[Json], content: Json) -> Iterator[Plot]:
     measured = [row for row in rows if row["samples_per_s"]]
+    whose = " of the process (RSS)" if any(row.get("memory_kind") == "rss" for row in measured) else ""
     figures = (
         ("throughput", "Throughput", "samples/s", "samples_per_s", 1, SERIES[0]),
-        ("memory", "Peak memory", "GiB", "memory_bytes", 2**30, SERIES[3]),
+        ("memory", f"Peak memory{whose}", "GiB", "memory_bytes", 2**30, SERIES[3]),
     )
     for name, title, unit, field, divisor, colour in figures:
         values = [(row[field] or 0) / divisor for row in measured]
@@ -196,5 +198,5 @@ def _drift_plot(content: Json) -> Iterator[Plot]:
 
 def _changes(group: Sequence[Json]) -> list[float]:
     times = [trial["measured"][0]["seconds"] for trial in group]
-    middle = sorted(times)[len(times) // 2]
+    middle = median(times)
     return [100 * (time / middle - 1) for time in times]

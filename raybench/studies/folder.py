@@ -9,17 +9,43 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from raybench.errors import UsageError
+from raybench.model.cost import Price
 from raybench.studies.design import SCHEMA, Study, Trial
 from raybench.studies.outcome import Outcome, outcome_of
 
 PLAN, RESULT, REPORT = "plan.json", "study.json", "study.html"
 _LIMIT = "limit"
 _LONGEST_WORDS = 500
+
+
+class _Settings(msgspec.Struct, kw_only=True):
+    price: Price | None = None
+    epoch_samples: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class _ScalingFacts(msgspec.Struct, kw_only=True):
+    nodes: Annotated[int, msgspec.Meta(ge=1)]
+    modes: list[Literal["strong", "weak"]]
+
+
+class _BatchFacts(msgspec.Struct, kw_only=True):
+    batch_size: Annotated[int, msgspec.Meta(ge=1)]
+
+
+_FACTS: dict[str, Any] = {"scaling": _ScalingFacts, "batch-size": _BatchFacts}  # what their answers are made from
+
+
+def _checked(study: Study) -> Study:
+    """The plan, with all in it that analysis and reports read. Raises msgspec.ValidationError."""
+    msgspec.convert(study.settings, _Settings)
+    for variant in study.variants:
+        msgspec.convert(variant.facts, _FACTS.get(study.kind, dict))
+    return study
 
 
 def new_study_id(kind: str) -> str:
@@ -59,7 +85,7 @@ class StudyFolder:
             content = msgspec.json.decode((self.path / PLAN).read_bytes())
             if content.pop("schema", None) != SCHEMA:
                 raise UsageError(f"{self.path / PLAN} is no {SCHEMA}; was it written by another version of raybench?")
-            return msgspec.convert(content, Study)
+            return _checked(msgspec.convert(content, Study))
         except (OSError, msgspec.MsgspecError, AttributeError) as error:
             raise UsageError(
                 f"{self.path} is not the folder of a study: {PLAN} cannot be read ({error}); give the folder that an "

@@ -1,8 +1,12 @@
 """Ranks save to real storages and load again; what is damaged, missing or unreachable is refused with a reason."""
 
+import io
 import json
 import os
 import pickle
+import resource
+import time
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,20 +15,30 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from raybench.benchmarks.checkpoint import benchmark  # noqa: F401 - imported once, before the forks
+from raybench.benchmarks.checkpoint.benchmark import reason_of
 from raybench.benchmarks.checkpoint.combine import checkpoint_point
 from raybench.benchmarks.checkpoint.manifest import MANIFEST, CheckpointError
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
-from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter, check_checkpoint, read_manifest
-from raybench.benchmarks.checkpoint.stores import FolderStore, StoreError, bounded
+from raybench.benchmarks.checkpoint.storage import (
+    ManifestReader,
+    ManifestWriter,
+    check_checkpoint,
+    decompress,
+    read_manifest,
+)
+from raybench.benchmarks.checkpoint.stores import FolderStore, GcsStore, Heartbeat, StoreError, bounded
 from raybench.benchmarks.events import Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cli.checkpoint import command as checkpoint_command
 from raybench.errors import UsageError
+from raybench.reports.workloads import workload_sections
+from raybench.results import BenchmarkResult
 from raybench.workloads.checkpoint import CheckpointPoint
 from tests.collectives.ranks import run_ranks
 
@@ -68,7 +82,20 @@ def test_a_folder_gets_back_what_was_saved_in_every_layout_and_mode(tmp_path: Pa
             blocked <= durable for blocked, durable in zip(point.blocked_seconds, point.durable_seconds, strict=True)
         )
         assert point.writing_ranks == (2 if label.startswith("sharded") else 1)
+        assert point.kept is None
     assert list((tmp_path / "there").glob("raybench-*")) == []
+
+
+def test_what_is_kept_is_named(tmp_path: Path) -> None:
+    place = tmp_path / "my models"
+    (point,) = saved(1, to=(str(place),), layouts=("full",), modes=("sync",), keep=True).values()
+    assert point.kept
+    assert CliRunner().invoke(checkpoint_command, ["--check", point.kept]).exit_code == 0
+    done = BenchmarkResult(
+        name="checkpoint", kind="checkpoint", status="complete", parameters={"model": "tiny"}, workload=(point,)
+    )
+    (section,) = workload_sections([done])
+    assert f"full sync {place}: kept; raybench checkpoint --check '{point.kept}'" in section.notes
 
 
 def test_s3_is_saved_to_while_unreachable_and_forbidden_places_fail_alone(
@@ -98,6 +125,33 @@ def test_a_storage_that_does_not_answer_fails_within_its_limit(monkeypatch: pyte
         1, to=("s3://x/y",), endpoint="http://127.0.0.1:1", layouts=("full",), modes=("sync",), limit_seconds=3
     ).values()
     assert "s3://x/y" in str(point.failed)
+
+
+class SlowFiles:
+    """A bucket that takes 0.3 s for each write that it is sent, as an upload of many requests does."""
+
+    def open(self, *_: str) -> io.BytesIO:
+        slow = io.BytesIO()
+
+        class Slow(io.BytesIO):
+            def write(self, data: Any, /) -> int:
+                time.sleep(0.3)
+                return slow.write(data)
+
+        return Slow()
+
+
+def test_a_long_upload_has_the_limit_of_a_request_for_each_piece() -> None:
+    """A checkpoint of gigabytes takes longer than one request may; a piece that gets stuck is still found."""
+    store = GcsStore.__new__(GcsStore)
+    store._place, store.where, store._files = "bucket", "gs://bucket", SlowFiles()
+    store._limit = 0.6
+    assert store.write("x", [bytes(20 * 2**20), bytes(10)]) == 20 * 2**20 + 10  # three pieces, 0.9 s
+    store._limit = 0.1
+    with pytest.raises(StoreError, match=r"gs://bucket did not answer within 0\.1 s"):
+        store.write("x", [b"1"])
+    with pytest.raises(StoreError, match="did not answer"):
+        bounded(lambda: time.sleep(5), 0.1, "gs://bucket", Heartbeat())
 
 
 def test_gcs_gets_back_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,6 +246,10 @@ def part(content: dict[str, Any]) -> dict[str, Any]:
         (lambda content: part(content).update(sizes=[-1]), "has a part outside the shape"),
         (lambda content: part(content).update(offsets=[0, 0]), "has a part outside the shape"),
         (lambda content: part(content).update(length=2**70), "has a part outside the shape"),
+        (
+            lambda content: part(content).update(length=2**50),
+            "is cut off: a has 4030 of its 1125899906842624 bytes at 0",
+        ),
         (lambda content: part(content).update(sizes=[999]), "has parts that do not make up the shape [1000] for a"),
         (lambda content: content["tensors"]["a"].update(parts=[]), "has parts that do not make up the shape"),
         (lambda content: content.update(tensors={}), "has no tensors"),
@@ -206,6 +264,10 @@ def test_what_is_checked_by_name(checkpoint: Path, monkeypatch: pytest.MonkeyPat
     for place in ("one", "./one/", str(checkpoint), f"file://{checkpoint}"):
         result = CliRunner().invoke(checkpoint_command, ["--check", place])
         assert (result.exit_code, "4030 bytes match" in result.stdout) == (0, True), place
+    told = json.loads(CliRunner().invoke(checkpoint_command, ["--check", "one", "--json"]).stdout)
+    assert told == {"place": "one", "whole": True, "stored_bytes": 4030}
+    failed = json.loads(CliRunner().invoke(checkpoint_command, ["--check", "two", "--json"]).stdout)
+    assert (failed["whole"], "two is no finished checkpoint" in failed["reason"]) == (False, True)
     error = CliRunner().invoke(checkpoint_command, ["--check", "/one"]).exception
     assert "/one is no finished checkpoint" in str(error)
     assert "./one" not in str(error)
@@ -213,6 +275,65 @@ def test_what_is_checked_by_name(checkpoint: Path, monkeypatch: pytest.MonkeyPat
         CliRunner().invoke(checkpoint_command, ["--check", "s3://bucket"], catch_exceptions=False)
     with pytest.raises(UsageError, match="--to is empty"):
         CheckpointOptions(to=("",))
+
+
+def packed(how: str, data: bytes) -> bytes:
+    if how == "zlib":
+        return zlib.compress(data)
+    return pytest.importorskip("zstandard").ZstdCompressor().compress(data)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("how", ["zlib", "zstd"])
+def test_what_becomes_more_than_belongs_there_is_refused_before_it_fills_the_memory(how: str) -> None:
+    assert decompress(packed(how, bytes(1000)), how, 1000) == bytes(1000)
+    assert decompress(packed(how, b""), how, 0) == b""
+    bomb = packed(how, bytes(2 * 10**8))
+    tracemalloc.start()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CheckpointError, match="1001 bytes were stored where 1000 belong"):
+        decompress(bomb, how, 1000)
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10**5  # KiB
+    with pytest.raises(CheckpointError, match="999 bytes were stored where 1000 belong"):
+        decompress(packed(how, bytes(999)), how, 1000)
+    with pytest.raises(CheckpointError, match=r"cannot be decompressed|bytes were stored where"):
+        decompress(b"no such thing", how, 1000)
+
+
+def test_the_rank_that_failed_is_named_once() -> None:
+    assert reason_of(OSError("disk full"), 3) == "rank 3: disk full"
+    failures: Any = {2: (OSError("disk full"), []), 5: (OSError("quota"), [])}
+    told = CheckpointException("save", failures)  # what rank 0 hears of the others
+    assert reason_of(told, 0) == "rank 2: disk full"
+
+
+def full_disk_of_rank_1(rank: int) -> None:
+    real = FolderStore.write
+
+    def write(self: FolderStore, name: str, chunks: Any) -> int:
+        if rank == 1 and name.endswith(".bin"):
+            raise StoreError("no space left")
+        return real(self, name, chunks)
+
+    FolderStore.write = write  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_rank_whose_save_fails_is_named_in_the_point(mode: str, tmp_path: Path) -> None:
+    spec = BenchmarkSpec(
+        name="checkpoint",
+        kind="checkpoint",
+        sizes=(),
+        checkpoint=CheckpointOptions(
+            to=(str(tmp_path),), model="tiny", layouts=("sharded",), modes=(mode,), saves=1, limit_seconds=20.0
+        ),
+    )
+    events = run_ranks(2, [spec], sabotage=full_disk_of_rank_1)
+    labels = spec.checkpoint.labels() if spec.checkpoint else ()
+    failed = str(checkpoint_point([_records(events, labels[0])]).failed)
+    assert failed.startswith("rank 1: ")
+    assert (failed.count("rank 1"), "no space left" in failed) == (1, True)
 
 
 class Bomb:

@@ -66,6 +66,14 @@ def test_another_shape_is_said_and_published_systems_judge_alone() -> None:
     assert "published healthy systems" in shown.basis
 
 
+def test_without_a_large_message_in_both_nothing_is_judged_and_that_is_said() -> None:
+    before = run_of(800).to_json()
+    before["benchmarks"][0]["points"] = before["benchmarks"][0]["points"][:1]  # 1 MiB
+    (finding,) = with_expectations(run_of(400), baseline_of(before, "it")).findings
+    assert finding["rule"] == INCOMPARABLE
+    assert "no collective in common with this run at 64M or more" in finding["summary"]
+
+
 def test_points_that_the_baseline_has_not_keep_the_published_expectation() -> None:
     whole = run_of(366)
     content = whole.to_json()
@@ -94,6 +102,16 @@ def test_emulated_nodes_are_shown_beside_the_baseline_and_not_judged() -> None:
 def test_what_is_no_baseline_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         baseline_of({**run_of(366).to_json(), **change}, "it")
+
+
+@pytest.mark.parametrize(
+    "change", [{"ci95_seconds": [0, 0]}, {"ci95_seconds": [1]}, {"seconds": {}}, {"busbw_gb_per_s": "fast"}]
+)
+def test_a_baseline_with_broken_points_is_refused(change: dict[str, Any]) -> None:
+    content = run_of(366).to_json()
+    content["benchmarks"][0]["points"][0] |= change
+    with pytest.raises(UsageError, match="not a whole result"):
+        baseline_of(content, "it")
 
 
 def test_points_with_wrong_elements_are_no_baseline() -> None:

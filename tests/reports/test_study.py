@@ -11,6 +11,7 @@ import pytest
 
 from raybench.model.cost import Price
 from raybench.reports.study_html import render_study_html
+from raybench.reports.study_plots import _changes, _error
 from raybench.reports.study_terminal import print_study
 from raybench.reports.study_view import study_sections
 from raybench.studies.design import Study, Trial
@@ -153,6 +154,33 @@ def test_the_scaling_page_has_its_plots() -> None:
         assert f"<h3>{title}" in page
     assert "75% threshold" in page
     assert "ideal (linear)" in page
+
+
+def scaling_of_two_repeats() -> dict[str, Any]:
+    """The second repeat is half as fast on two nodes: an interval of many powers of ten, which the table leaves out."""
+    variants = scaling_variants((1, 2), ("weak",), 8)
+    plan = Study(kind="scaling", workload=("train",), variants=variants, repeats=2, seed=1)
+
+    def trained(trial: Trial) -> dict[str, Any]:
+        nodes = plan.variant(trial.variant).facts["nodes"]
+        seconds = 0.1 * (2 if trial.block and nodes == 2 else 1)
+        return run_result([training_point(seconds, ranks=nodes)], nodes=[f"n{number}" for number in range(nodes)])
+
+    return plain(result_of("scaling-2", plan, outcomes_of(plan, trained)).to_json())
+
+
+def test_an_interval_that_says_nothing_is_not_drawn() -> None:
+    content = scaling_of_two_repeats()
+    assert content["answer"]["modes"][0]["rows"][1]["speedup"]["high"] > 10
+    assert "too few repeats" in printed(content)
+    assert _error([row["speedup"] for row in content["answer"]["modes"][0]["rows"]]) == [[0.0, 0.0], [0.0, 0.0]]
+    three = scaling_content()["answer"]["modes"][0]["rows"]
+    assert all(isinstance(end, float) for side in _error([row["speedup"] for row in three]) for end in side)
+
+
+def test_two_trials_are_as_far_from_their_median_as_each_other() -> None:
+    trials = [trial for trial in scaling_of_two_repeats()["trials"] if trial["variant"].endswith("2")]
+    assert [round(abs(change), 1) for change in _changes(trials)] == [33.3, 33.3]
 
 
 def test_what_nodes_said_is_inert() -> None:

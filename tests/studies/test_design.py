@@ -7,7 +7,9 @@ import pytest
 from raybench.errors import UsageError
 from raybench.studies.compare import Ratio, ratio_of, self_ratio, student
 from raybench.studies.design import Study, Variant, order_of
+from raybench.studies.folder import StudyFolder
 from raybench.studies.runner import command_of, left_seconds
+from raybench.studies.scaling import scaling_variants
 
 
 def study(*names: str, repeats: int = 4, seed: int = 1) -> Study:
@@ -92,3 +94,26 @@ def test_time_left_takes_each_variant_as_it_was() -> None:
     assert left_seconds(["a"], {}) is None
     assert left_seconds(["a", "b", "b"], {"a": [10.0], "b": [2.0, 4.0]}) == 10 + 3 + 3
     assert left_seconds(["c"], {"a": [10.0], "b": [2.0]}) == 6
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ({"settings": {"epoch_samples": "many"}}, "epoch_samples"),
+        ({"settings": {"epoch_samples": 0}}, "epoch_samples"),
+        ({"settings": {"price": {"per_node_hour": "free"}}}, "price"),
+        ({"settings": {"price": {"per_node_hour": -1, "source": "given"}}}, "a node hour cannot cost -1"),
+        ({"variants": [{"name": "weak-2"}]}, "nodes"),
+        ({"variants": [{"name": "weak-2", "facts": {"nodes": "2", "modes": ["weak"]}}]}, "nodes"),
+    ],
+)
+def test_a_damaged_plan_is_refused_before_anything_runs(damage: dict[str, object], words: str, tmp_path: Path) -> None:
+    whole = Study(
+        kind="scaling", workload=("train",), variants=scaling_variants((1, 2), ("weak",), 8), repeats=2, seed=1
+    )
+    folder = StudyFolder.create(str(tmp_path), whole)
+    assert folder.study() == whole
+    folder.write("plan.json", {**whole.to_json(), **damage})
+    with pytest.raises(UsageError, match=r"is not the folder of a study: plan\.json cannot be read") as caught:
+        folder.study()
+    assert words in str(caught.value)

@@ -153,6 +153,17 @@ def test_a_batch_study_orders_by_batch_and_names_the_knee() -> None:
     assert any("beyond batch 4 a rank" in remark for remark in answer.remarks)
 
 
+def test_a_single_batch_says_nothing_about_larger_ones() -> None:
+    plan = study("batch-size", batch_variant("4"))
+    answer = answer_sweep(plan, outcomes_of(plan, lambda _: run_result([training_point(0.1)])))
+    assert (answer.recommended, answer.knee) == ("batch-4", None)
+    assert answer.why.startswith("it is the only one that was measured: nothing to compare it with")
+    two = study("batch-size", batch_variant("4"), batch_variant("8"))
+    rate = {"batch-4": 4, "batch-8": 8}
+    grown = answer_sweep(two, outcomes_of(two, lambda one: run_result([training_point(0.1, batch=rate[one.variant])])))
+    assert grown.why.startswith("throughput still grows there; measure larger ones")
+
+
 def test_models_keep_their_order_and_have_no_knee() -> None:
     plan = study("model-size", model_variant("small"), model_variant("tiny"), repeats=3)
     seconds = {"small": 0.5, "tiny": 0.1}

@@ -8,12 +8,14 @@ import contextlib
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 Answer = TypeVar("Answer")
 _PROBE = b"raybench"
+_PIECE_BYTES = 16 * 2**20  # of an upload: each has the time limit of a request
 
 
 class StoreError(Exception):
@@ -85,7 +87,8 @@ class FolderStore:
         try:
             with path.open("rb") as file:
                 file.seek(start)
-                return file.read(-1 if length is None else length)
+                left = max(os.fstat(file.fileno()).st_size - start, 0)  # what is asked for may be more than memory has
+                return file.read(-1 if length is None else min(length, left))
         except OSError as error:
             raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -168,15 +171,18 @@ class GcsStore:
 
     def write(self, name: str, chunks: Iterable[bytes]) -> int:
         """See Store."""
+        beat = Heartbeat()
 
         def send() -> int:
             written = 0
             with self._files.open(f"{self._place}/{name}", "wb") as file:
                 for chunk in chunks:
-                    written += file.write(chunk)
+                    for start in range(0, len(chunk), _PIECE_BYTES):
+                        written += file.write(memoryview(chunk)[start : start + _PIECE_BYTES])
+                        beat.renew()
             return written
 
-        return self._bounded(send)
+        return bounded(send, self._limit, self.where, beat)
 
     def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
         """See Store."""
@@ -233,8 +239,23 @@ def _named(where: str) -> Iterator[None]:
         raise StoreError(f"{where}: {_first_line(error)}") from error
 
 
-def bounded(call: Callable[[], Answer], seconds: float, where: str) -> Answer:
-    """What ``call`` returns. Raises StoreError with its error, or when it takes longer; it then goes on unheard."""
+class Heartbeat:
+    """When a call that consists of many requests last got on."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """One more request is done."""
+        self.last = time.monotonic()
+
+
+def bounded(call: Callable[[], Answer], seconds: float, where: str, beat: Heartbeat | None = None) -> Answer:
+    """What ``call`` returns. Raises StoreError with its error, or when it takes longer; it then goes on unheard.
+
+    With a ``beat`` that the call renews, the limit counts from its last one.
+    """
+    beat = beat or Heartbeat()
     answers: list[Answer] = []
     errors: list[BaseException] = []
 
@@ -246,7 +267,8 @@ def bounded(call: Callable[[], Answer], seconds: float, where: str) -> Answer:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(seconds)
+    while thread.is_alive() and (left := beat.last + seconds - time.monotonic()) > 0:
+        thread.join(left)
     if answers:
         return answers[0]
     if errors and isinstance(errors[0], StoreError):

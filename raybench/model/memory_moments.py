@@ -124,7 +124,8 @@ def replica_moments(step: Step) -> dict[str, float]:
     casts = model.layers * block_casts + table_cast  # the graph keeps them; of what is computed anew the context does
     casts_left = table_cast if setup.checkpointing else casts
     kept_casts = block_casts if setup.checkpointing else model.layers * block_casts
-    head = min(step.table_bytes, loose)
+    tied = step.table_bytes if model.tied and not setup.lora_rank else 0.0  # it waits for the gradient of the other end
+    head = tied or min(step.table_bytes, loose)
     others = loose * (1 - model.parameters_per_layer / model.parameters)
     return {
         "loss": casts + step.at_loss + step.loss,
@@ -132,7 +133,7 @@ def replica_moments(step: Step) -> dict[str, float]:
         "output layer, backward": casts_left + step.at_loss + step.output_gradient,
         "last block, backward": kept_casts + head + step.activations(model.layers) + step.passing,
         "first block, backward": block_casts + others + step.activations(1) + step.passing,
-        "embedding, backward": loose + (0.0 if setup.lora_rank else step.table_bytes),
+        "embedding, backward": loose + (0.0 if setup.lora_rank else step.table_bytes) + (tied if loose else 2 * tied),
         "update": loose + step.temporaries,
     }
 
@@ -155,7 +156,7 @@ def shard_moments(step: Step) -> dict[str, float]:
     ahead = root + (model.layers * block if keeps else block)
     rest = ahead - block if keeps else ahead  # once a block is released and the next is there
     head = 0.0 if setup.lora_rank else step.table_cast_bytes
-    table = 0.0 if setup.lora_rank else (1 if model.tied else 2) * step.table_cast_bytes
+    table = 0.0 if setup.lora_rank else (3 if model.tied else 2) * step.table_cast_bytes  # tied: both ends, their sum
     outer = 0.0 if setup.lora_rank else float(model.outer_parameters)
     added = step.whole_gradients
     before = step.activations(model.layers - 1) if model.layers > 1 else 0.0
@@ -164,12 +165,7 @@ def shard_moments(step: Step) -> dict[str, float]:
         "loss, backward": ahead + added + step.at_loss + step.loss_backward,
         "output layer, backward": ahead + added + step.at_loss + step.output_gradient,
         "last block, backward": gathered + added + head + step.activations(model.layers) + step.passing,
-        "last block, reduce": rest
-        + added
-        + head
-        + gradient
-        + copy * (1 + 1 / step.shards)
-        + (model.layers - 1) * step.kept_of_block,
+        "last block, reduce": rest + added + head + gradient + copy + (model.layers - 1) * step.kept_of_block,
         "second last block, backward": gathered - (block if keeps else 0) + added + head + copy + before + step.passing,
         "second last block, gradients": gathered
         - (block if keeps else 0)
@@ -180,6 +176,6 @@ def shard_moments(step: Step) -> dict[str, float]:
         + max(model.layers - 2, 0) * step.kept_of_block,
         "first block, backward": root + block + head + copy + loose + step.activations(1) + step.passing,
         "embedding, backward": root + table + copy + loose,
-        "embedding, reduce": outer * (setup.compute_bytes + setup.parameter_bytes * (1 + 1 / step.shards)) + loose,
+        "embedding, reduce": outer * (setup.compute_bytes + setup.parameter_bytes * (1 - 1 / step.shards)) + loose,
         "update": loose + step.temporaries,
     }

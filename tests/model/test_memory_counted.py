@@ -31,7 +31,7 @@ def case(model: str, strategy: str, *, batch: int = 4, length: int = 128, **opti
     chosen = {"dtype": "bfloat16", "batch_size": batch, "sequence_length": length, "overlap_steps": 0, **options}
     if strategy in ("lora", "qlora"):
         chosen.setdefault("lora_rank", 8)
-    sizes = {"model": model, **SHAPES[model]}
+    sizes = {"model": model, **SHAPES[model]}  # which options may change
     return {"strategy": strategy, "ranks": RANKS, "per_node": PER_NODE, "options": {**sizes, **chosen}}
 
 
@@ -50,6 +50,9 @@ def all_cases() -> list[dict[str, Any]]:
     found += [
         case("gpt2", "ddp", batch=1, length=16),
         case("mistral-7b", "fsdp", batch=1, length=16),
+        case("llama-3.2-1b", "fsdp", batch=1, length=16),
+        case("llama-2-7b", "fsdp", batch=1, length=16, vocabulary=9000),
+        case("llama-3.2-1b", "ddp", batch=1, length=16, optimizer="sgd"),
         case("llama-2-7b", "ddp", optimizer="sgd"),
         case("llama-2-7b", "fsdp", sharding="hybrid"),
         case("llama-2-7b", "fsdp", accumulate=3),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from raybench.reports.text import fixed, inert, percent
+from raybench.reports.text import fixed, inert, percent, percent_beside
 from raybench.reports.training_summary import advice_of, summary_grid_of
 from raybench.reports.view import Cell, Grid
 from raybench.results import BenchmarkResult
@@ -13,7 +13,7 @@ from raybench.stats import deviation, median
 from raybench.units import format_seconds
 from raybench.workloads.checkpoint import CheckpointPoint
 from raybench.workloads.memory import MemoryPoint
-from raybench.workloads.training import TrainingPoint
+from raybench.workloads.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, TrainingPoint
 
 PointKind = TypeVar("PointKind")
 
@@ -196,7 +196,10 @@ def _overhead(point: TrainingPoint) -> Cell:
     if point.overhead is None:
         return Cell(text="-")
     band = point.overhead_band or ""
-    return Cell(text=f"{percent(point.overhead)} {band}", tone=_BAND_TONES.get(band, ""))
+    return Cell(
+        text=f"{percent_beside(point.overhead, (MODERATE_OVERHEAD, HIGH_OVERHEAD))} {band}",
+        tone=_BAND_TONES.get(band, ""),
+    )
 
 
 _TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (

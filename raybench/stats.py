@@ -62,6 +62,20 @@ def deviation(samples: Sequence[float], mean: float) -> float:
     return math.sqrt(math.fsum((sample - mean) ** 2 for sample in samples) / (len(samples) - 1))
 
 
+def order_interval(samples: Sequence[float]) -> tuple[float, float] | None:
+    """A 95 % interval of the median of independent samples, whatever their distribution; None for fewer than six.
+
+    Each is below the median with probability 1/2, so the k-th smallest is above it with that of fewer than k heads in n
+    tosses (Conover, Practical Nonparametric Statistics, 3.2): the narrowest pair of order statistics within 5 %.
+    """
+    count, tail, rank = len(samples), 0.0, 0
+    while rank < count and tail + math.comb(count, rank) / 2**count <= 0.025:
+        tail += math.comb(count, rank) / 2**count
+        rank += 1
+    ordered = sorted(samples)
+    return (ordered[rank - 1], ordered[count - rank]) if rank else None
+
+
 def median_interval(
     launches: Sequence[Sequence[Sequence[float]]], resamples: int = BOOTSTRAP_RESAMPLES
 ) -> tuple[float, float] | None:

@@ -182,7 +182,7 @@ def _workload(
 ) -> BenchmarkResult:
     by_label: dict[str, dict[int, Record]] = {}
     for event in events:
-        if event.benchmark == index:
+        if event.benchmark == index and not event.record.interim:
             by_label.setdefault(event.record.label, {})[event.rank] = event.record
     whole = [ranks for ranks in by_label.values() if len(ranks) == len(ends)]
     points = tuple(workload_point([ranks], spec, len(ranks)) for ranks in whole)

@@ -23,7 +23,8 @@ RUN_OPTIONS: list[Any] = [
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of every rank; NCCL_* of this shell are "
                  "passed on as they are. May be repeated."),
     click.option("--output-dir", metavar="DIR", help="Where the run's folder is made.  [default: runs]"),
-    click.option("--log-limit", metavar="SIZE", help="Longest NCCL log of a rank.  [default: 16M]"),
+    click.option("--log-limit", metavar="SIZE", help="Longest NCCL log of a rank; above 64M the longest trace, too.  "
+                 "[default: 16M]"),
     click.option("--verify/--no-verify", default=None, help="Check each size exactly.  [default: on]"),
     click.option("--allow-mixed", is_flag=True, default=None, help="Measure even where versions differ."),
     click.option("--keep-warm", type=float, metavar="S", help="Leave idle agents in a joined cluster for so long, with "

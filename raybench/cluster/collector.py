@@ -1,24 +1,28 @@
 """Events of all ranks to points: pure bookkeeping of who has measured what."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from raybench.benchmarks.combine import point_of
 from raybench.benchmarks.events import Record
 from raybench.benchmarks.registry import MESSAGE_KINDS, sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
-from raybench.benchmarks.workload import workload_point
+from raybench.benchmarks.workload import in_common, of_parts, workload_point
 from raybench.results import BenchmarkResult, BenchmarkStatus, Point
 from raybench.stability import benchmark_warnings
 from raybench.units import format_bytes
+from raybench.workloads.base import WorkloadPoint
 
 PointKey = tuple[int, int | None, int | None]  # message bytes, source rank, destination rank
 
 
 @dataclass(kw_only=True)
 class Collector:
-    """Samples of a plan over all launches. A point counts when all its ranks have delivered it in some launch."""
+    """Samples of a plan over all launches. A point counts when all its ranks have delivered it in some launch.
+
+    Of a launch that is cut, the parts of a workload's point count that all ranks have delivered.
+    """
 
     plan: Sequence[BenchmarkSpec]
     world_size: int
@@ -27,6 +31,7 @@ class Collector:
     skipped: dict[int, str] = field(default_factory=dict)
     _samples: dict[int, dict[PointKey, list[dict[int, RankSamples]]]] = field(default_factory=lambda: defaultdict(dict))
     _records: dict[int, dict[str, list[dict[int, Record]]]] = field(default_factory=lambda: defaultdict(dict))
+    _parts: dict[int, dict[str, dict[tuple[int, int], list[Record]]]] = field(default_factory=lambda: defaultdict(dict))
     _finished: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, benchmark: int, rank: int, samples: RankSamples) -> dict[int, RankSamples] | None:
@@ -45,7 +50,15 @@ class Collector:
         while len(launches) <= self.launch:
             launches.append({})
         launches[self.launch][rank] = record
-        return dict(launches[self.launch]) if len(launches[self.launch]) == self.world_size else None
+        if len(launches[self.launch]) < self.world_size:
+            return None
+        for other in range(self.world_size):  # the parts are needed no more
+            self._parts[benchmark].get(record.label, {}).pop((self.launch, other), None)
+        return dict(launches[self.launch])
+
+    def add_part(self, benchmark: int, rank: int, part: Record) -> None:
+        """Keep a part of what is not whole yet: it counts where the whole never comes."""
+        self._parts[benchmark].setdefault(part.label, {}).setdefault((self.launch, rank), []).append(part)
 
     def measured(self, benchmark: int) -> int:
         """How many points of a benchmark are complete in this launch."""
@@ -92,11 +105,8 @@ class Collector:
         )
 
     def _workload(self, index: int, spec: BenchmarkSpec, launches: int, reason: str | None) -> BenchmarkResult:
-        complete = [
-            ([launch for launch in samples if len(launch) == self.world_size], label)
-            for label, samples in self._records[index].items()
-        ]
-        points = tuple(workload_point(found, spec, self.world_size) for found, _ in complete if found)
+        labels = dict.fromkeys([*self._records[index], *self._parts[index]])
+        points = tuple(point for label in labels if (point := self._workload_point(index, label, spec)) is not None)
         through = all(len(self._finished[launch, index]) == self.world_size for launch in range(launches))
         measured = [point for point in points if point.failed is None]
         whole = through and len(measured) == len(points) > 0
@@ -113,6 +123,23 @@ class Collector:
             warnings=tuple(f"{point.label}: {text}" for point in points for text in point.warnings),
             workload=points,
         )
+
+    def _workload_point(self, index: int, label: str, spec: BenchmarkSpec) -> WorkloadPoint | None:
+        """From the launches that are whole, else from what all ranks have of one that was cut."""
+        launches = self._records[index].get(label, [])
+        whole = [launch for launch in launches if len(launch) == self.world_size]
+        cut = self._cut(index, label, launches[-1] if launches else {})
+        if not whole:
+            return workload_point([cut], spec, self.world_size) if cut else None
+        return workload_point(whole, spec, self.world_size, cut)
+
+    def _cut(self, index: int, label: str, whole: Mapping[int, Record]) -> dict[int, Record] | None:
+        """The last launch as far as all ranks came, where it was cut: those that are through have their ``whole``."""
+        parts = self._parts[index].get(label, {})
+        last = max((launch for launch, _ in parts), default=-1)
+        found = {rank: of_parts(known) for (launch, rank), known in parts.items() if launch == last}
+        found |= {rank: record for rank, record in whole.items() if len(whole) < self.world_size}
+        return in_common(dict(sorted(found.items()))) if len(found) == self.world_size else None
 
     def _points(self, index: int) -> tuple[Point, ...]:
         points = []

@@ -32,6 +32,7 @@ from raybench.cluster.collector import Collector
 from raybench.cluster.incident import Incident, culprits, failure_kind, step_text, stopped
 from raybench.cluster.messages import RankPosition
 from raybench.cluster.placement import Plan
+from raybench.errors import UsageError
 
 POLL_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
@@ -40,6 +41,7 @@ _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak la
 _STILL_SECONDS = 0.5  # ranks that have not moved in so long after the end of their time do hang
 _ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
 _START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
+_SHORTER = {"training": "--steps", "memory": "--batch-sizes", "checkpoint": "--saves"}  # what else takes its time
 
 
 class Watcher(Protocol):
@@ -56,6 +58,9 @@ class Watcher(Protocol):
 
     def worked(self, benchmark: int, records: Mapping[int, Record]) -> None:
         """All ranks have measured a point of a workload."""
+
+    def told(self, benchmark: int, rank: int, part: Record) -> None:
+        """A rank goes on with a point of a workload, and says what it has by now."""
 
 
 @dataclass(kw_only=True)
@@ -196,9 +201,7 @@ class Launch:
                 if complete is not None:
                     self.watcher.measured(event.benchmark, complete)
             case WorkloadMeasured():
-                records = self.collector.add_record(event.benchmark, event.rank, event.record)
-                if records is not None:
-                    self.watcher.worked(event.benchmark, records)
+                self._take_record(event)
             case BenchmarkFinished():
                 self.collector.finish(event.benchmark, event.rank, event.skipped)
             case RankFinished():
@@ -206,11 +209,20 @@ class Launch:
             case RankFailed() | RankExited():
                 self._rank_ended(event)
 
+    def _take_record(self, event: WorkloadMeasured) -> None:
+        if event.record.interim:
+            self.collector.add_part(event.benchmark, event.rank, event.record)
+            self.watcher.told(event.benchmark, event.rank, event.record)
+            return
+        records = self.collector.add_record(event.benchmark, event.rank, event.record)
+        if records is not None:
+            self.watcher.worked(event.benchmark, records)
+
     def _rank_ended(self, event: RankFailed | RankExited) -> None:
         node = self.plan.node_of(event.rank).name
         if isinstance(event, RankFailed):
             kind = failure_kind(event.error)
-            reason = event.error.splitlines()[0][:300]
+            reason = event.error.splitlines()[0][:300].replace(f"{UsageError.__name__}: ", "wrong use: ", 1)
         elif event.rank in self._finished or any(one.rank == event.rank for one in self.incidents):
             return
         else:
@@ -262,7 +274,9 @@ class Launch:
 
     def _say_at_work(self) -> None:
         first = self.incidents[0]
-        advice = f"{first.reason}, and the ranks were still at work; raise --timeout or ask for fewer --sizes"
+        kind = self.specs[self._benchmark].kind if self._benchmark >= 0 else "collective"
+        fewer = _SHORTER.get(kind, "--sizes")
+        advice = f"{first.reason}, and the ranks were still at work; raise --timeout or ask for fewer {fewer}"
         self.incidents[0] = replace(first, reason=advice)
 
     def _sharpen_steps(self, positions: Sequence[tuple[str, RankPosition]]) -> None:

@@ -50,7 +50,7 @@ _FAREWELL_SECONDS = 5.0  # the head may be gone; and another agent of the group 
 _IMPORT_SECONDS = 120.0  # torch from a cold network file system
 _PREPARE_SECONDS = 200.0  # a lease before there are ranks: the first node's import of torch keeps the others waiting
 _EXIT_SECONDS = 1.0
-_LONGEST_TRACE_BYTES = 64 * 2**20
+LONGEST_TRACE_BYTES = 64 * 2**20
 
 
 class NodeAgent:
@@ -191,15 +191,27 @@ class NodeAgent:
         assert isinstance(reply, RanksStopped)
 
     def logs(self) -> dict[str, bytes]:
-        """Log files of this node's ranks by name, each cut to the limit."""
+        """Log files of this node's ranks by name, each cut to the limit, and their traces, whole or not at all."""
         logs = {}
         for path in sorted(self._folder.glob("*-rank-*.log")):
             with contextlib.suppress(OSError):
                 logs[path.name] = capped_log(path, self._log_limit_bytes)
-        for path in sorted(self._folder.glob("trace-rank-*.json.gz")):  # half a trace is none
+        long = self.long_traces()
+        for path in self._traces():
             with contextlib.suppress(OSError):
-                logs[path.name] = path.read_bytes() if path.stat().st_size <= _LONGEST_TRACE_BYTES else b""
-        return {name: content for name, content in logs.items() if content or name.endswith(".log")}
+                logs |= {} if path.name in long else {path.name: path.read_bytes()}
+        return logs
+
+    def long_traces(self) -> dict[str, tuple[int, int]]:
+        """Traces that ``logs`` leaves out, since half a trace is none: their bytes, and the most that there may be."""
+        most, found = max(LONGEST_TRACE_BYTES, self._log_limit_bytes), {}
+        for path in self._traces():
+            with contextlib.suppress(OSError):
+                found[path.name] = path.stat().st_size, most
+        return {name: sizes for name, sizes in found.items() if sizes[0] > most}
+
+    def _traces(self) -> list[Path]:
+        return sorted(self._folder.glob("trace-rank-*.json.gz"))
 
     def close(self) -> None:
         """End everything that this agent started and remove its files; soon after, the actor itself."""

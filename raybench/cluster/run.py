@@ -10,6 +10,9 @@ from typing import Any, Protocol
 from raybench.benchmarks.events import Record as RankRecord
 from raybench.benchmarks.registry import labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.training.record import TrainingRecord
+from raybench.benchmarks.training.shapes import weight_shapes
+from raybench.benchmarks.training.weight_files import check_weights
 from raybench.cluster.agents import Agents, facts_of, place_agents
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
@@ -18,6 +21,7 @@ from raybench.cluster.early_host import EarlyHost
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.jobs import jobs_of, variables_of
 from raybench.cluster.launch import Launch
+from raybench.cluster.left_out import trace_findings
 from raybench.cluster.placement import plan_of
 from raybench.cluster.record import Planned, Record
 from raybench.cluster.session import Session, open_session
@@ -70,6 +74,7 @@ class Run:
             nodes=config.nodes,
             backend=config.backend,
             early=self.early,
+            before_embedding=self._check_weights,
         )
         with contextlib.ExitStack() as stack:
             with self._phase("cluster"):
@@ -84,6 +89,12 @@ class Run:
             with self.interrupt.deferred():
                 self._launch_all(agents, head)
                 self._bring_logs(agents)
+
+    def _check_weights(self) -> None:
+        """Raises UsageError where the ranks would find no weights: on a cluster of machines only its nodes can tell."""
+        for spec in self.record.config.plan("gloo"):
+            if spec.training is not None and spec.training.weights is not None:
+                check_weights(spec.training.weights, weight_shapes(spec.training))
 
     def _plan(self, session: Session) -> Planned:
         config = self.record.config
@@ -169,8 +180,18 @@ class Run:
             answers, silent = agents.ask(_LOG_SECONDS, lambda agent: agent.actor.logs.remote())
         for found in answers.values():
             self.record.logs |= found
+        self._say_left_out(agents)
         for index, why in silent.items():
             self.display.note(f"the logs of {agents.agents[index].node.name} could not be fetched: {why}")
+
+    def _say_left_out(self, agents: Agents) -> None:
+        if not any(spec.training is not None and spec.training.profile for spec in self.record.need().specs):
+            return
+        answers, _ = agents.ask(_TRAFFIC_SECONDS, lambda agent: agent.actor.long_traces.remote())
+        for index, left_out in sorted(answers.items()):
+            for finding in trace_findings(agents.agents[index].node.name, left_out):
+                self.record.findings.append(finding)
+                self.display.note(f"WARNING: {finding['summary']}")
 
     def ready(self, rank: int, facts: Mapping[str, str]) -> None:
         """A rank has joined."""
@@ -218,6 +239,15 @@ class Run:
         key = self.record.launches, benchmark
         self._done[key] += 1
         self._show(benchmark, self._done[key])
+
+    def told(self, benchmark: int, rank: int, part: RankRecord) -> None:
+        """Steps of a training into the journal, but for the last ones: the whole record has them all."""
+        spec = self.record.need().specs[benchmark]
+        if not isinstance(part, TrainingRecord) or spec.training is None or part.marks is None:
+            return
+        if part.first_step + len(part.losses) < spec.training.steps:
+            entry = {"launch": self.record.launches - 1, "benchmark": spec.name, "interim": True}
+            self.journal.record(entry | {"ranks": {str(rank): part}})
 
     def _show(self, benchmark: int, done: int) -> None:
         planned = self.record.need()

@@ -5,7 +5,7 @@ import gc
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,13 +47,19 @@ class Session:
 
 @contextlib.contextmanager
 def open_session(
-    address: str, *, nodes: int | None, backend: str | None, early: EarlyHost | None = None
+    address: str,
+    *,
+    nodes: int | None,
+    backend: str | None,
+    early: EarlyHost | None = None,
+    before_embedding: Callable[[], None] = lambda: None,
 ) -> Iterator[Session]:
     """Join the cluster at ``address``, or embed one of ``nodes`` nodes, and leave it again.
 
     ``auto`` takes RAY_ADDRESS, then the cluster that ``raybench cluster up`` left running, then a cluster of this
     machine, then an embedded one; ``local`` always embeds. ``early``: a rank host that imports torch meanwhile, for
-    the ranks of this machine.
+    the ranks of this machine. ``before_embedding`` is called where it is known that all ranks will be here, and nothing
+    is started yet; what it raises is passed on.
     Raises ClusterUnavailableError when there is no cluster at an address that was given.
     """
     if address == "auto":
@@ -63,6 +69,7 @@ def open_session(
                 yield session
             return
     if address in ("auto", "local"):
+        before_embedding()
         with _embedded(nodes or 1, [] if backend == "gloo" else own_gpus(), early) as session:
             yield session
         return

@@ -41,9 +41,11 @@ def share(value: float | None, tone: str = "") -> Cell:
     return NONE if value is None else Cell(text=percent(value), tone=tone)
 
 
-def memory(value: int | None) -> Cell:
-    """GiB."""
-    return NONE if value is None else Cell(text=f"{value / 2**30:.2f} GiB")
+def memory(value: int | None, kind: str | None = None) -> Cell:
+    """GiB; with ``rss`` where they are those of a process, and no device's."""
+    if value is None:
+        return NONE
+    return Cell(text=f"{value / 2**30:.2f} GiB" + (" rss" if kind == "rss" else ""))
 
 
 def money(value: float | None, currency: str) -> Cell:

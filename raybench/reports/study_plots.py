@@ -161,9 +161,10 @@ def _network_plots(answer: Json, content: Json) -> Iterator[Plot]:
 
 def _throughput_plots(rows: Sequence[Json], content: Json) -> Iterator[Plot]:
     measured = [row for row in rows if row["samples_per_s"]]
+    whose = " of the process (RSS)" if any(row.get("memory_kind") == "rss" for row in measured) else ""
     figures = (
         ("throughput", "Throughput", "samples/s", "samples_per_s", 1, SERIES[0]),
-        ("memory", "Peak memory", "GiB", "memory_bytes", 2**30, SERIES[3]),
+        ("memory", f"Peak memory{whose}", "GiB", "memory_bytes", 2**30, SERIES[3]),
     )
     for name, title, unit, field, divisor, colour in figures:
         values = [(row[field] or 0) / divisor for row in measured]

@@ -179,7 +179,7 @@ def _training_columns(answer: Json, ratios: Json) -> Columns:
         ("95 % interval", lambda row: interval(ratios.get(row["variant"]))),
         ("TFLOP/s a rank", _tflops),
         ("MFU", lambda row: share(row["mfu"])),
-        ("peak memory", lambda row: memory(row["memory_bytes"])),
+        ("peak memory", lambda row: memory(row["memory_bytes"], row.get("memory_kind"))),
         ("overhead", lambda row: overhead(row["overhead"])),
         ("cost per 1K samples", _cost_cell(answer)),
         ("loss", lambda row: NONE if row["loss"] is None else Cell(text=f"{row['loss']:.4f}")),

@@ -15,6 +15,7 @@ from raybench.workloads.training import TrainingPoint
 
 SCHEMA = "raybench.summary/1"
 Json = dict[str, Any]
+_MEMORY_IS = {"cuda": "memory of the device", "rss": "resident memory of the rank's process (RSS), no device's"}
 
 
 def summary_of(result: RunResult) -> Json:
@@ -105,6 +106,8 @@ def _size(point: Point) -> Json:
 def _training(point: TrainingPoint) -> Json:
     return {
         "steps": len(point.samples_seconds),
+        "steps_asked": point.steps_asked,
+        "complete": point.complete,
         "step_time_ms": point.seconds.mean * 1e3,
         "min_step_time_ms": point.seconds.min * 1e3,
         "max_step_time_ms": point.seconds.max * 1e3,
@@ -114,7 +117,7 @@ def _training(point: TrainingPoint) -> Json:
         "mfu": point.mfu,
         "overhead": point.overhead,
         "overhead_band": point.overhead_band,
-        "memory": dict(point.memory),
+        "memory": dict(point.memory) | {"is": _MEMORY_IS.get(str(point.memory.get("kind")), "unknown")},
         "first_loss": point.losses[0],
         "final_loss": point.losses[-1],
         "verified": point.verified,
@@ -124,6 +127,7 @@ def _training(point: TrainingPoint) -> Json:
 def _memory(point: MemoryPoint) -> Json:
     return {
         "largest_batch": point.largest_batch,
+        "complete": point.complete,
         "limit_bytes": point.limit_bytes,
         "emulated": point.emulated,
         "batch_sizes": {str(use.batch_size): _use(use) for use in point.uses},
@@ -144,6 +148,7 @@ def _use(use: Use) -> Json:
 def _checkpoint(point: CheckpointPoint) -> Json:
     return {
         "failed": point.failed,
+        "complete": point.complete,
         "save_gb_per_s": point.save_gb_per_s,
         "load_gb_per_s": point.load_gb_per_s,
         "tensor_bytes": point.tensor_bytes,

@@ -24,7 +24,7 @@ def summary_grid_of(points: Sequence[TrainingPoint]) -> Grid:
 
 def advice_of(points: Sequence[TrainingPoint]) -> str | None:
     """Which strategy to use after one run; None with one alone, or where only adapters are left to choose from."""
-    whole = [point for point in points if point.label.partition(" ")[0] in ("ddp", "fsdp")]
+    whole = [point for point in points if point.complete and point.label.partition(" ")[0] in ("ddp", "fsdp")]
     if len(whole) < 2:
         return None
     best = max(whole, key=lambda point: point.samples_per_s)
@@ -32,7 +32,8 @@ def advice_of(points: Sequence[TrainingPoint]) -> str | None:
     text = f"{inert(best.label)} is {best.samples_per_s / other.samples_per_s:.2f}x as fast as {inert(other.label)}"
     need, alternative = _peak(best), _peak(other)
     if need and alternative:
-        text += f", with {need / alternative:.2f} of its memory"
+        whose = "process memory (RSS)" if best.memory.get("kind") == "rss" else "memory"
+        text += f", with {need / alternative:.2f} of its {whose}"
     total = best.memory.get("total_bytes")
     if need and alternative and total and need > TIGHT * float(total) and alternative < need:
         text += f"; at {percent(need / float(total))} of the device it is tight: test both with the batch that you need"
@@ -52,12 +53,17 @@ def _gibibytes(name: str) -> Callable[[TrainingPoint], str | None]:
     return text
 
 
+def _steps(point: TrainingPoint) -> str:
+    done = len(point.samples_seconds)
+    return str(done) if point.complete else f"{done} of {point.steps_asked}"
+
+
 def _spread(point: TrainingPoint) -> str:
     return percent((point.seconds.max - point.seconds.min) / point.seconds.mean)
 
 
 _METRICS: tuple[Metric, ...] = (
-    ("num_steps", lambda point: str(len(point.samples_seconds))),
+    ("num_steps", _steps),
     ("avg_step_time (s)", lambda point: f"{point.seconds.mean:.4f}"),
     ("min_step_time (s)", lambda point: f"{point.seconds.min:.4f}"),
     ("max_step_time (s)", lambda point: f"{point.seconds.max:.4f}"),

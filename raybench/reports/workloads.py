@@ -13,12 +13,12 @@ from raybench.stats import deviation, median
 from raybench.units import format_seconds
 from raybench.workloads.checkpoint import CheckpointPoint
 from raybench.workloads.memory import MemoryPoint
-from raybench.workloads.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, TrainingPoint
+from raybench.workloads.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN, TrainingPoint
 
 PointKind = TypeVar("PointKind")
 
 _GIB = 2**30
-_BAND_TONES = {"high": "bad", "moderate": "warn"}
+_BAND_TONES = {"high": "bad", "moderate to high": "warn", "moderate": "warn"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,18 @@ def _memory_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]
     for benchmark in benchmarks:
         for point in benchmark.workload:
             if isinstance(point, MemoryPoint):
-                largest = point.largest_batch or "none"
+                largest = _largest(point)
                 notes = (
                     f"largest batch that fits {point.limit_bytes / _GIB:.3f} GiB: {largest}",
                     *map(inert, point.warnings),
                 )
                 yield Section(title=f"{inert(point.label)} (MiB a rank)", grid=_memory_grid(point), notes=notes)
+
+
+def _largest(point: MemoryPoint) -> str:
+    if point.complete:
+        return str(point.largest_batch or "none")
+    return f"at least {point.largest_batch}" if point.largest_batch else "unknown"
 
 
 def _memory_grid(point: MemoryPoint) -> Grid:
@@ -115,6 +121,8 @@ def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) ->
                 f"{name}: {len(means)} launches, mean step {format_seconds(mean)}, stddev {format_seconds(spread)} "
                 f"({percent(spread / mean)})"
             )
+        if point.memory.get("kind") == "rss":
+            yield f"{name}: rss: the peak is the resident memory of the rank's process (RSS), and no device's"
         if point.mfu is None and point.peak_reason:
             yield f"{name}: no MFU: {inert(point.peak_reason)}"
         if point.verified is None:
@@ -127,10 +135,16 @@ def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) ->
             yield f"{name}: {inert(benchmark.reason)}"
 
 
+def _name(point: TrainingPoint) -> Cell:
+    name = inert(point.label)
+    return Cell(text=name) if point.complete else Cell(text=f"{name} (partial)", tone="warn")
+
+
 def _communication_notes(points: Sequence[TrainingPoint]) -> tuple[str, ...]:
     notes = ["overhead: exposed communication over the step; low below 20%, moderate to 40%, high above"]
     if any("differencing_of_gradients_only" in point.communication.exposed for point in points):
         notes.append("fsdp: differencing leaves out what gathering parameters costs; the profiler's figure counts")
+    notes += [f"{inert(one.label)}: overhead unknown: {one.overhead_reason}" for one in points if one.overhead_reason]
     return tuple(notes)
 
 
@@ -193,17 +207,15 @@ def _exposed(name: str) -> Callable[[TrainingPoint], Cell]:
 
 
 def _overhead(point: TrainingPoint) -> Cell:
-    if point.overhead is None:
-        return Cell(text="-")
-    band = point.overhead_band or ""
-    return Cell(
-        text=f"{percent_beside(point.overhead, (MODERATE_OVERHEAD, HIGH_OVERHEAD))} {band}",
-        tone=_BAND_TONES.get(band, ""),
-    )
+    band = point.overhead_band
+    if point.overhead is None or band == UNKNOWN:
+        return Cell(text="-") if band is None else Cell(text=UNKNOWN, tone="warn")
+    text = percent_beside(point.overhead, (MODERATE_OVERHEAD, HIGH_OVERHEAD))
+    return Cell(text=f"{text} {band}", tone=_BAND_TONES.get(band or "", ""))
 
 
 _TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
-    ("benchmark", lambda point: Cell(text=inert(point.label))),
+    ("benchmark", _name),
     ("step mean (ms)", lambda point: Cell(text=fixed(point.seconds.mean * 1e3, 8), tone="strong")),
     ("median", lambda point: milliseconds(point.seconds.median)),
     ("p95", lambda point: milliseconds(point.seconds.p95)),
@@ -219,7 +231,7 @@ _TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("as one process", lambda point: verdict(point.verified)),
 )
 _PHASES: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
-    ("benchmark", lambda point: Cell(text=inert(point.label))),
+    ("benchmark", _name),
     ("data (ms)", _phase("data")),
     ("forward", _phase("forward")),
     ("backward", _phase("backward")),
@@ -229,7 +241,7 @@ _PHASES: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("gpu", lambda point: Cell(text=percent(point.utilization.get("gpu")))),
 )
 _COMMUNICATION: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
-    ("benchmark", lambda point: Cell(text=inert(point.label))),
+    ("benchmark", _name),
     ("exposed by differencing (ms)", _exposed("differencing")),
     ("by profiler", _exposed("profiler")),
     ("by replay", _exposed("replay")),

@@ -38,6 +38,7 @@ class Measured:
     tflop_per_s_per_rank: float | None = None
     mfu: float | None = None
     memory_limit_bytes: int | None = None
+    memory_kind: str | None = None  # cuda: the device's; rss: that of the rank's process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,7 @@ def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, 
         started_at=result.get("started_at"),
         seconds=(result.get("timings_seconds") or {}).get("total"),
         wrong=any(figure.verified is False for figure in measured),
-        reason=None if status == "complete" and measured else _reasons(result)[0],
+        reason=None if status == "complete" and measured else _reasons(result)[0] + _cut(result),
         does_not_fit=not measured and any(_OUT_OF_MEMORY.search(reason) for reason in _reasons(result)),
         run=run,
     )
@@ -155,26 +156,40 @@ def _reasons(result: Mapping[str, Any]) -> list[str]:
     return [str(text) for text in told if text] or ["it measured nothing"]
 
 
+def _cut(result: Mapping[str, Any]) -> str:
+    """What the run did of trainings that it ended within."""
+    points = [point for benchmark in result["benchmarks"] for point in benchmark["points"]]
+    cut = [f"{one['steps']} timed steps of {one['label']}" for one in points if "steps" in one and not _is_whole(one)]
+    return f" ({', '.join(cut)} are in no comparison)" if cut else ""
+
+
 def _figures(benchmark: Mapping[str, Any]) -> list[Measured]:
     if benchmark["kind"] == "training":
-        return [_training_figure(point) for point in benchmark["points"] if not point.get("failed")]
+        return [_training_figure(point) for point in benchmark["points"] if _is_whole(point)]
     if benchmark["kind"] in ("collective", "p2p"):
         return [_operation_figure(benchmark, point) for point in benchmark["points"] if "source_rank" not in point]
     return []
+
+
+def _is_whole(point: Mapping[str, Any]) -> bool:
+    """A training that was cut has steps, but not those, nor as many, as what it would be compared with."""
+    return not point.get("failed") and bool(point.get("complete", True))
 
 
 def _training_figure(point: Mapping[str, Any]) -> Measured:
     communication = point.get("communication") or {}
     exposed = communication.get("exposed_seconds") or {}
     known = (exposed.get(name) for name in ("differencing", "profiler", "replay"))
+    exposed_seconds = next((max(0.0, value) for value in known if value is not None), None)
+    mean = point["seconds"]["mean"]
     memory = point.get("memory") or {}
     return Measured(
         label=point["label"],
-        seconds=point["seconds"]["mean"],
+        seconds=mean,
         samples_per_s=point["samples_per_s"],
         tokens_per_s=point.get("tokens_per_s"),
-        exposed_seconds=next((max(0.0, value) for value in known if value is not None), None),
-        overhead=point.get("overhead"),
+        exposed_seconds=exposed_seconds if exposed_seconds is None or exposed_seconds <= mean else None,
+        overhead=None if point.get("overhead_band") == "unknown" else point.get("overhead"),
         data_share=point.get("data_share"),
         memory_bytes=peak_memory(memory),
         loss=(point.get("loss") or {}).get("last"),
@@ -185,6 +200,7 @@ def _training_figure(point: Mapping[str, Any]) -> Measured:
         tflop_per_s_per_rank=point.get("tflop_per_s_per_rank"),
         mfu=point.get("mfu"),
         memory_limit_bytes=int(memory["total_bytes"]) if memory.get("total_bytes") else None,
+        memory_kind=memory.get("kind"),
     )
 
 

@@ -10,7 +10,7 @@ from raybench.studies.compare import Ratio
 from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Variant
 from raybench.studies.outcome import Outcome
-from raybench.studies.training_rows import TrainingRow, fastest, throughput_ratio, training_rows
+from raybench.studies.training_rows import TrainingRow, fastest, peak_text, throughput_ratio, training_rows
 
 ALIKE = 0.03  # throughputs within it of each other are no reason to choose: memory decides
 TIGHT = 0.8  # of the device's memory: fragmentation and a longer sample may take the rest
@@ -104,7 +104,7 @@ def _alike(ratio: Ratio) -> bool:
 
 
 def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ratios: dict[str, Ratio]) -> str:
-    memory = "" if chosen.memory_bytes is None else f", with {chosen.memory_bytes / 2**30:.2f} GiB at its peak"
+    memory = "" if chosen.memory_bytes is None else f", with {peak_text(chosen)}"
     if chosen is best:
         others = {row.variant: row for row in rows}
         slower = [

@@ -11,7 +11,7 @@ from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Variant
 from raybench.studies.outcome import Outcome
 from raybench.studies.sweep_fit import LinearFit, PowerFit, linear_fit, power_fit
-from raybench.studies.training_rows import TrainingRow, fastest, training_rows
+from raybench.studies.training_rows import TrainingRow, fastest, peak_text, training_rows
 
 KNEE_GAIN = 0.10  # doubling the batch for less than this much more throughput is past the knee
 
@@ -118,7 +118,7 @@ def _why_batch(
     else:
         text = "it has the most throughput, though a larger one gains again: raise --repeats"
     if chosen.memory_bytes is not None:
-        text += f"; {chosen.memory_bytes / 2**30:.2f} GiB at its peak"
+        text += f"; {peak_text(chosen)}"
         if largest is not chosen and largest.memory_bytes:
             text += f", {largest.variant} {largest.memory_bytes / 2**30:.2f}"
     return text + "".join(_doubts(rows))
@@ -151,7 +151,7 @@ def _of_models(answer: SweepAnswer) -> SweepAnswer:
 def _why_model(chosen: TrainingRow, rows: Sequence[TrainingRow], failed: Sequence[str]) -> str:
     parts = [f"the largest that was trained, {(chosen.parameters or 0) / 1e6:.3g} M parameters"]
     if chosen.memory_bytes is not None:
-        parts.append(f"{chosen.memory_bytes / 2**30:.2f} GiB at its peak")
+        parts.append(peak_text(chosen))
     used = max(rows, key=lambda row: row.tflop_per_s_per_rank or 0.0)
     if used.tflop_per_s_per_rank and chosen.tflop_per_s_per_rank:
         share = chosen.tflop_per_s_per_rank / used.tflop_per_s_per_rank

@@ -34,6 +34,7 @@ class TrainingRow:
     tflop_per_s_per_rank: float | None = None
     mfu: float | None = None
     memory_limit_bytes: int | None = None  # of the device
+    memory_kind: str | None = None  # cuda: the device's; rss: that of the rank's process
     cost: dict[str, Any] | None = None
     verified: bool | None = None
     failed: str | None = None
@@ -85,8 +86,15 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
         tflop_per_s_per_rank=_rate(figures[0].tflop_per_s_per_rank, figures[0], step_seconds),
         mfu=_rate(figures[0].mfu, figures[0], step_seconds),
         memory_limit_bytes=figures[0].memory_limit_bytes,
+        memory_kind=figures[0].memory_kind,
         verified=checked or None,
     )
+
+
+def peak_text(row: TrainingRow) -> str:
+    """``1.25 GiB at its peak``, and whose memory it is where it is no device's."""
+    whose = " (the process's RSS)" if row.memory_kind == "rss" else ""
+    return f"{(row.memory_bytes or 0) / 2**30:.2f} GiB at its peak{whose}"
 
 
 def usable(outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -11,7 +11,8 @@ class CheckpointPoint:
     """Seconds by repetition, the slowest rank deciding. Bytes are all ranks' together, as tensors and as stored.
 
     ``verified``: what was loaded is bit for bit what was saved; None where it was not compared. ``kept``:
-    where the last one was left, for ``raybench checkpoint --check``.
+    where the last one was left, for ``raybench checkpoint --check``. Not ``complete``: the run ended before all of
+    ``saves_asked`` were through.
     """
 
     label: str
@@ -24,6 +25,8 @@ class CheckpointPoint:
     wrong_elements: int = 0
     verified: bool | None = None
     failed: str | None = None
+    complete: bool = True
+    saves_asked: int | None = None
     kept: str | None = None
 
     @property
@@ -44,6 +47,8 @@ class CheckpointPoint:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the times."""
+        if not self.complete:
+            return (f"partial: the run ended after {len(self.durable_seconds)} of {self.saves_asked} saves",)
         if self.failed is None and len(self.durable_seconds) < 3:
             return (f"saved {len(self.durable_seconds)} times only; raise --saves to 3 or more",)
         return ()
@@ -54,6 +59,7 @@ class CheckpointPoint:
         save, load = self.save_gb_per_s, self.load_gb_per_s
         return {
             "label": self.label,
+            "complete": self.complete,
             **{
                 f"{name}_seconds": summary_json(summarize(values)) if values else None for name, values in times.items()
             },

@@ -44,7 +44,10 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPoint:
-    """All batch sizes tried. ``emulated``: a process of a CPU against a limit, no device's own memory."""
+    """All batch sizes tried. ``emulated``: a process of a CPU against a limit, no device's own memory.
+
+    Not ``complete``: the run ended before the search did, and the largest batch is the largest that was tried and fits.
+    """
 
     label: str
     uses: tuple[Use, ...]
@@ -53,6 +56,7 @@ class MemoryPoint:
     limit_bytes: int
     emulated: bool
     failed: str | None = None
+    complete: bool = True
 
     @property
     def wrong(self) -> str | None:
@@ -69,6 +73,8 @@ class MemoryPoint:
             )
         if self.reached_most:
             found = (*found, f"the largest batch tried, {self.largest_batch}, fits; raise --most-batch for more")
+        if not self.complete:
+            found = (*found, "partial: the run ended before the search for the largest batch; larger ones may fit")
         return found
 
     def to_json(self) -> Json:
@@ -79,6 +85,7 @@ class MemoryPoint:
             "limit_bytes": self.limit_bytes,
             "largest_batch": self.largest_batch,
             "reached_most": self.reached_most,
+            "complete": self.complete,
             "batch_sizes": [use.to_json(self.limit_bytes) for use in self.uses],
             "verified": None,
             "wrong_elements": 0,

@@ -9,6 +9,7 @@ from raybench.stats import Summary, deviation, median_interval, summarize
 from raybench.workloads.base import Json, summary_json
 
 MODERATE_OVERHEAD, HIGH_OVERHEAD = 0.20, 0.40
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,7 @@ class Communication:
 
     ``exposed`` by estimator (``differencing``, ``profiler``, ``replay``): what the step waits for. ``total`` includes
     what computation hides. ``wire_bytes``: a rank's, counted from the profiler; ``expected_bytes``: by formula.
+    ``pairs`` of steps are behind the differencing, with the 95 % ``interval`` of the median over them; None of few.
     """
 
     exposed: Mapping[str, float | None] = field(default_factory=dict)
@@ -29,6 +31,13 @@ class Communication:
     expected_bytes: float | None = None
     operations: Mapping[str, int] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    pairs: int | None = None
+    interval: tuple[float, float] | None = None
+
+    @property
+    def by_differencing(self) -> bool:
+        """Whether the best estimate is that of pairs of steps, and has an interval where there are enough."""
+        return self.exposed.get("differencing") is not None and self.pairs is not None
 
     @property
     def best_exposed(self) -> float | None:
@@ -49,6 +58,8 @@ class Communication:
             "expected_bytes_per_rank": self.expected_bytes,
             "operations": dict(self.operations),
             "remarks": list(self.remarks),
+            "differencing_pairs": self.pairs,
+            "differencing_ci95_seconds": list(self.interval) if self.interval else None,
         }
 
 
@@ -59,6 +70,8 @@ class TrainingPoint:
     ``launches[launch][step]``: seconds, the slowest rank deciding. ``batch_size`` is samples a rank and step, all
     micro-steps together; ``tokens_per_sample`` is None for models without tokens. ``peak_tflops`` is that of the
     hardware table, None with a ``peak_reason``. ``verified`` is None where there was no reference, with the reason.
+    Not ``complete``: the run ended within the only launch; the steps are those of ``steps_asked`` that all ranks did.
+    ``cut_seconds``: the steps of a launch that was cut after whole ones, which are in no other figure.
     """
 
     label: str
@@ -81,6 +94,9 @@ class TrainingPoint:
     peak_tflops: float | None = None
     peak_reason: str | None = None
     failed: str | None = None
+    steps_asked: int | None = None
+    complete: bool = True
+    cut_seconds: tuple[float, ...] = ()
 
     @cached_property
     def samples_seconds(self) -> tuple[float, ...]:
@@ -119,17 +135,49 @@ class TrainingPoint:
 
     @property
     def overhead(self) -> float | None:
-        """Share of the step that is exposed communication."""
+        """Share of the step that is exposed communication; None where it is not known, as it is where it exceeds 1."""
         exposed = self.communication.best_exposed
-        return None if exposed is None else max(exposed, 0.0) / self.seconds.mean
+        share = None if exposed is None else max(exposed, 0.0) / self.seconds.mean
+        return None if share is None or share > 1 else share
+
+    @property
+    def overhead_interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the share, within 0 to 1; None where differencing is not what it comes from."""
+        if not self.communication.by_differencing or self.communication.interval is None:
+            return None
+        low, high = (min(max(end / self.seconds.mean, 0.0), 1.0) for end in self.communication.interval)
+        return low, high
 
     @property
     def overhead_band(self) -> str | None:
-        """``low`` below 20 %, ``moderate`` to 40 %, ``high`` above."""
+        """``low`` below 20 %, ``moderate`` to 40 %, ``high`` above; two of them, or ``unknown``, by the interval."""
         share = self.overhead
-        if share is None:
+        if self.communication.best_exposed is None:
             return None
-        return "low" if share < MODERATE_OVERHEAD else "moderate" if share <= HIGH_OVERHEAD else "high"
+        if share is None:
+            return UNKNOWN
+        if not self.communication.by_differencing:
+            return _band(share)
+        low, high = self.overhead_interval or (0.0, 1.0)
+        least, most = _band(low), _band(high)
+        if (least, most) == ("low", "high"):
+            return UNKNOWN
+        return least if least == most else f"{least} to {most}"
+
+    @property
+    def overhead_reason(self) -> str | None:
+        """Why the overhead is unknown; None where it is known, or was not measured."""
+        if self.overhead_band != UNKNOWN:
+            return None
+        share = (self.communication.best_exposed or 0.0) / self.seconds.mean
+        found = f"what waits for communication comes out as {share:.0%} of a step" if share > 1 else ""
+        if not self.communication.by_differencing:
+            return f"{found}: the steps that were looked into were slower than those that were timed"
+        pairs = self.communication.pairs or 0
+        interval = self.overhead_interval
+        wide = f"{interval[0]:.0%} to {interval[1]:.0%} of a step" if interval else "no interval"
+        because = f"{pairs} pairs of steps with and without synchronisation give {wide}"
+        return "; ".join(part for part in (found, because, "raise --overlap-steps") if part)
 
     @property
     def wrong(self) -> str | None:
@@ -145,19 +193,31 @@ class TrainingPoint:
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt the step time."""
         found = []
-        if len(self.samples_seconds) < 10:
+        if not self.complete:
+            found.append(self._partial())
+        elif len(self.samples_seconds) < 10:
             found.append(f"only {len(self.samples_seconds)} steps were timed; raise --steps to 50 or more")
         interval = self.interval_seconds
         if interval and (interval[1] - interval[0]) / 2 > 0.05 * self.seconds.median:
             half = (interval[1] - interval[0]) / 2 / self.seconds.median
             found.append(f"the median step is known to +-{half:.0%} only; raise --steps, look for other jobs")
+        if self.cut_seconds:
+            found.append(f"a further launch was cut after {len(self.cut_seconds)} steps; they are in no figure")
         return tuple(found)
+
+    def _partial(self) -> str:
+        done = len(self.samples_seconds)
+        if done == self.steps_asked:
+            return f"partial: the run ended after the {done} timed steps, before what follows them was through"
+        return f"partial: the run ended after {done} of {self.steps_asked} timed steps"
 
     def to_json(self) -> Json:
         """The point as in the schema."""
         point: Json = {
             "label": self.label,
             "steps": len(self.samples_seconds),
+            "steps_asked": self.steps_asked,
+            "complete": self.complete,
             "seconds": summary_json(self.seconds),
             "ci95_seconds": list(self.interval_seconds) if self.interval_seconds else None,
             "samples_seconds": list(self.samples_seconds),
@@ -181,6 +241,8 @@ class TrainingPoint:
             "communication": self.communication.to_json(),
             "overhead": self.overhead,
             "overhead_band": self.overhead_band,
+            "overhead_ci95": list(self.overhead_interval) if self.overhead_interval else None,
+            "overhead_reason": self.overhead_reason,
             "verified": self.verified,
             "wrong_elements": 0,
             "reference": dict(self.check),
@@ -190,7 +252,13 @@ class TrainingPoint:
         }
         if len(self.launches) > 1:
             point["repeats"] = repeats_json(self.launches)
+        if self.cut_seconds:
+            point["cut_launch"] = {"steps": len(self.cut_seconds), "samples_seconds": list(self.cut_seconds)}
         return point
+
+
+def _band(share: float) -> str:
+    return "low" if share < MODERATE_OVERHEAD else "moderate" if share <= HIGH_OVERHEAD else "high"
 
 
 def _blocks(steps: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:

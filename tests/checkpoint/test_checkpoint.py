@@ -4,7 +4,9 @@ import io
 import json
 import os
 import pickle
+import resource
 import time
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,15 +15,23 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from raybench.benchmarks.checkpoint import benchmark  # noqa: F401 - imported once, before the forks
+from raybench.benchmarks.checkpoint.benchmark import reason_of
 from raybench.benchmarks.checkpoint.combine import checkpoint_point
 from raybench.benchmarks.checkpoint.manifest import MANIFEST, CheckpointError
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
-from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter, check_checkpoint, read_manifest
+from raybench.benchmarks.checkpoint.storage import (
+    ManifestReader,
+    ManifestWriter,
+    check_checkpoint,
+    decompress,
+    read_manifest,
+)
 from raybench.benchmarks.checkpoint.stores import FolderStore, GcsStore, Heartbeat, StoreError, bounded
 from raybench.benchmarks.events import Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
@@ -265,6 +275,65 @@ def test_what_is_checked_by_name(checkpoint: Path, monkeypatch: pytest.MonkeyPat
         CliRunner().invoke(checkpoint_command, ["--check", "s3://bucket"], catch_exceptions=False)
     with pytest.raises(UsageError, match="--to is empty"):
         CheckpointOptions(to=("",))
+
+
+def packed(how: str, data: bytes) -> bytes:
+    if how == "zlib":
+        return zlib.compress(data)
+    return pytest.importorskip("zstandard").ZstdCompressor().compress(data)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("how", ["zlib", "zstd"])
+def test_what_becomes_more_than_belongs_there_is_refused_before_it_fills_the_memory(how: str) -> None:
+    assert decompress(packed(how, bytes(1000)), how, 1000) == bytes(1000)
+    assert decompress(packed(how, b""), how, 0) == b""
+    bomb = packed(how, bytes(2 * 10**8))
+    tracemalloc.start()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(CheckpointError, match="1001 bytes were stored where 1000 belong"):
+        decompress(bomb, how, 1000)
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10**5  # KiB
+    with pytest.raises(CheckpointError, match="999 bytes were stored where 1000 belong"):
+        decompress(packed(how, bytes(999)), how, 1000)
+    with pytest.raises(CheckpointError, match=r"cannot be decompressed|bytes were stored where"):
+        decompress(b"no such thing", how, 1000)
+
+
+def test_the_rank_that_failed_is_named_once() -> None:
+    assert reason_of(OSError("disk full"), 3) == "rank 3: disk full"
+    failures: Any = {2: (OSError("disk full"), []), 5: (OSError("quota"), [])}
+    told = CheckpointException("save", failures)  # what rank 0 hears of the others
+    assert reason_of(told, 0) == "rank 2: disk full"
+
+
+def full_disk_of_rank_1(rank: int) -> None:
+    real = FolderStore.write
+
+    def write(self: FolderStore, name: str, chunks: Any) -> int:
+        if rank == 1 and name.endswith(".bin"):
+            raise StoreError("no space left")
+        return real(self, name, chunks)
+
+    FolderStore.write = write  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_rank_whose_save_fails_is_named_in_the_point(mode: str, tmp_path: Path) -> None:
+    spec = BenchmarkSpec(
+        name="checkpoint",
+        kind="checkpoint",
+        sizes=(),
+        checkpoint=CheckpointOptions(
+            to=(str(tmp_path),), model="tiny", layouts=("sharded",), modes=(mode,), saves=1, limit_seconds=20.0
+        ),
+    )
+    events = run_ranks(2, [spec], sabotage=full_disk_of_rank_1)
+    labels = spec.checkpoint.labels() if spec.checkpoint else ()
+    failed = str(checkpoint_point([_records(events, labels[0])]).failed)
+    assert failed.startswith("rank 1: ")
+    assert (failed.count("rank 1"), "no space left" in failed) == (1, True)
 
 
 class Bomb:

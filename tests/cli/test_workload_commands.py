@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from raybench.cli import train as train_module
@@ -14,6 +15,7 @@ from raybench.cli.train import command as train
 from raybench.config import RunConfig, load_config
 from raybench.errors import UsageError
 from tests.command import started
+from tests.training.test_parts import safetensors
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,8 @@ from tests.command import started
         (train, ["--strategy", "zero"], "there is no strategy 'zero'"),
         (train, ["--model", "nonsense"], "there is no model 'nonsense'"),
         (train, ["--dtype", "int4"], "--dtype 'int4'"),
+        (train, ["--seed", str(2**64)], "--seed is 18446744073709551616; it must be from 0 to 10000000"),
+        (train, ["--weights", " "], "--weights is empty"),
         (memory, ["--batch-sizes", "1;2"], "--batch-sizes '1;2'"),
         (memory, ["--limit", "much"], "not a size"),
         (checkpoint, ["--to", "ftp://x/y"], "no place for checkpoints"),
@@ -57,6 +61,25 @@ def test_options_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> N
     file.write_text("training:\n  batchsize: 4\n")
     with pytest.raises(UsageError, match="did you mean 'batch_size'"):
         load_config(str(file), {})
+
+
+def test_weights_that_no_rank_will_find_are_refused_before_a_cluster_is_started(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    safetensors(tmp_path / "other" / "model.safetensors", {"model.norm.weight": torch.ones(64)})
+    (tmp_path / "file").write_text("")
+    for name, words in (
+        ("nowhere", "(No such file or directory)"),
+        ("file", "(Not a directory)"),
+        ("empty", "empty has no *.safetensors file on "),
+        ("other", "other lacks 20 tensors of the model, such as model.embed_tokens.weight"),
+    ):
+        with started("train", "--address", "local", "--weights", str(tmp_path / name)) as command:
+            assert command.finish(60) == 2, command.errors
+            (said,) = command.errors.splitlines()
+            assert words in said
+            assert (command.out, command.run_folders, command.left_over()) == ("", [], {})
+            assert command.matching("gcs_server") == []
 
 
 @pytest.mark.cluster

@@ -108,3 +108,30 @@ def test_the_seeds_json_of_communication_training_and_memory() -> None:
 
 def test_devices_are_named_where_nodes_name_them() -> None:
     assert summary_of(run_result())["config"]["device"] == "GPU"
+
+
+def test_memory_of_a_process_is_said_to_be_that_in_table_and_summary() -> None:
+    rss = trained("ddp", 0.1, memory={"kind": "rss", "peak_bytes": GIB, "mean_bytes": GIB / 2})
+    for point, cell, words in (
+        (rss, "1.000 rss", "resident memory of the rank's process (RSS), no device's"),
+        (trained("ddp", 0.1), "12.450", "memory of the device"),
+    ):
+        table = next(one for one in workload_sections([benchmark(point)]) if one.title == "Training")
+        assert table.grid.rows[0][table.grid.headings.index("peak (GiB)")].text == cell
+        assert any("(RSS), and no device's" in note for note in table.notes) == ("rss" in cell)
+        assert summary_of(run_result(benchmark(point)))["results"]["training"]["ddp gpt2"]["memory"]["is"] == words
+
+
+def test_a_training_that_was_cut_is_said_to_be_a_part_wherever_it_is_shown() -> None:
+    launches = ((0.1,) * 7,)
+    cut = trained("ddp", 0.1, launches=launches, complete=False, steps_asked=20, verified=None)
+    sections = {one.title: one for one in workload_sections([benchmark(cut, trained("fsdp", 0.2))])}
+    assert sections["Training"].grid.rows[0][0].text == "ddp gpt2 (partial)"
+    assert sections["Training"].grid.rows[1][0].text == "fsdp gpt2"
+    assert sections["Training summary"].grid.rows[0][1].text == "7 of 20"
+    assert sections["Training summary"].notes == ()  # no advice from half a run
+    assert cut.warnings[0] == "partial: the run ended after 7 of 20 timed steps"
+    told = summary_of(run_result(benchmark(cut)))["results"]["training"]["ddp gpt2"]
+    assert (told["steps"], told["steps_asked"], told["complete"]) == (7, 20, False)
+    all_steps = trained("ddp", 0.1, launches=((0.1,) * 20,), complete=False, steps_asked=20)
+    assert "after the 20 timed steps, before what follows them was through" in all_steps.warnings[0]

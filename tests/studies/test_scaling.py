@@ -214,3 +214,26 @@ def test_better_than_ideal_is_told_apart() -> None:
 
     found = answer_scaling(plan, outcomes_of(plan, cached))
     assert any("better than ideal" in remark for remark in found.remarks)
+
+
+def test_a_training_that_was_cut_is_in_no_fit() -> None:
+    """Its steps may be the slow first ones, or those before something broke."""
+    plan = study(1, 2, 4, repeats=3)
+
+    def result(trial: Trial) -> dict[str, Any]:
+        nodes = int(trial.variant.rpartition("-")[2])
+        cut = trial.variant == "strong-4" and trial.block == 1
+        batch = batch_of(plan, trial)[1]
+        point = training_point(9.9 if cut else 1.0 / nodes, batch=batch, ranks=nodes, complete=not cut, steps=7)
+        found = {"summary": "the run was stopped by the user", "severity": "critical"}
+        return run_result([point], status="partial" if cut else "complete", findings=[found] if cut else [])
+
+    outcomes = outcomes_of(plan, result)
+    (mode,) = answer_scaling(plan, outcomes).modes
+    assert [row.row.blocks for row in mode.rows] == [3, 3, 2]
+    assert mode.rows[-1].speedup is not None
+    assert mode.rows[-1].speedup.value == pytest.approx(4, rel=1e-6)
+    made = result_of("s", plan, outcomes)
+    assert (made.status, made.exit_code, len(made.broken)) == ("partial", 3, 1)
+    said = next(remark for remark in made.to_json()["remarks"] if "is partial" in remark)
+    assert said.endswith("the run was stopped by the user (7 timed steps of ddp tiny are in no comparison)")

@@ -10,11 +10,12 @@ import torch
 from raybench.benchmarks.footprint.search import largest_fitting
 from raybench.benchmarks.footprint.trial import Order, measure, measure_apart
 from raybench.benchmarks.training.adapters import AdaptedLinear, QuantisedWeight, adapt, nf4_values
-from raybench.benchmarks.training.clock import phase_seconds
 from raybench.benchmarks.training.initial import fill
 from raybench.benchmarks.training.models import trainable_of
 from raybench.benchmarks.training.options import TrainingOptions, dims_of, normalised
-from raybench.benchmarks.training.shapes import check_model, flop_per_sample, shape_of
+from raybench.benchmarks.training.record import phase_seconds
+from raybench.benchmarks.training.shapes import check_model, flop_per_sample, shape_of, weight_shapes
+from raybench.benchmarks.training.weight_files import check_weights
 from raybench.benchmarks.training.weights import load_weights
 from raybench.errors import UsageError
 
@@ -94,6 +95,39 @@ def test_weights_come_from_files_and_damaged_ones_are_refused(tmp_path: Path) ->
     (tmp_path / "model.safetensors").write_bytes(b"\x80\x04" + whole[:50])
     with pytest.raises(UsageError, match="not a safetensors"):
         load_weights(model, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model": "tiny"},
+        {"model": "gpt2", "layers": 2},  # a table of positions, biases, shifts, tied
+        {"model": "llama-8b", "layers": 2, "vocabulary": 97},  # grouped-query attention
+        {"model": "qwen-7b", "layers": 1},  # biases of q, k and v alone
+        {"model": "mlp", "hidden_dims": (8, 4, 2)},
+    ],
+)
+def test_the_driver_knows_the_tensors_that_the_ranks_will_ask_for(options: dict[str, Any]) -> None:
+    chosen = TrainingOptions(**options)
+    with torch.device("meta"):
+        model = trainable_of(chosen).build()
+    assert weight_shapes(chosen) == {name: tuple(one.shape) for name, one in model.named_parameters()}
+
+
+def test_a_folder_is_judged_by_its_headers_alone(tmp_path: Path) -> None:
+    wanted = {"a": (2, 3), "b": (4,)}
+    safetensors(tmp_path / "1.safetensors", {"a": torch.zeros(2, 3), "unused": torch.zeros(1)})
+    with pytest.raises(UsageError, match="lacks 1 tensors of the model, such as b"):
+        check_weights(str(tmp_path), wanted)
+    safetensors(tmp_path / "2.safetensors", {"b": torch.zeros(4)})
+    check_weights(str(tmp_path), wanted)
+    check_weights(str(tmp_path), {})  # a model whose names are not known: whatever the headers say
+    with pytest.raises(UsageError, match=r"b has the shape \(4,\), the model \(5,\)"):
+        check_weights(str(tmp_path), wanted | {"b": (5,)})
+    whole = (tmp_path / "2.safetensors").read_bytes()
+    (tmp_path / "2.safetensors").write_bytes(whole[:-1])
+    with pytest.raises(UsageError, match="the data of b are cut off"):
+        check_weights(str(tmp_path), wanted)
 
 
 def test_phases_add_up() -> None:

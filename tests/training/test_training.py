@@ -1,7 +1,10 @@
 """Real gloo ranks train: what each strategy must give, and that a broken one is found out."""
 
 import dataclasses
+import gzip
+import json
 import math
+import platform
 import sys
 import time
 from pathlib import Path
@@ -240,3 +243,26 @@ def test_real_weights_are_trained_from_a_folder(name: str, tmp_path: Path) -> No
     assert point.losses[0] == pytest.approx(expected, rel=1e-5)
     assert point.verified is True
     assert trained(name, warmup_steps=0).losses[0] != pytest.approx(expected, rel=1e-3)
+
+
+def test_weights_that_a_node_lacks_are_said_with_its_name() -> None:
+    (events,) = run_ranks(1, [spec("ddp", weights="/no/such/folder")])
+    (failed,) = [event for event in events if isinstance(event, RankFailed)]
+    said = f"UsageError: --weights /no/such/folder cannot be read on {platform.node()} (No such file or directory); "
+    assert failed.error.startswith(said + "every node needs that folder")
+
+
+def test_two_strategies_keep_both_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAYBENCH_RANK_FOLDER", str(tmp_path))
+    little = {"model": "mlp", "sequence_length": None, "profile": True, "overlap_steps": 1}
+    run_ranks(2, [spec("ddp", **little), spec("fsdp", **little)])
+    kept = sorted(path.name for path in tmp_path.iterdir())
+    assert kept == [f"trace-rank-{rank}-{name}.json.gz" for rank in range(2) for name in ("ddp", "fsdp")]
+    assert all(json.loads(gzip.decompress((tmp_path / name).read_bytes()))["traceEvents"] for name in kept)
+
+
+def test_a_trace_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAYBENCH_RANK_FOLDER", str(tmp_path / "no-such-folder"))
+    point = trained("ddp", model="mlp", sequence_length=None, profile=True, overlap_steps=1)
+    assert "the trace of rank 0 could not be written: see logs/output-rank-0.log" in point.communication.remarks
+    assert point.verified is True

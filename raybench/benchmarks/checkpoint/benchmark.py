@@ -50,7 +50,8 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[CheckpointRecord
                     yield CheckpointRecord(label=label, failed=refused)
                     continue
                 case = Case(context, options, store, group, f"{name}-{number}", verify=spec.verify)
-                yield case.measured(label, state if layout == "sharded" else full_state(context, state), mode, layout)
+                held = state if layout == "sharded" else full_state(context, state)
+                yield from case.measured(label, held, mode, layout)
     return 0
 
 
@@ -123,8 +124,8 @@ class Case:
         self._load_seconds: list[float] = []
         self._stored = 0
 
-    def measured(self, label: str, state: State, mode: str, layout: str) -> CheckpointRecord:
-        """This rank's record."""
+    def measured(self, label: str, state: State, mode: str, layout: str) -> Generator[CheckpointRecord, None, None]:
+        """This rank's record, and before it, after each repetition, what there is so far."""
         wrong, failed, folder = 0, None, ""
         for repeat in range(self._options.saves):
             folder = f"{self._name}-{repeat}"
@@ -132,6 +133,13 @@ class Case:
             wrong += differ
             if failed is not None:
                 break
+            if repeat < self._options.saves - 1:
+                yield self._record(label, state, wrong, folder, interim=True)
+        yield self._record(label, state, wrong, folder, failed)
+
+    def _record(
+        self, label: str, state: State, wrong: int, folder: str, failed: str | None = None, *, interim: bool = False
+    ) -> CheckpointRecord:
         return CheckpointRecord(
             label=label,
             blocked_seconds=tuple(self._blocked),
@@ -142,6 +150,7 @@ class Case:
             wrong_elements=wrong,
             verified=self._verify and failed is None,
             failed=failed,
+            interim=interim,
             kept=f"{self._store.where}/{folder}" if self._options.keep and failed is None else None,
         )
 

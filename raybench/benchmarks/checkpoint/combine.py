@@ -3,17 +3,19 @@
 from collections.abc import Mapping, Sequence
 
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
+from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.workloads.checkpoint import CheckpointPoint
 
 Launch = Mapping[int, CheckpointRecord]
 
 
-def checkpoint_point(launches: Sequence[Launch]) -> CheckpointPoint:
+def checkpoint_point(launches: Sequence[Launch], spec: BenchmarkSpec | None = None) -> CheckpointPoint:
     """One point from every rank's record, ``launches[launch][rank]``. The slowest rank decides each repetition."""
     first = [record for _, record in sorted(launches[0].items())]
     writing = [record for record in first if record.tensor_bytes]
     failed = next((one.failed for launch in launches for one in launch.values() if one.failed), None)
     verified = all(one.verified for launch in launches for one in launch.values())
+    cut = any(one.interim for launch in launches for one in launch.values())
     wrong = sum(one.wrong_elements for launch in launches for one in launch.values())
     return CheckpointPoint(
         label=first[0].label,
@@ -26,6 +28,8 @@ def checkpoint_point(launches: Sequence[Launch]) -> CheckpointPoint:
         wrong_elements=wrong,
         verified=not wrong if verified else None,
         failed=failed,
+        complete=not cut,
+        saves_asked=spec.checkpoint.saves * len(launches) if spec and spec.checkpoint else None,
         kept=next((one.kept for one in reversed([launch[min(launch)] for launch in launches]) if one.kept), None),
     )
 

@@ -52,7 +52,9 @@ def decompress(data: bytes, how: str, length: int) -> bytes:
         elif how == "zstd":
             import zstandard  # noqa: PLC0415 - optional
 
-            data = zstandard.ZstdDecompressor().decompress(data, max_output_size=length)
+            # decompress() allocates what the frame itself says, whatever limit it is given; a reader does not
+            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+                data = reader.read(length + 1)
     except Exception as error:
         raise CheckpointError(f"stored bytes cannot be decompressed ({error}); use an older checkpoint") from error
     if len(data) != length:

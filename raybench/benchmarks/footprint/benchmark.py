@@ -8,38 +8,39 @@ import torch.distributed as dist
 from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.footprint.options import MemoryOptions
 from raybench.benchmarks.footprint.record import MemoryRecord, Trial
-from raybench.benchmarks.footprint.search import largest_fitting
+from raybench.benchmarks.footprint.search import search
 from raybench.benchmarks.footprint.trial import Order, measure, measure_apart
 from raybench.benchmarks.memory import free_bytes
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.precision import chosen_dtype, compute_dtype
 from raybench.benchmarks.training.shapes import shape_of
 from raybench.model.layout import Layout
-from raybench.model.memory import MemoryEstimate, TrainingSetup, estimate_memory
+from raybench.model.memory import MemoryEstimate, estimate_memory
+from raybench.model.training_setup import TrainingSetup
 from raybench.units import parse_bytes
 
 _SMALL_BATCH = 8  # of a perceptron or a small convolutional net: megabytes
 
 
 def run(context: RankContext, spec: BenchmarkSpec) -> Generator[MemoryRecord, None, int]:
-    """Yield this rank's one record. Raises UnsupportedError for a type that the device lacks."""
+    """Yield this rank's one record, and after each trial those so far. Raises UnsupportedError for a missing type."""
     options = spec.memory
     assert options is not None
     chosen_dtype(options.dtype, context.device)
     trials = Trials(context, options)
+    most = options.search_end(context.device.type)
     for size in options.batch_sizes:
         trials.fits(size)
-    most = options.search_end(context.device.type)
-    largest = largest_fitting(trials.fits, most=most)
-    yield MemoryRecord(
-        label=f"memory {options.model}",
-        trials=trials.all(),
-        largest_batch=largest,
-        reached_most=largest == most,
-        limit_bytes=trials.limit_bytes,
-        emulated=context.device.type != "cuda",
-        estimates=estimates(context, options, trials.all()),
-    )
+        yield trials.record(trials.largest(), interim=True)
+    asking = search(most)
+    try:
+        size = next(asking)
+        while True:
+            fits = trials.fits(size)
+            yield trials.record(trials.largest(), interim=True)
+            size = asking.send(fits)
+    except StopIteration as end:
+        yield trials.record(end.value, reached_most=end.value == most)
     return 0
 
 
@@ -91,6 +92,23 @@ class Trials:
         """Every trial, ascending."""
         return tuple(trial for _, (trial, _) in sorted(self._done.items()))
 
+    def largest(self) -> int:
+        """The largest batch so far that fits every rank; 0 without one."""
+        return max((size for size, (_, fits) in self._done.items() if fits), default=0)
+
+    def record(self, largest: int, *, reached_most: bool = False, interim: bool = False) -> MemoryRecord:
+        """What this rank knows by now."""
+        return MemoryRecord(
+            label=f"memory {self._options.model}",
+            trials=self.all(),
+            largest_batch=largest,
+            reached_most=reached_most,
+            limit_bytes=self.limit_bytes,
+            emulated=self._context.device.type != "cuda",
+            estimates=estimates(self._context, self._options, self.all()),
+            interim=interim,
+        )
+
 
 def estimates(context: RankContext, options: MemoryOptions, trials: tuple[Trial, ...]) -> dict[str, dict[str, int]]:
     """What model/memory.py says of each batch size, by its text; nothing for models that are no transformers."""
@@ -117,5 +135,6 @@ def estimate_of(context: RankContext, options: MemoryOptions, batch_size: int) -
         quantized=options.strategy == "qlora",
         fused_optimizer=context.device.type == "cpu",  # there one parameter after another is updated
         gradients_kept=False,
+        on_gpu=context.device.type == "cuda",
     )
     return estimate_memory(shape, setup, Layout(world_size=shards, ranks_per_node=shards))

@@ -20,6 +20,7 @@ def memory_point(launches: Sequence[Launch]) -> MemoryPoint:
         reached_most=all(record.reached_most for record in records),
         limit_bytes=min(record.limit_bytes for record in records),
         emulated=first.emulated,
+        complete=not any(record.interim for record in records),
     )
 
 

@@ -25,6 +25,7 @@ class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True, tag="memory"):
     """All trials of a rank, and the largest batch that fits every rank; 0 where none does, None where it is not known.
 
     ``emulated``: there is no device with memory of its own; ``limit_bytes`` is then a limit on what a process takes.
+    ``interim``: the trials so far, told after each; it counts where the whole record never comes.
     """
 
     label: str
@@ -34,3 +35,4 @@ class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True, tag="memory"):
     limit_bytes: int
     emulated: bool
     estimates: dict[str, dict[str, int]]
+    interim: bool = False

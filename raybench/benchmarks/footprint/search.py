@@ -1,25 +1,36 @@
 """The largest number that fits, by doubling and then bisection. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 
-def largest_fitting(fits: Callable[[int], bool], *, most: int) -> int:
-    """The largest of 1 to ``most`` for which ``fits`` says yes, where every number below a fitting one fits; 0: none.
+def search(most: int) -> Generator[int, bool, int]:
+    """Yield numbers to try, of 1 to ``most``, each once; send whether it fits. Returns the largest that does; 0: none.
 
-    Asks about 2 log2 of the answer times, each number once.
+    Every number below a fitting one has to fit. Asks about 2 log2 of the answer times.
     """
     good, trial = 0, 1
-    while trial <= most and fits(trial):
+    while trial <= most and (yield trial):
         good, trial = trial, trial * 2
     if good == most:
         return good
-    if trial > most and fits(most):
+    if trial > most and (yield most):
         return most
     bad = min(trial, most)
     while bad - good > 1:
         middle = (good + bad) // 2
-        if fits(middle):
+        if (yield middle):
             good = middle
         else:
             bad = middle
     return good
+
+
+def largest_fitting(fits: Callable[[int], bool], *, most: int) -> int:
+    """The same, with ``fits`` asked about each number."""
+    asking = search(most)
+    try:
+        trial = next(asking)
+        while True:
+            trial = asking.send(fits(trial))
+    except StopIteration as end:
+        return int(end.value)

@@ -10,13 +10,14 @@ from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.registry import labels_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.timing import synchronize
-from raybench.benchmarks.training.clock import clock_of, phase_seconds
+from raybench.benchmarks.training.clock import clock_of
+from raybench.benchmarks.training.interim import UNCHECKED, Parts
 from raybench.benchmarks.training.models import Trainable, built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.overlap import measure_exposure
 from raybench.benchmarks.training.peft_adapters import versions_of_adapters
 from raybench.benchmarks.training.precision import chosen_dtype
-from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
+from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord, phase_seconds
 from raybench.benchmarks.training.reference import check_training
 from raybench.benchmarks.training.step import Trainer
 from raybench.benchmarks.training.strategies import spread
@@ -25,31 +26,32 @@ from raybench.benchmarks.training.usage import Usage, device_facts
 from raybench.benchmarks.training.waiting import CollectiveClock
 
 _WARM_UP_DATA = 2_000_000  # step numbers, and with them data, that no timed step has
+_NO_STEPS: dict[str, Any] = {"stamps": (), "phases": {}, "losses": (), "collectives": (), "pieces": ()}
 
 
 def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, None, int]:
-    """Train, and yield this rank's one record. Raises UnsupportedError for what the device lacks."""
+    """Train, and yield this rank's one record, with parts of it before.
+
+    Raises UnsupportedError for what the device lacks.
+    """
     options = spec.training
     assert options is not None
     dtype = chosen_dtype(options.dtype, context.device)
     context.progress.enter("preparing buffers")
     trainable = trainable_of(options)
     trainer = _trainer(context, trainable, spec.name, options, dtype)
+    facts = _facts(context, spec, trainer, dtype, trainable)
     context.progress.enter("warming up")
     for step in range(options.warmup_steps):
         trainer.step(_WARM_UP_DATA + step)
         context.progress.iteration(step + 1)
-    timed = _time(context, trainer, options)
+    label = labels_of(spec, context.world_size)[0]
+    timed = yield from _time(context, trainer, options, label, facts)
     exposure = _exposure(context, trainer, spec.name, options)
-    facts = _facts(context, spec, trainer, dtype, trainable)
     del trainer  # the check needs the room
-    yield TrainingRecord(
-        label=labels_of(spec, context.world_size)[0],
-        exposure=exposure,
-        check=_check(context, trainable, spec, options, dtype),
-        facts=facts,
-        **timed,
-    )
+    timed |= {"label": label, "exposure": exposure, "facts": facts}
+    yield TrainingRecord(**(timed | _NO_STEPS), check=UNCHECKED, interim=True)
+    yield TrainingRecord(**timed, check=_check(context, trainable, spec, options, dtype))
     return 0
 
 
@@ -70,23 +72,35 @@ def _check(
     return check_training(context, trainable, trainer, options, dtype, name=spec.name)
 
 
-def _time(context: RankContext, trainer: Trainer, options: TrainingOptions) -> dict[str, Any]:
+def _time(
+    context: RankContext, trainer: Trainer, options: TrainingOptions, label: str, facts: dict[str, Any]
+) -> Generator[TrainingRecord, None, dict[str, Any]]:
+    """Time the steps, and tell them in parts meanwhile: the last when an error ends them, or all are through."""
     context.progress.enter("timing")
     synchronize(context)
     usage, clock, waiting = Usage(context), clock_of(context.device), CollectiveClock(context.device)
     replicas = trainer.strategy.has_gradient_marks
-    losses = []
-    with contextlib.nullcontext() if replicas else waiting.installed():
-        for step in range(options.steps):
-            loss, _ = trainer.step(step, clock)
-            waiting.end_step()
-            losses.append(loss)
-            usage.sample()
-            context.progress.iteration(step + 1)
-            if step == options.steps // 2:
-                usage.sample_gpu()
+    losses: list[torch.Tensor] = []
+    parts = Parts(label, facts, clock, usage, None if replicas else waiting, losses)
+    try:
+        with contextlib.nullcontext() if replicas else waiting.installed():
+            for step in range(options.steps):
+                loss, _ = trainer.step(step, clock)
+                waiting.end_step()
+                losses.append(loss)
+                usage.sample()
+                context.progress.iteration(step + 1)
+                if step == options.steps // 2:
+                    usage.sample_gpu()
+                if parts.is_due:
+                    yield from parts.tell()
+    except RuntimeError:
+        with contextlib.suppress(RuntimeError):  # a device that is broken tells nothing any more
+            yield from parts.tell()
+        raise
     usage.sample_gpu()
     stamps, marks = clock.read()
+    yield from parts.tell()
     return {
         "stamps": tuple(stamps),
         "phases": phase_seconds(marks),

@@ -4,13 +4,21 @@ On a GPU nothing is waited for within a step; the events are read when the steps
 """
 
 import time
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any, Protocol
 
 import torch
 
+Marks = list[tuple[str, float]]  # of one step, in order: name, and seconds since the clock began
+
 
 class PhaseClock(Protocol):
     """Marks of one step after another."""
+
+    @property
+    def started(self) -> int:
+        """The moment that ``later`` counts from."""
 
     def mark(self, name: str) -> None:
         """Something named ends here; where the name was marked in this step before, the later one counts."""
@@ -18,7 +26,13 @@ class PhaseClock(Protocol):
     def end_step(self) -> None:
         """The step is over."""
 
-    def read(self) -> tuple[list[float], list[list[tuple[str, float]]]]:
+    def later(self, known: int) -> Sequence[dict[str, int]]:
+        """The marks of the steps after the ``known`` ones, as far as they are over by now, in nanoseconds.
+
+        They count from ``started``. Waits for nothing. To be asked with the number of all steps that it has given.
+        """
+
+    def read(self) -> tuple[list[float], list[Marks]]:
         """Seconds from ``begin`` to the end of each step, and in each the marks in order, as (name, seconds so far)."""
 
 
@@ -41,7 +55,16 @@ class HostClock:
         self._steps.append(self._marks)
         self._marks = {}
 
-    def read(self) -> tuple[list[float], list[list[tuple[str, float]]]]:
+    @property
+    def started(self) -> int:
+        """See PhaseClock."""
+        return self._begin
+
+    def later(self, known: int) -> Sequence[dict[str, int]]:
+        """See PhaseClock."""
+        return self._steps[known:]
+
+    def read(self) -> tuple[list[float], list[Marks]]:
         """See PhaseClock."""
         steps = [[(name, (at - self._begin) / 1e9) for name, at in marks.items()] for marks in self._steps]
         return [marks[-1][1] for marks in steps], steps
@@ -56,6 +79,7 @@ class DeviceClock:
         self._begin.record()
         self._steps: list[dict[str, Any]] = []
         self._marks: dict[str, Any] = {}
+        self._told = 0.0  # seconds to the end of the last step that was given
 
     @staticmethod
     def _event() -> Any:
@@ -74,38 +98,37 @@ class DeviceClock:
         self._steps.append(self._marks)
         self._marks = {}
 
-    def read(self) -> tuple[list[float], list[list[tuple[str, float]]]]:
-        """See PhaseClock. Each event is read against the end of the step before.
+    @property
+    def started(self) -> int:
+        """See PhaseClock."""
+        return 0
+
+    def later(self, known: int) -> Sequence[dict[str, int]]:
+        """See PhaseClock. The device comes to the end of a step after all else that was queued in it."""
+        over = takewhile(lambda events: bool(events["end"].query()), self._steps[known:])
+        steps = self._seconds(over, self._steps[known - 1]["end"] if known else self._begin, self._told)
+        self._told = steps[-1][-1][1] if steps else self._told
+        return [{name: round(at * 1e9) for name, at in marks} for marks in steps]
+
+    def read(self) -> tuple[list[float], list[Marks]]:
+        """See PhaseClock."""
+        torch.cuda.synchronize(self._device)
+        steps = self._seconds(self._steps, self._begin, 0.0)
+        return [marks[-1][1] for marks in steps], steps
+
+    @staticmethod
+    def _seconds(later: Iterable[dict[str, Any]], begin: Any, before: float) -> list[Marks]:
+        """Each event is read against the end of the step before, which was ``begin``, ``before`` seconds on.
 
         CUDA gives milliseconds in float32: after an hour these would be counted in steps of 0.25 ms.
         """
-        torch.cuda.synchronize(self._device)
-        steps, before, begin = [], 0.0, self._begin
-        for events in self._steps:
+        steps: list[Marks] = []
+        for events in later:
             steps.append([(name, before + begin.elapsed_time(event) / 1e3) for name, event in events.items()])
             before, begin = steps[-1][-1][1], events["end"]
-        return [marks[-1][1] for marks in steps], steps
+        return steps
 
 
 def clock_of(device: torch.device) -> PhaseClock:
     """A clock that starts now."""
     return DeviceClock(device) if device.type == "cuda" else HostClock()
-
-
-def phase_seconds(steps: list[list[tuple[str, float]]]) -> dict[str, tuple[float, ...]]:
-    """Seconds of each phase in each step: the sum over its marks of the time since the mark before.
-
-    A mark ``forward:2`` ends a piece of the phase ``forward``; what is before the first mark of a run counts from zero.
-    """
-    names = list(dict.fromkeys(name.partition(":")[0] for marks in steps for name, _ in marks if name != "end"))
-    phases: dict[str, list[float]] = {name: [] for name in names}
-    before = 0.0
-    for marks in steps:
-        spent = dict.fromkeys(names, 0.0)
-        for name, at in marks:
-            if name != "end":
-                spent[name.partition(":")[0]] += at - before
-            before = at
-        for name, seconds in spent.items():
-            phases[name].append(seconds)
-    return {name: tuple(values) for name, values in phases.items()}

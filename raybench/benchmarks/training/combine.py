@@ -9,19 +9,24 @@ from raybench.benchmarks.training.record import PHASES, TrainingRecord, differen
 from raybench.benchmarks.training.shapes import flop_per_sample
 from raybench.benchmarks.training.straggler import LEAST_STEPS, Straggler, stragglers
 from raybench.model.hardware import find_gpu, unknown_reason
-from raybench.stats import median
+from raybench.stats import median, order_interval
 from raybench.workloads.training import Communication, TrainingPoint
 
 Launch = Mapping[int, TrainingRecord]
 
 
-def training_point(launches: Sequence[Launch], spec: BenchmarkSpec, world_size: int) -> TrainingPoint:
-    """One point from every rank's record, ``launches[launch][rank]``."""
+def training_point(
+    launches: Sequence[Launch], spec: BenchmarkSpec, world_size: int, cut: Launch | None = None
+) -> TrainingPoint:
+    """One point from every rank's record, ``launches[launch][rank]``.
+
+    The ranks of a launch have equally many steps. ``cut``: a further launch that was cut, and counts in no figure.
+    """
     options = spec.training
     assert options is not None
     records = [record for launch in launches for _, record in sorted(launch.items())]
     first = records[0]
-    steps = tuple(operation_seconds([launch[rank].stamps for rank in sorted(launch)]) for launch in launches)
+    steps = tuple(map(_step_seconds, launches))
     verified, check = _checked(launches)
     found, reason = _stragglers(launches)
     peak, why = _peak(first)
@@ -50,7 +55,14 @@ def training_point(launches: Sequence[Launch], spec: BenchmarkSpec, world_size: 
         straggler_reason=reason,
         peak_tflops=peak,
         peak_reason=why,
+        steps_asked=options.steps * len(launches),
+        complete=not any(record.interim for record in records),
+        cut_seconds=_step_seconds(cut) if cut else (),
     )
+
+
+def _step_seconds(launch: Launch) -> tuple[float, ...]:
+    return operation_seconds([launch[rank].stamps for rank in sorted(launch)])
 
 
 def _rank_seconds(launches: Sequence[Launch]) -> tuple[float, ...]:
@@ -197,7 +209,7 @@ def _communication(launches: Sequence[Launch], strategy: str) -> Communication:
         return median(values) if values else None
 
     communication, overlap = middle("communication"), middle("overlap")
-    differenced = _differenced(launches)
+    differenced, pairs = _differenced(launches)
     partial = strategy == "fsdp"  # parameters are gathered with and without synchronisation
     exposed = {
         "profiler": None if communication is None or overlap is None else communication - overlap,
@@ -215,12 +227,14 @@ def _communication(launches: Sequence[Launch], strategy: str) -> Communication:
         expected_bytes=next(iter(launches[0].values())).facts["expected_wire_bytes"],
         operations=exposures[0].operations,
         remarks=tuple(dict.fromkeys(remark for one in exposures for remark in one.remarks)),
+        pairs=len(pairs) or None,
+        interval=order_interval(pairs),
     )
 
 
-def _differenced(launches: Sequence[Launch]) -> float | None:
-    """Median step with synchronisation less that without; in each step the slowest rank counts."""
-    found = []
+def _differenced(launches: Sequence[Launch]) -> tuple[float | None, list[float]]:
+    """Median step with synchronisation less that without, the slowest rank deciding each; and that of each pair."""
+    found, each = [], []
     for launch in launches:
         exposures = [record.exposure for record in launch.values()]
         if not all(one.synchronised and one.unsynchronised for one in exposures):
@@ -230,4 +244,5 @@ def _differenced(launches: Sequence[Launch]) -> float | None:
             for name in ("synchronised", "unsynchronised")
         ]
         found.append(median(slowest[0]) - median(slowest[1]))
-    return median(found) if found else None
+        each += [mine - without for mine, without in zip(*slowest, strict=True)]
+    return (median(found) if found else None), each

@@ -79,6 +79,8 @@ class TrainingOptions:
             value = getattr(self, name)
             if value is not None and not least <= value <= _MOST:
                 raise UsageError(f"--{_flag(name)} is {value}; it must be from {least} to {_MOST}")
+        if self.weights is not None and not self.weights.strip():
+            raise UsageError("--weights is empty; name the folder with the model's *.safetensors")
         if not 0 < self.learning_rate < 1e6:
             raise UsageError(f"--learning-rate is {self.learning_rate}; it must be above 0, such as 0.001")
         if not self.hidden_dims or any(not 1 <= width <= _MOST for width in self.hidden_dims):

@@ -10,6 +10,7 @@
 import gzip
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,7 +53,11 @@ def measure_exposure(context: RankContext, trainer: Any, strategy: str, options:
     pairs = difference(context, trainer, options.overlap_steps)
     keep = _trace_path(context.rank, strategy) if options.profile else None
     steps = profiled(context, trainer, keep)
-    return exposure_of(context, pairs, steps, trainer.strategy)
+    exposure = exposure_of(context, pairs, steps, trainer.strategy)
+    if keep is None or keep.exists():
+        return exposure
+    lost = f"the trace of rank {context.rank} could not be written: see logs/output-rank-{context.rank}.log"
+    return msgspec.structs.replace(exposure, remarks=(*exposure.remarks, lost))
 
 
 def _trace_path(rank: int, strategy: str) -> Path:
@@ -95,11 +100,13 @@ def profiled(
 
 
 def _compress(source: Path, target: Path) -> None:
+    """What is written is whole. Where it cannot be, the rank goes on, and its output says why there is no trace."""
     try:
         with source.open("rb") as file, gzip.open(target, "wb", compresslevel=5) as packed:
             shutil.copyfileobj(file, packed)
-    except OSError:  # a full disk must not stop a rank from measuring
+    except OSError as error:  # a full disk must not stop a rank from measuring
         target.unlink(missing_ok=True)
+        sys.stderr.write(f"{target.name} could not be written: {error.strerror}\n")
 
 
 def exposure_of(

@@ -1,5 +1,7 @@
 """What one rank measured of a training benchmark in one launch. Travels as MessagePack; no torch here."""
 
+from collections.abc import Sequence
+from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -44,6 +46,17 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class StepMarks(msgspec.Struct, frozen=True, kw_only=True):
+    """When each phase of each step ended, as the clock has it: ``at[step * len(names) + mark]`` in nanoseconds.
+
+    A mark ``forward:2`` ends a piece of the phase ``forward``; the last of
+    each step is its end.
+    """
+
+    names: tuple[str, ...]
+    at: tuple[int, ...]
+
+
 class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     """One rank's steps. ``stamps[i]``: seconds from a common start to the end of step i on this rank.
 
@@ -51,6 +64,10 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     ``collectives[i]``: of shards, seconds of step i within collectives, waiting for late ranks included; ``pieces[i]``:
     of shards on a CPU, seconds before, between and after them.
     ``memory`` in bytes; ``facts`` is what depends on the model and the device alone.
+
+    An ``interim`` record is a part, told while the benchmark goes on: the steps from ``first_step``, where the part
+    before ended, in all that is by step; what is known so far in the rest. It counts where the whole never comes.
+    Stamps and phases are left to whoever needs them, to be worked out from ``marks``, as seconds since ``started``.
     """
 
     label: str
@@ -64,6 +81,62 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     facts: dict[str, Any]
     collectives: tuple[float, ...] = ()
     pieces: tuple[tuple[float, ...], ...] = ()
+    interim: bool = False
+    first_step: int = 0
+    marks: StepMarks | None = None
+    started: int = 0  # nanoseconds of the clock of the marks
+
+
+def joined(parts: Sequence[TrainingRecord]) -> TrainingRecord:
+    """One interim record of a rank's parts, in their order."""
+    steps = [step for part in parts if part.marks for step in _steps(part.marks, part.started)]
+    known = all(len(part.collectives) == len(part.losses) for part in parts)
+    return msgspec.structs.replace(
+        parts[-1],
+        first_step=0,
+        marks=None,
+        stamps=tuple(marks[-1][1] for marks in steps),
+        phases=phase_seconds(steps),
+        losses=tuple(chain.from_iterable(part.losses for part in parts)),
+        collectives=tuple(chain.from_iterable(part.collectives for part in parts)) if known else (),
+    )
+
+
+def _steps(marks: StepMarks, started: int) -> list[list[tuple[str, float]]]:
+    width = len(marks.names)
+    rows = (marks.at[first : first + width] for first in range(0, len(marks.at), width))
+    return [[(name, (at - started) / 1e9) for name, at in zip(marks.names, row, strict=True)] for row in rows]
+
+
+def phase_seconds(steps: Sequence[Sequence[tuple[str, float]]]) -> dict[str, tuple[float, ...]]:
+    """Seconds of each phase in each step: the sum over its marks of the time since the mark before.
+
+    A mark ``forward:2`` ends a piece of the phase ``forward``; what is before the first mark of a run counts from zero.
+    """
+    names = list(dict.fromkeys(name.partition(":")[0] for marks in steps for name, _ in marks if name != "end"))
+    phases: dict[str, list[float]] = {name: [] for name in names}
+    before = 0.0
+    for marks in steps:
+        spent = dict.fromkeys(names, 0.0)
+        for name, at in marks:
+            if name != "end":
+                spent[name.partition(":")[0]] += at - before
+            before = at
+        for name, seconds in spent.items():
+            phases[name].append(seconds)
+    return {name: tuple(values) for name, values in phases.items()}
+
+
+def first_steps(record: TrainingRecord, count: int) -> TrainingRecord:
+    """The record as if it had ended after ``count`` steps; memory and utilisation stay those of all."""
+    return msgspec.structs.replace(
+        record,
+        stamps=record.stamps[:count],
+        phases={name: values[:count] for name, values in record.phases.items()},
+        losses=record.losses[:count],
+        collectives=record.collectives[:count],
+        pieces=record.pieces[:count],
+    )
 
 
 def differences(check: Check) -> float | None:

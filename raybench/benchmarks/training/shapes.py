@@ -72,6 +72,42 @@ def flop_per_sample(options: TrainingOptions, strategy: str) -> float:
     return length * shape.flops_per_token(length)
 
 
+def weight_shapes(options: TrainingOptions) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the model's parameters, as transformer.py and models.py have them; none of a ``cnn``."""
+    if options.model == "cnn":
+        return {}
+    if options.model == "mlp":
+        layers = enumerate(pairwise((*options.hidden_dims, options.hidden_dims[0])))
+        return {name: size for index, sizes in layers for name, size in _linear(f"layers.{index}", *sizes).items()}
+    shape = shape_of(options)[0]
+    found: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (shape.vocabulary, shape.hidden)}
+    if shape.positions:
+        found["model.embed_positions.weight"] = (shape.positions, shape.hidden)
+    for layer in range(shape.layers):
+        found |= {f"model.layers.{layer}.{name}": size for name, size in _block_shapes(shape).items()}
+    found |= _norm_shapes("model.norm", shape)
+    return found if shape.tied else found | {"lm_head.weight": (shape.vocabulary, shape.hidden)}
+
+
+def _block_shapes(shape: Transformer) -> dict[str, tuple[int, ...]]:
+    found = _norm_shapes("input_layernorm", shape) | _norm_shapes("post_attention_layernorm", shape)
+    for name, sizes in shape.linears().items():
+        part = "mlp" if name in ("gate_proj", "up_proj", "down_proj") else "self_attn"
+        biased = shape.biases or (shape.qkv_biases and name in ("q_proj", "k_proj", "v_proj"))
+        found |= _linear(f"{part}.{name}", *sizes, biased=biased)
+    return found
+
+
+def _norm_shapes(name: str, shape: Transformer) -> dict[str, tuple[int, ...]]:
+    names = ("weight", "bias") if shape.norm == "layer" else ("weight",)
+    return {f"{name}.{one}": (shape.hidden,) for one in names}
+
+
+def _linear(name: str, inputs: int, outputs: int, *, biased: bool = True) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {f"{name}.weight": (outputs, inputs)}
+    return found | {f"{name}.bias": (outputs,)} if biased else found
+
+
 def _perceptron_weights(widths: Sequence[int]) -> int:
     sizes = (*widths, widths[0])
     return sum(before * after for before, after in pairwise(sizes))

@@ -46,11 +46,12 @@ class Trainer:
             self._micro_step = micro
             losses.append(self._micro(number, synchronised and micro == self._options.accumulate - 1))
         found_norm = self._update(norm=norm)
+        loss = torch.stack(losses).mean()  # within the step: where its end is reached, its loss is there
         self._clock = None
         if clock is not None:
             clock.mark("optimizer")
             clock.end_step()
-        return torch.stack(losses).mean(), found_norm
+        return loss, found_norm
 
     def _micro(self, number: int, synchronised: bool) -> torch.Tensor:
         batch = batch_of(

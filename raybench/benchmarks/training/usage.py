@@ -15,8 +15,7 @@ class Usage:
 
     def __init__(self, context: RankContext) -> None:
         self._device = context.device
-        self._allocated: list[int] = []
-        self._reserved: list[int] = []
+        self._samples = self._allocated = self._reserved = self._peak = 0  # how many, and their sums in bytes
         self._gpu: list[float] = []
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
@@ -24,11 +23,13 @@ class Usage:
 
     def sample(self) -> None:
         """Note what is in use now: after a step."""
+        self._samples += 1
         if self._device.type == "cuda":
-            self._allocated.append(torch.cuda.memory_allocated(self._device))
-            self._reserved.append(torch.cuda.memory_reserved(self._device))
+            self._allocated += torch.cuda.memory_allocated(self._device)
+            self._reserved += torch.cuda.memory_reserved(self._device)
         else:
-            self._allocated.append(resident_bytes())
+            resident = resident_bytes()
+            self._allocated, self._peak = self._allocated + resident, max(self._peak, resident)
 
     def sample_gpu(self) -> None:
         """Note how busy the GPU is: NVML's figure is of the last sixth of a second or more, so this is no hurry."""
@@ -38,15 +39,15 @@ class Usage:
 
     def memory(self) -> dict[str, float | str]:
         """Bytes: ``kind`` cuda with allocated and reserved, or rss (resident memory of the process) on a CPU."""
-        mean = sum(self._allocated) / max(len(self._allocated), 1)
+        mean = self._allocated / max(self._samples, 1)
         if self._device.type != "cuda":
-            return {"kind": "rss", "peak_bytes": float(max(self._allocated, default=0)), "mean_bytes": mean}
+            return {"kind": "rss", "peak_bytes": float(self._peak), "mean_bytes": mean}
         return {
             "kind": "cuda",
             "peak_allocated_bytes": float(torch.cuda.max_memory_allocated(self._device)),
             "mean_allocated_bytes": mean,
             "peak_reserved_bytes": float(torch.cuda.max_memory_reserved(self._device)),
-            "mean_reserved_bytes": sum(self._reserved) / max(len(self._reserved), 1),
+            "mean_reserved_bytes": self._reserved / max(self._samples, 1),
             "total_bytes": float(torch.cuda.get_device_properties(self._device).total_memory),
         }
 

@@ -56,9 +56,14 @@ class CollectiveClock:
 
     def read(self) -> tuple[float, ...]:
         """Seconds of all collectives in each step; empty where none was seen in some step."""
-        if not all(self._steps):
+        return self.of(0, len(self._steps))
+
+    def of(self, first: int, after: int) -> tuple[float, ...]:
+        """The same of the steps from ``first`` to before ``after``; empty, too, where one is not over."""
+        steps = self._steps[first:after]
+        if not all(steps) or not all(self._is_over(end) for step in steps for _, end in step):
             return ()
-        return tuple(sum(self._seconds(*call) for call in step) for step in self._steps)
+        return tuple(sum(self._seconds(*call) for call in step) for step in steps)
 
     def pieces(self) -> tuple[tuple[float, ...], ...]:
         """Seconds before, between and after the collectives of each step.
@@ -97,6 +102,9 @@ class CollectiveClock:
         event = make(enable_timing=True)
         event.record()
         return event
+
+    def _is_over(self, end: Any) -> bool:
+        return not self._on_gpu or bool(end.query())
 
     def _seconds(self, begin: Any, end: Any) -> float:
         return float(begin.elapsed_time(end) / 1e3) if self._on_gpu else float(end - begin)

@@ -166,7 +166,7 @@ def _model(options: Mapping[str, Any]) -> "Transformer":
 
 
 def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
-    from raybench.model.memory import TrainingSetup  # noqa: PLC0415
+    from raybench.model.training_setup import TrainingSetup  # noqa: PLC0415
 
     length = options["sequence_length"]
     if length is not None and 0 < model.positions < length:
@@ -184,6 +184,7 @@ def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
         checkpointing=options["activation_checkpointing"],
         flash_attention=not options["no_flash_attention"],
         bucket_view=options["bucket_view"],
+        gradients_kept=options["strategy"] == "ddp" and options["world_size"] > 1,
         whole_gradients=options["accumulation"] > 1 and not options["reduce_each"],
         lora_rank=options["lora_rank"],
         lora_targets=tuple(name.strip() for name in (options["lora_targets"] or "").split(",") if name.strip()),

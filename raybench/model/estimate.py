@@ -20,14 +20,8 @@ from raybench.model.communication import (
 from raybench.model.cost import Cost, Price
 from raybench.model.hardware import Gpu
 from raybench.model.layout import Layout, Network
-from raybench.model.memory import (
-    MemoryEstimate,
-    TrainingSetup,
-    estimate_memory,
-    largest_batch,
-    shard_count,
-    state_bytes,
-)
+from raybench.model.memory import NF4_BYTES, MemoryEstimate, estimate_memory, largest_batch, state_bytes
+from raybench.model.training_setup import TrainingSetup, shard_count
 from raybench.model.transformer import Transformer
 
 # Shares of the line rate that NCCL reaches with large messages, of published healthy logs (docs/methods.md).
@@ -190,7 +184,7 @@ def _sent_bytes(model: Transformer, setup: TrainingSetup) -> float:
     if not setup.quantized:
         return setup.compute_bytes
     packed = model.linear_parameters_per_layer / model.parameters_per_layer
-    return packed * 0.516 + (1 - packed) * setup.compute_bytes
+    return packed * NF4_BYTES + (1 - packed) * setup.compute_bytes
 
 
 def model_flops_per_token(request: EstimateRequest) -> float:

@@ -17,7 +17,7 @@ FORMULAS = {
     "flops_per_token": "6 (N - lookups) + 12 layers heads head_size sequence; LoRA: 4 N + 6 N_lora + attention",
     "wire_bytes": "S 2(n-1)/n an all_reduce, S (n-1)/n an all_gather or reduce_scatter",
     "communication": "sum over collectives of latency + wire bytes / bandwidth",
-    "memory": "parameters + gradients + optimizer state + max(buffers + activations + logits, update) + 5 % + context",
+    "memory": "parameters + gradients + optimizer state + the fullest moment of a step + 5 % of it + context",
     "step": "compute = tokens x operations / (peak x efficiency); least hides what it can, most hides nothing",
     "mfu": "tokens/s x operations per token / (ranks x peak)",
     "cost": "nodes x price x amount / rate",
@@ -46,6 +46,7 @@ def estimate_json(estimate: Estimate) -> dict[str, Any]:
         "communication": _communication(estimate),
         "memory": {
             **estimate.memory.parts(),
+            "fullest_moment": estimate.memory.fullest_moment,
             "device_bytes": request.memory_bytes,
             "fits": estimate.fits,
             "largest_batch_size": estimate.largest_batch,
@@ -150,6 +151,7 @@ def _memory_rows(estimate: Estimate) -> Iterator[Row]:
     for name, size in estimate.memory.parts().items():
         if size:
             yield name.replace("_", " "), _gib(size), FORMULAS["memory"] if name == "peak" else ""
+    yield "fullest moment", estimate.memory.fullest_moment, _gib(estimate.memory.dynamic) + " that come and go"
     limit = estimate.request.memory_bytes
     if limit is not None:
         verdict = "fits" if estimate.fits else "DOES NOT FIT"

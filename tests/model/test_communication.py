@@ -16,7 +16,7 @@ from raybench.model.communication import (
 )
 from raybench.model.estimate import training_traffic
 from raybench.model.layout import Layout, Network, wire_factor
-from raybench.model.memory import TrainingSetup
+from raybench.model.training_setup import TrainingSetup
 from raybench.model.transformer import preset_named
 
 EIGHT = Layout(world_size=8, ranks_per_node=8)

@@ -6,7 +6,8 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.model.layout import Layout
-from raybench.model.memory import TrainingSetup, estimate_memory, largest_batch
+from raybench.model.memory import estimate_memory, largest_batch
+from raybench.model.training_setup import TrainingSetup
 from raybench.model.transformer import preset_named
 
 MODEL = preset_named("llama-8b")

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from raybench.model.memory import TrainingSetup, block_activation_bytes_per_token
+from raybench.model.activations import block_activation_bytes_per_token
+from raybench.model.training_setup import TrainingSetup
 from raybench.model.transformer import Transformer
 
 torch = pytest.importorskip("torch")

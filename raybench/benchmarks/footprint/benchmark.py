@@ -15,7 +15,8 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.precision import chosen_dtype, compute_dtype
 from raybench.benchmarks.training.shapes import shape_of
 from raybench.model.layout import Layout
-from raybench.model.memory import MemoryEstimate, TrainingSetup, estimate_memory
+from raybench.model.memory import MemoryEstimate, estimate_memory
+from raybench.model.training_setup import TrainingSetup
 from raybench.units import parse_bytes
 
 _SMALL_BATCH = 8  # of a perceptron or a small convolutional net: megabytes
@@ -134,5 +135,6 @@ def estimate_of(context: RankContext, options: MemoryOptions, batch_size: int) -
         quantized=options.strategy == "qlora",
         fused_optimizer=context.device.type == "cpu",  # there one parameter after another is updated
         gradients_kept=False,
+        on_gpu=context.device.type == "cuda",
     )
     return estimate_memory(shape, setup, Layout(world_size=shards, ranks_per_node=shards))

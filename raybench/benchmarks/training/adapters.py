@@ -52,11 +52,12 @@ class QuantisedWeight(nn.Module):
 
     def dense(self, dtype: torch.dtype) -> torch.Tensor:
         """The matrix that the 4 bits stand for."""
-        codes = torch.stack((self.packed >> 4, self.packed & 15), dim=-1).reshape(-1, BLOCK)
+        pairs = torch.cartesian_prod(self.values, self.values)  # of each byte; an index a weight would be 8 bytes of it
+        whole = functional.embedding(self.packed.int(), pairs).view(-1, BLOCK)
         groups = self.group_scales.repeat_interleave(GROUP)[: len(self.scales)]
         scales = self.scales.float() * groups + self.mean_scale
-        whole = (self.values[codes.long()] * scales[:, None]).reshape(-1)[: math.prod(self.shape)]
-        return whole.to(dtype).view(self.shape)
+        whole *= scales[:, None]
+        return whole.view(-1)[: math.prod(self.shape)].to(dtype).view(self.shape)
 
     @property
     def stored_bytes(self) -> int:

@@ -115,6 +115,14 @@ class RunFolder:
             partial.write_bytes(data)
         partial.replace(self.path / name)
 
+    @property
+    def has_samples(self) -> bool:
+        """Whether anything was measured that is kept."""
+        try:
+            return (self.path / "samples.jsonl").stat().st_size > 0
+        except OSError:
+            return False
+
     def discard(self) -> None:
         """Remove the folder of a run that measured nothing, if nothing but our own files is in it."""
         self.close()

@@ -165,6 +165,14 @@ def _model(options: Mapping[str, Any]) -> "Transformer":
     return model.resized(**changes) if changes else model
 
 
+def _targets(text: str | None) -> tuple[str, ...]:
+    """Names of linear layers; none given: all of them."""
+    names = () if text is None else tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise UsageError(f"--lora-targets '{text}' has an empty part; write names such as q_proj,v_proj")
+    return names
+
+
 def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
     from raybench.model.training_setup import TrainingSetup  # noqa: PLC0415
 
@@ -187,7 +195,7 @@ def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
         gradients_kept=options["strategy"] == "ddp" and options["world_size"] > 1,
         whole_gradients=options["accumulation"] > 1 and not options["reduce_each"],
         lora_rank=options["lora_rank"],
-        lora_targets=tuple(name.strip() for name in (options["lora_targets"] or "").split(",") if name.strip()),
+        lora_targets=_targets(options["lora_targets"]),
         quantized=options["qlora"],
     )
 

@@ -4,7 +4,7 @@ import contextlib
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,7 +41,11 @@ def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
     run_id = new_run_id()
     folder = RunFolder(config.output_dir, run_id)
     # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
-    with contextlib.closing(folder), contextlib.nullcontext() if config.keep_warm else early_host() as early:
+    with (
+        _nothing_left(folder),
+        contextlib.closing(folder),
+        contextlib.nullcontext() if config.keep_warm else early_host() as early,
+    ):
         record = _measure(config, run_id, folder, early, quiet=quiet)
     from raybench.model.annotate import with_expectations  # noqa: PLC0415
 
@@ -64,6 +68,17 @@ def _baseline(path: str | None) -> "Baseline | None":
     except ValueError as error:
         raise UsageError(f"the baseline {place} is no JSON: {error}") from error
     return baseline_of(content, f"the baseline {place}")
+
+
+@contextlib.contextmanager
+def _nothing_left(folder: RunFolder) -> Iterator[None]:
+    """Leave no empty folder where somebody stops the command before the run hears of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not folder.has_samples:
+            folder.discard()
+        raise
 
 
 def _measure(config: RunConfig, run_id: str, folder: RunFolder, early: "EarlyHost | None", *, quiet: bool) -> "Record":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from raybench.benchmarks.footprint.findings import memory_findings
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.findings import training_findings
 from raybench.cluster.collector import Collector
@@ -99,6 +100,7 @@ class Record:
                 *(cause.to_finding() | {"victims": victims} for cause in blamed),
                 *self.findings,
                 *(finding for benchmark in benchmarks for finding in training_findings(benchmark, self._node_of)),
+                *(finding for benchmark in benchmarks for finding in memory_findings(benchmark)),
             ),
             timings={**self.timings, "total": self.elapsed_seconds},
         )

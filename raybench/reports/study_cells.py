@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from raybench.reports.text import bandwidth, fixed, inert, percent
+from raybench.reports.text import bandwidth, fixed, inert, percent, percent_beside
 from raybench.reports.view import Cell, Grid
 from raybench.units import format_seconds
 
@@ -58,7 +58,8 @@ def overhead(value: float | None) -> Cell:
     if value is None:
         return NONE
     name, tone = next((name, tone) for limit, name, tone in _OVERHEAD_BANDS if value <= limit)
-    return Cell(text=f"{percent(value)} {name}", tone=tone)
+    limits = tuple(limit for limit, *_ in _OVERHEAD_BANDS if limit < 1)
+    return Cell(text=f"{percent_beside(value, limits)} {name}", tone=tone)
 
 
 def times(ratio: Json | None) -> Cell:

@@ -4,6 +4,7 @@ Figures are drawn in placeholder colours, which become the page's CSS variables,
 and print style.
 """
 
+import logging
 import re
 import warnings
 from collections.abc import Iterator
@@ -57,6 +58,7 @@ class Plot:
 @contextmanager
 def plot_style() -> Iterator[None]:
     """The style for figures drawn inside; matplotlib's own settings are as before afterwards."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # where it caches fonts is of no interest
     import matplotlib as mpl  # noqa: PLC0415 - 0.4 s that only a report pays
 
     with warnings.catch_warnings(), mpl.rc_context(_STYLE):

@@ -52,6 +52,13 @@ def percent(fraction: float | None) -> str:
     return f"{fraction:.1%}" if fraction < 0.0995 else f"{fraction:.0%}"
 
 
+def percent_beside(fraction: float, limits: tuple[float, ...]) -> str:
+    """`percent`, with a decimal where it would show a limit that the fraction is not: ``19.6%`` of a limit of 20 %."""
+    text = percent(fraction)
+    apart = fraction not in limits and text in {percent(limit) for limit in limits}
+    return f"{fraction:.1%}" if apart else text
+
+
 def count_of(number: int, noun: str) -> str:
     """``1 node``, ``4 nodes``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

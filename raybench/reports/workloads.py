@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from raybench.reports.text import fixed, inert, percent
+from raybench.reports.text import fixed, inert, percent, percent_beside
 from raybench.reports.training_summary import advice_of, summary_grid_of
 from raybench.reports.view import Cell, Grid
 from raybench.results import BenchmarkResult
@@ -13,7 +13,7 @@ from raybench.stats import deviation, median
 from raybench.units import format_seconds
 from raybench.workloads.checkpoint import CheckpointPoint
 from raybench.workloads.memory import MemoryPoint
-from raybench.workloads.training import UNKNOWN, TrainingPoint
+from raybench.workloads.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN, TrainingPoint
 
 PointKind = TypeVar("PointKind")
 
@@ -210,7 +210,8 @@ def _overhead(point: TrainingPoint) -> Cell:
     band = point.overhead_band
     if point.overhead is None or band == UNKNOWN:
         return Cell(text="-") if band is None else Cell(text=UNKNOWN, tone="warn")
-    return Cell(text=f"{percent(point.overhead)} {band}", tone=_BAND_TONES.get(band or "", ""))
+    text = percent_beside(point.overhead, (MODERATE_OVERHEAD, HIGH_OVERHEAD))
+    return Cell(text=f"{text} {band}", tone=_BAND_TONES.get(band or "", ""))
 
 
 _TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (

@@ -134,7 +134,8 @@ class StudyFolder:
         if found:
             last = (complete or found)[-1]
             return last if last.answered else dataclasses.replace(last, reason=self._limit(trial) or last.reason)
-        return Outcome(trial=trial, status="missing", reason=self._limit(trial) or self._last_words(trial))
+        damaged = f"{results[-1]} cannot be read as a result" if results else None
+        return Outcome(trial=trial, status="missing", reason=self._limit(trial) or damaged or self._last_words(trial))
 
     def outcomes(self, study: Study) -> list[Outcome]:
         """What is known of every trial, in the order of doing."""

@@ -188,7 +188,7 @@ def _training_figure(point: Mapping[str, Any]) -> Measured:
         seconds=mean,
         samples_per_s=point["samples_per_s"],
         tokens_per_s=point.get("tokens_per_s"),
-        exposed_seconds=exposed_seconds if exposed_seconds is None or exposed_seconds <= mean else None,
+        exposed_seconds=None if exposed_seconds is None else min(exposed_seconds, mean),  # a step waits no longer
         overhead=None if point.get("overhead_band") == "unknown" else point.get("overhead"),
         data_share=point.get("data_share"),
         memory_bytes=peak_memory(memory),

@@ -198,7 +198,7 @@ class TrainingPoint:
         elif len(self.samples_seconds) < 10:
             found.append(f"only {len(self.samples_seconds)} steps were timed; raise --steps to 50 or more")
         interval = self.interval_seconds
-        if interval and (interval[1] - interval[0]) / 2 > 0.05 * self.seconds.median:
+        if self.complete and interval and (interval[1] - interval[0]) / 2 > 0.05 * self.seconds.median:
             half = (interval[1] - interval[0]) / 2 / self.seconds.median
             found.append(f"the median step is known to +-{half:.0%} only; raise --steps, look for other jobs")
         if self.cut_seconds:

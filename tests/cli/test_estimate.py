@@ -233,3 +233,9 @@ def test_accumulation_under_fsdp_is_that_of_raybench_train() -> None:
     assert reduced(each) == 4 * reduced(last) == 4 * reduced(one)
     assert last["memory"]["buffers"] - each["memory"]["buffers"] == pytest.approx(4 * parameters)
     assert each["memory"] == one["memory"]
+
+
+@pytest.mark.parametrize("targets", [",", "q_proj,", ""])
+def test_a_list_of_layers_with_an_empty_part_is_not_all_of_them(targets: str) -> None:
+    with pytest.raises(UsageError, match=r"has an empty part; write names such as q_proj,v_proj"):
+        CliRunner().invoke(command, ["--lora-rank", "8", "--lora-targets", targets], catch_exceptions=False)

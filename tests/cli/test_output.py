@@ -109,6 +109,18 @@ def test_what_explains_a_result_may_fail_and_the_result_is_kept(
     assert "Traceback" not in said.err
 
 
+@pytest.mark.parametrize(("samples", "left"), [("", []), ("{}\n", ["run"])])
+def test_a_command_that_is_stopped_at_once_leaves_no_empty_folder(
+    tmp_path: Path, samples: str, left: list[str]
+) -> None:
+    folder = RunFolder(str(tmp_path), "run")
+    folder.close()
+    (folder.path / "samples.jsonl").write_text(samples)
+    with pytest.raises(KeyboardInterrupt), run_command._nothing_left(folder):
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == left
+
+
 def test_the_result_is_written_before_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_command, "_diagnose", fail(KeyboardInterrupt()))  # type: ignore[arg-type]
     folder = RunFolder(str(tmp_path), "run")

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from raybench.model.cost import Price
+from raybench.reports.study_cells import overhead
 from raybench.reports.study_html import render_study_html
 from raybench.reports.study_plots import _changes, _error
 from raybench.reports.study_terminal import print_study
@@ -262,3 +263,11 @@ def test_a_model_study_is_shown_with_its_power() -> None:
     assert "fit: time/step grows as parameters^0.1" in printed(content)
     assert "<h3>Time over the size of the model" in render_study_html(content)
     assert "cost" not in table(content, "Models")[0]
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [(0.196, "19.6% low"), (0.204, "20.4% moderate"), (0.2, "20% low"), (0.19, "19% low"), (0.404, "40.4% high")],
+)
+def test_an_overhead_never_looks_like_the_other_side_of_its_band(share: float, shown: str) -> None:
+    assert overhead(share).text == shown

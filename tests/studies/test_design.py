@@ -117,3 +117,16 @@ def test_a_damaged_plan_is_refused_before_anything_runs(damage: dict[str, object
     with pytest.raises(UsageError, match=r"is not the folder of a study: plan\.json cannot be read") as caught:
         folder.study()
     assert words in str(caught.value)
+
+
+def test_a_trial_whose_result_is_damaged_is_not_said_to_be_unbegun(tmp_path: Path) -> None:
+    whole = Study(
+        kind="scaling", workload=("train",), variants=scaling_variants((1, 2), ("weak",), 8), repeats=1, seed=1
+    )
+    folder = StudyFolder.create(str(tmp_path), whole)
+    first, second = whole.trials()[:2]
+    result = folder.trial_path(first) / "run" / "result.json"
+    result.parent.mkdir(parents=True)
+    result.write_text('{"schema": ')
+    assert folder.outcome(first).reason == f"{result} cannot be read as a result"
+    assert folder.outcome(second).reason is None

@@ -9,7 +9,7 @@ from raybench.studies.compare import Ratio
 from raybench.studies.design import Study, Trial
 from raybench.studies.network import answer_network, network_variant, verdict_of
 from raybench.studies.network_proof import Expectation, prove
-from raybench.studies.outcome import Outcome, outcome_of
+from raybench.studies.outcome import Measured, Outcome, outcome_of
 from raybench.studies.result import result_of
 from tests.studies.sample import outcomes_of, run_result, training_point
 
@@ -253,3 +253,14 @@ def test_trials_that_differ_in_versions_or_nodes_are_told() -> None:
     clean = result_of("s", plan, outcomes_of(plan, trained)).to_json()
     assert clean["remarks"] == []
     assert clean["order"] == plan.order()
+
+
+def test_a_step_waits_no_longer_than_it_lasts_and_an_unknown_share_gives_no_ceiling() -> None:
+    def figure(exposed: float, **changes: Any) -> Measured:
+        waits = {"exposed_seconds": {"differencing": exposed}}
+        result = run_result([training_point(0.1, communication=waits, **changes)])
+        return outcome_of(TRIAL, result, None, "run").measured[0]
+
+    assert (figure(0.123, overhead=None).exposed_seconds, figure(0.09).exposed_seconds) == (0.1, 0.09)
+    assert figure(0.03, overhead=0.3, overhead_band="unknown").overhead is None
+    assert figure(0.03, overhead=0.3, overhead_band="moderate").overhead == 0.3

@@ -6,10 +6,12 @@ from math import inf, nan
 import pytest
 import torch
 
+from raybench.benchmarks.footprint.findings import memory_findings
 from raybench.benchmarks.training.clock import DeviceClock
 from raybench.benchmarks.training.findings import training_findings
 from raybench.benchmarks.training.record import Check, differences
 from raybench.results import BenchmarkResult
+from raybench.workloads.memory import MemoryPoint
 from raybench.workloads.training import Communication, TrainingPoint
 
 
@@ -78,3 +80,28 @@ def test_steps_after_an_hour_are_as_sharp_as_the_first(monkeypatch: pytest.Monke
     assert stamps[-1] - stamps[-2] == pytest.approx(2e-4, rel=1e-3)
     assert marks[-1][-1][1] - marks[-1][0][1] == pytest.approx(5e-5, rel=1e-3)
     assert stamps[49] == pytest.approx(3600, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("largest", "complete", "failed", "rules"),
+    [
+        (0, True, None, ["does-not-fit"]),
+        (1, True, None, []),
+        (0, False, None, []),
+        (0, True, "it hung", []),
+    ],
+)
+def test_a_model_of_which_no_sample_fits_is_critical_and_a_search_that_was_cut_short_is_not(
+    largest: int, complete: bool, failed: str | None, rules: list[str]
+) -> None:
+    point = MemoryPoint(
+        label="memory small", uses=(), largest_batch=largest, reached_most=False, limit_bytes=2**29, emulated=False,
+        complete=complete, failed=failed,
+    )  # fmt: skip
+    found = list(
+        memory_findings(
+            BenchmarkResult(name="memory", kind="memory", parameters={}, status="complete", workload=(point,))
+        )
+    )
+    assert [finding["rule"] for finding in found] == rules
+    assert all("not even one sample fits into 512M" in finding["summary"] for finding in found)

@@ -79,7 +79,7 @@ _OPTIONS: list[Any] = [
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
-                 "[default: 0.3:0.5, assumed]"),
+                 "[default: 0.4:0.7 for A100, else 0.3:0.5; assumed]"),
     click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
     click.option("--prices", metavar="FILE", help="CSV with name,usd_per_node_hour,date,source in place of the list "
                  "prices."),
@@ -116,7 +116,7 @@ def command(as_json: bool, **options: Any) -> None:
 
 
 def _request(options: Mapping[str, Any]) -> "EstimateRequest":
-    from raybench.model.estimate import ASSUMED_EFFICIENCY, EstimateRequest  # noqa: PLC0415
+    from raybench.model.estimate import EstimateRequest, assumed_efficiency  # noqa: PLC0415
     from raybench.model.layout import Layout  # noqa: PLC0415
 
     machine = machine_of(options)
@@ -138,7 +138,7 @@ def _request(options: Mapping[str, Any]) -> "EstimateRequest":
         accumulation=options["accumulation"],
         gpu=machine.gpu,
         memory_bytes=_memory(options, machine.gpu),
-        efficiency=_efficiency(given) if given else ASSUMED_EFFICIENCY,
+        efficiency=_efficiency(given) if given else assumed_efficiency(machine.gpu),
         efficiency_source="given" if given else "assumed, not known; give --efficiency",
         price=_price(options),
         epoch_samples=_at_least_one(options["epoch_samples"], "--epoch-samples"),

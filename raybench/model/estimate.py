@@ -26,9 +26,18 @@ from raybench.model.transformer import Transformer
 
 # Shares of the line rate that NCCL reaches with large messages, of published healthy logs (docs/methods.md).
 NVLINK_SHARE, PCIE_SHARE, NIC_SHARE = 0.80, 0.80, 0.92
-# Of the peak that forward and backward pass reach by themselves. torchtitan publishes 34 to 39 % MFU of an 8B model on
-# H100 with communication and recomputation in it; large GEMMs alone reach 73 to 87 %.
+# Of the peak that forward and backward pass reach by themselves, recomputation counted as work. torchtitan publishes 34
+# to 39 % MFU of an 8B model on H100 with communication and recomputation in it; large GEMMs alone reach 73 to 87 %.
 ASSUMED_EFFICIENCY = (0.30, 0.50)
+# A100 feeds its slower tensor cores better: torchtitan's 64 of them (docs/performance.md, Llama 3 with FSDP2) train 8B
+# at 58 % MFU, and 70B at 51.7 % with every layer computed again, which is 69 % of the peak.
+_ASSUMED_OF_FAMILY = {"A100": (0.40, 0.70), "A800": (0.40, 0.70)}
+
+
+def assumed_efficiency(gpu: Gpu | None) -> tuple[float, float]:
+    """Share of the peak in computation, low and high, where nobody says: as published for this family of GPUs."""
+    family = gpu.name.split()[0] if gpu else ""
+    return _ASSUMED_OF_FAMILY.get(family, ASSUMED_EFFICIENCY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

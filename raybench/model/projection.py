@@ -200,8 +200,8 @@ def _projection(fit: ScalingFit, fits: Sequence[ScalingFit], nodes: int, measure
     base, farthest = measured[0], measured[-1]
     times = sorted(one.step_seconds(nodes) for one in fits)
     caveat = (
-        f"a projection from at most {farthest} nodes: the interval covers the measurements' noise; another switch "
-        "level, congestion, stragglers and failures of a larger system are not in it"
+        f"a projection from at most {farthest} nodes: the interval covers the measurements' noise; communication "
+        "that computation still hides, another switch level, congestion, stragglers and failures are not in it"
     )
     return Projection(
         nodes=nodes,

@@ -229,10 +229,11 @@ def _cheapest(rows: Sequence[ScalingRow]) -> Iterator[str]:
     cheapest = min(rows, key=lambda row: costs[row.nodes])
     fastest = max(rows, key=lambda row: row.row.samples_per_s or 0.0)
     yield f"cheapest for each sample: {_nodes(cheapest)}"
-    if fastest is not cheapest:
-        faster = (fastest.row.samples_per_s or 0.0) / (cheapest.row.samples_per_s or 1.0)
-        more = costs[fastest.nodes] / costs[cheapest.nodes] - 1
-        yield f"fastest: {_nodes(fastest)}, {faster:.2f}x as fast for {more:.0%} more a sample"
+    if fastest is not cheapest and fastest.speedup and cheapest.speedup:
+        faster = fastest.speedup.value / cheapest.speedup.value  # as in the table, of paired repeats
+        least = costs[cheapest.nodes]
+        price = f" for {costs[fastest.nodes] / least - 1:.0%} more a sample" if least else ""
+        yield f"fastest: {_nodes(fastest)}, {faster:.2f}x as fast{price}"
 
 
 def _nodes(row: ScalingRow) -> str:

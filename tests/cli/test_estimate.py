@@ -50,6 +50,22 @@ def test_an_estimate_has_every_figure() -> None:
     assert cost["per_million_tokens"][1] == pytest.approx(8 * 55.04 / 3600 * 1e6 / estimate["tokens_per_second"][0])
 
 
+@pytest.mark.parametrize(
+    ("options", "published"),
+    [
+        (("--model", "llama-8b"), 2973),
+        (("--model", "llama-70b", "--activation-checkpointing"), 331),
+    ],
+)
+def test_what_64_a100_are_published_to_reach_is_within_the_estimate(options: tuple[str, ...], published: float) -> None:
+    """Tokens a second and GPU: torchtitan, docs/performance.md, Llama 3 with FSDP2."""
+    shape = ("--world-size", "64", "--strategy", "fsdp", "--batch-size", "1", "--sequence-length", "8192")
+    low, high = answer(*options, *shape, "--node-type", "p4de.24xlarge")["tokens_per_second"]
+    assert low < 64 * published < high
+    hopper = answer(*options, *shape, "--node-type", "p5.48xlarge")
+    assert hopper["efficiency"]["range"] == [0.3, 0.5]
+
+
 def test_a_model_that_does_not_fit_ends_with_1() -> None:
     estimate = answer("--model", "llama-70b", "--gpu", "H100", code=1)
     assert estimate["memory"]["fits"] is False

@@ -189,6 +189,13 @@ def test_costs_are_nodes_times_price_over_throughput() -> None:
         assert found["of_10000_samples"] == pytest.approx(found["hours_of_10000_samples"] * row.nodes * 0.6)
 
 
+def test_nodes_that_cost_nothing_are_no_dearer_than_each_other() -> None:
+    (mode,) = answer(study(1, 4), Price(per_node_hour=0.0, source="given")).modes
+    (told,) = [line for line in mode.advice if line.startswith("fastest")]
+    assert mode.rows[1].speedup is not None
+    assert told == f"fastest: 4 nodes, {mode.rows[1].speedup.value:.2f}x as fast"
+
+
 def test_one_number_of_nodes_left_has_no_fit_and_says_why() -> None:
     plan = study(1, 2)
     outcomes = outcomes_of(plan, lambda trial: simulated(plan)(trial) if trial.variant == "strong-1" else None)

@@ -43,6 +43,11 @@ def test_the_fastest_is_recommended_where_nothing_is_as_fast() -> None:
     assert "ddp is fastest, with 30.00 GiB at its peak; fsdp reaches 0.66 of it" in answer.why
 
 
+def test_one_alone_is_not_called_the_fastest() -> None:
+    answer = strategies({"ddp": (0.1, 30)})
+    assert answer.why == "ddp is the only one that was measured: nothing to compare it with"
+
+
 def test_memory_decides_between_strategies_that_are_alike() -> None:
     answer = strategies({"ddp": (0.1, 30), "fsdp": (0.102, 10), "fsdp-grad-op": (0.2, 5)})
     assert answer.recommended == "fsdp"

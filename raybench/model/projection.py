@@ -28,10 +28,14 @@ _ALL, _WITHOUT_LATENCY, _WITHOUT_TRANSFER = (True, True, True), (True, False, Tr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPoint:
-    """Step time on a number of nodes; ``samples_seconds`` are single steps, or means of launches."""
+    """Step time on a number of nodes; ``samples_seconds`` are single steps, or means of launches.
+
+    ``hidden_seconds``: communication of a step that computation hides, where that was measured.
+    """
 
     nodes: int
     samples_seconds: tuple[float, ...]
+    hidden_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or not self.samples_seconds or min(self.samples_seconds) <= 0:
@@ -101,9 +105,10 @@ class Projection:
     """Beyond what was measured: a model's answer, never a measurement. ``low``, ``high``: 90 % of plausible fits.
 
     Plausible are the fits of resampled measurements, with both terms of communication and with either alone where that
-    explains them as well: few nodes cannot tell latency from transfer. What happens to a larger system and not to the
-    measured ones (another switch level, congestion, failures) is not in it; ``caveat`` says so. ``efficiency`` is
-    against the fewest nodes measured.
+    explains them as well: few nodes cannot tell latency from transfer. Where computation hides communication, it may
+    hide no more of it than it did, so that all which comes on top is waited for. What happens to a larger system and
+    not to the measured ones (another switch level, congestion, failures) is not in it; ``caveat`` says so.
+    ``efficiency`` is against the fewest nodes measured.
     """
 
     nodes: int
@@ -153,6 +158,39 @@ def _plausible_fits(points: Sequence[ScalingPoint], scaling: Scaling) -> list[Sc
     return [best, *(fit for fit in others if fit.worst_relative_error <= best.worst_relative_error + _AS_GOOD)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Exposed:
+    """A fit of steps as if nothing were hidden. Computation hides ``hidden`` of it on ``nodes``, and never more."""
+
+    fit: ScalingFit
+    hidden: float
+    nodes: int
+
+    def step_seconds(self, nodes: int) -> float:
+        """Step time on so many nodes: a smaller share of the work hides as much less."""
+        share = self.nodes / nodes if self.fit.scaling == "strong" else 1.0
+        return self.fit.step_seconds(nodes) - self.hidden * share
+
+
+def _plausible(points: Sequence[ScalingPoint], scaling: Scaling) -> Sequence[ScalingFit | _Exposed]:
+    most = max(points, key=lambda point: point.hidden_seconds)
+    fits = _plausible_fits(points, scaling)
+    if not most.hidden_seconds:
+        return fits
+    bare = [
+        replace(
+            point,
+            samples_seconds=tuple(seconds + point.hidden_seconds for seconds in point.samples_seconds),
+            hidden_seconds=0.0,
+        )
+        for point in points
+    ]
+    exposed = [
+        _Exposed(fit=fit, hidden=most.hidden_seconds, nodes=most.nodes) for fit in _plausible_fits(bare, scaling)
+    ]
+    return [*fits, *exposed]
+
+
 def amdahl_serial_share(points: Sequence[ScalingPoint]) -> float | None:
     """Serial share s of strong scaling, by least squares of the relative error; None where 1 node was not measured.
 
@@ -188,20 +226,21 @@ def project(points: Sequence[ScalingPoint], scaling: Scaling, nodes: Sequence[in
     fit = fit_scaling(points, scaling)
     source = random.Random(20260101)
     fits = [
-        one
-        for _ in range(_RESAMPLES)
-        for one in _plausible_fits([_resampled(point, source) for point in points], scaling)
+        one for _ in range(_RESAMPLES) for one in _plausible([_resampled(point, source) for point in points], scaling)
     ]
     measured = sorted(point.nodes for point in points)
     return tuple(_projection(fit, fits, count, measured) for count in nodes)
 
 
-def _projection(fit: ScalingFit, fits: Sequence[ScalingFit], nodes: int, measured: Sequence[int]) -> Projection:
+def _projection(
+    fit: ScalingFit, fits: Sequence[ScalingFit | _Exposed], nodes: int, measured: Sequence[int]
+) -> Projection:
     base, farthest = measured[0], measured[-1]
     times = sorted(one.step_seconds(nodes) for one in fits)
     caveat = (
-        f"a projection from at most {farthest} nodes: the interval covers the measurements' noise; communication "
-        "that computation still hides, another switch level, congestion, stragglers and failures are not in it"
+        f"a projection from at most {farthest} nodes: the interval covers the measurements' noise and that "
+        "computation may hide no more communication; another switch level, congestion, stragglers and failures of a "
+        "larger system are not in it"
     )
     return Projection(
         nodes=nodes,
@@ -216,4 +255,4 @@ def _projection(fit: ScalingFit, fits: Sequence[ScalingFit], nodes: int, measure
 
 def _resampled(point: ScalingPoint, source: random.Random) -> ScalingPoint:
     drawn = tuple(source.choice(point.samples_seconds) for _ in point.samples_seconds)
-    return ScalingPoint(nodes=point.nodes, samples_seconds=drawn)
+    return replace(point, samples_seconds=drawn)

@@ -17,8 +17,8 @@ class Measured:
     """One figure of a run: ``all_reduce float32 sum 16 MiB``, ``ddp tiny``.
 
     ``seconds``: of one operation (the median) or one training step (the mean, so that samples/s follows from it).
-    ``exposed_seconds``: communication that the step waits for, and ``overhead`` its share of the step. What the run has
-    no figure of is None.
+    ``exposed_seconds``: communication that the step waits for, and ``overhead`` its share of the step;
+    ``hidden_seconds``: that beside which it computes. What the run has no figure of is None.
     """
 
     label: str
@@ -27,6 +27,7 @@ class Measured:
     tokens_per_s: float | None = None
     busbw_gb_per_s: float | None = None
     exposed_seconds: float | None = None
+    hidden_seconds: float | None = None
     overhead: float | None = None
     data_share: float | None = None
     memory_bytes: int | None = None
@@ -189,6 +190,7 @@ def _training_figure(point: Mapping[str, Any]) -> Measured:
         samples_per_s=point["samples_per_s"],
         tokens_per_s=point.get("tokens_per_s"),
         exposed_seconds=None if exposed_seconds is None else min(exposed_seconds, mean),  # a step waits no longer
+        hidden_seconds=communication.get("overlap_seconds"),
         overhead=None if point.get("overhead_band") == "unknown" else point.get("overhead"),
         data_share=point.get("data_share"),
         memory_bytes=peak_memory(memory),

@@ -17,6 +17,7 @@ from raybench.model.projection import (
     fit_scaling,
     project,
 )
+from raybench.stats import median
 from raybench.studies.compare import Ratio
 from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Variant
@@ -181,7 +182,8 @@ def _point(variant: Variant, outcomes: Sequence[Outcome]) -> ScalingPoint:
     """Mean step times of a variant, one a trial."""
     mine = [outcome for outcome in usable(outcomes) if outcome.trial.variant == variant.name]
     times = tuple(outcome.measured[0].seconds for outcome in mine)
-    return ScalingPoint(nodes=variant.facts["nodes"], samples_seconds=times)
+    hidden = [outcome.measured[0].hidden_seconds or 0.0 for outcome in mine]
+    return ScalingPoint(nodes=variant.facts["nodes"], samples_seconds=times, hidden_seconds=median(hidden))
 
 
 def _row(variant: Variant, base: Variant, rows: dict[str, TrainingRow], outcomes: Sequence[Outcome]) -> ScalingRow:

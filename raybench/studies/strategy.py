@@ -110,9 +110,9 @@ def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ra
         slower = [
             f"{name} reaches {ratio.value:.2f} of it{_beside(others[name], chosen)}" for name, ratio in ratios.items()
         ]
-        text = f"{chosen.variant} is fastest{memory}; {', '.join(slower)}"
-        if not slower:
-            text = f"{chosen.variant} is the only one that was measured: nothing to compare it with"
+        alone = len([row for row in rows if row.samples_per_s]) < 2
+        text = f"{chosen.variant} {'is the only one that was measured' if alone else 'is fastest'}{memory}"
+        text += f"; {', '.join(slower)}" if slower else ""
     else:
         gap = ratios[chosen.variant]
         text = (

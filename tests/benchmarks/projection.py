@@ -38,6 +38,12 @@ class Cluster:
             end = max(end, ready) + 2 * (nodes - 1) * (self.latency + piece if nodes > 1 else 0.0)
         return max(self.compute, end)
 
+    def hidden_seconds(self, nodes: int) -> float:
+        """Of the time that buckets are on their way, what computation goes on beside."""
+        hops = 2 * (nodes - 1) * self.buckets
+        sent = hops * (self.latency + self.gradients / self.buckets / nodes / self.bandwidth)
+        return max(0.0, sent - (self.step_seconds(nodes) - self.compute))
+
 
 def drawn(source: random.Random) -> Cluster:
     """Each size anywhere between what is usual at the least and at the most, even in its logarithm."""
@@ -54,10 +60,9 @@ def drawn(source: random.Random) -> Cluster:
     )
 
 
-def true_seconds(cluster: Cluster, nodes: int, scaling: Scaling) -> float:
-    """Of a step whose computation is that of one node, or shared by all of them."""
-    compute = cluster.compute / nodes if scaling == "strong" else cluster.compute
-    return replace(cluster, compute=compute).step_seconds(nodes)
+def sharing(cluster: Cluster, nodes: int, scaling: Scaling) -> Cluster:
+    """The cluster with each of so many nodes' computation: that of one, or its share."""
+    return replace(cluster, compute=cluster.compute / nodes if scaling == "strong" else cluster.compute)
 
 
 def judged(
@@ -68,14 +73,16 @@ def judged(
         ScalingPoint(
             nodes=count,
             samples_seconds=tuple(
-                true_seconds(cluster, count, scaling) * max(0.5, source.gauss(1.0, noise)) for _ in range(5)
+                sharing(cluster, count, scaling).step_seconds(count) * max(0.5, source.gauss(1.0, noise))
+                for _ in range(5)
             ),
+            hidden_seconds=sharing(cluster, count, scaling).hidden_seconds(count),
         )
         for count in measured
     ]
     found = {}
     for one in project(points, scaling, ASKED):
-        truth = true_seconds(cluster, one.nodes, scaling)
+        truth = sharing(cluster, one.nodes, scaling).step_seconds(one.nodes)
         found[one.nodes] = (one.low_seconds <= truth <= one.high_seconds, one.step_seconds / truth)
     return found
 

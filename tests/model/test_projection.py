@@ -7,6 +7,7 @@ import pytest
 from raybench.errors import UsageError
 from raybench.model.least_squares import nonnegative_fit
 from raybench.model.projection import (
+    Scaling,
     ScalingFit,
     ScalingPoint,
     amdahl_serial_share,
@@ -123,3 +124,26 @@ def test_latency_around_a_ring_is_within_the_interval(nodes: int) -> None:
               for n in (1, 2, 4, 8)]  # fmt: skip
     (projection,) = project(points, "weak", (nodes,))
     assert projection.low_seconds < seconds(nodes) < 1.05 * projection.high_seconds
+
+
+@pytest.mark.parametrize(("scaling", "measured"), [("weak", True), ("strong", True), ("weak", False)])
+def test_communication_that_hides_so_far_may_show(scaling: Scaling, measured: bool) -> None:
+    """Sent around a ring beside the computation: four nodes wait for none of it, sixteen do."""
+
+    def sent(nodes: int) -> float:
+        return 0.1 * (nodes - 1)
+
+    def work(nodes: int) -> float:
+        return 4.0 / nodes if scaling == "strong" else 1.0
+
+    def seconds(nodes: int) -> float:
+        return work(nodes) + max(0.0, sent(nodes) - 0.6 * work(nodes))
+
+    points = [
+        ScalingPoint(nodes=n, samples_seconds=(seconds(n),), hidden_seconds=sent(n) if measured else 0.0)
+        for n in (1, 2, 4)
+    ]
+    assert [point.step_seconds for point in points] == [work(point.nodes) for point in points]
+    (projection,) = project(points, scaling, (16,))
+    assert projection.low_seconds < seconds(16)
+    assert (seconds(16) <= projection.high_seconds) is measured

@@ -181,6 +181,7 @@ def test_a_killed_node_is_gone_and_silent_and_the_others_live() -> None:
             dead.run(["true"])
 
 
+@pytest.mark.alone
 def test_nothing_is_left_after_an_exception_in_the_block() -> None:
     before = traces()
     folders, own = [], set()
@@ -198,6 +199,7 @@ def test_nothing_is_left_after_an_exception_in_the_block() -> None:
     assert (inhabited(own), traces(), folders[0].exists()) == (set(), before, False)
 
 
+@pytest.mark.alone
 def test_a_lab_that_does_not_come_up_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before, pids = traces(), []
 
@@ -211,6 +213,7 @@ def test_a_lab_that_does_not_come_up_leaves_nothing(monkeypatch: pytest.MonkeyPa
     assert (inhabited(pids[0]), traces()) == (set(), before)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_is_left_when_the_owner_is_killed(end: signal.Signals) -> None:
     before = traces()

@@ -26,6 +26,7 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training import benchmark, models  # noqa: F401 - imported once, before the forks
 from raybench.benchmarks.training.combine import own_and_wait, pieces_of
 from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.record import TrainingRecord
 from raybench.benchmarks.training.straggler import Straggler, stragglers
 from tests.collectives.ranks import run_ranks
 
@@ -117,7 +118,8 @@ def named_among_shards(ranks: int, trial: Trial) -> tuple[Straggler, ...]:
     options = TrainingOptions(model="mlp", batch_size=2, steps=trial.steps, warmup_steps=2, overlap_steps=0)
     plan = BenchmarkSpec(name="fsdp", kind="training", sizes=(), training=options, verify=False)
     heard = run_ranks(ranks, [plan], sabotage=sleeping_layers(trial), seconds=300.0)
-    launch = {one.rank: one.record for events in heard for one in events if isinstance(one, WorkloadMeasured)}
+    told = [one for events in heard for one in events if isinstance(one, WorkloadMeasured)]
+    launch = {one.rank: one.record for one in told if isinstance(one.record, TrainingRecord) and not one.record.interim}
     return stragglers(*own_and_wait(launch), pieces_of(launch))
 
 

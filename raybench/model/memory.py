@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from raybench.model.layout import Layout
 from raybench.model.memory_moments import Step, replica_moments, shard_moments
+from raybench.model.search import largest_fitting
 from raybench.model.training_setup import TrainingSetup, shard_count
 from raybench.model.transformer import Transformer
 
@@ -144,13 +145,4 @@ def largest_batch(model: Transformer, setup: TrainingSetup, layout: Layout, memo
     def fits(batch_size: int) -> bool:
         return estimate_memory(model, replace(setup, batch_size=batch_size), layout).peak <= memory_bytes
 
-    if not fits(1):
-        return 0
-    most = 1
-    while most < _MOST_BATCH and fits(2 * most):
-        most *= 2
-    low, high = most, 2 * most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return largest_fitting(fits, most=_MOST_BATCH)

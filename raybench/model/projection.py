@@ -17,6 +17,7 @@ from typing import Literal
 
 from raybench.errors import UsageError
 from raybench.model.least_squares import nonnegative_fit
+from raybench.model.search import largest_fitting
 
 Scaling = Literal["strong", "weak"]
 GOOD_EFFICIENCY, POOR_EFFICIENCY = 0.9, 0.7
@@ -88,16 +89,8 @@ class ScalingFit:
         """
         if not self.work:
             return None
-        high = 1
-        while self.efficiency(high) >= KNEE_EFFICIENCY:
-            high *= 2
-            if high > limit:
-                return None
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.efficiency(middle) >= KNEE_EFFICIENCY else (low, middle)
-        return high
+        last = largest_fitting(lambda nodes: self.efficiency(nodes) >= KNEE_EFFICIENCY, most=limit)
+        return None if last == limit else last + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

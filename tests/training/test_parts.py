@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from raybench.benchmarks.footprint.search import largest_fitting
 from raybench.benchmarks.footprint.trial import Order, measure, measure_apart
 from raybench.benchmarks.training.adapters import AdaptedLinear, QuantisedWeight, adapt, nf4_values
 from raybench.benchmarks.training.initial import fill
@@ -18,6 +17,7 @@ from raybench.benchmarks.training.shapes import check_model, flop_per_sample, sh
 from raybench.benchmarks.training.weight_files import check_weights
 from raybench.benchmarks.training.weights import load_weights
 from raybench.errors import UsageError
+from raybench.model.search import largest_fitting
 
 
 @pytest.mark.parametrize("model", ["tiny", "small"])

@@ -8,7 +8,6 @@ import torch.distributed as dist
 from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.footprint.options import MemoryOptions
 from raybench.benchmarks.footprint.record import MemoryRecord, Trial
-from raybench.benchmarks.footprint.search import search
 from raybench.benchmarks.footprint.trial import Order, measure, measure_apart
 from raybench.benchmarks.memory import free_bytes
 from raybench.benchmarks.spec import BenchmarkSpec
@@ -16,6 +15,7 @@ from raybench.benchmarks.training.precision import chosen_dtype, compute_dtype
 from raybench.benchmarks.training.shapes import shape_of
 from raybench.model.layout import Layout
 from raybench.model.memory import MemoryEstimate, estimate_memory
+from raybench.model.search import search
 from raybench.model.training_setup import TrainingSetup
 from raybench.units import parse_bytes
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from raybench.stats import Summary, median_interval, summarize
+from raybench.verdicts import Check, Conclusion, conclude_run, data_checks
 from raybench.workloads.base import WorkloadPoint
 
 SCHEMA = "raybench.result/1"
@@ -229,7 +230,11 @@ class ClusterInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """A whole run. ``findings`` have the shape of a diagnosis finding (rule, severity, summary, ranks, hosts, ...)."""
+    """A whole run. ``findings`` have the shape of a diagnosis finding (rule, severity, summary, ranks, hosts, ...).
+
+    ``checks``: what it was judged by beside its data. ``log_findings``: those of the diagnosis of its logs, which
+    count for the verdict and are written in ``diagnosis.json``. ``problems``: files of it that could not be kept.
+    """
 
     run_id: str
     status: Status
@@ -242,6 +247,14 @@ class RunResult:
     benchmarks: tuple[BenchmarkResult, ...]
     findings: tuple[Mapping[str, Any], ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict)  # seconds of each phase of the run itself
+    checks: tuple[Check, ...] = ()
+    log_findings: tuple[Mapping[str, Any], ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @cached_property
+    def conclusion(self) -> Conclusion:
+        """The verdict and its reason, from status, findings and verification."""
+        return conclude_run(self)
 
     @property
     def wrong(self) -> tuple[str, ...]:
@@ -259,6 +272,9 @@ class RunResult:
             "schema": SCHEMA,
             "run_id": self.run_id,
             "status": self.status,
+            "verdict": self.conclusion.verdict,
+            "verdict_reason": self.conclusion.reason,
+            "checks": [check.to_json() for check in (*data_checks(self.benchmarks), *self.checks)],
             "started_at": self.started_at,
             "finished_at": self.finished_at,
             "cluster": self.cluster.to_json(),

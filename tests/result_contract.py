@@ -81,6 +81,9 @@ class Result(msgspec.Struct, kw_only=True):
     schema: str
     run_id: str
     status: str
+    verdict: str
+    verdict_reason: str
+    checks: list[dict[str, str]]
     started_at: str
     finished_at: str
     cluster: Cluster
@@ -96,6 +99,8 @@ def read_result(content: str | bytes) -> Result:
     result = msgspec.json.decode(content, type=Result, strict=True)
     assert result.schema == "raybench.result/1"
     assert result.status in ("complete", "partial", "failed")
+    assert result.verdict in ("ok", "warning", "critical", "incomplete", "unknown")
+    assert result.verdict_reason
     assert result.started_at <= result.finished_at
     ranks = [rank for node in result.cluster.nodes for rank in node.ranks]
     assert ranks == list(range(result.cluster.world_size))

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("raybench", "errors", "units"),
     ("sizes", "rounds", "stats", "metadata", "traffic"),
-    ("results", "workloads"),
+    ("results", "verdicts", "workloads"),
     ("stability", "compare", "model", "run_folder"),
     ("benchmarks", "preflight", "importers"),
     ("config",),
@@ -27,7 +27,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "__main__"),
 )
 # Beside the layers: sees results, stability and what is below, and nothing above.
-REPORTS_MAY_IMPORT = {"errors", "units", "stats", "results", "workloads", "stability", "compare", "reports", "raybench"}
+REPORTS_MAY_IMPORT = {
+    *("raybench", "errors", "units", "stats", "results", "verdicts", "workloads", "stability", "compare", "reports"),
+}
 
 # Where each heavy or outward library may be imported.
 CONFINED = {

@@ -4,7 +4,8 @@ import contextlib
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -106,32 +107,40 @@ def _attend(run: "Run", folder: RunFolder) -> None:
     except IncompleteRunError as error:
         run.record.incidents.append(Incident(kind="cluster-lost", reason=str(error)))
     except KeyboardInterrupt:
-        run.record.incidents.append(Incident(kind="interrupted", reason="the run was stopped by the user"))
+        run.record.incidents.append(Incident(kind="interrupted", reason="stopped by you"))
 
 
 def _deliver(result: RunResult, logs: Mapping[str, bytes], folder: RunFolder, *, as_json: bool) -> int:
     """Keep the result, then what explains it, then print; the exit status depends on none of the printing."""
-    content = result.to_json()
     try:
-        folder.write_json("result.json", content)
+        folder.write_json("result.json", result.to_json())
     except OSError as error:
         folder.problems.append(f"{folder.path} could not be written ({error.strerror}): the result is printed here")
         as_json = True
     folder.write_logs(logs)
     diagnosis = _attempt(folder, "the diagnosis of the logs", lambda: _diagnose(folder))
+    result = _with_log_findings(result, diagnosis, folder)
     _attempt(folder, "result.csv", lambda: _write_csv(result, folder))
     _attempt(folder, "summary.json", lambda: _write_summary(result, folder))
     report = _attempt(folder, "report.html", lambda: _write_html(result, diagnosis, folder))
-    findings = (*result.findings, *((diagnosis or {}).get("findings", ())))
-    status = exit_code(result, findings, incomplete=bool(folder.problems))
+    result = replace(result, problems=tuple(folder.problems))
     with printing("stdout"):
         if as_json:
-            _print_json(content)
+            _print_json(result.to_json())
         else:
             _print_text(result, diagnosis, folder, report)
     for problem in (*folder.problems, *folder.notes):
         say(f"raybench: {problem}")
-    return status
+    return exit_code(result)
+
+
+def _with_log_findings(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> RunResult:
+    """The result with what its logs say counted for its verdict, and written again where that changes it."""
+    found = tuple((diagnosis or {}).get("findings", ()))
+    told = replace(result, log_findings=found) if found else result
+    if told.conclusion != result.conclusion:
+        _attempt(folder, "the verdict in result.json", lambda: folder.write_json("result.json", told.to_json()))
+    return told
 
 
 def _attempt(folder: RunFolder, what: str, make: Callable[[], Made]) -> Made | None:
@@ -200,15 +209,11 @@ def _verdict(diagnosis: Mapping[str, Any]) -> str:
     return f"{diagnosis['verdict']}, network {diagnosis['network']}, {gdr}, {len(diagnosis['findings'])} findings"
 
 
-def exit_code(result: RunResult, findings: Sequence[Mapping[str, Any]], *, incomplete: bool) -> int:
-    """0 clean; 1 wrong elements or a critical finding; 2 all was skipped; 3 the run, or what is kept, is incomplete."""
-    if result.wrong:
-        return 1
+def exit_code(result: RunResult) -> int:
+    """That of the verdict; 2 where all that was asked for was skipped, since nothing of it can be measured here."""
     if result.benchmarks and all(benchmark.status == "skipped" for benchmark in result.benchmarks):
-        return 2  # nothing of what was asked for can be measured here
-    if result.status != "complete" or incomplete:
-        return 3
-    return int(any(finding.get("severity") == "critical" for finding in findings))
+        return 2
+    return result.conclusion.exit_code
 
 
 class _Silent:

@@ -66,7 +66,7 @@ class Incident:
         """The incident in the shape of a diagnosis finding."""
         return {
             "rule": self.kind,
-            "severity": "critical",
+            "severity": "info" if self.kind == "interrupted" else "critical",  # whoever stopped it knows
             "confidence": "likely" if self.kind in ("rank-behind", "connection-lost") else "certain",
             "summary": self.text(),
             "explanation": self.reason,

@@ -113,9 +113,7 @@ class Launch:
 
     def _trouble(self) -> bool:
         if self.stopping.is_set() and not self.incidents:
-            self.incidents.append(
-                Incident(kind="interrupted", reason="the run was stopped by the user", step=self._step())
-            )
+            self.incidents.append(Incident(kind="interrupted", reason="stopped by you", step=self._step()))
         elif (problem := self.head.problem()) is not None and not self.incidents:
             reason = f"the head of the Ray cluster does not answer any more ({problem})"
             node = self._node_at(self.head.address)

@@ -1,14 +1,16 @@
 """Every measured point of a run beside what a healthy system would reach, and a finding where it is clearly slower."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from raybench.model.baseline import Baseline, against_baseline
-from raybench.model.expected import deciding, expect, judge
+from raybench.model.expected import Judgement, deciding, expect, judge
 from raybench.model.regimes import NoExpectation, System
 from raybench.model.shape import system_of
 from raybench.results import BenchmarkResult, Expected, Point, RunResult
 from raybench.units import format_bytes
+from raybench.verdicts import Check
 
 RULE = "bandwidth-below-expected"
 
@@ -21,8 +23,39 @@ def with_expectations(result: RunResult, baseline: Baseline | None = None) -> Ru
     system = system_of(result.cluster, result.variables)
     benchmarks = tuple(_with_expected(benchmark, system) for benchmark in result.benchmarks)
     slow = [] if isinstance(system, NoExpectation) else [_finding(benchmark, system) for benchmark in benchmarks]
-    judged = replace(result, benchmarks=benchmarks, findings=(*result.findings, *filter(None, slow)))
+    checks = (*result.checks, *bandwidth_checks(benchmarks, system))
+    judged = replace(result, benchmarks=benchmarks, checks=checks, findings=(*result.findings, *filter(None, slow)))
     return judged if baseline is None else against_baseline(judged, baseline)
+
+
+def bandwidth_checks(benchmarks: Sequence[BenchmarkResult], system: System | NoExpectation) -> Iterator[Check]:
+    """Which collectives were judged by what a healthy system reaches, and why the others were not."""
+    collectives = [one for one in benchmarks if one.kind == "collective" and one.is_measured]
+    if isinstance(system, NoExpectation):
+        if collectives:
+            yield _open("bandwidth", system.reason)
+        return
+    found = {one.name: _judged(one, system) for one in collectives}
+    outcomes: tuple[tuple[str, Literal["passed", "failed"]], ...] = (("as expected", "passed"), ("slow", "failed"))
+    for verdict, outcome in outcomes:
+        names = [name for name, judgement in found.items() if judgement.verdict == verdict]
+        if names:
+            yield Check(name="bandwidth", outcome=outcome, text=f"bandwidth {verdict} ({', '.join(names)})")
+    others = {name: judgement for name, judgement in found.items() if judgement.ratio is None}
+    if others:
+        name, first = next(iter(others.items()))
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        yield _open(f"bandwidth of {name}{more}", first.basis)
+
+
+def _open(what: str, why: str) -> Check:
+    return Check(name="bandwidth", outcome="not judged", text=f"{what} not judged ({why})")
+
+
+def _judged(benchmark: BenchmarkResult, system: System) -> Judgement:
+    """By the fast end of each point's 95 % interval."""
+    points = [point for point in benchmark.points if point.samples_seconds]
+    return judge(benchmark.name, [(point.message_bytes, _fast_end(point)) for point in points], system)
 
 
 def _with_expected(benchmark: BenchmarkResult, system: System | NoExpectation) -> BenchmarkResult:
@@ -47,8 +80,7 @@ def _expected(operation: str, point: Point, system: System | NoExpectation) -> E
 def _finding(benchmark: BenchmarkResult, system: System) -> dict[str, Any] | None:
     """A finding where even the fast end of each point's 95 % interval leaves the collective below the limit."""
     points = [point for point in benchmark.points if point.expected is not None and point.expected_ratio is not None]
-    fastest = [(point.message_bytes, _fast_end(point)) for point in points]
-    if not points or judge(benchmark.name, fastest, system).verdict != "slow":
+    if not points or _judged(benchmark, system).verdict != "slow":
         return None
     seen = judge(benchmark.name, [(point.message_bytes, point.busbw_gb_per_s) for point in points], system)
     return _slow(benchmark, points, seen.ratio or 0.0, seen.limit or 0.0, system)

@@ -13,6 +13,7 @@ from typing import Any
 from raybench.errors import UsageError
 from raybench.results import BenchmarkResult, ClusterInfo, Expected, Point, RunResult
 from raybench.units import format_bytes
+from raybench.verdicts import Check
 
 RULE, INCOMPARABLE = "bandwidth-below-baseline", "baseline-not-comparable"
 # Between a cluster against itself, at most 3 % apart, and a lost card of eight, 12.5 %.
@@ -87,23 +88,36 @@ def _shape(cluster: Mapping[str, Any]) -> Mapping[str, Any]:
 def against_baseline(result: RunResult, baseline: Baseline) -> RunResult:
     """The run with the baseline's figure as expected wherever it has one, and a finding for each slower collective.
 
-    Another shape is not compared; that is a finding, too. Emulated nodes are compared, but judged by nobody: their
-    bandwidth is that of a shared machine.
+    Another shape is not compared; that is a finding, too. Emulated nodes are shown beside it and not judged, which is a
+    finding as well: their bandwidth is that of whatever else runs on the machine, and changes several times over.
     """
     now = _shape(result.cluster.to_json())
     differing = [name for name, value in now.items() if baseline.shape[name] != value]
     if differing:
         parts = [f"{name} {baseline.shape[name]} then, {now[name]} now" for name in differing]
         other = _incomparable(baseline, f"is of another shape: {'; '.join(parts)}")
-        return replace(result, findings=(*result.findings, other))
+        return _with_findings(result, [other], baseline)
     benchmarks = tuple(_beside(benchmark, baseline) for benchmark in result.benchmarks)
-    found = () if result.cluster.emulated else _findings(benchmarks, baseline, result.cluster)
-    return replace(result, benchmarks=benchmarks, findings=(*result.findings, *found))
+    found = _findings(benchmarks, baseline, result.cluster)
+    return _with_findings(replace(result, benchmarks=benchmarks), found, baseline)
+
+
+def _with_findings(result: RunResult, found: Sequence[dict[str, Any]], baseline: Baseline) -> RunResult:
+    """The run with what came of the comparison, and a check that says which of the three it was."""
+    if any(finding["rule"] == INCOMPARABLE for finding in found):
+        check = Check(name="baseline", outcome="not judged", text=f"not compared with the baseline {baseline.run_id}")
+    elif found:
+        check = Check(name="baseline", outcome="failed", text=f"slower than the baseline {baseline.run_id}")
+    else:
+        check = Check(name="baseline", outcome="passed", text=f"as fast as the baseline {baseline.run_id}")
+    return replace(result, findings=(*result.findings, *found), checks=(*result.checks, check))
 
 
 def _findings(
     benchmarks: Sequence[BenchmarkResult], baseline: Baseline, cluster: ClusterInfo
 ) -> Sequence[dict[str, Any]]:
+    if cluster.emulated:
+        return (_incomparable(baseline, "was not compared with: emulated nodes share the processors of one machine"),)
     if not any(_compared(benchmark, baseline) for benchmark in benchmarks):
         least = format_bytes(LEAST_BYTES)
         return (_incomparable(baseline, f"has no collective in common with this run at {least} or more"),)
@@ -168,7 +182,7 @@ def _fast(point: Point) -> float:
 def _incomparable(baseline: Baseline, why: str) -> dict[str, Any]:
     return _finding(
         rule=INCOMPARABLE,
-        severity="info",
+        severity="warning",  # asked for, and not done
         summary=f"the baseline {baseline.run_id} {why}",
         explanation="Bandwidth depends on nodes, ranks, types and sizes, so nothing was judged by it.",
         advice="take a baseline of this shape and with these messages while it is healthy, and keep its result.json",

@@ -45,7 +45,8 @@ def _blocks(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[
     measured = tables(result.benchmarks)
     notice = emulated_notice(result)
     yield f"# raybench run {escaped(result.run_id)}\n"
-    yield f"**{result.status}**, {escaped(cluster_line(result.cluster))}\n"
+    yield f"**{result.conclusion.verdict}**: {escaped(result.conclusion.reason)}\n"
+    yield f"{result.status.capitalize()}, {escaped(cluster_line(result.cluster))}\n"
     if notice:
         yield f"> **{escaped(notice)}**\n"
     if measured:

@@ -37,6 +37,8 @@ def summary_of(result: RunResult) -> Json:
         "name": f"{result.run_id}_{cluster.world_size}{_unit(result)}",
         "run_id": result.run_id,
         "status": result.status,
+        "verdict": result.conclusion.verdict,
+        "verdict_reason": result.conclusion.reason,
         "world_size": cluster.world_size,
         "nodes": len(cluster.nodes),
         "emulated": cluster.emulated,

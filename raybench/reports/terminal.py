@@ -6,7 +6,7 @@ first; in a pipe it has all of them. Nothing is parsed as markup, and nothing a 
 
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -34,10 +34,18 @@ from raybench.reports.text import count_of, inert
 from raybench.reports.workloads import workload_sections
 from raybench.results import RunResult
 from raybench.units import format_seconds
+from raybench.verdicts import Conclusion, Verdict
 
 PIPE_WIDTH = 200
 MAX_NODES = 16
 _STATUS_STYLE = {"complete": "bold green", "partial": "bold yellow", "failed": "bold red"}
+VERDICT_STYLE: Mapping[Verdict, str] = {
+    "ok": "bold green",
+    "warning": "bold yellow",
+    "critical": "bold red",
+    "incomplete": "bold yellow",
+    "unknown": "bold magenta",
+}
 _SEVERITY_STYLE = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 
 
@@ -71,6 +79,7 @@ def result_lines(
     result: RunResult, width: int, *, output_dir: Path | None = None, report_path: Path | None = None
 ) -> Iterator[Line]:
     """Everything that is printed, as lines of (text, style) segments at most ``width`` columns wide."""
+    yield from verdict_lines(result.conclusion, width)
     yield from _header(result, width)
     for table in tables(result.benchmarks):
         yield (("#", ""),)
@@ -84,6 +93,12 @@ def result_lines(
     yield from _not_measured(result, width)
     yield from _findings(result, width)
     yield from _footer(result, width, output_dir, report_path)
+    yield from verdict_lines(result.conclusion, width)
+
+
+def verdict_lines(conclusion: Conclusion, width: int) -> Iterator[Line]:
+    """The verdict, first and last of what a command prints."""
+    yield from comment(inert(conclusion.line), width, VERDICT_STYLE[conclusion.verdict])
 
 
 def comment(text: str, width: int, style: str = "") -> Iterator[Line]:

@@ -83,10 +83,13 @@ def test_points_that_the_baseline_has_not_keep_the_published_expectation() -> No
     assert ["own run" in basis for basis in bases] == [True, True, False, False, False]
 
 
-def test_emulated_nodes_are_shown_beside_the_baseline_and_not_judged() -> None:
+def test_emulated_nodes_are_shown_beside_the_baseline_and_that_they_are_not_judged_is_said() -> None:
     where = cluster(emulated=True, backend="gloo")
     judged = with_expectations(run_of(1, where=where), baseline(4, where=where))
-    assert judged.findings == ()
+    (finding,) = judged.findings
+    assert (finding["rule"], finding["severity"]) == (INCOMPARABLE, "warning")
+    assert "emulated nodes share the processors" in finding["summary"]
+    assert judged.conclusion.verdict == "warning"
     assert judged.benchmarks[0].points[-1].expected_ratio == pytest.approx(0.25, rel=0.1)
 
 

@@ -1,0 +1,104 @@
+"""One verdict for every document: which it is, why, and the exit code that goes with it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from raybench.cli.measure import exit_code
+from raybench.reports.markdown import render_markdown
+from raybench.reports.summary import summary_of
+from raybench.verdicts import EXIT_CODES, Check
+from raybench.workloads.checkpoint import CheckpointPoint
+from tests.reports.sample import point, run_result, sweep
+
+UNKNOWN = Check(name="bandwidth", outcome="not judged", text="bandwidth not judged (no expected figure)")
+
+
+def finding(severity: str, summary: str = "node b is slow", **keys: Any) -> dict[str, Any]:
+    return {"rule": "slow-node", "severity": severity, "summary": summary, **keys}
+
+
+def incident(rule: str, severity: str, summary: str) -> dict[str, Any]:
+    return {"rule": rule, "severity": severity, "summary": summary, "victims": []}
+
+
+def test_what_was_verified_is_ok_and_what_was_not_judged_is_said() -> None:
+    conclusion = run_result(checks=(UNKNOWN,)).conclusion
+    assert conclusion.verdict == "ok"
+    assert conclusion.reason == "data verified, no finding; bandwidth not judged (no expected figure)"
+
+
+def test_a_run_of_which_nothing_was_judged_is_unknown() -> None:
+    unchecked = sweep(points=(point(verified=None),))
+    conclusion = run_result(unchecked, checks=(UNKNOWN,)).conclusion
+    assert (conclusion.verdict, conclusion.exit_code) == ("unknown", 0)
+    assert conclusion.reason == "nothing could be judged; data not checked; bandwidth not judged (no expected figure)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "code", "reason"),
+    [
+        ({"findings": (finding("info"),)}, "ok", 0, "data verified"),
+        ({"findings": (finding("warning"),)}, "warning", 0, "node b is slow"),
+        ({"findings": (finding("warning", "w"), finding("critical"))}, "critical", 1, "node b is slow (and 1 more"),
+        ({"log_findings": (finding("critical", "TCP"),)}, "critical", 1, "TCP"),
+        ({"status": "partial"}, "incomplete", 3, "the run is partial"),
+        ({"problems": ("result.csv could not be written",)}, "incomplete", 3, "result.csv could not be written"),
+        (
+            {"status": "partial", "findings": (incident("rank-died", "critical", "rank 1: killed"),)},
+            "incomplete",
+            3,
+            "rank 1: killed",
+        ),
+    ],
+)
+def test_the_gravest_thing_decides(changes: dict[str, Any], verdict: str, code: int, reason: str) -> None:
+    result = run_result(**changes)
+    assert (result.conclusion.verdict, exit_code(result)) == (verdict, code)
+    assert result.conclusion.reason.startswith(reason)
+
+
+def test_a_finding_beside_what_broke_the_run_is_not_lost() -> None:
+    found = (incident("rank-died", "critical", "rank 1: killed"), finding("critical"))
+    assert run_result(status="partial", findings=found).conclusion.reason == "rank 1: killed; node b is slow"
+
+
+def test_a_run_stopped_by_its_user_is_incomplete_in_one_line_and_not_critical() -> None:
+    cut = replace(sweep(), status="partial", reason="stopped by you during all_reduce float32 1M")
+    never = replace(
+        sweep("broadcast", points=()), status="failed", reason="stopped by you during all_reduce float32 1M"
+    )
+    stopped = incident("interrupted", "info", "stopped by you during all_reduce float32 1M")
+    conclusion = run_result(cut, never, status="partial", findings=(stopped,)).conclusion
+    assert (conclusion.verdict, conclusion.exit_code) == ("incomplete", 3)
+    assert conclusion.reason == f"stopped by you during all_reduce float32 1M; {len(cut.points)} measured points kept"
+
+
+def test_wrong_data_comes_before_everything() -> None:
+    bad = sweep(points=(point(verified=False, wrong_elements=7),))
+    conclusion = run_result(replace(bad, status="failed"), status="failed").conclusion
+    assert (conclusion.verdict, conclusion.exit_code) == ("critical", 1)
+    assert "7 elements differ" in conclusion.reason
+
+
+def test_one_benchmark_that_failed_makes_a_run_incomplete_whatever_its_status_says() -> None:
+    failed = replace(sweep("broadcast", points=()), status="failed", reason="no memory")
+    assert run_result(sweep(), failed).conclusion.reason == "broadcast: no memory"
+
+
+def test_a_checkpoint_that_was_not_compared_is_not_called_verified() -> None:
+    saved = CheckpointPoint(label="local", durable_seconds=(1.0, 1.0, 1.0), tensor_bytes=10**9)
+    benchmark = replace(sweep("checkpoint", points=()), kind="checkpoint", workload=(saved,))
+    assert run_result(benchmark).conclusion.verdict == "unknown"
+    assert run_result(replace(benchmark, workload=(replace(saved, verified=True),))).conclusion.verdict == "ok"
+
+
+def test_every_document_of_a_run_has_the_same_verdict() -> None:
+    result = run_result(findings=(finding("warning"),), checks=(UNKNOWN,))
+    content, summary = result.to_json(), summary_of(result)
+    assert (content["verdict"], content["verdict_reason"]) == ("warning", "node b is slow")
+    assert (summary["verdict"], summary["verdict_reason"]) == ("warning", "node b is slow")
+    assert "**warning**: node b is slow" in render_markdown(result)
+    assert {check["check"] for check in content["checks"]} == {"data", "bandwidth"}
+    assert set(EXIT_CODES.values()) == {0, 1, 3}

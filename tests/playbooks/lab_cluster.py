@@ -87,12 +87,12 @@ class LabController:
         return report
 
     def playbook(self, name: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
-        """Run ``ansible-playbook`` in the folder of the playbooks."""
+        """Run ``ansible-playbook playbooks/NAME`` in the checkout's root."""
         program = Path(sys.executable).with_name("ansible-playbook")
         return self.lab.control.run(
-            [program, "-i", self.inventory, name, *map(str, arguments)],
+            [program, "-i", self.inventory, f"playbooks/{name}", *map(str, arguments)],
             environment=self.environment | {"ANSIBLE_NOCOLOR": "1"},
-            folder=_REPOSITORY / "playbooks",
+            folder=_REPOSITORY,
             timeout=400,
         )
 

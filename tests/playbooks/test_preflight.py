@@ -68,6 +68,15 @@ def test_on_this_machine_inside_the_folder_and_from_the_root(tmp_path: Path) -> 
     assert all(name.startswith("drift-") for name in names[2:])
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_preflight_yml_from_the_root_as_it_is_typed(tmp_path: Path, named: bool) -> None:
+    hosts = ["-i", inventory(tmp_path, {"n1": {}})] if named else []
+    done = playbook("preflight.yml", *hosts, *SHORT, "-e", f"preflight_output_dir={tmp_path}/a")
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((tmp_path / "a/preflight.json").read_text())
+    assert [host["host"] for host in report["hosts"]] == ["n1" if named else "localhost"]
+
+
 @pytest.mark.parametrize("arguments", [[], ["-e", "raybench_hosts=ray_worker"], ["--limit", "nosuch"]])
 def test_no_host_is_no_success(tmp_path: Path, arguments: list[str]) -> None:
     hosts = inventory(tmp_path, {"n1": {}} if arguments else {})

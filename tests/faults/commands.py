@@ -1,0 +1,82 @@
+"""The commands that faults are planted into: each busy for minutes, or through in seconds for what must not harm it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.command import Command
+
+_TWO = ("--address", "local", "--nodes", "2")
+_SWEEP = ("--suite", "quick", "--iters", "200")
+_STEP = ("--sequence-length", "8", "--batch-size", "1", "--warmup-steps", "1")
+_STUDY = ("study", "scaling", "--nodes", "2,1", "--repeats", "1", "--seed", "2", "--output-dir", "{folder}/runs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A command line. ``ranks`` and ``nodes`` that all its launches have; ``timeout_seconds`` its ``--timeout``."""
+
+    name: str
+    long: Sequence[str]
+    short: Sequence[str]  # the same, through within seconds
+    nodes: int = 2
+    ranks: int = 2
+    timeout_seconds: int = 7
+    other_seconds: int = 0  # what it goes on with after the launch that the fault ended
+    is_study: bool = False
+
+    def command_line(self, *, short: bool, folder: Path) -> list[str]:
+        """Arguments, with the folder for what the workload itself stores."""
+        words = (*(self.short if short else self.long), "--timeout", str(self.timeout_seconds))
+        return [one.replace("{folder}", str(folder)) for one in words]
+
+
+WORKLOADS = {
+    one.name: one
+    for one in (
+        Workload(
+            name="run",
+            long=("run", *_TWO, *_SWEEP, "--sizes", "1K:999K:+1K"),
+            short=("run", *_TWO, *_SWEEP, "--sizes", "1K:6K:+1K"),
+        ),
+        Workload(
+            name="run4",
+            long=("run", *_TWO, "--gpus-per-node", "2", *_SWEEP, "--sizes", "1K:999K:+1K"),
+            short=("run", *_TWO, "--gpus-per-node", "2", *_SWEEP, "--sizes", "1K:6K:+1K"),
+            ranks=4,
+        ),
+        Workload(
+            name="train",
+            long=("train", *_TWO, *_STEP, "--steps", "100000"),
+            short=("train", *_TWO, *_STEP, "--steps", "20"),
+        ),
+        Workload(
+            name="memory",
+            long=("memory", "--address", "local", "--model", "tiny", "--batch-sizes", "1,2", "--repeats", "200"),
+            short=("memory", "--address", "local", "--model", "tiny", "--batch-sizes", "1"),
+            nodes=1,
+            ranks=1,
+            timeout_seconds=20,
+        ),
+        Workload(
+            name="checkpoint",
+            long=("checkpoint", *_TWO, "--to", "{folder}/stored", "--model", "tiny", "--repeats", "200"),
+            short=("checkpoint", *_TWO, "--to", "{folder}/stored", "--model", "tiny", "--saves", "1"),
+        ),
+        Workload(
+            name="study",
+            long=(*_STUDY, "--", "train", "--address", "local", *_STEP, "--steps", "3000"),
+            short=(*_STUDY, "--", "train", "--address", "local", *_STEP, "--steps", "10"),
+            nodes=1,
+            ranks=1,
+            timeout_seconds=20,
+            other_seconds=40,
+            is_study=True,
+        ),
+    )
+}
+
+
+def samples_so_far(command: Command) -> int:
+    """Lines of every samples.jsonl below the output: of a run, or of a study's trials."""
+    return sum(path.read_bytes().count(b"\n") for path in command.output.rglob("samples.jsonl"))

@@ -1,0 +1,104 @@
+"""What must be true of a command that ended after a fault: in time, the right exit code and culprit, nothing left."""
+
+import re
+import signal
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.faults.commands import WORKLOADS
+from tests.faults.plan import Fault
+from tests.faults.plant import Ending
+
+_GRACE_SECONDS = 15.0  # over the time limit of the command
+_STACK_TRACE = re.compile(r"^Traceback \(most recent call last\)|^\s*@\s+0x[0-9a-f]+", re.MULTILINE)  # Python's, C++'s
+_WHOLE_SECONDS = 120.0  # for a short command that nothing ends
+
+
+def complaints(fault: Fault, ending: Ending) -> list[str]:
+    """What is wrong with how the command ended; nothing if all is well."""
+    return [*_how_it_ended(fault, ending), *_what_it_left(ending), *_what_it_said(fault, ending)]
+
+
+def _how_it_ended(fault: Fault, ending: Ending) -> Iterator[str]:
+    if ending.status is None:
+        yield "HANG: it did not end"
+        return
+    workload = WORKLOADS[fault.workload]
+    limit = workload.timeout_seconds + _GRACE_SECONDS + (0 if fault.target == "command" else workload.other_seconds)
+    if fault.harmless:
+        limit = _WHOLE_SECONDS
+    if ending.seconds > limit:
+        yield f"LATE: {ending.seconds:.0f} s after the fault, limit {limit:.0f} s"
+    allowed = _allowed(fault, ending)
+    if ending.status not in allowed:
+        yield f"EXIT: {ending.status}, expected {' or '.join(map(str, sorted(allowed)))}"
+
+
+def _allowed(fault: Fault, ending: Ending) -> set[int]:
+    if fault.target == "command" and fault.action == "SIGKILL":
+        return {-signal.SIGKILL, 0} if fault.phase == "ending" else {-signal.SIGKILL}
+    if fault.harmless:
+        return {0}
+    done = fault.phase == "ending" and all(_complete(one) for one in ending.documents) and ending.documents
+    return {0, 3} if done else {3}
+
+
+def _complete(document: Mapping[str, Any]) -> bool:
+    return document.get("status") == "complete"
+
+
+def _what_it_left(ending: Ending) -> Iterator[str]:
+    if ending.left_processes:
+        yield f"LEFT: {len(ending.left_processes)} processes: {ending.left_processes[0]}"
+    if ending.left_files:
+        yield f"LEFT: {', '.join(ending.left_files[:3])} in the temporary folder"
+
+
+def _what_it_said(fault: Fault, ending: Ending) -> Iterator[str]:
+    if "Traceback (most recent call last)" in ending.text or re.search(
+        r"^\s*@\s+0x[0-9a-f]+", ending.text, re.MULTILINE
+    ):
+        yield "TRACE: a stack trace reached the user"
+    if any("torn" in document for document in ending.documents):
+        yield "TORN: a document is no JSON"
+    killed = fault.target == "command" and fault.action == "SIGKILL"
+    if ending.status is None or killed or fault.harmless or ending.status == 0:
+        return
+    if ending.samples_kept and not ending.documents:
+        yield "RESULT: there are samples and no result"
+    elif not names_culprit(fault, ending):
+        yield f"CULPRIT: {fault.target} is not named: {_said(ending)}"
+
+
+def _findings(ending: Ending) -> list[Mapping[str, Any]]:
+    return [finding for one in ending.documents for finding in one.get("findings", ())[:1]]
+
+
+def _said(ending: Ending) -> str:
+    found = [str(one.get("summary")) for one in _findings(ending)]
+    return "; ".join(found)[:300] if found else " ".join(ending.text.split())[-300:]
+
+
+def names_culprit(fault: Fault, ending: Ending) -> bool:
+    """Whether the first finding of a result, or where there is none what was printed, names the fault's target."""
+    findings = _findings(ending)
+    part, _, number = fault.target.partition(" ")
+    words = " ".join(str(one.get("summary", "")) for one in findings) if findings else ending.text
+    if fault.target == "command":
+        return any(one.get("rule") == "interrupted" for one in findings) or bool(
+            re.search(r"stopped by|interrupt|SIG(INT|TERM|HUP)", words, re.IGNORECASE)
+        )
+    if part == "rank":
+        named = any(one.get("ranks") == [int(number)] for one in findings)
+        return named or (not findings and re.search(rf"\brank {number}\b", words) is not None)
+    if part in ("raylet", "agent"):
+        node = f"node-{number}"
+        if any(one.get("hosts") == [node] for one in findings):
+            return True
+        return re.search(rf"{node}\b", words) is not None and not _blames_another(findings, node)
+    pattern = {"gcs": r"\bGCS\b|\bhead\b", "rank_host": r"rank host", "driver": r"\bdriver\b"}[part]
+    return re.search(pattern, words) is not None
+
+
+def _blames_another(findings: list[Mapping[str, Any]], node: str) -> bool:
+    return any(host != node for one in findings for host in one.get("hosts", ()))

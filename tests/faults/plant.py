@@ -1,0 +1,163 @@
+"""Plant one fault into a command and see how it ends."""
+
+import contextlib
+import json
+import os
+import random
+import re
+import secrets
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.command import Command, started
+from tests.faults.commands import WORKLOADS, samples_so_far
+from tests.faults.plan import Fault
+from tests.faults.targets import processes_of
+
+_HANG_SECONDS = 240.0
+_REACH_SECONDS = 90.0
+_PAUSE_SECONDS = 4.0  # shorter than any limit: whoever was away must not be missed
+_KEPT = re.compile(r"^torchinductor")  # torch's own cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a command ended after its fault. ``seconds`` from the fault; ``status`` None: it hung and was killed."""
+
+    planted: bool
+    seconds: float
+    status: int | None
+    text: str
+    documents: tuple[dict[str, Any], ...]
+    left_processes: tuple[str, ...]
+    left_files: tuple[str, ...]
+    samples_kept: bool
+    report: bool
+
+
+def plant(fault: Fault) -> Ending:
+    """Start the command, do the fault at its moment, wait for the end. Never raises for what the command does."""
+    workload = WORKLOADS[fault.workload]
+    short = fault.harmless or fault.phase == "ending"
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(_scratch())
+        arguments = workload.command_line(short=short, folder=folder)
+        given = workload.is_study  # it says itself where its folder goes
+        command = stack.enter_context(started(*arguments, output=str(folder / "runs"), given=given))
+        try:
+            pid = _reach(fault, command)
+        except TimeoutError:
+            return _ending(command, begun=time.monotonic(), planted=False)
+        begun = time.monotonic()
+        planted = pid is not None and _do(fault, command, pid)
+        return _ending(command, begun=begun, planted=planted)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def _reach(fault: Fault, command: Command) -> int | None:
+    """Wait for the phase, the delay and the target. Raises TimeoutError where they do not come."""
+    command.wait_for(_beginning(fault, command), _REACH_SECONDS)
+    time.sleep(fault.delay_seconds)
+    if fault.target in ("command", "ports"):
+        return command.process.pid
+    target: int = command.wait_for(lambda: processes_of(command).pid_of(fault.target), 10)
+    return target
+
+
+def _beginning(fault: Fault, command: Command) -> Callable[[], object]:
+    ranks_seen = False
+
+    def ended() -> bool:
+        nonlocal ranks_seen
+        ranks = processes_of(command).ranks
+        ranks_seen = ranks_seen or bool(ranks)
+        return ranks_seen and not ranks
+
+    conditions: dict[str, Callable[[], object]] = {
+        "start": lambda: True,
+        "cluster": lambda: processes_of(command).gcs,
+        "placing": lambda: processes_of(command).agents,
+        "joining": lambda: processes_of(command).ranks,
+        "measuring": lambda: samples_so_far(command) >= 1 and processes_of(command).ranks,
+        "ending": ended,
+    }
+    return conditions[fault.phase]
+
+
+def _do(fault: Fault, command: Command, pid: int) -> bool:
+    """The fault itself. False where its target had gone by itself."""
+    try:
+        match fault.action:
+            case "pause":
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(_PAUSE_SECONDS)
+                os.kill(pid, signal.SIGCONT)
+            case "garbage":
+                return _send_garbage(command)
+            case "SIGINT twice":
+                os.killpg(pid, signal.SIGINT)
+                time.sleep(0.3)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGINT)
+            case "SIGINT":  # as a terminal does it
+                os.killpg(pid, signal.SIGINT)
+            case name:
+                os.kill(pid, signal.Signals[name])
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _send_garbage(command: Command) -> bool:
+    """Random bytes to every TCP port on which the command's processes listen."""
+    ports = set()
+    for pid in command.processes():
+        with contextlib.suppress(psutil.Error):
+            ports |= {one.laddr for one in psutil.Process(pid).net_connections("tcp") if one.status == "LISTEN"}
+    draw = random.Random(1)
+    for address in ports:
+        host = "127.0.0.1" if address.ip in ("0.0.0.0", "::", "::1") else address.ip
+        with contextlib.suppress(OSError), socket.create_connection((host, address.port), 1) as connection:
+            connection.sendall(secrets.token_bytes(draw.choice((1, 64, 4096))))
+    return bool(ports)
+
+
+def _ending(command: Command, *, begun: float, planted: bool) -> Ending:
+    status: int | None = None
+    with contextlib.suppress(Exception):  # TimeoutExpired: everything was killed, and it counts as a hang
+        status = command.finish(_HANG_SECONDS)
+    seconds = time.monotonic() - begun
+    left = command.left_over(10.0 if status is not None and status < 0 else 5.0)
+    return Ending(
+        planted=planted,
+        seconds=seconds,
+        status=status,
+        text=command.out + command.errors,
+        documents=tuple(_documents(command)),
+        left_processes=tuple(text[:120] for text in left.values()),
+        left_files=tuple(name for name in command.left_files() if not _KEPT.search(name)),
+        samples_kept=samples_so_far(command) > 0,
+        report=any(command.output.rglob("report.html")),
+    )
+
+
+def _documents(command: Command) -> Iterator[dict[str, Any]]:
+    for path in sorted((*command.output.rglob("study.json"), *command.output.rglob("result.json"))):
+        try:
+            document = json.loads(path.read_text())
+        except ValueError:
+            document = {"torn": str(path)}
+        yield document

@@ -1,0 +1,90 @@
+"""The processes of a raybench command by what they are: found by their mark, told by command line and parent."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.command import Command
+
+_RANK_FILE = re.compile(r"output-rank-(\d+)\.log$")
+_RANK_HOST = "raybench.cluster.rank_host"
+_RAYLET = "raylet/raylet --raylet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processes:
+    """What a command has started by now: process ids by their part."""
+
+    command: int
+    driver: int | None = None  # the child of the command that joins Ray, where it is a process of its own
+    gcs: int | None = None
+    raylets: tuple[int, ...] = ()  # node-1 first
+    agents: Mapping[int, int] = field(default_factory=dict)  # by node, from 1
+    rank_host: int | None = None
+    ranks: Mapping[int, int] = field(default_factory=dict)
+
+    def pid_of(self, target: str) -> int | None:
+        """The process of a target such as ``gcs``, ``raylet 2``, ``agent 1``, ``rank 0``; None while there is none."""
+        part, _, number = target.partition(" ")
+        index = int(number or 0)
+        match part:
+            case "raylet":
+                return self.raylets[index - 1] if index <= len(self.raylets) else None
+            case "agent":
+                return self.agents.get(index)
+            case "rank":
+                return self.ranks.get(index)
+        found: int | None = getattr(self, part)
+        return found
+
+
+def processes_of(command: Command) -> Processes:
+    """Look at what runs now."""
+    found = command.processes()
+    parents = {pid: parent for pid in found if (parent := _parent(pid)) is not None}
+    raylets = tuple(sorted((pid for pid in found if _RAYLET in found[pid]), key=lambda pid: _node_index(found[pid])))
+    hosts = [pid for pid in found if _RANK_HOST in found[pid] and parents.get(pid) not in _of_kind(found, _RANK_HOST)]
+    return Processes(
+        command=command.process.pid,
+        driver=_driver(command.process.pid, found, parents),
+        gcs=min((pid for pid in found if "gcs/gcs_server" in found[pid]), default=None),
+        raylets=raylets,
+        agents={
+            raylets.index(parents[pid]) + 1: pid
+            for pid in found
+            if found[pid].startswith("ray::") and parents.get(pid) in raylets
+        },
+        rank_host=min(hosts, default=None),
+        ranks={rank: pid for pid in found if (rank := _rank(pid)) is not None},
+    )
+
+
+def _of_kind(found: Mapping[int, str], words: str) -> set[int]:
+    return {pid for pid, text in found.items() if words in text}
+
+
+def _driver(command: int, found: Mapping[int, str], parents: Mapping[int, int]) -> int | None:
+    """The process that has started Ray's daemons, unless that is the command itself."""
+    daemons = [parents[pid] for pid in found if "gcs/gcs_server" in found[pid] and pid in parents]
+    return next((pid for pid in daemons if pid != command), None)
+
+
+def _node_index(text: str) -> int:
+    found = re.search(r"--raylet_socket_name=\S*/r(\d+)\b", text)
+    return int(found[1]) if found else 0
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
+def _rank(pid: int) -> int | None:
+    try:
+        found = _RANK_FILE.search(str(Path(f"/proc/{pid}/fd/1").readlink()))
+    except OSError:
+        return None
+    return int(found[1]) if found else None

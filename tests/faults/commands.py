@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.command import Command
 
 _TWO = ("--address", "local", "--nodes", "2")
+_JOIN = ("--address", "{address}", "--nodes", "2")
 _SWEEP = ("--suite", "quick", "--iters", "200")
 _STEP = ("--sequence-length", "8", "--batch-size", "1", "--warmup-steps", "1")
 _STUDY = ("study", "scaling", "--nodes", "2,1", "--repeats", "1", "--seed", "2", "--output-dir", "{folder}/runs")
@@ -24,11 +25,12 @@ class Workload:
     timeout_seconds: int = 7
     other_seconds: int = 0  # what it goes on with after the launch that the fault ended
     is_study: bool = False
+    joins: bool = False  # a Ray cluster that is there before, and stays
 
-    def command_line(self, *, short: bool, folder: Path) -> list[str]:
-        """Arguments, with the folder for what the workload itself stores."""
+    def command_line(self, *, short: bool, folder: Path, address: str) -> list[str]:
+        """Arguments, with the folder for what the workload itself stores, and the cluster to join."""
         words = (*(self.short if short else self.long), "--timeout", str(self.timeout_seconds))
-        return [one.replace("{folder}", str(folder)) for one in words]
+        return [one.replace("{folder}", str(folder)).replace("{address}", address) for one in words]
 
 
 WORKLOADS = {
@@ -44,6 +46,12 @@ WORKLOADS = {
             long=("run", *_TWO, "--gpus-per-node", "2", *_SWEEP, "--sizes", "1K:999K:+1K"),
             short=("run", *_TWO, "--gpus-per-node", "2", *_SWEEP, "--sizes", "1K:6K:+1K"),
             ranks=4,
+        ),
+        Workload(
+            name="joined",
+            long=("run", *_JOIN, *_SWEEP, "--sizes", "1K:999K:+1K"),
+            short=("run", *_JOIN, *_SWEEP, "--sizes", "1K:6K:+1K"),
+            joins=True,
         ),
         Workload(
             name="train",

@@ -86,7 +86,7 @@ def names_culprit(fault: Fault, ending: Ending) -> bool:
     words = " ".join(str(one.get("summary", "")) for one in findings) if findings else ending.text
     if fault.target == "command":
         return any(one.get("rule") == "interrupted" for one in findings) or bool(
-            re.search(r"stopped by|interrupt|SIG(INT|TERM|HUP)", words, re.IGNORECASE)
+            re.search(r"\bstopped\b|interrupt|SIG(INT|TERM|HUP)", words, re.IGNORECASE)
         )
     if part == "rank":
         named = any(one.get("ranks") == [int(number)] for one in findings)

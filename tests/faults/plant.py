@@ -10,13 +10,14 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from tests.benchmarks.ray_head import RayHead, ray_head
 from tests.command import Command, started
 from tests.faults.commands import WORKLOADS, samples_so_far
 from tests.faults.plan import Fault
@@ -25,6 +26,8 @@ from tests.faults.targets import processes_of
 _HANG_SECONDS = 240.0
 _REACH_SECONDS = 90.0
 _PAUSE_SECONDS = 4.0  # shorter than any limit: whoever was away must not be missed
+_AGENT_SECONDS = 10.0  # Ray ends a lost driver's actors by itself
+_EMBEDDED = RayHead(address="local", variables={}, pids=())
 _KEPT = re.compile(r"^torchinductor")  # torch's own cache
 
 
@@ -49,16 +52,18 @@ def plant(fault: Fault) -> Ending:
     short = fault.harmless or fault.phase == "ending"
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(_scratch())
-        arguments = workload.command_line(short=short, folder=folder)
+        cluster = stack.enter_context(ray_head(workers=workload.nodes - 1)) if workload.joins else _EMBEDDED
+        arguments = workload.command_line(short=short, folder=folder, address=cluster.address)
         given = workload.is_study  # it says itself where its folder goes
-        command = stack.enter_context(started(*arguments, output=str(folder / "runs"), given=given))
+        runs = str(folder / "runs")
+        command = stack.enter_context(started(*arguments, output=runs, given=given, environment=cluster.variables))
         try:
-            pid = _reach(fault, command)
+            pid = _reach(fault, command, cluster.pids)
         except TimeoutError:
-            return _ending(command, begun=time.monotonic(), planted=False)
+            return _ending(command, cluster.pids, begun=time.monotonic(), planted=False)
         begun = time.monotonic()
         planted = pid is not None and _do(fault, command, pid)
-        return _ending(command, begun=begun, planted=planted)
+        return _ending(command, cluster.pids, begun=begun, planted=planted)
 
 
 @contextlib.contextmanager
@@ -67,31 +72,31 @@ def _scratch() -> Iterator[Path]:
         yield Path(name)
 
 
-def _reach(fault: Fault, command: Command) -> int | None:
+def _reach(fault: Fault, command: Command, cluster: Sequence[int]) -> int | None:
     """Wait for the phase, the delay and the target. Raises TimeoutError where they do not come."""
-    command.wait_for(_beginning(fault, command), _REACH_SECONDS)
+    command.wait_for(_beginning(fault, command, cluster), _REACH_SECONDS)
     time.sleep(fault.delay_seconds)
     if fault.target in ("command", "ports"):
         return command.process.pid
-    target: int = command.wait_for(lambda: processes_of(command).pid_of(fault.target), 10)
+    target: int = command.wait_for(lambda: processes_of(command, cluster).pid_of(fault.target), 10)
     return target
 
 
-def _beginning(fault: Fault, command: Command) -> Callable[[], object]:
+def _beginning(fault: Fault, command: Command, cluster: Sequence[int]) -> Callable[[], object]:
     ranks_seen = False
 
     def ended() -> bool:
         nonlocal ranks_seen
-        ranks = processes_of(command).ranks
+        ranks = processes_of(command, cluster).ranks
         ranks_seen = ranks_seen or bool(ranks)
         return ranks_seen and not ranks
 
     conditions: dict[str, Callable[[], object]] = {
         "start": lambda: True,
-        "cluster": lambda: processes_of(command).gcs,
-        "placing": lambda: processes_of(command).agents,
-        "joining": lambda: processes_of(command).ranks,
-        "measuring": lambda: samples_so_far(command) >= 1 and processes_of(command).ranks,
+        "cluster": lambda: processes_of(command, cluster).gcs,
+        "placing": lambda: processes_of(command, cluster).agents,
+        "joining": lambda: processes_of(command, cluster).ranks,
+        "measuring": lambda: samples_so_far(command) >= 1 and processes_of(command, cluster).ranks,
         "ending": ended,
     }
     return conditions[fault.phase]
@@ -135,23 +140,38 @@ def _send_garbage(command: Command) -> bool:
     return bool(ports)
 
 
-def _ending(command: Command, *, begun: float, planted: bool) -> Ending:
+def _ending(command: Command, cluster: Sequence[int], *, begun: float, planted: bool) -> Ending:
     status: int | None = None
     with contextlib.suppress(Exception):  # TimeoutExpired: everything was killed, and it counts as a hang
         status = command.finish(_HANG_SECONDS)
     seconds = time.monotonic() - begun
     left = command.left_over(10.0 if status is not None and status < 0 else 5.0)
+    agents = _agents_left(command, cluster)
     return Ending(
         planted=planted,
         seconds=seconds,
         status=status,
         text=command.out + command.errors,
         documents=tuple(_documents(command)),
-        left_processes=tuple(text[:120] for text in left.values()),
+        left_processes=(*(text[:120] for text in left.values()), *(f"agent of node-{node}" for node in agents)),
         left_files=tuple(name for name in command.left_files() if not _KEPT.search(name)),
         samples_kept=samples_so_far(command) > 0,
         report=any(command.output.rglob("report.html")),
     )
+
+
+def _agents_left(command: Command, cluster: Sequence[int]) -> list[int]:
+    """Nodes of a cluster that goes on with an agent on it, long after its command ended."""
+    deadline = time.monotonic() + _AGENT_SECONDS
+    while (found := processes_of(command, cluster)).agents and found.gcs and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return sorted(found.agents) if found.gcs and not _stopped(found.gcs) else []
+
+
+def _stopped(pid: int) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    return False
 
 
 def _documents(command: Command) -> Iterator[dict[str, Any]]:

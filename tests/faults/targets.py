@@ -1,15 +1,19 @@
 """The processes of a raybench command by what they are: found by their mark, told by command line and parent."""
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from tests.command import Command
 
 _RANK_FILE = re.compile(r"output-rank-(\d+)\.log$")
 _RANK_HOST = "raybench.cluster.rank_host"
 _RAYLET = "raylet/raylet --raylet"
+AGENT = "ray::NodeAgent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +43,9 @@ class Processes:
         return found
 
 
-def processes_of(command: Command) -> Processes:
-    """Look at what runs now."""
-    found = command.processes()
+def processes_of(command: Command, cluster: Sequence[int] = ()) -> Processes:
+    """Look at what runs now: of the command, and of the cluster that it joins, whose daemons are below these."""
+    found = command.processes() | _below(cluster)
     parents = {pid: parent for pid in found if (parent := _parent(pid)) is not None}
     raylets = tuple(sorted((pid for pid in found if _RAYLET in found[pid]), key=lambda pid: _node_index(found[pid])))
     hosts = [pid for pid in found if _RANK_HOST in found[pid] and parents.get(pid) not in _of_kind(found, _RANK_HOST)]
@@ -53,11 +57,21 @@ def processes_of(command: Command) -> Processes:
         agents={
             raylets.index(parents[pid]) + 1: pid
             for pid in found
-            if found[pid].startswith("ray::") and parents.get(pid) in raylets
+            if found[pid].startswith(AGENT) and parents.get(pid) in raylets
         },
         rank_host=min(hosts, default=None),
         ranks={rank: pid for pid in found if (rank := _rank(pid)) is not None},
     )
+
+
+def _below(roots: Sequence[int]) -> dict[int, str]:
+    found = {}
+    for root in roots:
+        with contextlib.suppress(psutil.Error):
+            for process in psutil.Process(root).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    found[process.pid] = " ".join(process.cmdline())
+    return found
 
 
 def _of_kind(found: Mapping[int, str], words: str) -> set[int]:
@@ -71,7 +85,7 @@ def _driver(command: int, found: Mapping[int, str], parents: Mapping[int, int]) 
 
 
 def _node_index(text: str) -> int:
-    found = re.search(r"--raylet_socket_name=\S*/r(\d+)\b", text)
+    found = re.search(r"\bnode-(\d+)\b", text)
     return int(found[1]) if found else 0
 
 

@@ -136,10 +136,10 @@ def _block_medians(point: Point) -> list[list[float]]:
 
 
 def _few_samples(point: Point) -> tuple[float, str] | None:
-    blocks = sum(len(launch) for launch in _block_medians(point))
     samples = len(point.samples_seconds)
     if point.source_rank is not None:
         return (1 / samples, f"{samples} samples (at least {MIN_PAIR_SAMPLES})") if samples < MIN_PAIR_SAMPLES else None
+    blocks = sum(bool(block) for launch in point.launches for block in launch)
     if blocks >= MIN_BLOCKS and samples >= MIN_SAMPLES:
         return None
     return 1 / samples, f"{samples} samples in {blocks} blocks (at least {MIN_SAMPLES} in {MIN_BLOCKS} are needed)"
@@ -154,6 +154,8 @@ def _warming_up(point: Point) -> tuple[float, str] | None:
 
 def _warm_up_excess(point: Point) -> float:
     """How much slower the first block of every launch is than the slowest other one; 0.0 where any is not."""
+    if max(map(len, point.launches)) < 3:
+        return 0.0
     launches = [launch for launch in _block_medians(point) if len(launch) >= 3]
     if not launches or any(_relative_deviation(launch[1:]) >= MAX_BLOCK_DEVIATION / 2 for launch in launches):
         return 0.0
@@ -198,7 +200,7 @@ def _wide_interval(point: Point) -> tuple[float, str] | None:
 
 
 def _launches(point: Point) -> tuple[float, str] | None:
-    medians = point.launch_medians_seconds
+    medians = point.launch_medians_seconds if len(point.launches) > 1 else ()
     if len(medians) < 2 or median(medians) <= 0:
         return None
     spread = (max(medians) - min(medians)) / median(medians)

@@ -11,7 +11,8 @@ slowest_rank, source_rank and destination_rank (pairs only, which have no ci95);
 Of training, memory and checkpoint points: label, samples_per_s, tokens_per_s, mfu and overhead (shares of 1),
 largest_batch, save_gb_per_s, load_gb_per_s; their times are of a step, or of a save until it is durable.
 
-A benchmark without points has one row that carries its status and reason, in ``warnings``.
+A benchmark without points has one row that carries its status and reason, in ``warnings``. A matrix of more than
+10,000 pairs has rows of the slowest only, then one without figures that says in ``warnings`` how many more there are.
 """
 
 import csv
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from raybench.reports.rows import is_measured
+from raybench.reports.listed_pairs import listed_pairs
 from raybench.reports.text import inert
 from raybench.results import BenchmarkResult, Point, RunResult
 from raybench.stability import stability_warnings
@@ -38,6 +39,7 @@ HEADER = (
     "expected_busbw_gb_per_s", "expected_ratio", "expected_basis",
     *WORKLOAD_COLUMNS,
 )  # fmt: skip
+MOST_PAIRS = 10_000  # of one matrix: all pairs of 100 ranks
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -65,11 +67,11 @@ def csv_rows(result: RunResult) -> Iterator[dict[str, str]]:
             yield _cells(described | _workload_fields(part))
         if benchmark.workload:
             continue
-        measured = [point for point in benchmark.points if is_measured(point)]
-        for point in measured:
+        listed = listed_pairs(benchmark, cluster, MOST_PAIRS)
+        for point in listed.points:
             yield _cells(described | _point_fields(point))
-        if not measured:
-            yield _cells(described | {"warnings": benchmark.reason})
+        if listed.remark or not listed.points:
+            yield _cells(described | {"warnings": listed.remark or benchmark.reason})
 
 
 def _benchmark_fields(benchmark: BenchmarkResult) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from raybench.reports.pairs import rank_spans
+from raybench.reports.spans import names_in_short, ranks_in_short
 from raybench.reports.text import inert
 from raybench.results import RunResult
 
@@ -33,12 +33,11 @@ def headline(finding: Finding) -> str:
 
 
 def place(finding: Finding) -> str:
-    """``ranks 0-3; hosts a, b``; empty where the finding names neither."""
+    """``ranks 0-3; hosts a, b and 6 more``; empty where the finding names neither."""
     ranks = [rank for rank in finding.get("ranks") or () if isinstance(rank, int)]
-    hosts = [inert(host) for host in finding.get("hosts") or ()]
-    more = f" and {len(hosts) - 8} more" if len(hosts) > 8 else ""
-    parts = [f"ranks {rank_spans(ranks)}"] if ranks else []
-    parts += [f"hosts {', '.join(hosts[:8])}{more}"] if hosts else []
+    hosts = tuple(finding.get("hosts") or ())
+    parts = [ranks_in_short(ranks)] if ranks else []
+    parts += [f"{'host' if len(hosts) == 1 else 'hosts'} {names_in_short(hosts)}"] if hosts else []
     return "; ".join(parts)
 
 

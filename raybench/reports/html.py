@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from raybench.reports.errors import MissingLibraryError
-from raybench.reports.facts import facts_of, node_grid
+from raybench.reports.facts import facts_of, node_facts, node_grid, rank_facts
 from raybench.reports.findings import all_findings, headline, network_facts, place, severity
-from raybench.reports.pairs import PairMatrix, end_text, pair_matrices, slow_ends
+from raybench.reports.findings_in_short import evidence_view, findings_view
+from raybench.reports.pairs import PairMatrix, ends_in_short, pair_matrices
 from raybench.reports.rows import (
     Table,
     all_warnings,
@@ -22,8 +23,10 @@ from raybench.reports.rows import (
 )
 from raybench.reports.svg import Plot
 from raybench.reports.text import inert
+from raybench.reports.traffic_table import traffic_view
 from raybench.reports.view import (
     Grid,
+    pair_caption,
     pair_grid,
     summary_grid,
     table_grid,
@@ -43,6 +46,7 @@ class MatrixView:
     title: str
     plot: Plot | None
     slowest: Grid
+    caption: str
     warnings: tuple[str, ...]
 
 
@@ -77,7 +81,7 @@ def page_template(name: str) -> Any:
         finalize=_shown,
     )
     environment.globals["svg"] = lambda plot: markupsafe.Markup(plot.svg)  # noqa: S704 - made by svg.py
-    environment.globals |= {"headline": headline, "place": place, "severity": severity}
+    environment.globals |= {"headline": headline, "place": place, "severity": severity, "evidence": evidence_view}
     return environment.get_template(name)
 
 
@@ -88,7 +92,6 @@ def _shown(value: Any) -> Any:
 
 def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str, Any]:
     measured = tables(result.benchmarks)
-    nodes, shared = node_grid(result.cluster)
     has_plots = has_matplotlib()
     return {
         "result": result,
@@ -104,10 +107,12 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "workloads": workload_sections(result.benchmarks),
         "matrices": _matrix_views(result, has_plots=has_plots),
         "absent": without_points(result.benchmarks),
-        "findings": all_findings(result, diagnosis),
+        "findings": findings_view(all_findings(result, diagnosis)),
         "network": network_facts(diagnosis),
-        "nodes": nodes,
-        "shared_facts": shared,
+        "nodes": node_grid(result.cluster),
+        "node_facts": node_facts(result.cluster),
+        "rank_facts": rank_facts(result.cluster),
+        "traffic": traffic_view(result.cluster),
         "environment": (
             ("Versions", facts_of(result.versions)),
             ("Variables", facts_of(result.variables)),
@@ -139,8 +144,10 @@ def _matrix_views(result: RunResult, *, has_plots: bool) -> tuple[MatrixView, ..
         for matrix in pair_matrices(benchmark, result.cluster)[: -_MOST_MATRICES - 1 : -1]:
             plot = _heatmap(matrix, f"pairs-{number}-{matrix.message_bytes}", result) if has_plots else None
             title = f"{benchmark.name}, {format_bytes(matrix.message_bytes)} messages"
-            warnings = (*map(end_text, slow_ends(matrix)), *all_warnings(benchmark))
-            views.append(MatrixView(title=title, plot=plot, slowest=pair_grid(matrix), warnings=warnings))
+            grid = pair_grid(matrix)
+            warnings = (*ends_in_short(matrix), *all_warnings(benchmark))
+            caption = pair_caption(matrix, len(grid.rows))
+            views.append(MatrixView(title=title, plot=plot, slowest=grid, caption=caption, warnings=warnings))
     return tuple(views)
 
 

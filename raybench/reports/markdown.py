@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from raybench.reports.findings import all_findings, headline, next_steps, place
-from raybench.reports.pairs import end_text, pair_matrices, pair_text, ranked_pairs, slow_ends
+from raybench.reports.findings_in_short import findings_view
+from raybench.reports.pairs import ends_in_short, pair_matrices, pair_text, ranked_pairs
 from raybench.reports.rows import (
     all_warnings,
     cluster_line,
@@ -94,7 +95,7 @@ def _remarks(result: RunResult) -> Iterator[str]:
         matrix = pair_matrices(benchmark, result.cluster)[-1]
         slowest = pair_text(ranked_pairs(matrix)[0])
         yield f"{benchmark.name}, {format_bytes(matrix.message_bytes)}: slowest pair {slowest}"
-        yield from map(end_text, slow_ends(matrix))
+        yield from ends_in_short(matrix)
         yield from (f"{benchmark.name}: {warning}" for warning in all_warnings(benchmark))
     for table in tables(result.benchmarks):
         yield from (f"{table.title} stopped: {reason}" for reason in table.reasons)
@@ -103,7 +104,9 @@ def _remarks(result: RunResult) -> Iterator[str]:
 
 
 def _findings(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[str]:
-    for finding in all_findings(result, diagnosis):
+    view = findings_view(all_findings(result, diagnosis))
+    for finding in view.shown:
         where = place(finding)
         steps = "".join(f" Next: {step}" for step in next_steps(finding))
         yield headline(finding) + (f" ({where})" if where else "") + steps
+    yield from view.left_out

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from raybench.reports.rows import is_measured
@@ -10,6 +11,8 @@ from raybench.results import BenchmarkResult, ClusterInfo, Point
 from raybench.stats import median
 
 SLOW_RATIO = 0.8  # of the median of pairs of the same kind
+_LEAST_PARTNERS = 3  # other nodes that an end is slow with before it is blamed
+MOST_ENDS = 20  # slow nodes and ranks that are named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,7 @@ class SlowPair:
         return self.ratio < SLOW_RATIO
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PairMatrix:
     """One message size. ``gb_per_second[(source, destination)]`` by rank; ``groups`` are (node, its ranks) in order."""
 
@@ -45,15 +48,30 @@ class PairMatrix:
         """Ranks in the order of their nodes."""
         return tuple(rank for _, ranks in self.groups for rank in ranks)
 
-    @property
+    @cached_property
     def gb_per_second(self) -> dict[tuple[int, int], float]:
         """Bandwidth of each measured pair."""
         return {pair: point.algbw_gb_per_s for pair, point in self.points.items()}
 
-    @property
+    @cached_property
     def node_of(self) -> dict[int, str]:
         """Node name of each rank."""
         return {rank: node for node, ranks in self.groups for rank in ranks}
+
+    @cached_property
+    def ranked(self) -> tuple[SlowPair, ...]:
+        """Every pair, the slowest against the median of its kind first."""
+        return _ranked(self)
+
+    @cached_property
+    def slow_ends(self) -> tuple["SlowEnd", ...]:
+        """Slow nodes, then slow ranks of other nodes."""
+        return _slow_ends(self)
+
+    @property
+    def possible(self) -> int:
+        """Ordered pairs that these ranks make, measured or not."""
+        return len(self.ranks) * (len(self.ranks) - 1)
 
 
 def pair_matrices(benchmark: BenchmarkResult, cluster: ClusterInfo) -> tuple[PairMatrix, ...]:
@@ -80,6 +98,10 @@ def _groups(pairs: Mapping[tuple[int, int], Point], cluster: ClusterInfo) -> tup
 
 def ranked_pairs(matrix: PairMatrix) -> tuple[SlowPair, ...]:
     """Every pair, the slowest against the median of its kind first."""
+    return matrix.ranked
+
+
+def _ranked(matrix: PairMatrix) -> tuple[SlowPair, ...]:
     node_of, speeds = matrix.node_of, matrix.gb_per_second
     between = {pair: node_of[pair[0]] != node_of[pair[1]] for pair in speeds}
     typical = {
@@ -110,11 +132,16 @@ class SlowEnd:
 
 def slow_ends(matrix: PairMatrix) -> tuple[SlowEnd, ...]:
     """Slow nodes, then slow ranks of other nodes: what a hundred slow pairs have in common. None below three nodes."""
+    return matrix.slow_ends
+
+
+def _slow_ends(matrix: PairMatrix) -> tuple[SlowEnd, ...]:
     if len(matrix.groups) < 3:
         return ()
     between = [pair for pair in ranked_pairs(matrix) if pair.between_nodes]
-    nodes = _slow_medians(between, lambda pair: (pair.source_node, pair.destination_node))
-    ranks = _slow_medians(between, lambda pair: (pair.point.source_rank, pair.point.destination_rank))
+    partners = min(_LEAST_PARTNERS, len(matrix.groups) - 1)
+    nodes = _slow_medians(between, lambda pair: (pair.source_node, pair.destination_node), partners)
+    ranks = _slow_medians(between, lambda pair: (pair.point.source_rank, pair.point.destination_rank), partners)
     slow, node_of = dict(nodes), matrix.node_of
     others = [(rank, ratio) for rank, ratio in ranks if node_of[rank] not in slow]
     return (
@@ -123,13 +150,23 @@ def slow_ends(matrix: PairMatrix) -> tuple[SlowEnd, ...]:
     )
 
 
-def _slow_medians(pairs: Sequence[SlowPair], ends_of: Callable[[SlowPair], tuple[Any, Any]]) -> list[tuple[Any, float]]:
-    """(end, median ratio of its pairs) of the ends that are slow, slowest first."""
+def _slow_medians(
+    pairs: Sequence[SlowPair], ends_of: Callable[[SlowPair], tuple[Any, Any]], partners: int
+) -> list[tuple[Any, float]]:
+    """(end, median ratio of its pairs) of the ends that are slow with as many other nodes as needed, slowest first.
+
+    An end that was measured with one or two others only, as the first rounds of a matrix leave it, is not blamed: its
+    partner may be what is slow.
+    """
     ratios: dict[Any, list[float]] = {}
+    others: dict[Any, set[str]] = {}
     for pair in pairs:
-        for end in ends_of(pair):
+        nodes = (pair.destination_node, pair.source_node)
+        for end, other in zip(ends_of(pair), nodes, strict=True):
             ratios.setdefault(end, []).append(pair.ratio)
-    medians = ((end, median(values)) for end, values in ratios.items())
+            if pair.is_slow:
+                others.setdefault(end, set()).add(other)
+    medians = ((end, median(values)) for end, values in ratios.items() if len(others.get(end, ())) >= partners)
     return sorted((item for item in medians if item[1] < SLOW_RATIO), key=lambda item: item[1])
 
 
@@ -137,6 +174,16 @@ def end_text(end: SlowEnd) -> str:
     """``slow node: pairs of node-b with other nodes reach 0.30 x the median``."""
     kind, name = ("node", inert(end.node)) if end.rank is None else ("rank", f"rank {end.rank} ({inert(end.node)})")
     return f"slow {kind}: pairs of {name} with other nodes reach {end.ratio:.2f} x the median"
+
+
+def ends_in_short(matrix: PairMatrix) -> tuple[str, ...]:
+    """A sentence a slow node or rank, of many the slowest and the number of the others."""
+    shown, rest = matrix.slow_ends[:MOST_ENDS], matrix.slow_ends[MOST_ENDS:]
+    texts = tuple(map(end_text, shown))
+    if not rest:
+        return texts
+    least = min(end.ratio for end in rest)
+    return (*texts, f"{len(rest):,} more slow nodes or ranks, each at {least:.2f} x the median or more")
 
 
 def unexplained(matrix: PairMatrix) -> tuple[SlowPair, ...]:
@@ -160,17 +207,6 @@ def by_node(matrix: PairMatrix) -> dict[tuple[int, int], float]:
         key = (index[source], index[destination])
         slowest[key] = min(speed, slowest.get(key, speed))
     return slowest
-
-
-def rank_spans(ranks: Sequence[int]) -> str:
-    """``0-7`` or ``0, 2, 4-6``."""
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def pair_text(pair: SlowPair) -> str:

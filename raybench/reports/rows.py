@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from raybench.reports.spans import names_in_short
 from raybench.reports.text import count_of, inert
 from raybench.results import BenchmarkResult, ClusterInfo, Point, RunResult
 from raybench.stability import benchmark_warnings, doubts
@@ -188,12 +189,20 @@ def cluster_line(cluster: ClusterInfo) -> str:
 
 
 def dropped_lines(cluster: ClusterInfo) -> list[str]:
-    """A sentence a node that is not in the figures: lost on the way where it had ranks, else never taken in."""
+    """A sentence a reason for which nodes are not in the figures: lost where they had ranks, else never taken in."""
     named = {node.name for node in cluster.nodes}
+    groups: dict[tuple[str, str], list[str]] = {}
+    for dropped in cluster.dropped:
+        lost = dropped.node in named
+        groups.setdefault(("lost" if lost else "", dropped.reason), []).append(dropped.node)
     return [
-        f"{inert(dropped.node)} {'was lost' if dropped.node in named else 'took no part'}: {inert(dropped.reason)}"
-        for dropped in cluster.dropped
+        f"{names_in_short(names)} {_was(names) if lost else 'took no part'}: {inert(reason)}"
+        for (lost, reason), names in groups.items()
     ]
+
+
+def _was(names: Sequence[str]) -> str:
+    return "was lost" if len(names) == 1 else "were lost"
 
 
 def emulated_notice(result: RunResult) -> str | None:

@@ -7,14 +7,16 @@ bytes. Everything in it follows from ``result.json``, which has the samples.
 from collections.abc import Mapping
 from typing import Any
 
+from raybench.reports.listed_pairs import listed_pairs
 from raybench.reports.rows import is_measured
-from raybench.results import BenchmarkResult, Point, RunResult
+from raybench.results import BenchmarkResult, ClusterInfo, Point, RunResult
 from raybench.workloads.checkpoint import CheckpointPoint
 from raybench.workloads.memory import MemoryPoint, Use
 from raybench.workloads.training import TrainingPoint
 
 SCHEMA = "raybench.summary/1"
 Json = dict[str, Any]
+MOST_PAIRS = 1000  # of one matrix; of more the slowest, and the number of the others
 _MEMORY_IS = {"cuda": "memory of the device", "rss": "resident memory of the rank's process (RSS), no device's"}
 
 
@@ -23,7 +25,9 @@ def summary_of(result: RunResult) -> Json:
     parts: dict[str, Json] = {"communication": {}, "training": {}, "memory": {}, "checkpoint": {}}
     for benchmark in result.benchmarks:
         if benchmark.points:
-            parts["communication"].setdefault(_title(benchmark, parts["communication"]), _communication(benchmark))
+            parts["communication"].setdefault(
+                _title(benchmark, parts["communication"]), _communication(benchmark, result.cluster)
+            )
         for point in benchmark.workload:
             if isinstance(point, TrainingPoint):
                 parts["training"][point.label] = _training(point)
@@ -79,16 +83,17 @@ def _title(benchmark: BenchmarkResult, taken: Mapping[str, Any]) -> str:
     return " ".join(str(word) for word in words if word)
 
 
-def _communication(benchmark: BenchmarkResult) -> Json:
-    points = [point for point in benchmark.points if is_measured(point)]
-    best = max(points, key=lambda point: point.busbw_gb_per_s, default=None)
-    return {
+def _communication(benchmark: BenchmarkResult, cluster: ClusterInfo) -> Json:
+    listed = listed_pairs(benchmark, cluster, MOST_PAIRS)
+    best = max(filter(is_measured, benchmark.points), key=lambda point: point.busbw_gb_per_s, default=None)
+    part: Json = {
         "dtype": benchmark.parameters.get("dtype"),
         "in_place": benchmark.parameters.get("in_place"),
         "peak_busbw_gb_per_s": best.busbw_gb_per_s if best else None,
         "peak_at_bytes": best.message_bytes if best else None,
-        "sizes": [_size(point) for point in points],
+        "sizes": [_size(point) for point in listed.points],
     }
+    return part | ({"left_out": listed.left_out, "left_out_remark": listed.remark} if listed.remark else {})
 
 
 def _size(point: Point) -> Json:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from raybench.reports.columns import Line, Segment
 from raybench.reports.findings import all_findings, headline, next_steps, place, severity
-from raybench.reports.pairs import rank_spans
+from raybench.reports.findings_in_short import findings_view
 from raybench.reports.rows import (
     cluster_line,
     dropped_lines,
@@ -27,6 +27,7 @@ from raybench.reports.rows import (
     tables,
     without_points,
 )
+from raybench.reports.spans import ranks_in_short
 from raybench.reports.terminal_matrix import matrix_lines
 from raybench.reports.terminal_section import section_lines
 from raybench.reports.terminal_table import table_lines
@@ -116,10 +117,10 @@ def _header(result: RunResult, width: int) -> Iterator[Line]:
         yield from comment(versions, width, "dim")
     for node in result.cluster.nodes[:MAX_NODES]:
         gpus = f", {count_of(node.gpu_count, 'GPU')}" if node.gpu_count else ", no GPU"
-        ranks = f"ranks {rank_spans(node.ranks)}" if len(node.ranks) != 1 else f"rank {node.ranks[0]}"
-        yield from comment(f"  {inert(node.name)} ({inert(node.address)}): {ranks}{gpus}", width)
+        yield from comment(f"  {inert(node.name)} ({inert(node.address)}): {ranks_in_short(node.ranks)}{gpus}", width)
     if len(result.cluster.nodes) > MAX_NODES:
-        yield from comment(f"  and {count_of(len(result.cluster.nodes) - MAX_NODES, 'more node')}", width)
+        more = count_of(len(result.cluster.nodes) - MAX_NODES, "more node")
+        yield from comment(f"  and {more}: see report.html or result.json", width)
     for line in dropped_lines(result.cluster):
         yield from comment(f"  {line}", width, "yellow")
 
@@ -143,15 +144,17 @@ def _not_measured(result: RunResult, width: int) -> Iterator[Line]:
 
 
 def _findings(result: RunResult, width: int) -> Iterator[Line]:
-    findings = all_findings(result)
-    if findings:
+    view = findings_view(all_findings(result))
+    if view.shown:
         yield (("#", ""),)
-    for finding in findings:
+    for finding in view.shown:
         where = place(finding)
         text = headline(finding) + (f" ({where})" if where else "")
         yield from comment(text, width, _SEVERITY_STYLE[severity(finding)])
         for step in islice(next_steps(finding), 1):
             yield from comment(f"  next: {step}", width)
+    for left_out in view.left_out:
+        yield from comment(left_out, width)
 
 
 def _footer(result: RunResult, width: int, output_dir: Path | None, report_path: Path | None) -> Iterator[Line]:

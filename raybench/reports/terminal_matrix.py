@@ -41,23 +41,32 @@ def matrix_lines(benchmark: BenchmarkResult, cluster: ClusterInfo, width: int) -
 
 
 def _grid(matrix: PairMatrix, width: int) -> Iterator[Line]:
-    slow = {(pair.point.source_rank, pair.point.destination_rank) for pair in ranked_pairs(matrix) if pair.is_slow}
-    labels = [str(rank) for rank in matrix.ranks]
-    speeds = matrix.gb_per_second
-    by_rank = _grid_columns(matrix.ranks, labels, speeds, {pair for pair in speeds if pair in slow})
+    by_rank = _rank_columns(matrix) if _least_width(len(matrix.ranks)) <= width else None
     for gap in (2, 1):
-        if total_width(by_rank, gap) <= width:
+        if by_rank and total_width(by_rank, gap) <= width:
             yield from lines(by_rank, gap)
             return
     nodes = range(len(matrix.groups))
-    by_nodes = _grid_columns(nodes, [f"n{node}" for node in nodes], by_node(matrix), set())
-    if total_width(by_nodes, 1) > width:
-        yield (("# ", "dim"), ("too many nodes for this width: see the heatmap of the report", ""))
+    by_nodes = None
+    if _least_width(len(nodes)) <= width:
+        by_nodes = _grid_columns(nodes, [f"n{node}" for node in nodes], by_node(matrix), set())
+    if by_nodes is None or total_width(by_nodes, 1) > width:
+        yield (("# ", "dim"), (f"{len(nodes):,} nodes are too many for this width: see the heatmap of the report", ""))
         return
     yield (("# ", "dim"), ("too many ranks for this width; by node, the slowest pair of ranks of each:", ""))
     yield from lines(by_nodes, 1)
     for line in textwrap.wrap(", ".join(f"n{node} {inert(matrix.groups[node][0])}" for node in nodes), width - 2):
         yield (("# ", "dim"), (line, "dim"))
+
+
+def _least_width(columns: int) -> int:
+    """Columns of text that a matrix takes at the least: a million cells are not made to find that they do not fit."""
+    return 2 * columns
+
+
+def _rank_columns(matrix: PairMatrix) -> tuple[Column, ...]:
+    slow = {(pair.point.source_rank or 0, pair.point.destination_rank or 0) for pair in matrix.ranked if pair.is_slow}
+    return _grid_columns(matrix.ranks, [str(rank) for rank in matrix.ranks], matrix.gb_per_second, slow)
 
 
 def _grid_columns(
@@ -96,10 +105,19 @@ def _summary(matrix: PairMatrix) -> Iterator[tuple[str, str]]:
             figures = (
                 f"min {bandwidth(min(speeds))}, median {bandwidth(median(speeds))}, max {bandwidth(max(speeds))} GB/s"
             )
-            yield f"{len(speeds)} pairs {name}: {figures}", ""
+            yield f"{len(speeds):,} pairs {name}: {figures}", ""
     ends = slow_ends(matrix)
     for end in ends[:SHOWN_PAIRS]:
         yield end_text(end), "bold red"
     slow = unexplained(matrix)
-    for pair in slow[:SHOWN_PAIRS] if ends or slow else ranked[:1]:
+    shown = slow[:SHOWN_PAIRS] if ends or slow else ranked[:1]
+    for pair in shown:
         yield f"{'slow' if pair.is_slow else 'slowest'} pair: {pair_text(pair)}", "bold red" if pair.is_slow else ""
+    more = _more(len(ends) - SHOWN_PAIRS, "slow node or rank", "slow nodes or ranks")
+    more += _more(len(slow) - SHOWN_PAIRS, "slow pair", "slow pairs")
+    if more:
+        yield f"and {', '.join(more)}: see report.html or result.json", "bold red"
+
+
+def _more(count: int, one: str, several: str) -> list[str]:
+    return [f"{count:,} more {one if count == 1 else several}"] if count > 0 else []

@@ -62,3 +62,8 @@ def percent_beside(fraction: float, limits: tuple[float, ...]) -> str:
 def count_of(number: int, noun: str) -> str:
     """``1 node``, ``4 nodes``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 rank``, ``7,999 ranks``: for counts that may be large."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -2,14 +2,14 @@
 
 import hashlib
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from raybench import __version__
+from raybench.cluster.agent_actor import AgentActor
+from raybench.cluster.answers import AnswerError, decode_answer
 from raybench.cluster.bounded import bounded
-from raybench.cluster.node import NodeAgent
 from raybench.cluster.placement import Candidate, Plan
 from raybench.cluster.session import Session
 from raybench.errors import ClusterUnavailableError, IncompleteRunError
@@ -42,16 +42,16 @@ class Agents:
     keep_warm_seconds: float = 0.0
 
     def ask(
-        self, seconds: float, call: Callable[[Agent], Any], lost_seconds: float = 0.0
+        self, seconds: float, question: str, *arguments: object, lost_seconds: float = 0.0
     ) -> tuple[dict[int, Any], dict[int, str]]:
-        """Call every agent at once. Returns answers and, for nodes that did not answer in time, why, by node index.
+        """Ask every agent at once. Returns answers and, for nodes that did not answer in time, why, by node index.
 
         Agents in ``lost`` are called as well, and waited for no longer than ``lost_seconds``: a dead machine costs its
         silence once.
         """
         import ray  # noqa: PLC0415
 
-        asked = {call(agent): agent for agent in self.agents}
+        asked = {getattr(agent.actor, question).remote(*arguments): agent for agent in self.agents}
         answers: dict[int, Any] = {}
         silent: dict[int, str] = {}
         waited = [reference for reference, agent in asked.items() if agent.index not in self.lost]
@@ -62,7 +62,7 @@ class Agents:
             )
         for reference in ready:
             try:
-                answers[asked[reference].index] = ray.get(reference)
+                answers[asked[reference].index] = decode_answer(question, ray.get(reference))
             except Exception as error:  # noqa: BLE001 - one node's error must not hide the others' answers
                 silent[asked[reference].index] = reason_of(error)
         for agent in self.agents:
@@ -82,20 +82,21 @@ class Agents:
         import ray  # noqa: PLC0415
 
         if self.keep_warm_seconds:
-            _, silent = self.ask(4.0, self._rest)
+            _, silent = self.ask(4.0, "rest", self.keep_warm_seconds)
             if not silent:
                 return
-        self.ask(4.0, lambda agent: agent.actor.close.remote(), lost_seconds=_LOST_SECONDS)
+        self.ask(4.0, "close", lost_seconds=_LOST_SECONDS)
         for agent in self.agents:
             ray.kill(agent.actor, no_restart=True)
         ray.util.remove_placement_group(self.group)
 
-    def _rest(self, agent: Agent) -> Any:
-        return agent.actor.rest.remote(self.keep_warm_seconds)
-
 
 def reason_of(error: BaseException) -> str:
     """What a remote error says, without Ray's wrapping and the remote traceback."""
+    from raybench.cluster.data_only import NodeError  # noqa: PLC0415 - imports Ray
+
+    if isinstance(error, NodeError | AnswerError):
+        return str(error)[:300]
     cause = getattr(error, "cause", None) or error
     lines = [line for line in str(cause).strip().splitlines() if line.strip()]
     return f"{type(cause).__name__}: {lines[0] if lines else 'no text'}"[:300]
@@ -155,7 +156,7 @@ def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str
     import ray  # noqa: PLC0415
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: PLC0415
 
-    remote: Any = ray.remote(NodeAgent)
+    remote: Any = ray.remote(AgentActor)
     options: dict[str, Any] = {"name": _agent_name(name, index), "lifetime": "detached"} if name else {}
     actor = remote.options(
         num_cpus=1,
@@ -194,7 +195,7 @@ def warm_agents(plan: Plan) -> Agents | None:
         for index, (node, actor) in enumerate(zip(plan.nodes, actors, strict=True))
     )
     warm = Agents(agents=agents, group=group, name=name)
-    answers, _ = warm.ask(_CLAIM_SECONDS, lambda agent: agent.actor.claim.remote())
+    answers, _ = warm.ask(_CLAIM_SECONDS, "claim")
     if all(answers.get(agent.index) for agent in agents):
         return warm
     if not any(found is False for found in answers.values()):  # nobody has them: some have ended
@@ -204,7 +205,7 @@ def warm_agents(plan: Plan) -> Agents | None:
 
 def facts_of(agents: Agents, plan: Plan) -> list[dict[str, Any]]:
     """What each node says of itself, in plan order. Raises IncompleteRunError naming the nodes that do not."""
-    answers, silent = agents.ask(_START_SECONDS, lambda agent: agent.actor.facts.remote())
+    answers, silent = agents.ask(_START_SECONDS, "facts")
     if silent:
         names = "; ".join(f"{plan.nodes[index].name}: {why}" for index, why in sorted(silent.items()))
         raise IncompleteRunError(

@@ -9,6 +9,7 @@ from raybench.benchmarks.events import Record
 from raybench.benchmarks.registry import MESSAGE_KINDS, sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.workload import in_common, of_parts, workload_point
+from raybench.cluster.event_check import EventError
 from raybench.results import BenchmarkResult, BenchmarkStatus, Point
 from raybench.stability import benchmark_warnings
 from raybench.units import format_bytes
@@ -35,11 +36,16 @@ class Collector:
     _finished: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, benchmark: int, rank: int, samples: RankSamples) -> dict[int, RankSamples] | None:
-        """Keep what a rank measured. Returns all ranks' samples when this one completes the point."""
+        """Keep what a rank measured. Returns all ranks' samples when this one completes the point.
+
+        Raises EventError for samples that cannot be of the same point as the other ranks'.
+        """
         key = (samples.message_bytes, samples.source_rank, samples.destination_rank)
         launches = self._samples[benchmark].setdefault(key, [])
         while len(launches) <= self.launch:
             launches.append({})
+        if any(_shape(other) != _shape(samples) for other in launches[self.launch].values()):
+            raise EventError(f"rank {rank} measured other blocks, or with others, than the other ranks")
         launches[self.launch][rank] = samples
         complete = len(launches[self.launch]) == samples.contributors
         return dict(launches[self.launch]) if complete else None
@@ -160,6 +166,10 @@ class Collector:
             return None
         largest = max(point.message_bytes for point in points)
         return f"{missing} sizes above {format_bytes(largest)} did not fit the memory of every rank"
+
+
+def _shape(samples: RankSamples) -> tuple[int, tuple[int, ...]]:
+    return samples.contributors, tuple(map(len, samples.stamps))
 
 
 def _status(*, skipped: bool, complete: bool, measured: bool) -> BenchmarkStatus:

@@ -21,14 +21,15 @@ from raybench.benchmarks.events import (
     RankReady,
     Record,
     WorkloadMeasured,
-    decode,
 )
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.registry import MESSAGE_KINDS, labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.agents import Agent, Agents, Deadline, reason_of
+from raybench.cluster.answers import AnswerError, decode_answer
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
+from raybench.cluster.event_check import EventError, event_of
 from raybench.cluster.incident import Incident, culprits, failure_kind, step_text, stopped
 from raybench.cluster.messages import RankPosition
 from raybench.cluster.placement import Plan
@@ -103,7 +104,7 @@ class Launch:
             self._hear(0.25)
         if self.incidents:
             self._investigate()
-        _, silent = self.agents.ask(_ANSWER_SECONDS, lambda agent: agent.actor.stop.remote())
+        _, silent = self.agents.ask(_ANSWER_SECONDS, "stop")
         for index, why in silent.items():
             if self.incidents and index not in self._answered:  # one that answered may take its time to end its ranks
                 self._node_lost(self.plan.nodes[index].name, index, why)
@@ -160,12 +161,10 @@ class Launch:
         for reference in ready:
             agent, _ = self._polls.pop(reference)
             try:
-                events = ray.get(reference)
-            except ray.exceptions.RayError as error:
+                self._take_all(agent, decode_answer("poll", ray.get(reference)))
+            except (ray.exceptions.RayError, AnswerError, EventError) as error:
                 self._node_lost(agent.node.name, agent.index, reason_of(error))
                 continue
-            for data in events:
-                self._take(decode(data))
             self._poll(agent)
         self._miss_silent()
         self._last_heard = time.monotonic()
@@ -184,6 +183,11 @@ class Launch:
             if now - asked > SILENCE_SECONDS:
                 del self._polls[reference]
                 self._node_lost(agent.node.name, agent.index, f"silent for {SILENCE_SECONDS:.0f} s")
+
+    def _take_all(self, agent: Agent, events: Sequence[bytes]) -> None:
+        ranks = self.plan.ranks_of(agent.index)
+        for data in events:
+            self._take(event_of(data, ranks, self.specs, self.plan.world_size))
 
     def _take(self, event: Event) -> None:
         match event:
@@ -264,9 +268,13 @@ class Launch:
 
     def _positions(self) -> list[tuple[str, RankPosition]]:
         """Where the ranks are of every node that answers; the others are lost."""
-        answers, silent = self.agents.ask(_ANSWER_SECONDS, lambda agent: agent.actor.positions.remote())
+        answers, silent = self.agents.ask(_ANSWER_SECONDS, "positions")
         for index, why in silent.items():
             self._node_lost(self.plan.nodes[index].name, index, why)
+        for index, found in list(answers.items()):
+            if not {one.rank for one in found} <= set(self.plan.ranks_of(index)):
+                self._node_lost(self.plan.nodes[index].name, index, "it speaks for ranks of other nodes")
+                del answers[index]
         self._answered |= set(answers)
         return [(self.plan.nodes[index].name, one) for index, found in sorted(answers.items()) for one in found]
 

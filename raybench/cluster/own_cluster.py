@@ -7,12 +7,12 @@ Two places tell of it: on the machine that brought it up ``$XDG_STATE_HOME/raybe
 import getpass
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from raybench.cluster.trusted_file import UntrustedFileError, read_trusted
 from raybench.errors import UsageError
 
 SCHEMA = "raybench.cluster/1"
@@ -76,16 +76,17 @@ def read_record(path: Path) -> OwnCluster | None:
     Raises UsageError for a record that is not ours alone to write, or not a record: it names where our token is sent.
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            found = os.fstat(file.fileno())
-            content = json.load(file)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
+        data = read_trusted(path)
+        content = None if data is None else json.loads(data)
+    except UntrustedFileError as error:
+        if not os.path.lexists(path):  # only a folder on the way to it is somebody else's
+            return None
+        raise UsageError(f"{path}, which names raybench's own cluster, is not used: {error}; {_WAY_OUT}") from error
+    except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{path}, which names raybench's own cluster, cannot be read: {reason}; {_WAY_OUT}") from error
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
-        raise UsageError(f"{path}, which names raybench's own cluster, can be written by others; {_WAY_OUT}")
+    if data is None:
+        return None
     return _parsed(path, content)
 
 

@@ -19,7 +19,7 @@ _END_SECONDS = 5.0
 def guarded(token: str, folder: Path) -> Iterator[None]:
     """Within the block, see to it that the run leaves nothing even if this process is killed."""
     guard = subprocess.Popen(
-        [sys.executable, "-m", "raybench.cluster.playbook_guard", token, str(folder)],
+        [sys.executable, "-P", "-m", "raybench.cluster.playbook_guard", token, str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ def start_rank_host(path: str, log: Path) -> "subprocess.Popen[bytes]":
     environment.pop("PYTHONSTARTUP", None)
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "raybench.cluster.rank_host", path],
+            [sys.executable, "-P", "-m", "raybench.cluster.rank_host", path],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,

@@ -159,25 +159,25 @@ class Run:
     @contextlib.contextmanager
     def _counting_traffic(self, agents: Agents, planned: Planned) -> Iterator[None]:
         """Keep what each node's network devices move meanwhile: the proof of which network was used."""
-        before, _ = agents.ask(_TRAFFIC_SECONDS, lambda agent: agent.actor.traffic.remote())
+        before, _ = agents.ask(_TRAFFIC_SECONDS, "traffic")
         try:
             yield
         finally:
-            after, _ = agents.ask(_TRAFFIC_SECONDS, lambda agent: agent.actor.traffic.remote())
+            after, _ = agents.ask(_TRAFFIC_SECONDS, "traffic")
             for index in before.keys() & after.keys():
                 planned.facts[index]["traffic"] = traffic_between(before[index], after[index])
 
     def _reserve_port(self, agents: Agents, planned: Planned) -> int:
         first = Agents(agents=agents.agents[:1], group=agents.group)
         wanted = planned.plan.nodes[0].address, self.record.config.master_port
-        answers, silent = first.ask(_PORT_SECONDS, lambda agent: agent.actor.reserve_port.remote(*wanted))
+        answers, silent = first.ask(_PORT_SECONDS, "reserve_port", *wanted)
         if silent:
             raise IncompleteRunError(f"no port for the rendezvous on {planned.plan.nodes[0].name}: {silent[0]}")
         return int(answers[0])
 
     def _bring_logs(self, agents: Agents) -> None:
         with self._phase("logs"):
-            answers, silent = agents.ask(_LOG_SECONDS, lambda agent: agent.actor.logs.remote())
+            answers, silent = agents.ask(_LOG_SECONDS, "logs")
         for found in answers.values():
             self.record.logs |= found
         self._say_left_out(agents)
@@ -187,7 +187,7 @@ class Run:
     def _say_left_out(self, agents: Agents) -> None:
         if not any(spec.training is not None and spec.training.profile for spec in self.record.need().specs):
             return
-        answers, _ = agents.ask(_TRAFFIC_SECONDS, lambda agent: agent.actor.long_traces.remote())
+        answers, _ = agents.ask(_TRAFFIC_SECONDS, "long_traces")
         for index, left_out in sorted(answers.items()):
             for finding in trace_findings(agents.agents[index].node.name, left_out):
                 self.record.findings.append(finding)

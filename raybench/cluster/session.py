@@ -2,17 +2,18 @@
 
 import contextlib
 import gc
-import logging
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from raybench.cluster.agent_actor import AgentActor
 from raybench.cluster.bounded import bounded, connection_problem, grpc_problem
 from raybench.cluster.early_host import EarlyHost, early_host
 from raybench.cluster.embedded import EmbeddedCluster, check_room, set_ray_variables
-from raybench.cluster.own_cluster import OwnCluster, recorded_cluster
+from raybench.cluster.found_cluster import find_running
+from raybench.cluster.listener import foreign_listener
+from raybench.cluster.own_cluster import recorded_cluster
 from raybench.cluster.placement import Candidate, candidates_of
 from raybench.cluster.rank_host_process import short_folder
 from raybench.cluster.visitor import Visitor, is_member
@@ -77,63 +78,6 @@ def open_session(
         yield session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """A running cluster that ``auto`` means, and what named it."""
-
-    address: str
-    found_by: str
-
-
-def find_running() -> Running | None:
-    """The running cluster that ``auto`` means, or None: RAY_ADDRESS, then raybench's own, then one of this machine.
-
-    RAY_ADDRESS is read as Ray reads it: ``auto`` is the cluster of this machine, ``local`` asks for a new one. Raises
-    ClusterUnavailableError when it names a cluster that cannot be joined, or raybench's own does not answer.
-    """
-    named = os.environ.get("RAY_ADDRESS", "").strip()
-    if named == "local":
-        return None
-    if named not in ("", "auto"):
-        _check_named(named)
-        return Running(address=named, found_by="named by RAY_ADDRESS")
-    own = recorded_cluster() if not named else None
-    if own is not None:
-        _check_own(own)
-        return Running(address=own.address, found_by=f"brought up by raybench, {own.path}")
-    with contextlib.suppress(OSError):  # what `ray start` leaves for `ray.init("auto")`
-        recorded = Path(tempfile.gettempdir(), "ray", "ray_current_cluster").read_text(encoding="ascii").strip()
-        if recorded and connection_problem(recorded, _CONNECT_SECONDS) is None:
-            return Running(address=recorded, found_by="of this machine")
-    return None
-
-
-def _check_own(own: OwnCluster) -> None:
-    """Raises ClusterUnavailableError for a cluster on record that is gone: embedding one instead would surprise."""
-    problem = connection_problem(own.address, _CONNECT_SECONDS)
-    if problem is not None:
-        raise ClusterUnavailableError(
-            f"the Ray cluster that raybench brought up does not answer at '{own.address}' ({problem}; {own.path}). "
-            "Look at it with 'raybench cluster status', bring it back with 'raybench cluster up', end it with "
-            "'raybench cluster down', or use --address local for an embedded cluster."
-        )
-
-
-def _check_named(address: str) -> None:
-    """Raises ClusterUnavailableError, naming RAY_ADDRESS, for an address from there that is of no use."""
-    if "://" in address:
-        raise ClusterUnavailableError(
-            f"RAY_ADDRESS is '{address}': Ray Client cannot place ranks on nodes. Give HOST:PORT of the head, "
-            "port 6379 unless 'ray start' was told otherwise, in RAY_ADDRESS or with --address."
-        )
-    problem = connection_problem(address, _CONNECT_SECONDS)
-    if problem is not None:
-        raise ClusterUnavailableError(
-            f"no Ray cluster answers at '{address}', which RAY_ADDRESS names ({problem}). Correct or unset it, or "
-            "use --address local for an embedded cluster."
-        )
-
-
 @contextlib.contextmanager
 def _joined(address: str, *, early: EarlyHost | None, found_by: str = "") -> Iterator[Session]:
     problem = connection_problem(address, _CONNECT_SECONDS)
@@ -160,8 +104,8 @@ def _joined(address: str, *, early: EarlyHost | None, found_by: str = "") -> Ite
 def _takes_own_token(address: str) -> bool:
     """Whether the cluster is raybench's own; its token is then used, unless the user's environment has one."""
     own = recorded_cluster()
-    if own is None or own.address != address:
-        return False
+    if own is None or own.address != address or foreign_listener(address) is not None:
+        return False  # nobody else is told our token
     if not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         os.environ.update(own.variables)
     return True
@@ -220,11 +164,11 @@ def _try_init(address: str, outcome: list[BaseException | None]) -> None:
     os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "86400")
     gc.disable()  # what an import makes stays: looking for garbage among it takes a quarter of its time
     try:
-        import ray  # noqa: PLC0415
+        from raybench.cluster.data_only import join  # noqa: PLC0415 - imports Ray
     finally:
         gc.enable()
     try:
-        ray.init(address=address, namespace="raybench", log_to_driver=False, logging_level=logging.CRITICAL)
+        join(address, AgentActor)
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds; each becomes the one message above
         outcome.append(error)
     else:

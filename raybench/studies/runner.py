@@ -100,7 +100,7 @@ class Runner:
         folder = self.folder.trial_path(trial)
         folder.mkdir(parents=True, exist_ok=True)
         self.folder.note_limit(trial, None)
-        command = [sys.executable, "-m", *command_of(self.study, self.study.variant(trial.variant), folder)]
+        command = [sys.executable, "-P", "-m", *command_of(self.study, self.study.variant(trial.variant), folder)]
         place = self.study.folder if Path(self.study.folder).is_dir() else None
         with (folder / "output").open("wb") as output, (folder / "errors").open("wb") as errors:
             process = subprocess.Popen(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from raybench.cluster import own_cluster
+from raybench.cluster.found_cluster import find_running
 from raybench.cluster.own_cluster import controlled_cluster, controller_folder, recorded_cluster
-from raybench.cluster.session import find_running
 from raybench.errors import ClusterUnavailableError, UsageError
 
 

@@ -44,7 +44,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure_apart(order: Order, seconds: float) -> Trial:
     """The trial in a process of its own. Raises RuntimeError where it fails for another reason than memory."""
-    command = [sys.executable, "-m", "raybench.benchmarks.footprint.trial"]
+    command = [sys.executable, "-P", "-m", "raybench.benchmarks.footprint.trial"]
     child = subprocess.run(command, input=msgspec.json.encode(order), capture_output=True, timeout=seconds, check=False)
     if (
         child.returncode < 0

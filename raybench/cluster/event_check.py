@@ -1,0 +1,106 @@
+"""Whether what a node's agent passed on is an event of that node's ranks that a run can work with. Pure."""
+
+import math
+from collections.abc import Container, Sequence
+
+import msgspec
+
+from raybench.benchmarks.checkpoint.record import CheckpointRecord
+from raybench.benchmarks.events import (
+    BenchmarkFinished,
+    BenchmarkStarted,
+    Event,
+    PointMeasured,
+    RankFailed,
+    RankReady,
+    Record,
+    WorkloadMeasured,
+    decode,
+)
+from raybench.benchmarks.footprint.record import MemoryRecord
+from raybench.benchmarks.registry import labels_of
+from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.training.record import TrainingRecord
+from raybench.errors import IncompleteRunError
+
+_RECORDS: dict[str, type[Record]] = {
+    "training": TrainingRecord,
+    "checkpoint": CheckpointRecord,
+    "memory": MemoryRecord,
+}
+_COUNTS = ("visible_gpus", "gpu_memory_bytes")  # facts of a rank that are read as numbers
+
+
+class EventError(IncompleteRunError):
+    """A node passed on what no rank of its own can have said."""
+
+
+def event_of(data: bytes, ranks: Container[int], plan: Sequence[BenchmarkSpec], world_size: int) -> Event:
+    """The event in bytes from the node of ``ranks``. Raises EventError where it is none, or not one of theirs."""
+    try:
+        event = decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EventError(f"what it sent is no event of a rank ({error})") from error
+    problem = _problem(event, ranks, plan, world_size)
+    if problem is not None:
+        raise EventError(f"what it sent is no event of one of its ranks ({type(event).__name__}: {problem})")
+    return event
+
+
+def _problem(event: Event, ranks: Container[int], plan: Sequence[BenchmarkSpec], world_size: int) -> str | None:
+    if event.rank not in ranks:
+        return f"rank {event.rank} is not on that node"
+    placed = BenchmarkStarted | PointMeasured | WorkloadMeasured | BenchmarkFinished
+    if isinstance(event, placed) and not 0 <= event.benchmark < len(plan):
+        return f"there is no benchmark {event.benchmark}"
+    problem: str | None = None
+    match event:
+        case RankReady():
+            strange = (name for name in _COUNTS if not event.facts.get(name, "0").isdecimal())
+            problem = next((f"{name} is no number" for name in strange), None)
+        case RankFailed() if not event.error.strip():
+            problem = "it does not say what failed"
+        case PointMeasured():
+            problem = _samples_problem(event.samples, world_size)
+        case WorkloadMeasured():
+            problem = _record_problem(event.record, plan[event.benchmark], world_size)
+    return problem
+
+
+def _samples_problem(samples: RankSamples, world_size: int) -> str | None:
+    if min(samples.message_bytes, samples.element_count, samples.wrong_elements) < 0:
+        return "a negative count"
+    if not 1 <= samples.contributors <= world_size:
+        return f"{samples.contributors} ranks are said to measure it, of {world_size}"
+    if not samples.stamps or not all(samples.stamps):
+        return "a block without samples"
+    seconds = [one for block in samples.stamps for one in block]
+    return None if _are_times([*seconds, samples.bus_factor]) else "a time that is none"
+
+
+def _record_problem(record: Record, spec: BenchmarkSpec, world_size: int) -> str | None:
+    if not isinstance(record, _RECORDS.get(spec.kind, ())):
+        return f"a record of another kind than {spec.kind}"
+    if record.label not in labels_of(spec, world_size):
+        return f"there is no point {record.label[:60]!r}"
+    if isinstance(record, TrainingRecord):
+        return _training_problem(record)
+    if isinstance(record, CheckpointRecord):
+        seconds = [*record.blocked_seconds, *record.durable_seconds, *record.load_seconds]
+        return None if _are_times(seconds) else "a time that is none"
+    return None
+
+
+def _training_problem(record: TrainingRecord) -> str | None:
+    if record.marks is not None:
+        width, steps = len(record.marks.names), len(record.losses)
+        return None if width and len(record.marks.at) == width * steps else "marks of other steps than its losses"
+    lengths = {len(record.stamps), len(record.losses), *map(len, record.phases.values())}
+    if len(lengths) > 1:
+        return "times of other steps than its losses"
+    seconds = [*record.stamps, *(one for values in record.phases.values() for one in values)]
+    return None if _are_times(seconds) else "a time that is none"
+
+
+def _are_times(values: Sequence[float]) -> bool:
+    return all(math.isfinite(value) and value >= 0 for value in values)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from diagnostics import flight_recorder, transport
+from diagnostics import transport
 from diagnostics.builder import FactBuilder
 from diagnostics.errors import UnreadableInputError
 from diagnostics.events import MAX_QUOTED_CHARACTERS, quote
@@ -19,14 +19,17 @@ from diagnostics.findings import (
     RankRow,
     Verdict,
 )
-from diagnostics.reader import Batch, list_inputs, read_batches
+from diagnostics.flight_recorder import DamagedDumpError, Recorder, is_dump
+from diagnostics.inputs import Input, find_inputs
+from diagnostics.jobs import Job, Part, read_part, sort_by_job
+from diagnostics.overall import overall
+from diagnostics.reader import Batch
 from diagnostics.recommendations import Setting, recommend, setting_of
 from diagnostics.rules import load_rules
 from diagnostics.rules.base import Rule
 from diagnostics.scanner import Scanner
 from diagnostics.timeline import in_time_order
 
-MAX_RANK_ROWS = 4096
 MAX_VICTIMS = 20
 
 
@@ -39,6 +42,8 @@ class Reading:
         self._files: dict[str, None] = {}
         self._notes: list[str] = []
         self._dumps: list[FlightRecord] = []
+        self._recorder = Recorder()
+        self.refused: UnreadableInputError | None = None  # the last file that could not be opened
         self._damaged: list[str] = []
 
     def feed(self, batch: Batch) -> None:
@@ -48,41 +53,47 @@ class Reading:
             self._notes.append(batch.note)
         self._scanner.feed(batch)
 
-    def read_file(self, file: str) -> None:
+    def read_file(self, file: str | Input) -> None:
         """Read a whole file. Raises UnreadableInputError when it cannot be opened."""
-        if flight_recorder.is_dump(file):
-            self._read_dump(file)
+        self.read_part(Part(file=file if isinstance(file, Input) else Input(name=file)))
+
+    def read_part(self, part: Part) -> None:
+        """Read a file, or the part of it that is this job's. Raises UnreadableInputError when it cannot be opened."""
+        if is_dump(part.file.name):
+            self._read_dump(part.file)
             return
-        self._files.setdefault(file)
-        for batch in read_batches(file):
+        self._files.setdefault(part.file.name)
+        for batch in read_part(part):
             self.feed(batch)
         self.flush()
 
-    def read_files(self, files: Sequence[str]) -> None:
-        """Read whole files; of several, one that cannot be opened is noted. Raises UnreadableInputError for all."""
-        refused = 0
-        for file in files:
+    def read_job(self, job: Job) -> int:
+        """Read all parts of a job; how many were left out, with a note, because they cannot be opened."""
+        left_out = 0
+        for part in job.parts:
             try:
-                self.read_file(file)
+                self.read_part(part)
             except UnreadableInputError as error:
-                refused += 1
-                if refused == len(files):
-                    raise
+                left_out += 1
+                self.refused = error
                 reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else None
-                self._notes.append(f"{file}: left out, it cannot be read: {reason or 'see its permissions and format'}")
+                self._notes.append(f"{part.file.name}: left out, it cannot be read: {reason or error}")
+        return left_out
 
     def flush(self) -> None:
         """Take a line that was kept back in case the next one continues it."""
         self._scanner.finish()
 
-    def _read_dump(self, file: str) -> None:
+    def _read_dump(self, file: Input) -> None:
         try:
-            self._dumps.append(flight_recorder.read_dump(file))
-        except flight_recorder.DamagedDumpError as error:
-            self._damaged.append(file)
+            self._dumps.append(self._recorder.read(file))
+        except DamagedDumpError as error:
+            self._damaged.append(file.name)
             self._notes.append(str(error))
         except OSError as error:
-            raise UnreadableInputError(f"cannot read '{file}': {error.strerror}; check that it may be read") from error
+            raise UnreadableInputError(
+                f"cannot read '{file.name}': {error.strerror or error}; check that it may be read"
+            ) from error
 
     def facts(self) -> JobFacts:
         """What has been seen so far."""
@@ -111,10 +122,24 @@ class Reading:
 
 
 def diagnose_paths(paths: Sequence[str | Path]) -> Diagnosis:
-    """The diagnosis of one job's logs: files, folders, globs or ``-``. Raises UnreadableInputError."""
-    reading = Reading()
-    reading.read_files(list_inputs(paths))
-    return reading.diagnosis()
+    """The diagnosis of logs: files, folders, globs or ``-``, each job judged by itself. Raises UnreadableInputError."""
+    inputs = find_inputs(paths)
+    jobs = sort_by_job(inputs.files)
+    readings = [Reading() for _ in jobs]
+    left_out = sum(reading.read_job(job) for reading, job in zip(readings, jobs, strict=True))
+    if left_out == sum(len(job.parts) for job in jobs):
+        raise next(reading.refused for reading in readings if reading.refused is not None)
+    return diagnose_jobs(jobs, readings, inputs.notes)
+
+
+def diagnose_jobs(jobs: Sequence[Job], readings: Sequence[Reading], notes: Sequence[str] = ()) -> Diagnosis:
+    """The diagnosis of jobs that were read: of one its own, of several that of all."""
+    diagnoses = [reading.diagnosis() for reading in readings]
+    if len(diagnoses) > 1:
+        whole = overall([(job.name, diagnosis) for job, diagnosis in zip(jobs, diagnoses, strict=True)])
+    else:
+        whole = diagnoses[0]
+    return replace(whole, notes=(*whole.notes, *notes))
 
 
 def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
@@ -246,22 +271,49 @@ def _verdict(findings: Sequence[Finding], network: str, facts: JobFacts) -> Verd
         return "critical"
     if worst == "warning":
         return "warning"
-    return "unknown" if network == "unknown" or not facts.lines_nccl else "ok"
+    return "unknown" if _open_question(network, facts) else "ok"
+
+
+def _open_question(network: str, facts: JobFacts) -> str:
+    """What keeps a log without faults from showing that the job works; empty where it does show it."""
+    if network == "unknown" or not facts.lines_nccl:
+        return (
+            "the log does not say which network NCCL chose. "
+            "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV,GRAPH on every rank would show it."
+        )
+    if not facts.works:
+        return (
+            "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
+            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+        )
+    if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
+        return (
+            "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
+            "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
+        )
+    return ""
 
 
 def _explain(verdict: Verdict, network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
     if verdict in ("critical", "warning"):
         return findings[0].summary
+    if not facts.lines_nccl and network == "unknown" and facts.flight_records:
+        return (
+            f"The flight-recorder dumps of {len(facts.flight_records)} ranks show no difference between them, and "
+            "there is no line of NCCL beside them. Give the ranks' logs as well."
+        )
+    if not facts.lines_read:
+        return (
+            "The input is empty. "
+            "Run again with NCCL_DEBUG=INFO in the environment of every rank, and give what the ranks print."
+        )
     if not facts.lines_nccl and network == "unknown":
         return (
             "The input holds no line of NCCL or RCCL: another backend such as gloo, or NCCL_DEBUG was not set. "
             "Run again with NCCL_DEBUG=INFO in the environment of every rank."
         )
     if verdict == "unknown":
-        return (
-            "No problem is shown, but the log does not say which network NCCL chose. "
-            "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV,GRAPH on every rank would show it."
-        )
+        return f"No problem is shown, but {_open_question(network, facts)}"
     return "No problem is shown by the log."
 
 
@@ -270,17 +322,17 @@ def missing_ranks(facts: JobFacts) -> tuple[int, ...]:
     world = facts.world
     if world is None or facts.starts_left_out or 2 * len(world.members) < world.nranks or world.nranks > 10**6:
         return ()
-    return tuple(rank for rank in range(world.nranks) if rank not in world.members)[:MAX_RANK_ROWS]
+    return tuple(rank for rank in range(world.nranks) if rank not in world.members)
 
 
 def rank_rows(facts: JobFacts) -> tuple[RankRow, ...]:
-    """One row for each rank of the world communicator that was seen, at most MAX_RANK_ROWS."""
+    """One row for each rank of the world communicator that was seen."""
     world = facts.world
     if world is None:
         return ()
     layer = transport.link_layer(facts)
     rows = []
-    for rank in sorted(world.members)[:MAX_RANK_ROWS]:
+    for rank in sorted(world.members):
         member = world.members[rank]
         process = facts.processes.get(member.process)
         networks = [transport.network_class(name, layer) for name in process.networks] if process else []
@@ -312,4 +364,5 @@ def _counters(facts: JobFacts) -> dict[str, object]:
         "gdr_channel_share": direct / total if total else None,
         "ofi_providers": sorted({str(event.fields["provider"]) for event in facts.of("ofi-provider")}),
         "files": len(facts.files),
+        "flight_records": len(facts.flight_records),
     }

@@ -254,6 +254,12 @@ class JobFacts:
         return True if crowded else None
 
     @cached_property
+    def works(self) -> bool:
+        """Whether a line shows that a communicator came to be: only then can the absence of faults mean anything."""
+        kinds = ("init-complete", "channel-count", "connected", "collective", "destroy")
+        return bool(self.channels) or bool(self.count(*kinds))
+
+    @cached_property
     def _starting_hosts(self) -> set[str]:
         """Hosts whose ranks told of their start; a name that is a torn piece of another one does not count."""
         hosts = {host for kind in _STARTING for host in self.kind_hosts.get(kind, ())}

@@ -58,10 +58,12 @@ class Finding:
     actions: tuple[str, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
     victims: tuple[Evidence, ...] = ()
+    job: str = ""  # whose finding it is, where several jobs were given
 
     def to_json(self) -> Json:
         """The finding as in the contract."""
         return {
+            **({"job": self.job} if self.job else {}),
             "rule": self.rule,
             "severity": self.severity,
             "confidence": self.confidence,
@@ -126,7 +128,11 @@ class CannotTell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Everything that is concluded from the logs. None means that the log cannot tell."""
+    """Everything that is concluded from the logs. None means that the log cannot tell.
+
+    Of several jobs, ``jobs`` holds the diagnosis of each under its name; the whole says what they agree on, and has the
+    findings of all.
+    """
 
     verdict: Verdict
     explanation: str
@@ -144,6 +150,19 @@ class Diagnosis:
     lines: LineCounts
     counters: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what was left out while reading: damaged files, cut lines
+    job: str = ""
+    jobs: tuple["Diagnosis", ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there was nothing to judge: no line of NCCL or PyTorch, no dump, and no finding above info."""
+        read = self.lines.nccl or self.counters.get("flight_records")
+        return not read and all(finding.severity == "info" for finding in self.findings)
+
+    @property
+    def ranks_not_listed(self) -> int | None:
+        """Ranks of the world without a row; None where its size is unknown."""
+        return None if self.world_size is None else max(self.world_size - len(self.ranks), 0)
 
     def to_json(self) -> Json:
         """The diagnosis as in the contract; keys are added, never renamed or removed."""
@@ -158,6 +177,7 @@ class Diagnosis:
             "world_size": self.world_size,
             "nodes": self.nodes,
             "ranks": [rank.to_json() for rank in self.ranks],
+            "ranks_not_listed": self.ranks_not_listed,
             "missing_ranks": list(self.missing_ranks),
             "findings": [finding.to_json() for finding in self.findings],
             "rules_clear": list(self.rules_clear),
@@ -165,6 +185,8 @@ class Diagnosis:
             "lines": {"read": self.lines.read, "nccl": self.lines.nccl, "unreadable": self.lines.unreadable},
             "counters": {**self.counters, "nccl_lines_estimated": self.lines.nccl_estimated},
             "notes": list(self.notes),
+            **({"job": self.job} if self.job else {}),
+            **({"jobs": [job.to_json() for job in self.jobs]} if self.jobs else {}),
         }
 
 

@@ -3,13 +3,16 @@
 import time
 from codecs import IncrementalDecoder
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from diagnostics.engine import Reading
+from diagnostics.engine import Reading, diagnose_jobs
 from diagnostics.errors import UnreadableInputError
 from diagnostics.findings import Diagnosis, Finding
 from diagnostics.flight_recorder import is_dump
-from diagnostics.reader import CHUNK_BYTES, MAX_LINE_BYTES, Batch, is_packed, list_inputs, utf16_decoder
+from diagnostics.inputs import Input, Inputs, find_inputs, input_size, open_input
+from diagnostics.jobs import MAX_HEAD_BYTES, Job, Part, sort_parts, survey_head
+from diagnostics.reader import CHUNK_BYTES, MAX_LINE_BYTES, Batch, is_packed, utf16_decoder
 
 POLL_SECONDS = 1.0
 
@@ -17,7 +20,7 @@ POLL_SECONDS = 1.0
 class Tail:
     """One growing file. A file that shrinks was replaced, and is read from its start."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: Input) -> None:
         self.file = file
         self._start()
 
@@ -28,24 +31,27 @@ class Tail:
     def read(self) -> Iterator[Batch]:
         """What was added since the last call, complete lines only."""
         try:
-            size = Path(self.file).stat().st_size
-            if size < self._offset:
+            if input_size(self.file) < self._offset:
                 self._start()
-            with Path(self.file).open("rb") as stream:
-                stream.seek(self._offset)
-                while chunk := stream.read(CHUNK_BYTES):
-                    if not self._offset:
-                        self._decoder = utf16_decoder(chunk)
-                    self._offset += len(chunk)
-                    yield from self._lines(self._decoder.decode(chunk).encode() if self._decoder else chunk)
+            stream = open_input(self.file, self._offset)
         except OSError:
             return  # removed or unreadable for the moment; it may come back
+        try:
+            while chunk := stream.read(CHUNK_BYTES):
+                if not self._offset:
+                    self._decoder = utf16_decoder(chunk)
+                self._offset += len(chunk)
+                yield from self._lines(self._decoder.decode(chunk).encode() if self._decoder else chunk)
+        except OSError:
+            return
+        finally:
+            stream.close()
 
     def _lines(self, chunk: bytes) -> Iterator[Batch]:
         block, newline, rest = (self._rest + chunk).rpartition(b"\n")
         self._rest = rest[:MAX_LINE_BYTES]
         if newline:
-            yield Batch(file=self.file, block=block, first=self._first)
+            yield Batch(file=self.file.name, block=block, first=self._first)
             self._first = False
 
 
@@ -56,19 +62,102 @@ class Wholes:
         self._sizes: dict[str, int] = {}
         self._read: set[str] = set()
 
-    def finished(self, files: Sequence[str]) -> list[str]:
+    def finished(self, files: Sequence[Input]) -> list[Input]:
         """The files that have the size that they had at the last call, and were not given yet."""
         done = []
         for file in files:
             try:
-                size = Path(file).stat().st_size
+                size = input_size(file)
             except OSError:
                 continue
-            if size and file not in self._read and self._sizes.get(file) == size:
-                self._read.add(file)
+            if size and file.name not in self._read and self._sizes.get(file.name) == size:
+                self._read.add(file.name)
                 done.append(file)
-            self._sizes[file] = size
+            self._sizes[file.name] = size
         return done
+
+
+@dataclass(slots=True)
+class FollowedJob:
+    """The files of one job, as far as they were read."""
+
+    job: Job
+    reading: Reading = field(default_factory=Reading)
+    wholes: Wholes = field(default_factory=Wholes)
+    _tails: dict[str, Tail] = field(default_factory=dict)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its files."""
+        return frozenset(part.file.name for part in self.job.parts)
+
+    def read_news(self) -> bool:
+        """Read what was added; whether there was anything."""
+        grown = False
+        for file in (part.file for part in self.job.parts):
+            if file.name not in self._tails and _grows(file):
+                self._tails[file.name] = Tail(file)
+        for batch in (batch for tail in self._tails.values() for batch in tail.read()):
+            self.reading.feed(batch)
+            grown = True
+        rest = [part.file for part in self.job.parts if part.file.name not in self._tails]
+        for file in self.wholes.finished(rest):
+            try:
+                self.reading.read_file(file)
+            except UnreadableInputError:
+                continue  # removed meanwhile
+            grown = True
+        if grown:
+            self.reading.flush()
+        return grown
+
+
+@dataclass(slots=True)
+class _Watch:
+    """All files that the paths name by now, sorted by job."""
+
+    paths: Sequence[str | Path]
+    jobs: list[FollowedJob] = field(default_factory=list)
+    _notes: tuple[str, ...] = ()
+    _surveys: dict[str, tuple[int, Part]] = field(default_factory=dict)
+
+    def look(self) -> bool:
+        """Take up new files, and read what was added to all; whether anything is new."""
+        try:
+            inputs = find_inputs(self.paths)
+        except UnreadableInputError:
+            inputs = _those_there(self.paths)
+        self._notes = inputs.notes
+        self._sort([self._survey(file) for file in inputs.files])
+        grown = [followed.read_news() for followed in self.jobs]
+        return any(grown)
+
+    def _survey(self, file: Input) -> Part:
+        try:
+            size = input_size(file)
+        except OSError:
+            size = 0
+        known = self._surveys.get(file.name)
+        if known is None or (known[0] < min(size, MAX_HEAD_BYTES)):
+            known = (size, Part(file=file) if is_dump(file.name) else survey_head(file))
+            self._surveys[file.name] = known
+        return known[1]
+
+    def _sort(self, parts: Sequence[Part]) -> None:
+        """Keep what was read of a job as long as no file of it turns out to be another's."""
+        followed = {}
+        for job in sort_parts(parts):
+            names = {part.file.name for part in job.parts}
+            before = [one for one in self.jobs if one.names & names]
+            same = before[0] if len(before) == 1 and before[0].names <= names else FollowedJob(job)
+            same.job = job
+            followed[id(same)] = same
+        self.jobs = list(followed.values())
+
+    def diagnosis(self) -> Diagnosis:
+        if not self.jobs:
+            return Reading().diagnosis()
+        return diagnose_jobs([one.job for one in self.jobs], [one.reading for one in self.jobs], self._notes)
 
 
 def follow(
@@ -77,66 +166,61 @@ def follow(
     *,
     wait: Callable[[float], None] = time.sleep,
     rounds: int | None = None,
+    waiting: Callable[[], None] = lambda: None,
 ) -> Diagnosis:
     """Report new findings as they appear, until interrupted (or for a number of rounds); gives the last diagnosis.
 
-    New files of folders and globs are taken up, flight-recorder dumps and archives when they are whole. ``report`` gets
-    the diagnosis and the findings that are new in it. Raises UnreadableInputError when no path names a file at the
-    start.
+    Files, folders and what globs match may appear later: ``waiting`` is called once while there is nothing to read. Of
+    flight-recorder dumps and archives each is read when it is whole. ``report`` gets the diagnosis and the findings
+    that are new in it.
     """
-    files = list_inputs(paths)
-    tails: dict[str, Tail] = {}
-    wholes = Wholes()
-    reading, reported, done = Reading(), set[tuple[str, str]](), 0
-    diagnosis = reading.diagnosis()
+    watch, reported, done = _Watch(paths), set[tuple[str, str, str]](), 0
     try:
         while rounds is None or done < rounds:
-            if _read_news(reading, files, tails, wholes) or not done:
-                reading.flush()
-                diagnosis = reading.diagnosis()
-                new = [finding for finding in diagnosis.findings if (finding.rule, finding.severity) not in reported]
-                reported.update((finding.rule, finding.severity) for finding in new)
+            if watch.look() or (not done and watch.jobs):
+                diagnosis = watch.diagnosis()
+                new = [finding for finding in diagnosis.findings if _key(finding) not in reported]
+                reported.update(map(_key, new))
                 report(diagnosis, new)
+            elif not done:
+                waiting()
             done += 1
             wait(POLL_SECONDS)
-            files = _listed(paths) or files
     except KeyboardInterrupt:
         pass
-    return diagnosis
+    return watch.diagnosis()
 
 
-def _read_news(reading: Reading, files: Sequence[str], tails: dict[str, Tail], wholes: Wholes) -> bool:
-    """Read what was added; whether there was anything."""
-    grown = False
-    for file in files:
-        if file not in tails and _grows(file):
-            tails[file] = Tail(file)
-    for batch in (batch for tail in tails.values() for batch in tail.read()):
-        reading.feed(batch)
-        grown = True
-    for file in wholes.finished([file for file in files if file not in tails]):
+def _key(finding: Finding) -> tuple[str, str, str]:
+    return finding.rule, finding.severity, finding.job
+
+
+def _those_there(paths: Sequence[str | Path]) -> Inputs:
+    """The files of those paths that mean any by now."""
+    files: dict[str, Input] = {}
+    notes: list[str] = []
+    for path in paths:
         try:
-            reading.read_file(file)
+            found = find_inputs([path])
         except UnreadableInputError:
-            continue  # removed meanwhile
-        grown = True
-    return grown
+            continue
+        files.update((file.name, file) for file in found.files)
+        notes += found.notes
+    return Inputs(files=tuple(files.values()), notes=tuple(notes))
 
 
-def _grows(file: str) -> bool:
+def _grows(file: Input) -> bool:
     """Whether a file is read line by line: no dump, no archive, and begun."""
-    if is_dump(file):
+    if is_dump(file.name):
         return False
     try:
-        with Path(file).open("rb") as stream:
-            head = stream.read(6)
+        stream = open_input(file)
     except OSError:
         return False
-    return bool(head) and not is_packed(head)
-
-
-def _listed(paths: Sequence[str | Path]) -> list[str]:
     try:
-        return list_inputs(paths)
-    except UnreadableInputError:
-        return []
+        head = stream.read(6) or b""
+    except OSError:
+        return False
+    finally:
+        stream.close()
+    return bool(head) and not is_packed(head)

@@ -1,19 +1,17 @@
-"""Files, folders, globs, standard input and compressed logs to blocks of raw lines, in constant memory."""
+"""Files, pipes and compressed logs to blocks of raw lines, in constant memory."""
 
 import bz2
 import codecs
-import glob
 import gzip
 import lzma
-import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Protocol, cast
 
 from diagnostics.errors import UnreadableInputError
+from diagnostics.inputs import Input, open_input
 
 CHUNK_BYTES = 2**20  # stays in the processor's cache between its passes
 MAX_LINE_BYTES = 64 * 2**10  # the rest of a longer line is skipped; NCCL's own lines end at 1 KiB, lists at a few
@@ -21,9 +19,9 @@ MAX_EXPANSION = (
     2000  # decompressed over compressed; deflate ends at 1032, so only a bomb made for the purpose gets there
 )
 MIN_BOMB_BYTES = 2**28
-STANDARD_INPUT = "-"
-_SKIPPED_SUFFIXES = {".py", ".pyc", ".so", ".json", ".html", ".png", ".xml", ".csv", ".sqlite", ".nsys-rep"}
-DUMP_MARK = "nccl_trace_rank"
+MAX_LARGE_EXPANSION = 500  # of what has become larger than LARGE_BYTES: no log repeats itself that much for so long
+LARGE_BYTES = 2**29
+MAX_XZ_MEMORY_BYTES = 2**27  # xz -9 takes 65 MiB to decompress; an archive may name any amount
 _STEP_BYTES = 2**16
 _PACKED_MARKS = (b"\x1f\x8b", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -51,52 +49,32 @@ class _Stepwise(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Complete lines of one file as one block, newlines between them only. ``first``: the file starts here."""
+    """Complete lines of one file as one block, newlines between them only. ``first``: reading starts, at ``line``."""
 
     file: str
     block: bytes
     first: bool = False
+    line: int = 1
     note: str | None = None
 
 
-def list_inputs(paths: Sequence[str | Path]) -> list[str]:
-    """Every file that the paths, folders and globs name, once, in a stable order. Raises UnreadableInputError."""
-    found: dict[str, str] = {}
-    for path in paths:
-        for name in _expand(str(path)):
-            found.setdefault(name if name == STANDARD_INPUT else os.path.realpath(name), name)
-    return list(found.values())
-
-
-def _expand(path: str) -> list[str]:
-    if path == STANDARD_INPUT:
-        return [path]
-    if Path(path).is_dir():
-        files = sorted(str(file) for file in Path(path).rglob("*") if file.is_file() and not file.name.startswith("."))
-        files = [file for file in files if Path(file).suffix not in _SKIPPED_SUFFIXES or DUMP_MARK in file]
-        if not files:
-            raise UnreadableInputError(f"'{path}' holds no log file; name a folder or file with NCCL output")
-        return files
-    if Path(path).exists():
-        return [path]
-    matches = sorted(name for name in glob.glob(path, recursive=True) if Path(name).is_file())  # noqa: PTH207
-    if not matches:
-        raise UnreadableInputError(f"'{path}' does not exist and matches no file; check the path")
-    return matches
-
-
-def read_batches(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
+def read_batches(file: str | Input, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
     """Batches of lines of one file. Raises UnreadableInputError when it cannot be opened.
 
     A file that breaks off in the middle (cut gzip member, input/output error) gives what could be read and a last
     batch with a note.
     """
+    one = file if isinstance(file, Input) else Input(name=file)
     try:
-        stream = _open(file)
+        stream = _open(one)
+    except UnreadableInputError:
+        raise
     except (OSError, EOFError, lzma.LZMAError) as error:
-        raise UnreadableInputError(f"cannot read '{file}': {error}; check that it exists and may be read") from error
+        raise UnreadableInputError(
+            f"cannot read '{one.name}': {error}; check that it exists and may be read"
+        ) from error
     with closing(stream):
-        yield from split_stream(stream, file, chunk_bytes)
+        yield from split_stream(stream, one.name, chunk_bytes)
 
 
 def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
@@ -131,20 +109,13 @@ def utf16_decoder(head: bytes) -> codecs.IncrementalDecoder | None:
     return codecs.getincrementaldecoder("utf-16")("replace") if head.startswith(_UTF16_MARKS) else None
 
 
-def _open(file: str) -> Readable:
-    raw = _standard_input() if file == STANDARD_INPUT else Path(file).open("rb")  # noqa: SIM115 - closed by the caller
-    source = _Source(raw)
-    opened = _decompressor(source, file)
+def _open(one: Input) -> Readable:
+    source = _Source(open_input(one))
+    opened = _decompressor(source, one.name)
     if opened is not None:
         return _Bounded(opened, source)
     decoder = utf16_decoder(source.head)
     return _FromUtf16(source, decoder) if decoder is not None else source
-
-
-def _standard_input() -> IO[bytes]:
-    if sys.stdin is None:
-        raise UnreadableInputError("standard input is closed; name a file, or feed it through a pipe")
-    return sys.stdin.buffer
 
 
 def _decompressor(source: "_Source", file: str) -> _Stepwise | None:
@@ -152,7 +123,7 @@ def _decompressor(source: "_Source", file: str) -> _Stepwise | None:
     if source.head.startswith(b"\x1f\x8b"):
         return cast("_Stepwise", gzip.open(raw))
     if source.head.startswith(b"\xfd7zXZ"):
-        return cast("_Stepwise", lzma.open(raw))
+        return _Xz(source)
     if source.head.startswith(b"BZh"):
         return cast("_Stepwise", bz2.open(raw))
     if source.head.startswith(b"\x28\xb5\x2f\xfd"):
@@ -177,6 +148,36 @@ def _zstd_error() -> type[Exception]:
     return cast("type[Exception]", module.ZstdError) if module else EOFError
 
 
+class _Xz:
+    """An xz archive, several streams one after another, within bounded memory."""
+
+    def __init__(self, source: "_Source") -> None:
+        self._source, self._opened, self._spare = source, self._next(), b""
+
+    @staticmethod
+    def _next() -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(memlimit=MAX_XZ_MEMORY_BYTES)
+
+    def read1(self, size: int, /) -> bytes:
+        while True:
+            if self._opened.eof:
+                self._spare = self._opened.unused_data.lstrip(b"\x00") or self._source.read(_STEP_BYTES).lstrip(b"\x00")
+                if not self._spare:
+                    return b""
+                self._opened = self._next()
+            if self._opened.needs_input:
+                self._spare = self._spare or self._source.read(_STEP_BYTES)
+                if not self._spare:
+                    raise EOFError("the archive ends before its end-of-stream marker was reached")
+            part = self._opened.decompress(self._spare, size)
+            self._spare = b""
+            if part:
+                return part
+
+    def close(self) -> None:
+        self._source.close()
+
+
 class _FromUtf16:
     """A stream that begins with the mark of UTF-16, as PowerShell writes what it redirects, in UTF-8."""
 
@@ -198,13 +199,13 @@ class _Source:
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
-        self.head = self._rest = raw.read(6)
+        self.head = self._rest = raw.read(6) or b""
         self.taken = 0
 
     def read(self, size: int = -1, /) -> bytes:
         part = self._rest[:size] if size >= 0 else self._rest
         self._rest = self._rest[len(part) :]
-        part = part or self._raw.read(size)
+        part = part or self._raw.read(size) or b""  # None: a kernel file that has nothing to say at the moment
         self.taken += len(part)
         return part
 
@@ -244,8 +245,9 @@ class _Bounded:
     def _step(self) -> bytes:
         part = self._opened.read1(_STEP_BYTES)
         self._total += len(part)
-        if self._total > MIN_BOMB_BYTES and self._total > MAX_EXPANSION * max(1, self._source.taken):
-            raise UnreadableInputError(f"it expands more than {MAX_EXPANSION} times, like a decompression bomb")
+        limit = MAX_LARGE_EXPANSION if self._total > LARGE_BYTES else MAX_EXPANSION
+        if self._total > MIN_BOMB_BYTES and self._total > limit * max(1, self._source.taken):
+            raise UnreadableInputError(f"it expands more than {limit} times, like a decompression bomb")
         return part
 
     def close(self) -> None:

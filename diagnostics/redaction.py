@@ -104,6 +104,8 @@ def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> 
             CannotTell(rule=unsure.rule, why=redactor.text(unsure.why)) for unsure in diagnosis.rules_cannot_tell
         ),
         notes=tuple(_note(note, redactor) for note in diagnosis.notes),
+        job=_file(diagnosis.job, redactor) if diagnosis.job else "",
+        jobs=tuple(redact_diagnosis(job, redactor) for job in diagnosis.jobs),
     )
 
 
@@ -115,6 +117,7 @@ def _finding(finding: Finding, redactor: Redactor) -> Finding:
         hosts=tuple(redactor.host(host) for host in finding.hosts),
         evidence=tuple(_evidence(evidence, redactor) for evidence in finding.evidence),
         victims=tuple(_evidence(evidence, redactor) for evidence in finding.victims),
+        job=_file(finding.job, redactor) if finding.job else "",
     )
 
 

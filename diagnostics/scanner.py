@@ -79,7 +79,7 @@ class Scanner:
         before = self.gate.lines
         if b"\x00" in batch.block:
             self.unreadable += sum(map(_is_binary, batch.block.split(b"\n")))
-        first = 1 if batch.first else self._next_line.get(batch.file, 1)
+        first = batch.line if batch.first else self._next_line.get(batch.file, 1)
         line_of = self.gate.line_of
         for position, raw in self.gate.candidates(batch.block):
             if b"CCL" not in raw:

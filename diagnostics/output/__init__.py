@@ -47,3 +47,23 @@ def report_news(
         shown = redact_diagnosis(shown, redactor)
     for finding in shown.findings:
         write(json.dumps(finding.to_json()) if output_format == "json" else text.finding_text(finding) + "\n")
+
+
+def report_verdict(
+    diagnosis: Diagnosis,
+    write: Callable[[str], object],
+    output_format: str,
+    *,
+    redactor: "Redactor | None" = None,
+) -> None:
+    """Write the verdict at the end of a log that grew: one JSON object, or the head of the report."""
+    from diagnostics.output import text  # noqa: PLC0415
+
+    if redactor is not None:
+        from diagnostics.redaction import redact_diagnosis  # noqa: PLC0415
+
+        diagnosis = redact_diagnosis(diagnosis, redactor)
+    if output_format == "json":
+        write(json.dumps({"verdict": diagnosis.verdict, "explanation": diagnosis.explanation}))
+    else:
+        write(text.head(diagnosis))

@@ -3,7 +3,7 @@
 from html import escape
 
 from diagnostics.findings import Diagnosis, Finding
-from diagnostics.output.text import host_rows, number, numbers, quoted, yes_no
+from diagnostics.output.text import host_rows, job_rows, number, numbers, quoted, yes_no
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 "
@@ -22,7 +22,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 def render(diagnosis: Diagnosis) -> str:
     """The whole page."""
-    body = [_verdict(diagnosis), _hosts(diagnosis), *(_finding(finding) for finding in diagnosis.findings)]
+    body = [_verdict(diagnosis), _jobs(diagnosis), _hosts(diagnosis)]
+    body += [_finding(finding) for finding in diagnosis.findings]
     if diagnosis.rules_cannot_tell:
         rows = "".join(f"<li><code>{escape(u.rule)}</code>: {escape(u.why)}</li>" for u in diagnosis.rules_cannot_tell)
         body.append(f"<h2>What the log cannot tell</h2><ul>{rows}</ul>")
@@ -66,8 +67,18 @@ def _hosts(diagnosis: Diagnosis) -> str:
     return f"<h2>Hosts</h2><table><tr>{head}</tr>{cells}</table>"
 
 
+def _jobs(diagnosis: Diagnosis) -> str:
+    if not diagnosis.jobs:
+        return ""
+    head = "".join(f"<th>{name}</th>" for name in ("job", "verdict", "network", "ranks", "nodes", "first finding"))
+    rows = job_rows(diagnosis.jobs)
+    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<h2>Jobs</h2><table><tr>{head}</tr>{cells}</table>"
+
+
 def _finding(finding: Finding) -> str:
-    parts = [f'<section class="{finding.severity}"><h2>{escape(finding.rule)}: {escape(finding.summary)}</h2>']
+    whose = f"{escape(finding.job)}: " if finding.job else ""
+    parts = [f'<section class="{finding.severity}"><h2>{whose}{escape(finding.rule)}: {escape(finding.summary)}</h2>']
     parts.append(f"<p>{escape(finding.explanation)} <em>({finding.severity}, {finding.confidence})</em></p>")
     if finding.ranks or finding.hosts:
         where = f"ranks {numbers(finding.ranks) or '?'}; hosts {', '.join(finding.hosts[:12]) or '?'}"

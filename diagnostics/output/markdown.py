@@ -3,14 +3,15 @@
 import re
 
 from diagnostics.findings import Diagnosis, Finding
-from diagnostics.output.text import host_rows, number, numbers, quoted, yes_no
+from diagnostics.output.text import host_rows, job_rows, number, numbers, quoted, yes_no
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~@-])")
 
 
 def render(diagnosis: Diagnosis) -> str:
     """The whole report."""
-    parts = [_verdict(diagnosis), _hosts(diagnosis), *(_finding(finding) for finding in diagnosis.findings)]
+    parts = [_verdict(diagnosis), _jobs(diagnosis), _hosts(diagnosis)]
+    parts += [_finding(finding) for finding in diagnosis.findings]
     if diagnosis.rules_cannot_tell:
         rows = [f"- `{unsure.rule}`: {escape(unsure.why)}" for unsure in diagnosis.rules_cannot_tell]
         parts.append("\n".join(["### What the log cannot tell", "", *rows]))
@@ -58,8 +59,21 @@ def _hosts(diagnosis: Diagnosis) -> str:
     return "\n".join(["| host | ranks | network | adapters | transports |", "|---|---|---|---|---|", *cells])
 
 
+def _jobs(diagnosis: Diagnosis) -> str:
+    if not diagnosis.jobs:
+        return ""
+    cells = [f"| {' | '.join(escape(cell) for cell in row)} |" for row in job_rows(diagnosis.jobs)]
+    return "\n".join(
+        ["| job | verdict | network | ranks | nodes | first finding |", "|---|---|---|---|---|---|", *cells]
+    )
+
+
 def _finding(finding: Finding) -> str:
-    parts = [f"### {finding.severity}: `{finding.rule}`", f"**{escape(finding.summary)}** ({finding.confidence})"]
+    whose = f" in {escape(finding.job)}" if finding.job else ""
+    parts = [
+        f"### {finding.severity}: `{finding.rule}`{whose}",
+        f"**{escape(finding.summary)}** ({finding.confidence})",
+    ]
     parts.append(escape(finding.explanation))
     if finding.ranks or finding.hosts:
         parts.append(f"Ranks: {numbers(finding.ranks) or '?'}; hosts: {escape(', '.join(finding.hosts[:12]) or '?')}")

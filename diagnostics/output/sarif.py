@@ -46,7 +46,12 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
         "message": {"text": f"{finding.summary}. {finding.explanation} {advice}".strip()},
         "locations": [_location(evidence) for evidence in finding.evidence],
         "relatedLocations": [_location(evidence) for evidence in finding.victims],
-        "properties": {"confidence": finding.confidence, "ranks": list(finding.ranks), "hosts": list(finding.hosts)},
+        "properties": {
+            "confidence": finding.confidence,
+            **({"job": finding.job} if finding.job else {}),
+            "ranks": list(finding.ranks),
+            "hosts": list(finding.hosts),
+        },
     }
 
 

@@ -17,18 +17,62 @@ MAX_INFO_EVIDENCE = 1
 
 
 def render(diagnosis: Diagnosis, *, color: bool = False) -> str:
-    """The whole report, lines ended by newlines."""
-    parts = [_verdict(diagnosis, color), *_hosts(diagnosis.ranks)]
-    if diagnosis.missing_ranks:
-        parts.append(f"Ranks not in the log: {numbers(diagnosis.missing_ranks)}")
-    parts += [finding_text(finding, color) for finding in diagnosis.findings]
-    parts += [_unsure(diagnosis)] if diagnosis.rules_cannot_tell else []
+    """The whole report, lines ended by newlines. Of several jobs: the verdict of all, a table, then each."""
+    if diagnosis.jobs:
+        parts = [head(diagnosis, color)]
+        for job in diagnosis.jobs:
+            parts += [f"=== {job.job} ===", *_body(job, color)]
+    else:
+        parts = _body(diagnosis, color)
     parts.append(_reading(diagnosis))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def _body(diagnosis: Diagnosis, color: bool) -> list[str]:
+    parts = [_verdict(diagnosis, color), *_hosts(diagnosis.ranks)]
+    if diagnosis.missing_ranks:
+        parts.append(f"Ranks not in the log: {numbers(diagnosis.missing_ranks)}")
+    elif diagnosis.ranks and diagnosis.ranks_not_listed:
+        parts.append(f"{len(diagnosis.ranks)} of {diagnosis.world_size} ranks are in the table.")
+    parts += [finding_text(finding, color) for finding in diagnosis.findings]
+    return parts + ([_unsure(diagnosis)] if diagnosis.rules_cannot_tell else [])
+
+
+def _jobs(jobs: Sequence[Diagnosis]) -> str:
+    return "\n".join(aligned([("job", "verdict", "network", "ranks", "nodes", "first finding"), *job_rows(jobs)]))
+
+
+def job_rows(jobs: Sequence[Diagnosis]) -> list[tuple[str, ...]]:
+    """(job, verdict, network, ranks, nodes, first finding above info) of each job."""
+    return [
+        (
+            job.job,
+            job.verdict,
+            job.network,
+            number(job.world_size),
+            number(job.nodes),
+            next((finding.rule for finding in job.findings if finding.severity != "info"), "-"),
+        )
+        for job in jobs
+    ]
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table with its columns below each other."""
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+
+
+def head(diagnosis: Diagnosis, color: bool = False) -> str:
+    """The verdict and its reason, and of several jobs a table of theirs."""
+    return "\n\n".join([_head(diagnosis, color), *([_jobs(diagnosis.jobs)] if diagnosis.jobs else [])])
+
+
+def _head(diagnosis: Diagnosis, color: bool) -> str:
+    return f"{paint(diagnosis.verdict.upper(), diagnosis.verdict, color)}: {diagnosis.explanation}"
+
+
 def _verdict(diagnosis: Diagnosis, color: bool) -> str:
-    head = f"{paint(diagnosis.verdict.upper(), diagnosis.verdict, color)}: {diagnosis.explanation}"
     facts = [
         f"network {diagnosis.network}",
         f"GPUDirect RDMA {yes_no(diagnosis.gdr)}",
@@ -36,7 +80,7 @@ def _verdict(diagnosis: Diagnosis, color: bool) -> str:
         f"{number(diagnosis.world_size)} ranks on {number(diagnosis.nodes)} nodes",
         f"NCCL {', '.join(diagnosis.nccl_versions[:3]) or 'version not shown'}",
     ]
-    return head + "\n" + " | ".join(facts)
+    return _head(diagnosis, color) + "\n" + " | ".join(facts)
 
 
 def yes_no(answer: bool | None) -> str:
@@ -88,8 +132,7 @@ def _hosts(ranks: Sequence[RankRow]) -> list[str]:
     if not rows:
         return []
     table = [("host", "ranks", "network", "adapters", "transports"), *rows[:MAX_HOST_ROWS]]
-    widths = [max(len(row[column]) for row in table) for column in range(5)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    lines = aligned(table)
     if len(rows) > MAX_HOST_ROWS:
         lines.append(f"... and {len(rows) - MAX_HOST_ROWS} more hosts")
     return ["\n".join(lines)]

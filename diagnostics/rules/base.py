@@ -133,6 +133,16 @@ def evidence_of(events: Sequence[Event], limit: int = MAX_EVIDENCE) -> tuple[Evi
     return tuple(Evidence(file=file, line=line, text=text) for file, line, text in unique)
 
 
+def by_nodes(facts: JobFacts, *, on_one: str) -> str:
+    """A sentence on what depends on the number of nodes: what holds on one node, or that the log does not show it."""
+    if facts.multi_node is None:
+        return (
+            " The log does not show how many nodes the job has; NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO. "
+            f"On one node {on_one}."
+        )
+    return "" if facts.multi_node else f" The job has one node, where {on_one}."
+
+
 def plural(count: int, noun: str) -> str:
     """``1 rank``, ``8 ranks``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

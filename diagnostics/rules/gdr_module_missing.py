@@ -13,7 +13,7 @@ Source: NCCL's net_ib.cc (ncclIbGdrSupport, ncclIbDmaBufSupport).
 
 from diagnostics import transport
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed, unsure
+from diagnostics.rules.base import CLEAR, Outcome, Rule, by_nodes, conclude, found, listed, unsure
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -37,11 +37,7 @@ def check(facts: JobFacts) -> Outcome:
             severity="warning" if facts.multi_node else "info",
             summary=f"Adapters cannot register GPU memory ({listed(devices)}): neither peer-memory module nor DMA-BUF",
             explanation="Without one of the two, GPUDirect RDMA is off and data is copied through host memory."
-            + (
-                ""
-                if facts.multi_node
-                else " The log shows a single node, where it matters only once a second one joins."
-            ),
+            + by_nodes(facts, on_one="it matters only once a second one joins"),
         )
     )
 

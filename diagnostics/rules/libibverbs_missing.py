@@ -11,7 +11,7 @@ Source: NCCL's ibvsymbols.cc.
 
 from diagnostics import transport
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, by_nodes, conclude, found
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -31,10 +31,8 @@ def check(facts: JobFacts) -> Outcome:
             events,
             severity="critical" if critical else "warning" if facts.multi_node else "info",
             summary="The verbs library libibverbs cannot be opened, so no RDMA adapter can be used",
-            explanation=(
-                "NCCL loads libibverbs at run time. Without it, InfiniBand and RoCE adapters stay "
-                "unseen and TCP is used."
-            ),
+            explanation=("NCCL loads libibverbs at run time. Without it, InfiniBand and RoCE adapters stay unseen.")
+            + by_nodes(facts, on_one="no data crosses the network, so it costs nothing"),
             occurrences=facts.count("libibverbs-missing"),
         )
     )

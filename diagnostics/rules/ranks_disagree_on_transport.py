@@ -6,43 +6,68 @@ type 4 != 3``; or a transport is found on no side.
 Why: one node lacks its adapters or the plugin, or the variables did not reach every node (mpirun passes only those
 named with -x).
 
-Not when: every process names the same network.
+Not when: every process names the same network; groups of processes that share no communicator differ: they exchange
+nothing.
 
 Source: NCCL's socket.cc and net.cc.
 """
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
 from diagnostics import transport
-from diagnostics.facts import JobFacts
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts, Process, ProcessKey
+from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where processes chose different networks, or where a handshake shows it."""
-    layer = transport.link_layer(facts)
-    chosen: dict[str, list[str]] = {}
-    events = []
-    for process in facts.processes.values():
+    for processes in _that_must_agree(facts):
+        chosen = _chosen(processes, transport.link_layer(facts))
+        if len(chosen) > 1:
+            return found(_conclude(facts, chosen))
+    return _from_handshake(facts)
+
+
+def _chosen(processes: Sequence[Process], layer: str | None) -> dict[str, list[tuple[str, Event]]]:
+    """Network -> (host, line) of the processes that chose it."""
+    chosen: dict[str, list[tuple[str, Event]]] = defaultdict(list)
+    for process in processes:
         if process.networks and process.host:
             name, event = list(process.networks.items())[-1]
-            if network_hosts := chosen.setdefault(transport.network_class(name, layer), []):
-                network_hosts.append(process.host)
-            else:
-                network_hosts.append(process.host)
-                events.append(event)
-    if len(chosen) > 1:
-        parts = "; ".join(f"{name} on {', '.join(sorted(set(hosts))[:4])}" for name, hosts in sorted(chosen.items()))
-        few = min(chosen.values(), key=len)
-        return found(
-            conclude(
-                facts,
-                events,
-                severity="critical",
-                summary=f"Ranks chose different networks: {parts}",
-                explanation="Ranks that use different networks cannot exchange data: initialisation hangs or fails.",
-                hosts=set(few),
-            )
-        )
-    return _from_handshake(facts)
+            chosen[transport.network_class(name, layer)].append((process.host, event))
+    return chosen
+
+
+def _that_must_agree(facts: JobFacts) -> list[list[Process]]:
+    """Processes that share communicators that came to be; all others, which may have been meant for one, together."""
+    group: dict[ProcessKey, int] = {}
+    for number, communicator in enumerate(facts.communicators, start=1):
+        members = {member.process for member in communicator.members.values()}
+        if communicator.nranks > 1 and all(member.completed for member in communicator.members.values()):
+            if joined := {group[key] for key in members if key in group}:
+                group.update({key: number for key, old in group.items() if old in joined})
+            group.update(dict.fromkeys(members, number))
+    together: dict[int, list[Process]] = defaultdict(list)
+    for key, process in facts.processes.items():
+        together[group.get(key, 0)].append(process)
+    return list(together.values())
+
+
+def _conclude(facts: JobFacts, chosen: Mapping[str, Sequence[tuple[str, Event]]]) -> Finding:
+    hosts = {name: sorted({host for host, _ in users}) for name, users in chosen.items()}
+    parts = "; ".join(f"{name} on {', '.join(named[:4])}" for name, named in sorted(hosts.items()))
+    few = min(chosen.values(), key=len)
+    return conclude(
+        facts,
+        [users[0][1] for users in chosen.values()],
+        severity="critical",
+        summary=f"Ranks chose different networks: {parts}",
+        explanation="Ranks that use different networks cannot exchange data: initialisation hangs or fails.",
+        hosts={host for host, _ in few},
+    )
 
 
 def _from_handshake(facts: JobFacts) -> Outcome:

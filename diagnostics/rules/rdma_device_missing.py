@@ -13,7 +13,7 @@ Source: NCCL's net_ib.cc; user guide, troubleshooting.
 
 from diagnostics import transport
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, plural
+from diagnostics.rules.base import CLEAR, Outcome, Rule, by_nodes, conclude, found, plural
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -38,8 +38,7 @@ def check(facts: JobFacts) -> Outcome:
             summary="No RDMA adapter found" + (f" on {plural(len(hosts), 'host')}" if hosts else ""),
             explanation="NCCL saw no verbs device with an active port: no adapter, no driver, port down, or a "
             "container without "
-            "/dev/infiniband."
-            + ("" if matters else " On a single node no data crosses the network, so this costs nothing here."),
+            "/dev/infiniband." + by_nodes(facts, on_one="no data crosses the network, so it costs nothing"),
             occurrences=facts.count("ib-no-device") or len(events),
         )
     )

@@ -12,7 +12,7 @@ Source: NCCL's ibvwrap.cc and net_ib.cc.
 
 from diagnostics import transport
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+from diagnostics.rules.base import CLEAR, Outcome, Rule, by_nodes, conclude, found, listed
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -35,7 +35,7 @@ def check(facts: JobFacts) -> Outcome:
             explanation=(
                 "The adapters are visible in /sys but their device files cannot be used, so NCCL goes on without them."
             )
-            + ("" if severity != "info" else " The log shows a single node only, where that costs nothing."),
+            + by_nodes(facts, on_one="that costs nothing"),
             occurrences=facts.count("ib-open-failed") or len(calls),
         )
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from raybench.cli.output import printing
+from raybench.cli.output import printing, say
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ Examples:
 @click.option(
     "--follow",
     is_flag=True,
-    help="Keep reading growing logs; report findings as they appear, with -o in a file too; stop with Ctrl-C.",
+    help="Wait for logs and keep reading them as they grow; report findings as they appear, with -o in a file too. "
+    "Ctrl-C ends it with the verdict.",
 )
 @click.option("--explain", metavar="RULE", help="Print the page of one rule and stop.")
 @click.option("--list-rules", is_flag=True, help="List the rules and stop.")
@@ -65,8 +66,13 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     """Say what NCCL or RCCL logs prove: RDMA or TCP, GPUDirect or not, what broke first, and what to do.
 
     PATH is a file, a folder, a glob or - for standard input; .gz, .xz, .bz2 and .zst are read as they are, and PyTorch
-    flight-recorder dumps (nccl_trace_rank_*) beside them. Give all ranks' logs of one job in one call.
-    """
+    flight-recorder dumps (nccl_trace_rank_*) beside them. Give all ranks' logs of a job in one call; of several jobs
+    each gets its own verdict.
+
+    \b
+    Exit codes: 0 the logs show the job working; 1 a finding; 2 wrong use, or nothing to judge in what was given;
+    3 unknown: the logs do not show enough, or not all of them could be read.
+    """  # noqa: D301 - \b is click's
     if explain or list_rules:
         _print_pages(explain)
         return
@@ -74,25 +80,31 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         raise click.UsageError("name at least one log: a file, a folder, a glob, or - for standard input")
     if follow:
         sys.exit(_follow(paths, output_format, fail_on, redact, output))
-    text, exit_code = _diagnose(paths, output_format, fail_on, redact, _wants_color(output))
+    diagnosis = _diagnose(paths)
+    text = _rendered(diagnosis, output_format, _redactor() if redact else None, color=_wants_color(output))
     if output is None:
         with printing("stdout"):
             click.echo(text, nl=False)
     else:
         _replace(output, text)
-    sys.exit(exit_code)
+    sys.exit(_ended(diagnosis, fail_on))
 
 
-def _diagnose(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bool, color: bool) -> tuple[str, int]:
+def _diagnose(paths: tuple[str, ...]) -> "Diagnosis":
     from diagnostics.engine import diagnose_paths  # noqa: PLC0415 - not needed for --help
     from diagnostics.errors import UnreadableInputError  # noqa: PLC0415
 
     try:
-        diagnosis = diagnose_paths(paths)
+        return diagnose_paths(paths)
     except UnreadableInputError as error:
         raise UsageError(str(error)) from error
-    text = _rendered(diagnosis, output_format, _redactor() if redact else None, color=color)
-    return text, _exit_code(diagnosis, fail_on)
+
+
+def _ended(diagnosis: "Diagnosis", fail_on: str) -> int:
+    """The exit code. Raises UsageError where there was nothing to judge."""
+    if diagnosis.empty:
+        raise UsageError(f"nothing to judge: {diagnosis.explanation}")
+    return _exit_code(diagnosis, fail_on)
 
 
 def _redactor() -> "Redactor":
@@ -112,18 +124,18 @@ def _rendered(diagnosis: "Diagnosis", output_format: str, redactor: "Redactor | 
 
 
 def _exit_code(diagnosis: "Diagnosis", fail_on: str) -> int:
-    """1 for a finding that is severe enough, 3 where an input could not be read to its end, else 0."""
+    """1 for a finding that is severe enough, 3 where the logs do not tell or were not read to their end, else 0."""
     failing = {"critical": ("critical",), "warning": ("critical", "warning"), "never": ()}[fail_on]
     if any(finding.severity in failing for finding in diagnosis.findings):
         return 1
-    return 3 if diagnosis.notes else 0
+    unknown = any(job.verdict == "unknown" for job in diagnosis.jobs or (diagnosis,))
+    return 3 if diagnosis.notes or unknown else 0
 
 
 def _follow(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bool, output: Path | None) -> int:
     """Without a file, findings as text or as one JSON object a line; with one, the whole diagnosis in it as well."""
-    from diagnostics.errors import UnreadableInputError  # noqa: PLC0415
     from diagnostics.follow import follow  # noqa: PLC0415
-    from diagnostics.output import report_news  # noqa: PLC0415
+    from diagnostics.output import report_news, report_verdict  # noqa: PLC0415
 
     if "-" in paths:
         raise click.UsageError("--follow reads files, not standard input")
@@ -139,11 +151,12 @@ def _follow(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bo
         if output is not None:
             _replace(output, _rendered(diagnosis, output_format, redactor))
 
-    try:
-        diagnosis = follow(paths, report)
-    except UnreadableInputError as error:
-        raise UsageError(str(error)) from error
-    return _exit_code(diagnosis, fail_on)
+    diagnosis = follow(paths, report, waiting=lambda: say(f"raybench: waiting for {' '.join(paths)}; Ctrl-C ends it"))
+    if output is not None:
+        _replace(output, _rendered(diagnosis, output_format, redactor))
+    with printing("stdout"):
+        report_verdict(diagnosis, click.echo, output_format if output is None else "text", redactor=redactor)
+    return _ended(diagnosis, fail_on)
 
 
 def _replace(output: Path, text: str) -> None:

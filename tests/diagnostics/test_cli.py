@@ -45,6 +45,35 @@ def test_an_unreadable_path_names_itself() -> None:
     assert getattr(result.exception, "exit_code", None) == 2
 
 
+QUIET = "NCCL version 2.25.1+cuda12.4\n"
+NO_ADAPTER = "n1:7:7 [0] NCCL INFO NET/IB : No device found.\n"
+SOCKET = "n1:7:7 [0] NCCL INFO Using network Socket\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("", 2, "nothing to judge: The input is empty"),
+        ("\n\n\n", 2, "NCCL_DEBUG=INFO"),
+        ("epoch 1 loss 0.3\nepoch 2 loss 0.2\n", 2, "holds no line of NCCL"),
+        ("\x89PNG\r\n\x1a\n" + "\x00" * 500, 2, "NCCL_DEBUG=INFO"),
+        (QUIET, 3, "does not say which network"),
+        (SOCKET + NO_ADAPTER, 3, "? nodes"),
+        (SOCKET + NO_ADAPTER + "n1:7:7 [0] NCCL INFO Channel 00/02 :    0   1\n", 3, "? ranks on ? nodes"),
+        (NO_ADAPTER.replace("n1:7:7 [0] NCCL INFO ", "") + "Using network Socket\n", 3, "cannot tell"),
+    ],
+)
+def test_what_shows_nothing_is_never_fine(tmp_path: Path, text: str, code: int, said: str) -> None:
+    (tmp_path / "a.log").write_text(text)
+    result = run(str(tmp_path / "a.log"))
+    assert getattr(result.exception, "exit_code", result.exit_code) == code
+    shown = result.output + str(result.exception or "")
+    assert said in shown
+    assert "UNKNOWN" in result.output
+    assert "single node" not in shown
+    assert "one node" not in shown.replace("On one node", "")
+
+
 def test_an_archive_that_is_cut_is_incomplete(tmp_path: Path) -> None:
     packed = gzip.compress(Path(GOOD).read_bytes() * 500, compresslevel=0)
     (tmp_path / "a.gz").write_bytes(packed[:-2000])
@@ -83,6 +112,44 @@ def wait_for(file: Path, text: str) -> str:
             return content
         time.sleep(0.05)
     raise AssertionError(f"{file} never held {text}")
+
+
+def following(*arguments: str) -> "subprocess.Popen[str]":
+    command_line = [sys.executable, "-c", "from raybench.cli import main; main()", "diagnose", "--follow", *arguments]
+    return subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def said_by(process: "subprocess.Popen[str]", text: str) -> None:
+    assert process.stderr is not None
+    assert text in process.stderr.readline()
+
+
+@pytest.mark.parametrize("path", ["late.log", "late", "late*.log"], ids=["file", "folder", "glob"])
+def test_following_waits_for_what_is_not_there_yet(tmp_path: Path, path: str) -> None:
+    with following(str(tmp_path / path)) as process:
+        try:
+            said_by(process, "waiting for")
+            target = tmp_path / ("late/a.log" if path == "late" else "late.log")
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(Path(BAD).read_bytes())
+            assert process.stdout is not None
+            assert "duplicate-gpu" in process.stdout.readline()
+        finally:
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "CRITICAL: " in output
+    assert "Traceback" not in errors
+
+
+def test_following_that_saw_nothing_says_so_at_its_end(tmp_path: Path) -> None:
+    with following(str(tmp_path / "never.log")) as process:
+        said_by(process, "waiting for")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert output.startswith("UNKNOWN: ")
+    assert "nothing to judge" in errors
 
 
 def test_following_rewrites_the_file_and_takes_dumps_that_appear(tmp_path: Path) -> None:

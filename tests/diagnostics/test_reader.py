@@ -15,7 +15,8 @@ from diagnostics.builder import FactBuilder
 from diagnostics.engine import Reading, diagnose_paths
 from diagnostics.errors import UnreadableInputError
 from diagnostics.gate import Gate
-from diagnostics.reader import MAX_LINE_BYTES, Batch, list_inputs, read_batches, split_stream
+from diagnostics.inputs import list_inputs
+from diagnostics.reader import MAX_LINE_BYTES, Batch, read_batches, split_stream
 from diagnostics.scanner import Scanner
 
 CASES = Path(__file__).parent / "cases"
@@ -89,7 +90,7 @@ def test_a_file_named_in_two_ways_is_read_once(tmp_path: Path) -> None:
 def test_one_unreadable_file_among_others_is_left_out_and_noted(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.log").write_bytes(LOG)
     (tmp_path / name).symlink_to("/proc/self/mem")  # opens, and cannot be read at its start, by root either
-    diagnosis = diagnose_paths([tmp_path])
+    diagnosis = diagnose_paths([tmp_path / "a.log", tmp_path / name])
     assert diagnosis.verdict == "critical"
     assert [note for note in diagnosis.notes if name in note and "Input/output error" in note]
     with pytest.raises(UnreadableInputError, match=name):

@@ -1,0 +1,194 @@
+"""Which files a path means, and how they are opened: a folder is not trusted to hold what its names promise.
+
+Below a folder only regular files are opened, never through a link, so that nobody who may write there chooses what else
+is read: a link to a kernel file that waits for ever, a pipe, a device. What is named itself is opened as it is named.
+"""
+
+import glob
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from diagnostics.errors import UnreadableInputError
+
+STANDARD_INPUT = "-"
+DUMP_MARK = "nccl_trace_rank"
+MAX_FILES = 100_000
+MIN_SPARSE_BYTES = 2**28
+MAX_SPARSENESS = 2000  # bytes named over bytes on disk; a file system that compresses stays far below
+_SKIPPED_SUFFIXES = {".py", ".pyc", ".so", ".json", ".html", ".png", ".xml", ".csv", ".sqlite", ".nsys-rep"}
+_SAFELY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = getattr(os, "O_DIRECTORY", 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One file to read. ``folder`` is the folder that was named, where the file was found below one."""
+
+    name: str
+    folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Every file that paths mean, once, in a stable order, and what was left out of their folders."""
+
+    files: tuple[Input, ...]
+    notes: tuple[str, ...] = ()
+
+
+def find_inputs(paths: Sequence[str | Path]) -> Inputs:
+    """The files of paths, folders and globs. Raises UnreadableInputError where a path means none."""
+    found: dict[str, Input] = {}
+    notes: list[str] = []
+    for path in paths:
+        for one in _expand(str(path), notes):
+            found.setdefault(one.name if one.name == STANDARD_INPUT else os.path.realpath(one.name), one)
+            if len(found) > MAX_FILES:
+                raise UnreadableInputError(f"'{path}': more than {MAX_FILES:,} files; name those of one job")
+    return Inputs(files=tuple(found.values()), notes=tuple(notes))
+
+
+def list_inputs(paths: Sequence[str | Path]) -> list[str]:
+    """The names of ``find_inputs``. Raises UnreadableInputError."""
+    return [one.name for one in find_inputs(paths).files]
+
+
+def _expand(path: str, notes: list[str]) -> list[Input]:
+    if path == STANDARD_INPUT:
+        return [Input(name=path)]
+    if Path(path).is_dir():
+        return _of_folder(path, notes)
+    if os.path.lexists(path):
+        return [Input(name=path)]
+    matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - pathlib's takes no absolute pattern
+    found = [Input(name=name) for name in matches if Path(name).is_file()]
+    if "**" not in path:
+        folders = [name for name in matches if Path(name).is_dir()]
+        found += [one for name in folders for one in _files_below(name, notes)]
+    if not found:
+        raise UnreadableInputError(f"'{path}' does not exist and matches no file; check the path")
+    return found
+
+
+def _of_folder(path: str, notes: list[str]) -> list[Input]:
+    before = len(notes)
+    files = _files_below(path, notes)
+    if not files:
+        left_out = f" ({notes.pop()})" if len(notes) > before else ""
+        raise UnreadableInputError(f"'{path}' holds no log file{left_out}; name a folder or file with NCCL output")
+    return files
+
+
+def _files_below(folder: str, notes: list[str]) -> list[Input]:
+    """Regular files below a folder that may be logs or dumps, links not followed; a note on those that lead out."""
+    names: list[str] = []
+    outside: list[str] = []
+    root = os.path.realpath(folder)
+    for path, folders, files in os.walk(folder):
+        folders.sort()
+        for name in (*files, *(name for name in folders if Path(path, name).is_symlink())):
+            file = str(Path(path, name))
+            if name.startswith(".") or (Path(name).suffix in _SKIPPED_SUFFIXES and DUMP_MARK not in name):
+                continue
+            mode = _mode(file)
+            if stat.S_ISREG(mode):
+                names.append(file)
+            elif stat.S_ISLNK(mode) and _leads_out(file, root):
+                outside.append(file)
+        if len(names) > MAX_FILES:
+            break
+    if outside:
+        more = f" and {len(outside) - 1} more" if len(outside) > 1 else ""
+        notes.append(f"{outside[0]}{more}: left out, a link that leads out of the folder; name its target to read it")
+    return [Input(name=name, folder=folder) for name in sorted(names)]
+
+
+def _mode(file: str) -> int:
+    try:
+        return os.lstat(file).st_mode
+    except OSError:
+        return 0  # removed meanwhile
+
+
+def _leads_out(link: str, root: str) -> bool:
+    """Whether a link leads to a file or folder that is not below the root; what is, is found without it."""
+    target = os.path.realpath(link)
+    return Path(target).exists() and not Path(target).is_relative_to(root)
+
+
+def open_input(one: Input, offset: int = 0) -> IO[bytes]:
+    """The open file, from a byte on. Raises UnreadableInputError; OSError where the system refuses."""
+    if one.name == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise UnreadableInputError("standard input is closed; name a file, or feed it through a pipe")
+        return sys.stdin.buffer
+    number = os.open(one.name, _SAFELY) if one.folder is None else _open_below(one.folder, one.name)
+    try:
+        status = _checked(number, one)
+    except BaseException:
+        os.close(number)
+        raise
+    if stat.S_ISFIFO(status.st_mode):  # named by the user: its writer is waited for
+        os.close(number)
+        number = os.open(one.name, os.O_RDONLY)
+    elif not stat.S_ISREG(status.st_mode):
+        os.set_blocking(number, True)
+    opened = os.fdopen(number, "rb")
+    if offset:
+        opened.seek(offset)
+    return opened if one.folder is None else cast("IO[bytes]", _AsItWas(opened, max(status.st_size - offset, 0)))
+
+
+def input_size(one: Input) -> int:
+    """The size of a file in bytes. Raises OSError."""
+    return os.stat(one.name, follow_symlinks=one.folder is None).st_size  # noqa: PTH116 - the path is a name already
+
+
+class _AsItWas:
+    """A file to the size that it had when it was opened: one that grows is not read for ever, one of /proc is empty."""
+
+    def __init__(self, opened: IO[bytes], size: int) -> None:
+        self._opened, self._left = opened, size
+
+    def read(self, size: int = -1, /) -> bytes:
+        part = self._opened.read(self._left if size < 0 else min(size, self._left)) or b""
+        self._left -= len(part)
+        return part
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+def _open_below(folder: str, name: str) -> int:
+    """Open a file below a folder step by step, through no link: any part may have been exchanged meanwhile."""
+    parts = Path(name).relative_to(folder).parts
+    if os.open not in os.supports_dir_fd:
+        return os.open(name, _SAFELY | _NO_LINK)
+    here = os.open(folder, os.O_RDONLY | _FOLDER)
+    try:
+        for part in parts[:-1]:
+            below = os.open(part, os.O_RDONLY | _FOLDER | _NO_LINK, dir_fd=here)
+            os.close(here)
+            here = below
+        return os.open(parts[-1], _SAFELY | _NO_LINK, dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def _checked(number: int, one: Input) -> os.stat_result:
+    status = os.fstat(number)
+    if stat.S_ISREG(status.st_mode):
+        stored = max(getattr(status, "st_blocks", status.st_size // 512 + 1) * 512, 4096)
+        if status.st_size > MIN_SPARSE_BYTES and status.st_size > MAX_SPARSENESS * stored:
+            raise UnreadableInputError(
+                f"cannot read '{one.name}': it claims {status.st_size:,} bytes and stores {stored:,}; it is no log"
+            )
+    elif one.folder is not None or stat.S_ISDIR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+        raise UnreadableInputError(f"cannot read '{one.name}': it is no regular file; name a log or a folder of logs")
+    return status

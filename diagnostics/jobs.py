@@ -1,0 +1,358 @@
+"""Which files, and which parts of them, are of one job: several runs given in one call are never judged as one.
+
+What proves that two parts belong together is an id of a communicator of several ranks (commId, NCCL 2.16 and newer)
+or a run folder of raybench; what proves that they do not is that each has such communicators and they share none, or,
+within a file, that a GPU which one process had is another process's from some line on: the job was started again.
+Parts without a communicator go with the job beside them, or with the folder that was named.
+"""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path, PurePath
+
+from diagnostics.errors import UnreadableInputError
+from diagnostics.flight_recorder import is_dump
+from diagnostics.inputs import Input
+from diagnostics.reader import Batch, read_batches
+
+_INIT_MARK = b"- Init "
+_INIT = re.compile(
+    rb"([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,9} \[\d{1,4}\] NCCL INFO .{0,80}?comm 0x[0-9a-f]+ rank (\d{1,9}) "
+    rb"nranks (\d{1,9}) [^\n]{0,80}?busId ([0-9a-f]{1,12})(?:[^\n]{0,200}?commId (0x[0-9a-f]{1,32}))?"
+)
+_PREFIX = re.compile(rb"([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,9} \[\d{1,4}\] ")
+_RAYBENCH_LOG = re.compile(r"(?:nccl|output)-rank-\d+\.log(?:\.\d+)?$")
+MAX_INIT_LINES = 50_000  # of one file
+MAX_PREFIXES = 2000
+MAX_HEAD_BYTES = 2**23
+
+_Process = tuple[str, int]
+_Start = tuple[int, re.Match[bytes]]
+MAX_LATE_LINES = 5  # of processes that end, behind the first line of those that take their place
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Part:
+    """Lines of one file, from the line ``first_line`` at byte ``start`` up to byte ``end``, and who speaks in them."""
+
+    file: Input
+    start: int = 0
+    end: int | None = None
+    first_line: int = 1
+    communicators: dict[str, tuple[int, set[int]]] = field(default_factory=dict)  # id -> ranks, those that are named
+    processes: set[_Process] = field(default_factory=set)
+    gpus: dict[tuple[str, str], int] = field(default_factory=dict)  # (host, bus) -> pid
+    ranks: set[tuple[int, int]] = field(default_factory=set)  # (nranks, rank)
+
+    @property
+    def hosts(self) -> set[str]:
+        """Hosts that speak."""
+        return {host for host, _ in self.processes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The parts of one job. ``name`` tells it from the others of the call."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+
+def sort_by_job(files: Sequence[Input]) -> tuple[Job, ...]:
+    """The jobs that wrote these files, in the order of their first lines."""
+    return sort_parts([part for file in files for part in survey(file)])
+
+
+def sort_parts(parts: Sequence[Part]) -> tuple[Job, ...]:
+    """The jobs that these parts are of."""
+    groups = _groups(parts)
+    return tuple(Job(name=name, parts=tuple(group)) for name, group in zip(_names(groups), groups, strict=True))
+
+
+def read_part(part: Part) -> Iterator[Batch]:
+    """The lines of a part. Raises UnreadableInputError."""
+    if part.start == 0 and part.end is None:
+        yield from read_batches(part.file)
+        return
+    place, first = 0, True
+    for batch in read_batches(part.file):
+        begin, place = place, place + len(batch.block) + 1
+        if place <= part.start:
+            continue
+        if part.end is not None and begin >= part.end:
+            return
+        block = batch.block[max(part.start - begin, 0) : None if part.end is None else max(part.end - begin - 1, 0)]
+        yield replace(batch, block=block, first=first, line=part.first_line)
+        first = False
+
+
+def survey_head(file: Input) -> Part:
+    """A growing file as one part, by what its first MAX_HEAD_BYTES say."""
+    whole = Part(file=file)
+    starts: list[_Start] = []
+    try:
+        for place, block in _blocks(file):
+            _look(whole, starts, place, block)
+            if place > MAX_HEAD_BYTES:
+                break
+    except UnreadableInputError:
+        return whole
+    launches = _launches(file, starts)
+    return _merged([*launches, whole])
+
+
+def survey(file: Input) -> list[Part]:
+    """The parts of one file: more than one where a job ends in it and another begins."""
+    whole = Part(file=file)
+    if is_dump(file.name) or not os.path.isfile(file.name):  # noqa: PTH113 - a pipe can be read but once
+        return [whole]
+    starts: list[_Start] = []
+    try:
+        for place, block in _blocks(file):
+            _look(whole, starts, place, block)
+    except UnreadableInputError:
+        return [whole]
+    launches = _launches(file, starts)
+    if len(launches) > 1:
+        return _cut(file, launches)
+    for launch in launches:
+        launch.processes |= whole.processes
+    return launches or [whole]
+
+
+def _look(whole: Part, starts: list[_Start], place: int, block: bytes) -> None:
+    if place == 0:
+        whole.processes.update(_speakers(block))
+    if _INIT_MARK in block and len(starts) < MAX_INIT_LINES:
+        starts += [(place + match.start(), match) for match in _init_lines(block)]
+
+
+def _blocks(file: Input) -> Iterator[tuple[int, bytes]]:
+    place = 0
+    for batch in read_batches(file):
+        yield place, batch.block
+        place += len(batch.block) + 1
+
+
+def _speakers(block: bytes) -> set[_Process]:
+    found: set[_Process] = set()
+    for match in _PREFIX.finditer(block):
+        found.add((match[1].decode(), int(match[2])))
+        if len(found) >= MAX_PREFIXES:
+            break
+    return found
+
+
+def _init_lines(block: bytes) -> Iterator[re.Match[bytes]]:
+    place = block.find(_INIT_MARK)
+    while place >= 0:
+        start = block.rfind(b"\n", 0, place) + 1
+        if match := _INIT.search(block, max(start, place - 600), place):
+            yield match
+        place = block.find(_INIT_MARK, place + len(_INIT_MARK))
+
+
+def _launches(file: Input, starts: Iterable[_Start]) -> list[Part]:
+    """A part for each launch: a new one begins where a GPU has another process, of no communicator known by then."""
+    launches: list[Part] = []
+    for place, match in starts:
+        rank, nranks, bus = int(match[3]), int(match[4]), match[5].decode()
+        if nranks < 2:
+            continue  # a world of its own tells nothing of the others
+        process, gpu = (match[1].decode(), int(match[2])), (match[1].decode(), bus)
+        name = match[6].decode() if match[6] is not None else None
+        now = launches[-1] if launches else None
+        if now is None or _begins_again(now, process, gpu, name, (nranks, rank)):
+            now = Part(file=file, start=place)
+            launches.append(now)
+        now.processes.add(process)
+        now.gpus[gpu] = process[1]
+        now.ranks.add((nranks, rank))
+        if name:
+            now.communicators.setdefault(name, (nranks, set()))[1].add(rank)
+    if launches:
+        launches[0].start = 0
+    return launches
+
+
+def _begins_again(now: Part, process: _Process, gpu: tuple[str, str], name: str | None, rank: tuple[int, int]) -> bool:
+    taken = now.gpus.get(gpu, process[1]) != process[1] and process not in now.processes
+    return taken and (name not in now.communicators if name else rank in now.ranks)
+
+
+def _cut(file: Input, launches: list[Part]) -> list[Part]:
+    """The launches with the places where they begin: the first line of a process that the one before does not know.
+
+    Where processes of an earlier one go on speaking, both run side by side, and the file is one part.
+    """
+    number, following, late = 1, 1, 0
+    for place, block in _blocks(file):
+        for match in _PREFIX.finditer(block):
+            process = (match[1].decode(), int(match[2]))
+            before = launches[following - 1]
+            if following < len(launches) and process in launches[following].processes - before.processes:
+                begin = block.rfind(b"\n", 0, match.start()) + 1
+                launches[following].start = before.end = place + begin
+                launches[following].first_line = number + block.count(b"\n", 0, begin)
+                following += 1
+            elif process not in before.processes and any(process in one.processes for one in launches[: following - 1]):
+                late += 1
+        number += block.count(b"\n") + 1
+    return launches if following == len(launches) and late <= MAX_LATE_LINES * len(launches) else [_merged(launches)]
+
+
+def _merged(launches: Sequence[Part]) -> Part:
+    merged = Part(file=launches[0].file)
+    for one in launches:
+        merged.processes |= one.processes
+        merged.gpus |= one.gpus
+        for name, (nranks, ranks) in one.communicators.items():
+            merged.communicators.setdefault(name, (nranks, set()))[1].update(ranks)
+    return merged
+
+
+def _groups(parts: Sequence[Part]) -> list[list[Part]]:
+    """Parts of the same job, each group and the groups in the order of reading."""
+    place = {id(part): number for number, part in enumerate(parts)}
+    anchored = {part: None for part in parts if part.communicators or part.start or part.end or _run_folder(part.file)}
+    groups = _joined(list(anchored))
+    found = _Homes(groups)
+    homeless = [part for part in parts if part not in anchored and not found.take(part)]
+    groups += _by_named_folder(homeless, groups)
+    for group in groups:
+        group.sort(key=lambda part: place[id(part)])
+    return sorted(groups, key=lambda group: place[id(group[0])])
+
+
+def _joined(parts: Sequence[Part]) -> list[list[Part]]:
+    """The parts, those that share a communicator or a run folder, directly or through others, in one list."""
+    leader = list(range(len(parts)))
+
+    def lead(number: int) -> int:
+        while leader[number] != number:
+            leader[number] = leader[leader[number]]
+            number = leader[number]
+        return number
+
+    owner: dict[str, int] = {}
+    for number, part in enumerate(parts):
+        folder = _run_folder(part.file) if not part.start else None
+        for key in (*part.communicators, *([f"folder {folder}"] if folder else ())):
+            leader[lead(number)] = lead(owner.setdefault(key, number))
+    groups: dict[int, list[Part]] = defaultdict(list)
+    for number, part in enumerate(parts):
+        groups[lead(number)].append(part)
+    return list(groups.values())
+
+
+class _Homes:
+    """Finds the group beside a part without communicators: in its folder, else in the folder that was named."""
+
+    def __init__(self, groups: Sequence[list[Part]]) -> None:
+        self._processes = [set().union(*(part.processes for part in group)) for group in groups]
+        self._groups = groups
+        self._beside: dict[str, set[int]] = defaultdict(set)
+        for number, group in enumerate(groups):
+            for part in group:
+                for folder in _folders(part.file):
+                    self._beside[folder].add(number)
+
+    def take(self, part: Part) -> bool:
+        """Put the part into its group; whether it has one."""
+        for folder in _folders(part.file):
+            beside = self._beside.get(folder, set())
+            if len(beside) > 1:
+                beside = {number for number in beside if part.processes & self._processes[number]}
+            if len(beside) == 1:
+                self._groups[next(iter(beside))].append(part)
+                return True
+        return False
+
+
+def _folders(file: Input) -> Iterator[str]:
+    yield f"in {PurePath(file.name).parent}"
+    if (named := _named_folder(file)) is not None:
+        yield f"below {named}"
+
+
+def _by_named_folder(parts: Sequence[Part], groups: Sequence[list[Part]]) -> list[list[Part]]:
+    """A group for each folder that was named; folders of other hosts are of the same job, as a folder a host is.
+
+    They join a group whose communicators lack ranks.
+    """
+    folders: dict[str | None, list[Part]] = defaultdict(list)
+    for part in parts:
+        folders[_named_folder(part.file)].append(part)
+    lacking = [group for group in groups if _lacks_ranks(group)]
+    made: list[list[Part]] = []
+    for found in folders.values():
+        open_groups = made[-1:] if made else lacking if len(lacking) == 1 else []
+        hosts = set().union(*(part.hosts for part in found))
+        known = set().union(*(part.hosts for group in open_groups for part in group))
+        if hosts and known and not hosts & known:
+            open_groups[0] += found
+        else:
+            made.append(found)
+    return made
+
+
+def _lacks_ranks(group: Sequence[Part]) -> bool:
+    seen: dict[str, set[int]] = defaultdict(set)
+    sizes: dict[str, int] = {}
+    for part in group:
+        for name, (nranks, ranks) in part.communicators.items():
+            sizes[name] = nranks
+            seen[name] |= ranks
+    return any(len(seen[name]) < nranks for name, nranks in sizes.items())
+
+
+def _named_folder(file: Input) -> str | None:
+    """The folder that was named; what ``raybench collect`` brought home of several hosts counts as one."""
+    if file.folder is None:
+        return None
+    parts = PurePath(file.folder).parts
+    if len(parts) >= 3 and parts[-1] == "files" and parts[-3] == "hosts":
+        return str(PurePath(*parts[:-2]))
+    return file.folder
+
+
+def _run_folder(file: Input) -> str | None:
+    """The folder of a raybench run that the file lies in."""
+    folder = Path(file.name).parent
+    if folder.name != "logs" or not _RAYBENCH_LOG.search(file.name):
+        return None
+    return str(folder.parent)
+
+
+def _names(groups: Sequence[Sequence[Part]]) -> list[str]:
+    """What tells each group's files from those of the others, and a number where nothing does."""
+    folders = [_folder_of(group) for group in groups]
+    paths = [
+        folder if folders.count(folder) == 1 else PurePath(group[0].file.name).parts
+        for folder, group in zip(folders, groups, strict=True)
+    ]
+    head = _alike([path[:-1] for path in paths])
+    tail = _alike([path[:head:-1] for path in paths])
+    short = ["/".join(path[head : len(path) - tail]) for path in paths]
+    names = [_with_line(name or "job", group) for name, group in zip(short, groups, strict=True)]
+    return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, start=1)]
+
+
+def _folder_of(group: Sequence[Part]) -> tuple[str, ...]:
+    """The folder that all files of a group lie in."""
+    paths = [PurePath(part.file.name).parts[:-1] for part in group]
+    return paths[0][: _alike(paths)]
+
+
+def _alike(paths: Sequence[Sequence[str]]) -> int:
+    """How many parts the paths begin with that all of them share."""
+    return len(list(takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))))
+
+
+def _with_line(name: str, group: Sequence[Part]) -> str:
+    first = group[0]
+    return f"{name} from line {first.first_line}" if first.start or first.end is not None else name

@@ -1,6 +1,5 @@
 """What a run is asked to do: defaults, a YAML file, then the command line, each over the one before."""
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -15,9 +14,9 @@ from raybench.benchmarks.registry import names_of, specs_of
 from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS, BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions, normalised
 from raybench.benchmarks.training.shapes import check_model
-from raybench.errors import UsageError
+from raybench.errors import UsageError, known_names, unknown_value
 from raybench.sizes import parse_sizes
-from raybench.units import parse_bytes
+from raybench.units import parse_amount, parse_bytes
 
 # Far above what makes sense: a slip of the finger is refused here, and not by a run that never ends.
 _MOST = {
@@ -91,7 +90,7 @@ class RunConfig:
         if self.sizes is not None:
             parse_sizes(self.sizes)
         parse_bytes(self.p2p_size)
-        parse_bytes(self.log_limit)
+        parse_amount("--log-limit", self.log_limit, "4K")  # NCCL's first lines take more
         self.variables()
 
     def variables(self) -> dict[str, str]:
@@ -194,8 +193,7 @@ def _check_names(config: RunConfig) -> None:
         text = getattr(config, name)
         for part in (text,) if text is None or name in ("placement", "backend") else _parts(text):
             if part not in choices:
-                known = ", ".join(choice for choice in choices if choice)
-                raise UsageError(f"--{name} '{part}' is not known; there are: {known}")
+                raise unknown_value(name, part, choices)
 
 
 def load_config(path: str | None, options: Mapping[str, Any]) -> RunConfig:
@@ -231,9 +229,7 @@ def _workload(name: str, content: Any, where: str) -> dict[str, Any]:
 def _check_keys(settings: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     for key in settings:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known)}"
-            raise UsageError(f"{where} has an unknown key '{key}'{hint}")
+            raise UsageError(f"{where} has an unknown key '{key}'; {known_names(key, known)}")
 
 
 def _plain_loader() -> Any:

@@ -40,10 +40,36 @@ class IncompleteRunError(RaybenchError, RuntimeError):
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for a name that is not among the ``known``: with the nearest of them, and all."""
+    return UsageError(f"there is no {what} '{name}'; {known_names(name, known)}")
+
+
+def unknown_value(option: str, value: str | None, known: Iterable[str | None]) -> UsageError:
+    """The error for a value that ``option`` (``dtype``) does not take. A None among the ``known`` is not listed."""
+    names = known_names(value or "", [name for name in known if name is not None])
+    return UsageError(f"--{option.replace('_', '-')} '{value}' is not known; {names}")
+
+
+def known_names(name: str, known: Iterable[str]) -> str:
+    """``did you mean 'nccl'? There are: nccl, gloo``; without the question where none is near."""
+    names = list(known)
+    near = nearest(name, names)
+    guess = f"did you mean {' or '.join(repr(one) for one in near)}? There are" if near else "there are"
+    return f"{guess}: {', '.join(names)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Those of ``known`` that a slip of the finger turns into ``name``, the most alike first; at most three."""
     import difflib  # noqa: PLC0415 - of use only here, and no command should wait for it
 
-    names = list(known)
-    lower = {one.lower(): one for one in reversed(names)}
-    near = [lower[found] for found in difflib.get_close_matches(name.strip().lower(), lower, n=3, cutoff=0.7)]
-    guess = f"did you mean {' or '.join(repr(one) for one in near)}? There are" if near else "there are"
-    return UsageError(f"there is no {what} '{name}'; {guess}: {', '.join(names)}")
+    by_form = {_form(one): one for one in reversed(list(known))}
+    if _form(name) in by_form:
+        return [by_form[_form(name)]]
+    found = difflib.get_close_matches(_form(name), by_form, n=3, cutoff=_LEAST_LIKENESS)
+    return [by_form[form] for form in found]
+
+
+_LEAST_LIKENESS = 0.65  # dpp is two thirds of ddp
+
+
+def _form(name: str) -> str:
+    return name.strip().lower().replace("-", "").replace("_", "")

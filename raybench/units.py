@@ -30,6 +30,18 @@ def parse_bytes(text: str) -> int:
     return int(byte_count)
 
 
+def parse_amount(option: str, text: str, least: str) -> int:
+    """Bytes of an option's size that is of use only from ``least`` on: ``5`` for ``5G`` is refused, not measured.
+
+    Raises UsageError, as ``parse_bytes`` does.
+    """
+    byte_count = parse_bytes(text)
+    if byte_count < parse_bytes(least):
+        unit = f", such as {text.strip()}G" if text.strip().isdecimal() else ""
+        raise UsageError(f"{option} {text} is {byte_count} bytes; it must be at least {least}: write its unit{unit}")
+    return byte_count
+
+
 def format_bytes(byte_count: int) -> str:
     """The shortest exact text of a size: ``8``, ``64K``, ``1M``; inexact sizes get one decimal, ``1.5M``."""
     for suffix in ("T", "G", "M", "K"):

@@ -7,7 +7,7 @@ from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.footprint.options import MemoryOptions
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.errors import UsageError
+from raybench.errors import unknown_name
 from raybench.results import Kind
 from raybench.sizes import elements_of
 from raybench.units import format_bytes
@@ -76,8 +76,7 @@ def names_of(suite: str) -> tuple[str, ...]:
     names: list[str] = []
     for part in (text.strip() for text in suite.split(",")):
         if part not in SUITES and part not in BENCHMARKS:
-            known = ", ".join((*SUITES, *BENCHMARKS))
-            raise UsageError(f"there is no suite or benchmark '{part}'; there are: {known}")
+            raise unknown_name("suite or benchmark", part, (*SUITES, *BENCHMARKS))
         names += [name for name in SUITES.get(part, (part,)) if name not in names]
     return tuple(names)
 

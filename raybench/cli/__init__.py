@@ -43,15 +43,38 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The command of that name; None when there is none."""
+        if cmd_name == "help":
+            return _help_command()
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names. Raises UsageError with what may have been meant."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            from raybench.cli.hints import unknown_command  # noqa: PLC0415
+
+            raise click.UsageError(unknown_command(args[0], self.list_commands(ctx), ctx.command_path), ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The list of commands, without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _help_command() -> click.Command:
+    """``raybench help run``, for those who type it: the same as ``raybench run --help``."""
+
+    @click.command("help", add_help_option=False)
+    @click.argument("words", nargs=-1, metavar="[COMMAND]...")
+    def show_help(words: tuple[str, ...]) -> None:
+        group.main([*words, "--help"], prog_name="raybench", standalone_mode=False)
+
+    return show_help
 
 
 @click.command(
@@ -81,12 +104,14 @@ def _run_command() -> int:
     from raybench.errors import RaybenchError  # noqa: PLC0415
 
     try:
-        group.main(standalone_mode=False)
+        group.main(prog_name="raybench", standalone_mode=False)
     except SystemExit as end:
         return int(end.code or 0)
     except click.ClickException as error:
+        from raybench.cli.hints import explained  # noqa: PLC0415
+
         with printing("stderr"):
-            error.show()
+            explained(error, sys.argv[1:]).show()
         return 2
     except click.exceptions.Abort:
         say("raybench: stopped")

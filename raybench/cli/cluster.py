@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raybench.cli.output import printing, say
+from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def down(**common: Any) -> None:
 def _play(
     action: Any, variables: Mapping[str, Any], common: Mapping[str, Any], *, check: bool = False
 ) -> "ClusterReport":
+    announce("reading the inventory", quiet=common["quiet"])
     from raybench.cluster.cluster_play import inventory_of, play_cluster  # noqa: PLC0415
 
     inventory = inventory_of(common["inventory"], common["limit"])

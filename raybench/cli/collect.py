@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raybench.cli.output import printing, say
+from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 from raybench.run_folder import new_run_id
-from raybench.units import parse_bytes
+from raybench.units import parse_amount
 
 if TYPE_CHECKING:
     from diagnostics.findings import Diagnosis
@@ -86,12 +86,13 @@ def command(**options: Any) -> None:
 
 
 def _collect(options: Mapping[str, Any]) -> int:
+    announce("reading the inventory, then connecting to its hosts", quiet=options["quiet"])
     from raybench.cluster.collect import DEFAULT_PATTERNS, CollectPlan, collect  # noqa: PLC0415
     from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
     from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
 
     patterns = _checked_patterns(options["paths"])
-    limits = parse_bytes(options["file_limit"]), parse_bytes(options["host_limit"])
+    limits = [parse_amount(f"--{name}-limit", options[f"{name}_limit"], "4K") for name in ("file", "host")]
     inventory = read_inventory(options["inventory"], limit=options["limit"])
     folder = _folder(options["output_dir"], options["run_id"])
     plan = CollectPlan(

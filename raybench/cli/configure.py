@@ -1,13 +1,15 @@
 """``raybench configure``: bring nodes into the state that training needs, and back."""
 
 import json
+import platform
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from raybench.cli.output import printing, say
+from raybench.cli.output import announce, printing, say
+from raybench.errors import UsageError
 
 if TYPE_CHECKING:
     from raybench.cluster.playbook import PlaybookEvent
@@ -18,6 +20,7 @@ Examples:
   raybench configure -i hosts.yml
   raybench configure -i hosts.yml --tags memlock,nofile --limit gpu-07
   raybench configure -i hosts.yml --rollback           # the first state, byte for byte
+  raybench configure --check                           # this machine; without --check you are asked first
   raybench configure -i hosts.yml --rollback --tags roce_qos --json
 """
 
@@ -32,6 +35,7 @@ Examples:
 @click.option("--diff", is_flag=True, help="Show every change line by line.")
 @click.option("--rollback", is_flag=True, help="Bring back what the hosts were before.")
 @click.option("--remove-packages", is_flag=True, help="With --rollback: remove the packages that were installed, too.")
+@click.option("--yes", "-y", is_flag=True, help="Without -i: change this machine without asking.")
 @click.option("--forks", type=click.IntRange(1, 1000), help="Hosts at a time [default: 50].")
 @click.option(
     "--timeout", "timeout_seconds", default=7200.0, show_default=True, help="End the run after so many seconds."
@@ -45,6 +49,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     diff: bool,
     rollback: bool,
     remove_packages: bool,
+    yes: bool,
     forks: int | None,
     timeout_seconds: float,
     as_json: bool,
@@ -52,20 +57,26 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     """Bring nodes into the state that GPU training needs: RDMA, limits, MTU, QoS, clock, NCCL's file.
 
     Values stand in the inventory (group_vars); every one has a default, see playbooks/roles/*/README.md. Only what is
-    not right is changed, its first state is kept on the host, and nothing ever reboots. Without -i: this machine.
+    not right is changed, its first state is kept on the host, and nothing ever reboots. Without -i it is this machine,
+    and you are asked first.
     """
+    if remove_packages and not rollback:
+        raise click.UsageError("--remove-packages goes with --rollback")
+    announce("reading the inventory")
     from raybench.cluster.ansible_setup import data_folder  # noqa: PLC0415 - not needed for --help
-    from raybench.cluster.configuration import configure_hosts  # noqa: PLC0415
+    from raybench.cluster.configuration import check_tags, configure_hosts  # noqa: PLC0415
     from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
     from raybench.reports.configuration import configuration_lines  # noqa: PLC0415
 
-    if remove_packages and not rollback:
-        raise click.UsageError("--remove-packages goes with --rollback")
+    tags = tuple(filter(None, (tag.strip() for tag in tag_text.split(","))))
+    check_tags(tags)
+    if not inventories and not check and not yes:
+        _ask(rollback=rollback)
     sources: tuple[str | Path, ...] = inventories or (data_folder("inventory") / "localhost.yml",)
     done = configure_hosts(
         read_inventory(sources, limit=limit),
         rollback=rollback,
-        tags=tuple(filter(None, (tag.strip() for tag in tag_text.split(",")))),
+        tags=tags,
         limit=limit,
         check=check,
         forks=forks,
@@ -81,6 +92,16 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
             for line in configuration_lines(report, diff=diff):
                 click.echo(line)
     sys.exit(done.exit_code)
+
+
+def _ask(*, rollback: bool) -> None:
+    """Have the user agree that this machine is changed. Raises UsageError where nobody is there to be asked."""
+    what = f"{'bring back the first state of' if rollback else 'change settings of'} this machine, {platform.node()}"
+    others = "-i hosts.yml names other hosts, --check changes nothing"
+    if not sys.stdin.isatty():
+        raise UsageError(f"without -i this would {what}; give --yes if that is meant ({others})")
+    if not click.confirm(f"Without -i this will {what} ({others}). Go on?", err=True):
+        raise click.Abort
 
 
 def _progress(event: "PlaybookEvent") -> None:

@@ -201,10 +201,10 @@ def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
 
 
 def _memory(options: Mapping[str, Any], gpu: "Gpu | None") -> int | None:
-    from raybench.units import parse_bytes  # noqa: PLC0415
+    from raybench.units import parse_amount  # noqa: PLC0415
 
     if options["memory"]:
-        return parse_bytes(options["memory"])
+        return parse_amount("--memory", options["memory"], "64M")
     return gpu.memory_bytes if gpu else None
 
 

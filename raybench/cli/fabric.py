@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from raybench.cli.output import printing, say
+from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 from raybench.preflight.fabric.rounds import SCOPES
 from raybench.preflight.fabric.settings import GPU_MEMORY, TOOLS, FabricSettings, settings_from
@@ -75,6 +75,7 @@ _DEFAULTS = FabricSettings()
 )  # fmt: skip
 def plan(as_json: bool, **options: Any) -> None:
     """Say how many rounds a fabric needs, how long they take, and whether planted faults would be found."""
+    announce(f"planning the rounds of {options['nodes']} hosts")
     from raybench.preflight.fabric.forecast import forecast  # noqa: PLC0415 - not needed for --help
 
     chosen = {name: value for name, value in options.items() if value is not None}
@@ -134,6 +135,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     **settings: Any,
 ) -> None:
     """Measure between the hosts of an inventory. Writes DIR/RUN_ID/fabric.json and report.html; changes no host."""
+    announce("reading the inventory", quiet=quiet)
     from raybench.cluster.fabric import run_fabric  # noqa: PLC0415 - not needed for --help
     from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
     from raybench.reports.fabric_progress import RoundProgress  # noqa: PLC0415

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from raybench.cli.output import printing, say
+from raybench.cli.output import announce, printing, say
 from raybench.config import RunConfig
 from raybench.errors import IncompleteRunError, ProblemFoundError, UsageError
 from raybench.reports.errors import MissingLibraryError
@@ -32,6 +32,8 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
     missing = [name for name in ("ray", "torch", "numpy") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"this command needs {' and '.join(missing)}: pip install '.[all]' in its checkout")
+    where = {"auto": "looking for a Ray cluster, else embedding one here", "local": "embedding a Ray cluster here"}
+    announce(where.get(config.address, f"joining the Ray cluster at {config.address}"), quiet=quiet)
     return _run(config, as_json=as_json, quiet=quiet)
 
 

@@ -50,6 +50,12 @@ def say(text: str) -> None:
         click.echo(text, err=True)
 
 
+def announce(text: str, *, quiet: bool = False) -> None:
+    """What begins now, on a terminal: whoever sits there hears of it before anything slow is imported or reached."""
+    if not quiet and sys.stderr.isatty():
+        say(f"raybench: {text} ...")
+
+
 def _silence(name: Literal["stdout", "stderr"]) -> None:
     """Point the stream at /dev/null: its number where it has one, so that what it still holds can be flushed."""
     devnull = _devnull("w")

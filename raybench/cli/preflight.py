@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raybench.cli.output import printing, say
+from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if list_checks:
         _list_checks()
         return
+    announce("reading the inventory, then probing its hosts")
     from raybench.cluster.ansible_setup import data_folder  # noqa: PLC0415 - not needed for --help
     from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
     from raybench.cluster.preflight import check_names, run_preflight  # noqa: PLC0415

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from raybench.cluster.ansible_setup import data_folder
 from raybench.cluster.hosts import Inventory
 from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, message_of, run_playbook
-from raybench.errors import UsageError
+from raybench.errors import unknown_name
 
 SCHEMA = "raybench.configure/1"
 ItemVerdict = Literal["changed", "right", "skipped", "conflict", "failed"]
@@ -122,7 +122,7 @@ def check_tags(tags: Sequence[str]) -> None:
     known = known_tags()
     for tag in tags:
         if tag.rpartition(".")[2] not in known:  # a rollback takes system_limits.memlock as well
-            raise UsageError(f"{tag!r} is not a tag of configure.yml; its tags: {', '.join(sorted(known))}")
+            raise unknown_name("tag in configure.yml named", tag, sorted(known))
 
 
 def known_tags() -> frozenset[str]:

@@ -12,7 +12,7 @@ import json
 import platform
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from raybench import __version__
 from raybench.errors import UsageError
 
 ROOTS = ("ray", "torch", "numpy", "click", "msgspec", "psutil", "PyYAML", "rich")
+_NVML = "nvidia-ml-py"  # without it only one figure is missing: how busy a GPU is
 _PACKAGES = ("raybench", "diagnostics")
 _STAMP = (2020, 1, 1, 0, 0, 0)  # the same content is the same file
 
@@ -34,7 +35,7 @@ def locked_versions(roots: tuple[str, ...] = ROOTS) -> dict[str, str]:
     from packaging.utils import canonicalize_name  # noqa: PLC0415
 
     found: dict[str, str] = {}
-    wanted: list[tuple[str, str]] = [(name, "") for name in roots]
+    wanted: list[tuple[str, str]] = [*((name, "") for name in roots), (_NVML, "raybench")]
     while wanted:
         name, needed_by = wanted.pop()
         if canonicalize_name(name) in found:
@@ -102,6 +103,10 @@ def _digest(content: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
+def _roots(versions: Mapping[str, str]) -> list[str]:
+    return [*ROOTS, *([_NVML] if _NVML in versions else [])]
+
+
 def write_environment(folder: Path) -> dict[str, Any]:
     """Write ``lock.txt`` and the wheel to a folder. Returns what the hosts are told."""
     versions = locked_versions()
@@ -113,7 +118,7 @@ def write_environment(folder: Path) -> dict[str, Any]:
     wheel = write_wheel(folder)
     content = hashlib.sha256(lock.encode() + wheel.read_bytes()).hexdigest()
     minor = ".".join(platform.python_version_tuple()[:2])
-    return {"minor": minor, "wheel": wheel.name, "roots": list(ROOTS), "digest": content}
+    return {"minor": minor, "wheel": wheel.name, "roots": _roots(versions), "digest": content}
 
 
 if __name__ == "__main__":

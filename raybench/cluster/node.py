@@ -211,7 +211,7 @@ class NodeAgent:
         return {name: sizes for name, sizes in found.items() if sizes[0] > most}
 
     def _traces(self) -> list[Path]:
-        return sorted(self._folder.glob("trace-rank-*.json.gz"))
+        return sorted(self._folder.glob("trace-rank-*.pt.trace.json.gz"))
 
     def close(self) -> None:
         """End everything that this agent started and remove its files; soon after, the actor itself."""

@@ -83,6 +83,11 @@ def plan_of(
     usable = [node for node in candidates if chosen_backend != "nccl" or node.gpu_count]
     count = len(usable) if nodes is None else nodes
     exist = "; ".join(str(node) for node in candidates) or "none"
+    if candidates and not usable:
+        raise ClusterUnavailableError(
+            f"--backend nccl needs a GPU for every rank, and no node has one: {exist}. Use --backend gloo to measure "
+            "between CPUs, or join nodes with GPUs with --address HOST:PORT."
+        )
     if len(usable) < max(count, 1):
         kind = " with GPUs" if chosen_backend == "nccl" else ""
         raise ClusterUnavailableError(

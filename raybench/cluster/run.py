@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,9 +22,9 @@ from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.jobs import jobs_of, variables_of
 from raybench.cluster.launch import Launch
 from raybench.cluster.left_out import trace_findings
-from raybench.cluster.placement import plan_of
+from raybench.cluster.placement import Candidate, Plan, plan_of
 from raybench.cluster.record import Planned, Record
-from raybench.cluster.session import Session, open_session
+from raybench.cluster.session import Session, embedded_gpus, emulated_candidates, open_session
 from raybench.cluster.variables import common_variables
 from raybench.errors import IncompleteRunError, ProblemFoundError, UsageError
 from raybench.traffic import traffic_between
@@ -74,7 +74,7 @@ class Run:
             nodes=config.nodes,
             backend=config.backend,
             early=self.early,
-            before_embedding=self._check_weights,
+            before_embedding=self._check_before_embedding,
         )
         with contextlib.ExitStack() as stack:
             with self._phase("cluster"):
@@ -90,19 +90,17 @@ class Run:
                 self._launch_all(agents, head)
                 self._bring_logs(agents)
 
-    def _check_weights(self) -> None:
-        """Raises UsageError where the ranks would find no weights: on a cluster of machines only its nodes can tell."""
+    def _check_before_embedding(self) -> None:
+        """Raises UsageError for what nodes of this machine cannot do; of a cluster of machines only its nodes tell."""
+        config = self.record.config
+        self._plan_over(emulated_candidates(config.nodes or 1, embedded_gpus(config.backend)))
         for spec in self.record.config.plan("gloo"):
             if spec.training is not None and spec.training.weights is not None:
                 check_weights(spec.training.weights, weight_shapes(spec.training))
 
     def _plan(self, session: Session) -> Planned:
         config = self.record.config
-        plan = plan_of(
-            session.candidates(), nodes=config.nodes, ranks_per_node=config.gpus_per_node, backend=config.backend
-        )
-        if config.root >= plan.world_size:
-            raise UsageError(f"--root is {config.root}, and the run has ranks 0 to {plan.world_size - 1}")
+        plan = self._plan_over(session.candidates())
         specs = config.plan(plan.backend)
         self.record.planned = Planned(
             plan=plan,
@@ -113,6 +111,17 @@ class Run:
             variables=common_variables(config.variables()),
         )
         return self.record.planned
+
+    def _plan_over(self, candidates: Sequence[Candidate]) -> Plan:
+        """The plan over these nodes. Raises UsageError where they are too few, or the root is none of their ranks."""
+        config = self.record.config
+        plan = plan_of(candidates, nodes=config.nodes, ranks_per_node=config.gpus_per_node, backend=config.backend)
+        if config.root >= plan.world_size:
+            raise UsageError(
+                f"--root is {config.root}, and the run has ranks 0 to {plan.world_size - 1}: {len(plan.nodes)} nodes "
+                f"with {plan.ranks_per_node} each. Choose one of these, or more ranks with --nodes or --gpus-per-node."
+            )
+        return plan
 
     def _compare(self, planned: Planned) -> None:
         found = differences(planned.named_facts())

@@ -71,7 +71,7 @@ def open_session(
             return
     if address in ("auto", "local"):
         before_embedding()
-        with _embedded(nodes or 1, [] if backend == "gloo" else own_gpus(), early) as session:
+        with _embedded(nodes or 1, embedded_gpus(backend), early) as session:
             yield session
         return
     with _joined(address, early=early) as session:
@@ -124,6 +124,19 @@ def _embedded(nodes: int, gpus: Sequence[str], early: EarlyHost | None) -> Itera
         _init(cluster.address)
         stack.callback(_leave)
         yield Session(address=cluster.address, emulated=True, host_socket=host.socket)
+
+
+def embedded_gpus(backend: str | None) -> list[str]:
+    """Ids of the GPUs that embedded nodes share: none for a backend that uses none."""
+    return [] if backend == "gloo" else own_gpus()
+
+
+def emulated_candidates(nodes: int, gpus: Sequence[str]) -> tuple[Candidate, ...]:
+    """The nodes that embedding would start on this machine, before any is there."""
+    return tuple(
+        Candidate(node_id="", name=f"node-{number}", address="this machine", gpu_count=len(share), cpu_count=1)
+        for number, share in enumerate(gpu_shares(gpus, nodes), start=1)
+    )
 
 
 def gpu_shares(gpus: Sequence[str], nodes: int) -> list[tuple[str, ...]]:

@@ -30,6 +30,7 @@ class LivePainter:
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("elapsed", markup=False),
             TextColumn("{task.fields[left]}", markup=False),
             console=self._console,
             refresh_per_second=REFRESHES_PER_SECOND,

@@ -159,7 +159,7 @@ class PlainPainter:
         self._last = (benchmark, now)
         left = f", {format_left(left_seconds)} left" if left_seconds is not None else ""
         width = len(str(self._total))
-        self._write(f"[{done + 1:>{width}}/{self._total}] {text}, {format_seconds(now - self._started)}{left}")
+        self._write(f"[{done + 1:>{width}}/{self._total}] {text}, after {format_seconds(now - self._started)}{left}")
 
     def note(self, text: str) -> None:
         """Write the text."""

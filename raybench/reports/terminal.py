@@ -194,4 +194,4 @@ def _status(result: RunResult) -> Iterator[Segment]:
     yield f": {count_of(len(result.benchmarks) - skipped, 'benchmark')}", ""
     yield (f", {skipped} skipped" if skipped else ""), "yellow"
     yield (f", {doubtful} of {count_of(len(points), 'point')} unstable" if doubtful else ""), "yellow"
-    yield (f", {format_seconds(elapsed)}" if elapsed else ""), ""
+    yield (f", took {format_seconds(elapsed)}" if elapsed else ""), ""

@@ -125,6 +125,9 @@ def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) ->
             yield f"{name}: rss: the peak is the resident memory of the rank's process (RSS), and no device's"
         if point.mfu is None and point.peak_reason:
             yield f"{name}: no MFU: {inert(point.peak_reason)}"
+        if point.facts.get("gpu") and point.utilization.get("gpu") is None:
+            reason = point.facts.get("gpu_utilization_unknown") or "NVML was not asked"
+            yield f"{name}: how busy the GPU was is unknown: {inert(str(reason))}"
         if point.verified is None:
             yield f"{name}: not compared with one process: {inert(point.check.get('reason') or 'no reason given')}"
         if point.straggler_reason is None and not point.stragglers:

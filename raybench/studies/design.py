@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from raybench.errors import UsageError
+from raybench.errors import UsageError, unknown_name
 
 SCHEMA = "raybench.study/1"
 KINDS = ("network", "scaling", "strategy", "batch-size", "model-size")
@@ -62,7 +62,7 @@ class Study:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise UsageError(f"there is no study of '{self.kind}'; there are: {', '.join(KINDS)}")
+            raise unknown_name("study of", self.kind, KINDS)
         if not 1 <= self.repeats <= _MOST_REPEATS:
             raise UsageError(f"--repeats is {self.repeats}; it must be from 1 to {_MOST_REPEATS}")
         names = [variant.name for variant in self.variants]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from raybench.errors import UsageError
+from raybench.errors import unknown_name
 from raybench.model.cost import Price
 from raybench.studies.compare import Ratio
 from raybench.studies.costs import Costing
@@ -28,7 +28,7 @@ _STRATEGIES = {
 def strategy_variant(name: str) -> Variant:
     """The variant of a strategy. Raises UsageError for one that is not known."""
     if name not in _STRATEGIES:
-        raise UsageError(f"'{name}' is no strategy to compare; there are: {', '.join(_STRATEGIES)}")
+        raise unknown_name("strategy to compare named", name, _STRATEGIES)
     return Variant(name=name, arguments=_STRATEGIES[name])
 
 

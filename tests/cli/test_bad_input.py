@@ -35,7 +35,7 @@ def refused(*arguments: str, environment: dict[str, str] | None = None) -> str:
         (["--nodes", "0"], "--nodes is 0; it must be at least 1"),
         (["--nodes", "100000"], "100000 emulated nodes do not fit on this machine: at most "),
         (["--nodes", "two"], "'two' is not a valid integer"),
-        (["--suite", "all_reduse"], "there is no suite or benchmark 'all_reduse'; there are: collectives"),
+        (["--suite", "all_reduse"], "there is no suite or benchmark 'all_reduse'; did you mean 'all_reduce'"),
         (["--op", "mean"], "--op 'mean' is not known; there are: sum"),
         (["--dtype", "float31"], "--dtype 'float31' is not known"),
         (["--backend", "mpi"], "--backend 'mpi' is not known; there are: nccl, gloo"),

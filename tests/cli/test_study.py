@@ -109,7 +109,7 @@ def check_shown(text: str, folder: Path) -> None:
         (["network", "--networks", "tcp,rdma", "--prices", "p.csv"], "--prices needs --node-type"),
         (["batch-size", "--node-type", "x", "--prices", "/no/such.csv"], "--prices /no/such.csv cannot be read"),
         (["batch-size", "--epoch-samples", "0"], "--epoch-samples is 0; it must be at least 1"),
-        (["strategy", "--strategies", "ddp,zero"], "'zero' is no strategy to compare"),
+        (["strategy", "--strategies", "ddp,zero"], "no strategy to compare named 'zero'"),
         (["batch-size", "--batch-sizes", "1,0"], "'0' is no batch size"),
         (["model-size", "--models", "../x"], "no name of a model"),
         (["show", "/nowhere"], "is not the folder of a study"),

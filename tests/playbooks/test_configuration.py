@@ -106,9 +106,9 @@ def test_a_module_that_broke_is_not_lost() -> None:
     [
         (["-i", "/not/there.yml"], "there is no inventory"),
         (["--remove-packages"], "--remove-packages goes with --rollback"),
-        (["--tags", "a b"], "is not a tag"),
-        (["--tags", "memlock,nofiles"], "'nofiles' is not a tag of configure.yml; its tags: acs, clock"),
-        (["--rollback", "--tags", "system_limits.memlok"], "is not a tag"),
+        (["--tags", "a b"], "no tag in configure.yml named 'a b'"),
+        (["--tags", "memlock,nofiles"], "no tag in configure.yml named 'nofiles'; did you mean 'nofile'?"),
+        (["--rollback", "--tags", "system_limits.memlok"], "no tag in configure.yml named 'system_limits.memlok'"),
         (["--forks", "0"], "0"),
     ],
 )

@@ -42,7 +42,7 @@ def test_pipe_gets_a_line_a_step_when_steps_are_slow() -> None:
     run_steps(ProgressDisplay(stream, clock=clock), clock, seconds=6)
     lines = stream.getvalue().splitlines()
     assert len(lines) == 7
-    assert lines[2] == "[2/6] all_reduce 64K, 8 ranks, 6.0 s, 30 s left"
+    assert lines[2] == "[2/6] all_reduce 64K, 8 ranks, after 6.0 s, 30 s left"
 
 
 def test_pipe_gets_no_control_characters() -> None:

@@ -123,7 +123,7 @@ def test_wrong_losses_are_never_recommended() -> None:
 
 
 def test_an_unknown_strategy_is_refused() -> None:
-    with pytest.raises(UsageError, match="'zero' is no strategy to compare; there are: ddp, fsdp"):
+    with pytest.raises(UsageError, match="no strategy to compare named 'zero'; there are: ddp, fsdp"):
         strategy_variant("zero")
 
 

@@ -89,7 +89,7 @@ def test_the_kernel_holds_a_trial_to_its_limit() -> None:
     [
         ({"shards": 4}, "--shards and --sharding are of --strategy fsdp"),
         ({"strategy": "fsdp", "shards": 0}, "--shards is 0"),
-        ({"strategy": "fsdp", "sharding": "hybrid"}, "--sharding 'hybrid' is not known here"),
+        ({"strategy": "fsdp", "sharding": "hybrid"}, "--sharding 'hybrid' is not known"),
         ({"limit_seconds": -1.0}, "--limit-seconds is -1; it must be above 0"),
         ({"limit_seconds": float("nan")}, "--limit-seconds is nan"),
         ({"most_batch": 0, "batch_sizes": (1,)}, "--most-batch is 0; it must be from 1"),

@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import platform
+import re
 import sys
 import time
 from pathlib import Path
@@ -257,7 +258,11 @@ def test_two_strategies_keep_both_traces(tmp_path: Path, monkeypatch: pytest.Mon
     little = {"model": "mlp", "sequence_length": None, "profile": True, "overlap_steps": 1}
     run_ranks(2, [spec("ddp", **little), spec("fsdp", **little)])
     kept = sorted(path.name for path in tmp_path.iterdir())
-    assert kept == [f"trace-rank-{rank}-{name}.json.gz" for rank in range(2) for name in ("ddp", "fsdp")]
+    # as torch_tb_profiler's consts.WORKER_PATTERN finds them
+    workers = [re.fullmatch(r"(.*?)(\.\d+)\.pt\.trace\.json(?:\.gz)?", name) for name in kept]
+    assert [one and one[1] for one in workers] == [
+        f"trace-rank-{n}-{kind}" for n in range(2) for kind in ("ddp", "fsdp")
+    ]
     assert all(json.loads(gzip.decompress((tmp_path / name).read_bytes()))["traceEvents"] for name in kept)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from raybench.errors import UsageError
+from raybench.errors import UsageError, unknown_value
 
 LAYOUTS, MODES, COMPRESSIONS = ("sharded", "full"), ("sync", "async"), ("none", "zstd", "zlib")
 SCHEMES = ("file", "s3", "gs")
@@ -56,4 +56,4 @@ class CheckpointOptions:
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise UsageError(f"--{name} '{value}' is not known; there are: {', '.join(choices)}")
+        raise unknown_value(name, value, choices)

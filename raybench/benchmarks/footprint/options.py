@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.errors import UsageError
-from raybench.units import parse_bytes
+from raybench.errors import UsageError, unknown_value
+from raybench.units import parse_amount
 
 STRATEGIES = ("single", "fsdp", "lora", "qlora")
 SHARDINGS = ("full", "grad-op")
@@ -38,9 +38,9 @@ class MemoryOptions:
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
-            raise UsageError(f"--strategy '{self.strategy}' is not known; there are: {', '.join(STRATEGIES)}")
+            raise unknown_value("strategy", self.strategy, STRATEGIES)
         if self.sharding not in SHARDINGS:
-            raise UsageError(f"--sharding '{self.sharding}' is not known here; there are: {', '.join(SHARDINGS)}")
+            raise unknown_value("sharding", self.sharding, SHARDINGS)
         if self.shards is not None and not 1 <= self.shards <= _MOST_SHARDS:
             raise UsageError(f"--shards is {self.shards}; it must be from 1 to {_MOST_SHARDS}")
         if self.strategy != "fsdp" and (self.shards is not None or self.sharding != "full"):
@@ -55,7 +55,7 @@ class MemoryOptions:
         if not self.batch_sizes or any(not 1 <= size <= most for size in self.batch_sizes):
             raise UsageError(f"--batch-sizes must be from 1 to --most-batch ({most}), such as 1,2,4")
         if self.limit is not None:
-            parse_bytes(self.limit)
+            parse_amount("--limit", self.limit, "1M")  # no training fits into less
         self.training(self.batch_sizes[0])
 
     def training(self, batch_size: int) -> TrainingOptions:

@@ -99,6 +99,8 @@ def _time(
             yield from parts.tell()
         raise
     usage.sample_gpu()
+    if usage.gpu_problem is not None:
+        facts["gpu_utilization_unknown"] = usage.gpu_problem
     stamps, marks = clock.read()
     yield from parts.tell()
     return {

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from raybench.errors import UsageError
+from raybench.errors import UsageError, unknown_value
 
 Dtype = Literal["float32", "bfloat16", "float16", "float8"]
 Optimizer = Literal["adamw", "adam", "sgd"]
@@ -101,8 +101,7 @@ def _flag(name: str) -> str:
 
 def _check_choice(name: str, value: str | None, choices: tuple[Any, ...]) -> None:
     if value not in choices:
-        known = ", ".join(choice for choice in choices if choice)
-        raise UsageError(f"--{_flag(name)} '{value}' is not known; there are: {known}")
+        raise unknown_value(name, value, choices)
 
 
 def plain_dtype(text: str | None) -> str | None:

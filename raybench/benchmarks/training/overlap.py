@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -43,8 +44,11 @@ class Step(Protocol):
 
 
 def trace_name(rank: int, strategy: str) -> str:
-    """File name of a rank's trace, for Perfetto (ui.perfetto.dev), chrome://tracing or TensorBoard."""
-    return f"trace-rank-{rank}-{strategy}.json.gz"
+    """File name of a rank's trace, for Perfetto (ui.perfetto.dev), chrome://tracing or TensorBoard.
+
+    TensorBoard's profiler plugin takes only files named ``WORKER.TIME.pt.trace.json`` or that with ``.gz``.
+    """
+    return f"trace-rank-{rank}-{strategy}.{time.time_ns()}.pt.trace.json.gz"
 
 
 def measure_exposure(context: RankContext, trainer: Any, strategy: str, options: TrainingOptions) -> Exposure:

@@ -1,6 +1,5 @@
 """Memory and utilisation while steps run. On a CPU the memory is the process's own, and says so."""
 
-import contextlib
 import os
 import time
 from typing import Any
@@ -17,6 +16,7 @@ class Usage:
         self._device = context.device
         self._samples = self._allocated = self._reserved = self._peak = 0  # how many, and their sums in bytes
         self._gpu: list[float] = []
+        self._gpu_problem: str | None = None if self._device.type == "cuda" else "the rank has no GPU"
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
         self._wall, self._cpu = time.perf_counter(), time.process_time()
@@ -33,9 +33,12 @@ class Usage:
 
     def sample_gpu(self) -> None:
         """Note how busy the GPU is: NVML's figure is of the last sixth of a second or more, so this is no hurry."""
-        if self._device.type == "cuda":
-            with contextlib.suppress(Exception):  # NVML is optional, and fails in as many ways as there are drivers
-                self._gpu.append(float(torch.cuda.utilization(self._device)))
+        if self._device.type != "cuda":
+            return
+        try:
+            self._gpu.append(float(torch.cuda.utilization(self._device)))
+        except Exception as error:  # noqa: BLE001 - NVML fails in as many ways as there are drivers; the reason is kept
+            self._gpu_problem = f"NVML: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
     def memory(self) -> dict[str, float | str]:
         """Bytes: ``kind`` cuda with allocated and reserved, or rss (resident memory of the process) on a CPU."""
@@ -50,6 +53,11 @@ class Usage:
             "mean_reserved_bytes": self._reserved / max(self._samples, 1),
             "total_bytes": float(torch.cuda.get_device_properties(self._device).total_memory),
         }
+
+    @property
+    def gpu_problem(self) -> str | None:
+        """Why ``utilization`` says nothing of the GPU; None where it does, or was not asked yet."""
+        return None if self._gpu else self._gpu_problem
 
     def utilization(self) -> dict[str, float | None]:
         """Shares of 1: ``cpu`` is of one core, over all threads of the rank; ``gpu`` None where NVML does not say."""

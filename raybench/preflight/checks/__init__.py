@@ -4,9 +4,10 @@ A check raises UnavailableError where it cannot read what it needs; ``evaluate``
 other exception into ``error``: a fault of ours is neither a fault of the host nor a pass.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from raybench.errors import nearest
 from raybench.preflight.checks import (
     clock,
     efa,
@@ -114,12 +115,18 @@ def concerns() -> tuple[str, ...]:
     return tuple(dict.fromkeys(check.concern for check in CHECKS))
 
 
+def _unknown_check(name: str, known: Iterable[str]) -> ValueError:
+    near = nearest(name, [*known, "drift"])
+    guess = f"did you mean {' or '.join(map(repr, near))}? Concerns" if near else "concerns"
+    return ValueError(f"there is no check {name}; {guess}: {', '.join(concerns())}, drift; checks: --list-checks")
+
+
 def selected(only: Sequence[str] = (), skip: Sequence[str] = ()) -> tuple[Check, ...]:
     """Checks by name or concern; all where ``only`` is empty. Raises ValueError on a name that is neither."""
     known = {check.name for check in CHECKS} | set(concerns())
     strangers = [name for name in (*only, *skip) if name not in known]
     if strangers:
-        raise ValueError(f"there is no check {', '.join(strangers)}; concerns: {', '.join(concerns())}, drift")
+        raise _unknown_check(strangers[0], known)
 
     def named(check: Check, names: Sequence[str]) -> bool:
         return check.name in names or check.concern in names

@@ -1,0 +1,61 @@
+"""What to add to click's own messages, so that a wrong word says where it belongs or what was meant."""
+
+from collections.abc import Sequence
+
+import click
+
+from raybench.errors import nearest
+
+
+def explained(error: click.ClickException, arguments: Sequence[str]) -> click.ClickException:
+    """The error with what to type instead, where that can be told. ``arguments`` are those of the command line."""
+    if isinstance(error, click.NoSuchOption):
+        hint = _misplaced(error, arguments)
+    elif isinstance(error, click.BadParameter):
+        hint = _meant_choice(error, arguments)
+    elif isinstance(error, click.UsageError) and "unexpected extra argument" in error.message:
+        hint = _without_option(error)
+    else:
+        hint = ""
+    if not hint:
+        return error
+    said = error.message if isinstance(error, click.NoSuchOption) else error.format_message()
+    return click.UsageError(f"{said.rstrip('.')}. {hint}", getattr(error, "ctx", None))
+
+
+def _misplaced(error: click.NoSuchOption, arguments: Sequence[str]) -> str:
+    """An option before its command: ``raybench --nodes 2 run``, ``raybench cluster -i hosts.yml up``."""
+    context = error.ctx
+    if context is None or not isinstance(context.command, click.Group):
+        return ""
+    names = context.command.list_commands(context)
+    command = next((word for word in arguments if word in names and word != context.info_name), "COMMAND")
+    return f"Options of a command stand after it: {context.command_path} {command} {error.option_name} ..."
+
+
+def _meant_choice(error: click.BadParameter, arguments: Sequence[str]) -> str:
+    kind = error.param.type if error.param is not None else None
+    if not isinstance(kind, click.Choice):
+        return ""
+    choices = [str(choice) for choice in kind.choices]
+    words = [word.rpartition("=")[2] for word in arguments]
+    wrong = next((word for word in words if repr(word) in error.message and word not in choices), "")
+    near = nearest(wrong, choices)
+    return f"Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def _without_option(error: click.UsageError) -> str:
+    """A value without its option: ``raybench run 2``. A command that takes arguments shows them in its usage."""
+    context = error.ctx
+    if context is None or any(isinstance(parameter, click.Argument) for parameter in context.command.params):
+        return ""
+    valued = (one for one in context.command.params if isinstance(one, click.Option) and not one.is_flag)
+    examples = [f"{option.opts[0]} {option.make_metavar(context)}" for option in valued]
+    return f"Values of '{context.command_path}' follow an option, such as {examples[0]}" if examples else ""
+
+
+def unknown_command(name: str, known: Sequence[str], path: str) -> str:
+    """The message for a command that there is not."""
+    near = nearest(name, known)
+    guess = f"Did you mean '{path} {near[0]}'? Commands" if near else "Commands"
+    return f"No such command '{name}'. {guess}: {', '.join(known)}."

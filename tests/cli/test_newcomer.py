@@ -1,0 +1,154 @@
+"""What a newcomer types: wrong words, options in the wrong place, values that cannot be meant, and silence."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli import COMMANDS, group
+from raybench.cluster.placement import Candidate
+from raybench.cluster.session import emulated_candidates
+from raybench.errors import UsageError, nearest, unknown_value
+from raybench.units import parse_amount
+from tests.command import RAYBENCH, raybench
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["rnu"], "No such command 'rnu'. Did you mean 'raybench run'?"),
+        (["Preflight"], "Did you mean 'raybench preflight'?"),
+        (["xyzzy"], "No such command 'xyzzy'. Commands: "),
+        (["help", "xyzzy"], "No such command 'xyzzy'. Commands: "),
+        (["--nodes", "2", "run"], "Options of a command stand after it: raybench run --nodes ..."),
+        (["cluster", "-i", "hosts.yml", "up"], "Options of a command stand after it: raybench cluster up -i ..."),
+        (["run", "2"], "Values of 'raybench run' follow an option, such as --nodes N"),
+        (["diagnose", "--format", "txt", "."], "Did you mean 'text'?"),
+        (["expected", "--operation=allreduce"], "Did you mean 'all_reduce'?"),
+        (["preflight", "--only", "gpuu"], "there is no check gpuu; did you mean 'gpu'"),
+        (
+            ["configure", "--check", "--tags", "memlok"],
+            "no tag in configure.yml named 'memlok'; did you mean 'memlock'?",
+        ),
+        (["run", "--suite", "allreduce"], "no suite or benchmark 'allreduce'; did you mean 'all_reduce'?"),
+        (["memory", "--limit", "5"], "--limit 5 is 5 bytes; it must be at least 1M: write its unit, such as 5G"),
+        (["run", "--log-limit", "16"], "--log-limit 16 is 16 bytes; it must be at least 4K"),
+        (["run", "--root", "7", "--nodes", "2"], "--root is 7, and the run has ranks 0 to 1"),
+        (
+            ["run", "--backend", "nccl", "--nodes", "2"],
+            "--backend nccl needs a GPU for every rank, and no node has one",
+        ),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_right_one(words: list[str], message: str) -> None:
+    done = raybench(*words, environment={"CUDA_VISIBLE_DEVICES": ""})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["help"], ["help", "run"], ["help", "cluster", "up"]])
+def test_help_is_a_command_too(words: list[str]) -> None:
+    done = raybench(*words)
+    assert done.returncode == 0
+    assert done.stdout == raybench(*words[1:], "--help").stdout
+
+
+def test_nearest_is_what_a_slip_makes_and_nothing_else() -> None:
+    assert nearest("dpp", ["ddp", "fsdp", "lora"]) == ["ddp"]
+    assert nearest("all-reduce", ["all_reduce", "reduce"]) == ["all_reduce"]
+    assert nearest("zero", ["ddp", "fsdp", "lora", "qlora"]) == []
+    assert str(unknown_value("backend", "mpi", ("nccl", "gloo", None))).endswith("is not known; there are: nccl, gloo")
+
+
+def test_a_size_with_its_unit_and_a_long_number_are_taken() -> None:
+    assert parse_amount("--limit", "5G", "1M") == 5 * 2**30
+    assert parse_amount("--limit", "1048576", "1M") == 2**20
+    with pytest.raises(UsageError, match=r"--limit 5K is 5120 bytes; it must be at least 1M: write its unit$"):
+        parse_amount("--limit", "5K", "1M")
+
+
+def test_emulated_nodes_are_known_before_they_are_there() -> None:
+    assert [node.gpu_count for node in emulated_candidates(2, ["0", "1", "2", "3"])] == [2, 2]
+    assert emulated_candidates(1, []) == (
+        Candidate(node_id="", name="node-1", address="this machine", gpu_count=0, cpu_count=1),
+    )
+
+
+@pytest.mark.parametrize("options", [[], ["--rollback"]])
+def test_configure_does_not_touch_this_machine_unasked(options: list[str]) -> None:
+    done = raybench("configure", "--tags", "memlock", *options)
+    assert done.returncode == 2
+    assert "without -i this would" in done.stderr
+    assert "give --yes if that is meant" in done.stderr
+
+
+def test_configure_asks_on_a_terminal_and_nothing_but_yes_goes_on() -> None:
+    shown, code = on_terminal(["configure", "--tags", "memlock"], "\n")
+    assert "Go on? [y/N]" in shown
+    assert code == 3
+    assert shown.rstrip().endswith("raybench: stopped")
+
+
+def on_terminal(words: list[str], typed: str = "", seconds: float = 60.0) -> tuple[str, int]:
+    """What a command shows on a terminal, and how it ends; ``typed`` is its input."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*RAYBENCH, *words], stdin=slave, stdout=slave, stderr=slave, env=os.environ | {"TERM": "xterm"}
+    )
+    os.close(slave)
+    os.write(master, typed.encode())
+    shown = b"".join(chunk for _, chunk in chunks(master, time.monotonic() + seconds))
+    os.close(master)
+    return shown.decode(), process.wait(10)
+
+
+def chunks(master: int, deadline: float) -> "list[tuple[float, bytes]]":
+    """What comes from a terminal until its other end is closed, each with the second at which it came."""
+    found = []
+    while time.monotonic() < deadline:
+        if not select.select([master], [], [], 0.05)[0]:
+            continue
+        try:
+            data = os.read(master, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        found.append((time.monotonic(), data))
+    return found
+
+
+def test_every_command_of_the_help_can_be_asked_for_help() -> None:
+    shown = CliRunner().invoke(group, ["--help"]).output
+    listed = shown.partition("Commands:")[2].partition("Exit codes:")[0]
+    assert re.findall(r"^  ([a-z-]+) ", listed, re.MULTILINE) == list(COMMANDS)
+    for name in COMMANDS:
+        assert CliRunner().invoke(group, [name, "-h"]).exit_code == 0
+
+
+def test_the_first_line_does_not_wait_for_ray(tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        [*RAYBENCH, "run", "--address", "127.0.0.1:1"], stdin=slave, stdout=slave, stderr=slave, cwd=tmp_path
+    )
+    os.close(slave)
+    found = chunks(master, begun + 30)
+    os.close(master)
+    process.wait(10)
+    assert b"joining the Ray cluster at 127.0.0.1:1 ..." in found[0][1]
+    quiet = subprocess.run([*RAYBENCH, "run", "--address", "127.0.0.1:1"], capture_output=True, text=True, check=False)
+    assert "joining" not in quiet.stderr
+    imported = subprocess.run(
+        [sys.executable, "-c", "import time; t = time.monotonic(); import ray; print(time.monotonic() - t)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found[0][0] - begun < 1.0 + float(imported.stdout)

@@ -71,7 +71,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         _list_checks()
         return
     announce("reading the inventory, then probing its hosts")
-    from raybench.cluster.ansible_setup import data_folder  # noqa: PLC0415 - not needed for --help
+    from raybench.cli.expect_option import expectations_from  # noqa: PLC0415 - not needed for --help
+    from raybench.cluster.ansible_setup import data_folder  # noqa: PLC0415
     from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
     from raybench.cluster.preflight import check_names, run_preflight  # noqa: PLC0415
     from raybench.preflight.report import exit_code  # noqa: PLC0415
@@ -80,7 +81,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     names, left_out = _names(",".join(only)), _names(",".join(skip))
     check_names(names, left_out)
-    expectations = _expectations(expect)
+    expectations = expectations_from(expect)
     inventory = read_inventory(inventories or (data_folder("inventory") / "localhost.yml",), limit=limit)
     folder = _writable(Path(output_dir, f"preflight-{new_run_id()}"))
     with PreflightTable(sys.stderr, inventory.names) as table:
@@ -145,29 +146,6 @@ def _list_checks() -> None:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (name.strip() for name in text.split(","))))
-
-
-def _expectations(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Variables of the role from NAME=VALUE; lists and dictionaries as YAML writes them. Raises UsageError."""
-    import yaml  # noqa: PLC0415
-
-    from raybench.preflight.expectations import PREFIX, read_expectations, variable_names  # noqa: PLC0415
-
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        full = PREFIX + name.strip().replace("-", "_").removeprefix(PREFIX)
-        if not equals or full not in variable_names():
-            known = ", ".join(sorted(one.removeprefix(PREFIX) for one in variable_names()))
-            raise UsageError(f"--expect {pair!r} is not NAME=VALUE with one of these names: {known}")
-        try:
-            found[full] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UsageError(f"--expect {pair!r}: the value cannot be read: {error}") from error
-    _, problems = read_expectations(found)
-    if problems:
-        raise UsageError("; ".join(problems))
-    return found
 
 
 def _writable(folder: Path) -> Path:

@@ -4,7 +4,8 @@ A field ``memlock_min_gib`` is the variable ``preflight_memlock_min_gib`` of the
 role's defaults are compared with these by a test. None means nothing in particular: hosts are compared with each other.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -31,14 +32,40 @@ GPU_TYPES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("L4", {"nvlinks": 0, "pcie_generation": 4}),
 )
 
+
+def _text(raw: Any) -> str:
+    """Text, or a whole number as text. A number with a point has lost zeros at its end: 6.10 came as 6.1."""
+    if isinstance(raw, bool | float | list | tuple | dict):
+        raise TypeError(raw)
+    return str(raw)
+
+
+def _whole(raw: Any) -> int:
+    if isinstance(raw, bool):
+        raise TypeError(raw)
+    number = int(raw)
+    if isinstance(raw, float) and raw != number:
+        raise ValueError(raw)
+    return number
+
+
+def _finite(raw: Any) -> float:
+    number = float(raw)
+    if not math.isfinite(number):
+        raise ValueError(raw)
+    return number
+
+
 # What the values of ``gpu_types`` and ``port_types`` may name.
-_TYPED: Mapping[str, Mapping[str, type]] = {
+_TYPED: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "gpu_types": {
-        "nvlinks": int, "pcie_generation": int, "temperature_max_c": float, "memory_idle_max_mib": float,
-        "corrected_sram_max": float, "corrected_dram_max": float, "remapped_rows_max": float,
+        "nvlinks": _whole, "pcie_generation": _whole, "temperature_max_c": _finite, "memory_idle_max_mib": _finite,
+        "corrected_sram_max": _finite, "corrected_dram_max": _finite, "remapped_rows_max": _finite,
     },
-    "port_types": {"rate_gbits": float, "firmware": str},
+    "port_types": {"rate_gbits": _finite, "firmware": _text},
 }  # fmt: skip
+_OF_TEXTS = (PREFIX + "versions",)
+_SWITCHES = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 # Variables of the role that say how to look, and nothing of what is expected.
 _OF_THE_ROLE = (
     "timeout_seconds", "interval_seconds", "python", "folders", "ports", "ports_timeout_seconds", "listen_seconds",
@@ -120,11 +147,20 @@ def read_expectations(variables: Mapping[str, Any]) -> tuple[Expectations, tuple
         try:
             value = _converted(kind_of(item.type), raw)
             if item.name in _TYPED:
-                _check_types(value, _TYPED[item.name])
+                value = _typed(value, _TYPED[item.name])
+            if PREFIX + item.name in _OF_TEXTS:
+                value = {str(package): _text(version) for package, version in value.items()}
             values[item.name] = value
-        except (TypeError, ValueError, KeyError):
-            problems.append(f"{PREFIX}{item.name} is {raw!r}, which is no {kind_of(item.type).split(' ')[0]}")
+        except (TypeError, ValueError, KeyError, OverflowError):
+            problems.append(_problem(PREFIX + item.name, kind_of(item.type), raw))
     return Expectations(**values), tuple(problems)
+
+
+def _problem(name: str, kind: str, raw: Any) -> str:
+    values = raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else [raw]
+    if any(isinstance(one, float | bool) for one in values) and (kind in {"str", "list of str"} or name in _OF_TEXTS):
+        return f"{name} is {raw!r}, which is no text; put it in quotes: YAML reads 6.10 as 6.1 and on as true"
+    return f"{name} is {raw!r}, which is no {kind.split(' ')[0]}"
 
 
 def strangers(variables: Mapping[str, Any]) -> tuple[str, ...]:
@@ -146,11 +182,11 @@ def kind_of(annotation: Any) -> str:
     return f"list of {text[6:9]}" if text.startswith("tuple[") else text.split(" ")[0]
 
 
-def _check_types(table: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
-    """Raises TypeError, ValueError or KeyError where a type's values are not those that checks read."""
-    for values in table.values():
-        for name, value in dict(values).items():
-            kinds[name](value)
+def _typed(table: Mapping[str, Any], kinds: Mapping[str, Callable[[Any], Any]]) -> dict[str, dict[str, Any]]:
+    """A table of types with its values as checks read them. Raises TypeError, ValueError or KeyError."""
+    return {
+        str(kind): {name: kinds[name](value) for name, value in dict(values).items()} for kind, values in table.items()
+    }
 
 
 def _converted(kind: str, raw: Any) -> Any:
@@ -158,11 +194,9 @@ def _converted(kind: str, raw: Any) -> Any:
         return dict(raw)
     if kind.startswith("list"):
         items = [raw] if isinstance(raw, int) else raw.split(",") if isinstance(raw, str) else list(raw)
-        return tuple(int(item) if kind.endswith("int") else str(item).lstrip() for item in items)
+        return tuple(_whole(item) if kind.endswith("int") else _text(item).lstrip() for item in items)
     if kind == "bool":
-        return (
-            raw if isinstance(raw, bool) else {"true": True, "yes": True, "false": False, "no": False}[str(raw).lower()]
-        )
+        return raw if isinstance(raw, bool) else _SWITCHES[str(raw).lower()]
     if isinstance(raw, bool | list | dict):
         raise TypeError(raw)
-    return {"int": int, "float": float, "str": str}[kind](raw)
+    return {"int": _whole, "float": _finite, "str": _text}[kind](raw)

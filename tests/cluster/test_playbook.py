@@ -1,6 +1,7 @@
 """Running playbooks: what each host did, values that stay text, and that nothing is left when a run is ended."""
 
 import contextlib
+import json
 import signal
 import subprocess
 import sys
@@ -12,11 +13,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-import yaml
 
 from raybench.cluster.extra_variables import variables_file
 from raybench.cluster.owned_processes import MARK
 from raybench.cluster.playbook import PlaybookEvent, event_from, message_of, run_playbook
+from raybench.errors import UsageError
 from tests.playbooks.local import local_inventory, require_ansible
 
 PLAY = """
@@ -161,30 +162,38 @@ def test_an_exception_of_the_callback_ends_the_run_and_is_raised(play: Path) -> 
     assert list(marked(play.parent)) == []
 
 
-def test_variables_are_written_for_us_alone_and_read_back_as_they_were(tmp_path: Path) -> None:
-    path = tmp_path / "variables"
-    value = {"text": HOSTILE, "list": ["{{ x }}", 1, None, True], "nested": {"number": 1.5}}
-    variables_file(path, value)
-    assert path.stat().st_mode & 0o777 == 0o600
-    tags = [node.tag for node in _scalars(yaml.compose(path.read_text()))]
-    assert tags.count("!unsafe") == 2
+# What YAML, or Ansible's own reading of it, gives another type or another value.
+TYPED_TEXTS = [
+    "on", "no", "Yes", "0755", "0o17", "0x10", "6.10", "1e3", "1_000", "08", "1:30", "2026-01-01", "null", "~", "", "-1", ".inf",
+    "True", "[a]", "{a: b}", "'q'", '"q"', "a: b", "# c", "!x", "*y", "&z", "%d", "{{ 7 * 7 }}", "{% raw %}", " a ", "a\nb\n",
+    "\u2028\x85\u00e9\U0001f600", "__ansible_unsafe",
+]  # fmt: skip
+PRINT = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.copy: {content: "{{ {'values': said, 'one': first} | to_json }}", dest: "{{ target }}"}
+"""
 
-    class Loader(yaml.SafeLoader):
-        pass
 
-    Loader.add_constructor("!unsafe", lambda _, node: node.value)
-    assert yaml.load(path.read_text(), Loader) == value
+def test_variables_arrive_at_ansible_as_they_were_typed(tmp_path: Path) -> None:
+    require_ansible()
+    play, target = tmp_path / "print.yml", tmp_path / "said.json"
+    play.write_text(PRINT)
+    said = [*TYPED_TEXTS, 493, 6.5, True, False, None, {"6.10": "6.10", "nested": ["on", {"no": "no"}]}, HOSTILE]
+    variables = {"said": said, "first": "on", "target": str(target)}
+    outcome = run_playbook(play, inventory=local_inventory(tmp_path, "n1"), variables=variables)
+    assert outcome.successful, outcome.output_tail
+    arrived = json.loads(target.read_text())
+    assert list(map(repr, arrived["values"])) == list(map(repr, said))
+    assert arrived["one"] == "on"
 
 
-def _scalars(node: yaml.Node | None) -> Iterator[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        for _, item in node.value:
-            yield from _scalars(item)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _scalars(item)
-    elif node is not None:
-        yield node
+def test_the_file_of_variables_is_for_us_alone_and_takes_no_mark_of_ansible(tmp_path: Path) -> None:
+    variables_file(tmp_path / "variables", {"said": "x"})
+    assert (tmp_path / "variables").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(UsageError, match="__ansible_vault"):
+        variables_file(tmp_path / "refused", {"said": {"__ansible_vault": "x"}})
 
 
 def test_events_and_messages_are_taken_from_what_the_runner_gives() -> None:

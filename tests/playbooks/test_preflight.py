@@ -145,6 +145,27 @@ def test_wrong_use_is_exit_code_2_without_a_traceback(tmp_path: Path, options: l
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_expected_arrives_as_it_was_typed(tmp_path: Path) -> None:
+    expected = ['kernel="6.10"', "versions={torch: 2.10, ray: 1e3}", "gpu_count=08", "governor=on"]
+    options = [part for one in expected for part in ("--expect", one)]
+    command = [
+        sys.executable,
+        "-m",
+        "raybench",
+        "preflight",
+        "--only",
+        "host-kernel,software,host-expectations",
+        "--json",
+    ]
+    command += ["--output-dir", str(tmp_path), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 1, done.stderr
+    checks = {check["check"]: check for check in json.loads(done.stdout)["hosts"][0]["checks"]}
+    assert (checks["host-kernel"]["verdict"], checks["host-kernel"]["expected"]) == ("fail", "6.10")
+    assert [checks[f"software-{name}"]["expected"] for name in ("torch", "ray")] == ["2.10", "1e3"]
+    assert "host-expectations" not in checks  # nothing to say of them
+
+
 def hung_smi(folder: Path) -> dict[str, object]:
     """Variables of a host whose nvidia-smi does not end, and has a child that does not either."""
     smi = folder / "bin/nvidia-smi"

@@ -117,9 +117,13 @@ def _converted(name: str, value: Any, kind: Any) -> Any:
     """A value as the setting's type: Ansible hands numbers over as text where they come from a template."""
     if isinstance(value, list | tuple) and kind is str:
         return ",".join(map(str, value))
+    if name == "gpu_memory" and isinstance(value, bool):
+        return "on" if value else "off"  # as YAML reads an unquoted on
     if kind is str:
         return str(value)
     try:
+        if isinstance(value, bool):
+            raise TypeError
         number = float(value)
         whole = int(number)
     except (TypeError, ValueError, OverflowError) as error:

@@ -1,8 +1,8 @@
 """Variables for a playbook, as a file that Ansible reads and nobody else does.
 
-JSON, since YAML gives a plain ``on``, ``0755`` or ``6.10`` another type, even under the tag ``!unsafe``. Every string is
-marked unsafe in Ansible's own way: Ansible never looks for a template in it, so that ``{{ lookup('pipe', ...) }}`` in a
-value that came from elsewhere stays the text it is.
+JSON, since YAML gives a plain ``on``, ``0755`` or ``6.10`` another type, even under the tag ``!unsafe``. Every string
+is marked unsafe in Ansible's own way: Ansible never looks for a template in it, so that ``{{ lookup('pipe', ...) }}``
+in a value that came from elsewhere stays the text it is.
 """
 
 import json

@@ -160,7 +160,7 @@ def _problem(name: str, kind: str, raw: Any) -> str:
     values = raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else [raw]
     if any(isinstance(one, float | bool) for one in values) and (kind in {"str", "list of str"} or name in _OF_TEXTS):
         return f"{name} is {raw!r}, which is no text; put it in quotes: YAML reads 6.10 as 6.1 and on as true"
-    return f"{name} is {raw!r}, which is no {kind.split(' ')[0]}"
+    return f"{name} is {raw!r}, which is no {kind.partition(' ')[0]}"
 
 
 def strangers(variables: Mapping[str, Any]) -> tuple[str, ...]:

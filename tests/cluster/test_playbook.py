@@ -164,8 +164,9 @@ def test_an_exception_of_the_callback_ends_the_run_and_is_raised(play: Path) -> 
 
 # What YAML, or Ansible's own reading of it, gives another type or another value.
 TYPED_TEXTS = [
-    "on", "no", "Yes", "0755", "0o17", "0x10", "6.10", "1e3", "1_000", "08", "1:30", "2026-01-01", "null", "~", "", "-1", ".inf",
-    "True", "[a]", "{a: b}", "'q'", '"q"', "a: b", "# c", "!x", "*y", "&z", "%d", "{{ 7 * 7 }}", "{% raw %}", " a ", "a\nb\n",
+    "on", "no", "Yes", "0755", "0o17", "0x10", "6.10", "1e3", "1_000", "08", "1:30", "2026-01-01", "null", "~", "",
+    "-1", ".inf", "True", "[a]", "{a: b}", "'q'", '"q"', "a: b", "# c", "!x", "*y", "&z", "%d", "{{ 7 * 7 }}",
+    "{% raw %}", " a ", "a\nb\n",
     "\u2028\x85\u00e9\U0001f600", "__ansible_unsafe",
 ]  # fmt: skip
 PRINT = """

@@ -121,9 +121,9 @@ def _converted(name: str, value: Any, kind: Any) -> Any:
         return "on" if value else "off"  # as YAML reads an unquoted on
     if kind is str:
         return str(value)
+    if isinstance(value, bool):
+        raise UsageError(f"fabric_{name} is {value!r}, which is no number")
     try:
-        if isinstance(value, bool):
-            raise TypeError
         number = float(value)
         whole = int(number)
     except (TypeError, ValueError, OverflowError) as error:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from raybench.errors import UsageError
 from raybench.preflight.fabric.conduct import Reply, fabric_of, final_report, plan_confirmation, plan_scan
-from raybench.preflight.fabric.settings import FabricSettings
+from raybench.preflight.fabric.settings import FabricSettings, settings_from
 from raybench.reports.fabric import fabric_lines
 from raybench.reports.fabric_html import write_fabric_html
 from tests.preflight.fabric.ends import found, reply, verbs_device
@@ -287,3 +288,11 @@ def test_the_reports_show_what_stands_in_the_json(tmp_path: Any) -> None:
     assert "<svg" in page
     assert "host h3 is slow" in page
     assert "<script>" not in page
+
+
+def test_gpu_memory_on_is_what_it_says_also_where_yaml_made_it_true() -> None:
+    assert [settings_from({"gpu_memory": value}).gpu_memory for value in ("on", True, "off", False)] == [
+        "on", "on", "off", "off",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="fabric_seconds is True"):
+        settings_from({"seconds": True})

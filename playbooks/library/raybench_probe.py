@@ -60,9 +60,12 @@ options:
     description: What the inventory expects of this host. Handed through to the checks.
     type: dict
     default: {}
-  sent_at:
-    description: When the control node sent the task, in seconds since 1970. Handed back, to compare clocks.
+  limit_seconds:
+    description:
+      - How long the host may take for all of it, its login included. After that its connection is ended, a second login
+        finds out where it hangs, and the host counts as unreachable. Kept by the control node.
     type: float
+    default: 60
   environment_variables:
     description: Environment variables for the programs, as for a simulated fabric.
     type: dict
@@ -100,6 +103,18 @@ address:
   description: An address of this host that others may reach it at.
   returned: when packed
   type: str
+sent_at:
+  description: When the control node sent the task, in seconds since 1970.
+  returned: always
+  type: float
+received_at:
+  description: When the control node had the answer.
+  returned: always
+  type: float
+noise:
+  description: What the login shell printed beside the answer.
+  returned: always
+  type: str
 packed:
   description: The same as zlib-compressed JSON in base64.
   returned: when packed
@@ -129,7 +144,7 @@ def main():
             "reach": {"type": "list", "elements": "list", "default": []},
             "reach_ports": {"type": "list", "elements": "int", "default": []},
             "expectations": {"type": "dict", "default": {}},
-            "sent_at": {"type": "float"},
+            "limit_seconds": {"type": "float", "default": 60},
             "environment_variables": {"type": "dict", "default": {}},
             "prefix": {"type": "list", "elements": "str", "default": []},
             "packed": {"type": "bool", "default": False},
@@ -144,8 +159,8 @@ def main():
     facts = gather(options)
     if options["packed"]:
         text = base64.b64encode(zlib.compress(json.dumps(facts).encode("utf-8"), 6)).decode("ascii")
-        module.exit_json(changed=False, packed=text, sent_at=options["sent_at"], address=own_address(facts))
-    module.exit_json(changed=False, facts=facts, sent_at=options["sent_at"])
+        module.exit_json(changed=False, packed=text, address=own_address(facts))
+    module.exit_json(changed=False, facts=facts)
 
 
 if __name__ == "__main__":

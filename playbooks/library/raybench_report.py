@@ -70,6 +70,10 @@ summary:
   description: Counts, and the names of hosts with problems.
   returned: always
   type: dict
+failures:
+  description: What failed, by host. Hosts without a failure are not in it.
+  returned: always
+  type: dict
 path:
   description: The report.
   returned: always
@@ -120,8 +124,22 @@ def main():
         status=report["status"],
         summary=report["summary"],
         lines=report_lines(report, path=str(path)),
+        failures=failures_of(report),
         path=str(path),
     )
+
+
+def failures_of(report):
+    """What failed on each host that has failed, so that it fails in its own name."""
+    return {
+        host["host"]: "; ".join(
+            "%s: %s" % (check["check"], check["seen"])
+            for check in host["checks"]
+            if check["verdict"] in ("fail", "error")
+        )
+        for host in report["hosts"]
+        if host["verdict"] in ("fail", "error")
+    }
 
 
 def find_package(module):
@@ -141,17 +159,22 @@ def find_package(module):
 
 def entry(name, answer, reached):
     """What the tasks registered for a host, as the report takes it."""
-    from raybench.preflight.report import Gathered, unpack
+    from raybench.preflight.report import Gathered, reason_of, unpack
 
-    common = {"host": name, "sent_at": answer.get("sent_at"), "reached": (reached or {}).get("reached") or ()}
+    common = {
+        "host": name,
+        "sent_at": answer.get("sent_at"),
+        "received_at": answer.get("received_at"),
+        "noise": answer.get("noise") or "",
+        "reached": (reached or {}).get("reached") or (),
+    }
     if answer.get("packed"):
         try:
             return Gathered(facts=unpack(answer["packed"]), **common)
         except ValueError as error:
             return Gathered(reason=str(error), **common)
     said = dict.fromkeys(str(answer[key]) for key in ("msg", "module_stderr", "module_stdout") if answer.get(key))
-    reason = " ".join("; ".join(said).split()) or "the probe gave no answer"
-    return Gathered(reason=reason[:600], unreachable=bool(answer.get("unreachable")), **common)
+    return Gathered(reason=reason_of("; ".join(said)), unreachable=bool(answer.get("unreachable")), **common)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,12 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
 @click.option(
     "--timeout", "timeout_seconds", default=600.0, show_default=True, help="End the run after so many seconds."
 )
+@click.option(
+    "--host-timeout",
+    type=click.FloatRange(1, 86400),
+    metavar="S",
+    help="End what a host does after so many seconds, its login included, and say where it hangs.  [default: 60]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 @click.option("--list-checks", is_flag=True, help="List the checks and stop.")
 def command(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -59,6 +65,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     output_dir: str,
     forks: int | None,
     timeout_seconds: float,
+    host_timeout: float | None,
     as_json: bool,
     list_checks: bool,
 ) -> None:
@@ -94,6 +101,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
             expectations=expectations,
             forks=forks,
             timeout_seconds=timeout_seconds,
+            host_timeout_seconds=host_timeout,
             on_host=lambda one: _show(table, one, names, left_out),
         )
     _print(report, folder, as_json=as_json)
@@ -104,7 +112,8 @@ def _show(table: "PreflightTable", one: "Gathered", only: tuple[str, ...], skip:
     """A host's own checks, judged as soon as it has answered; the comparison with others comes at the end."""
     from raybench.preflight.report import build_report  # noqa: PLC0415
 
-    report = build_report([one], only=only, skip=(*skip, "drift", "host-clock-spread", "host-ports"), finished_at=0.0)
+    beyond = ("drift", "host-clock-spread", "host-login", "host-ports")
+    report = build_report([one], only=only, skip=(*skip, *beyond), finished_at=0.0)
     table.show(one.host, report["hosts"][0]["checks"])
 
 
@@ -141,7 +150,7 @@ def _list_checks() -> None:
         for check in CHECKS:
             click.echo(f"{check.name:<20} {check.title}")
         click.echo("drift-hardware, drift-system, drift-versions, drift-network, drift-limits: hosts that differ")
-        click.echo("host-clock-spread, host-ports: clocks and ports between hosts")
+        click.echo("host-login, host-clock-spread, host-ports: logins, clocks and ports between hosts")
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from raybench.cluster.hosts import Inventory
 from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, message_of, run_playbook
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.preflight.checks import selected
-from raybench.preflight.report import OVER_ALL, Gathered, build_report, unpack
+from raybench.preflight.report import OVER_ALL, Gathered, build_report, reason_of, unpack
 from raybench.preflight.writing import REPORT_NAME, write_report
 
 GATHER_TASK = "Gather everything in one round trip"
@@ -41,10 +41,16 @@ def gathered_from(event: PlaybookEvent) -> Gathered:
     """What a host's probe gave, from the event of its task."""
     packed = event.result.get("packed")
     if not packed:
-        reason = " ".join(message_of(event.result).split())
+        reason = reason_of(message_of(event.result))
         return Gathered(host=event.host, reason=reason, unreachable=event.kind == "unreachable")
     try:
-        return Gathered(host=event.host, facts=unpack(packed), sent_at=event.result.get("sent_at"))
+        return Gathered(
+            host=event.host,
+            facts=unpack(packed),
+            sent_at=event.result.get("sent_at"),
+            received_at=event.result.get("received_at"),
+            noise=str(event.result.get("noise") or ""),
+        )
     except ValueError as error:
         return Gathered(host=event.host, reason=str(error))
 
@@ -59,11 +65,13 @@ def run_preflight(  # noqa: PLR0913 - the command's options
     expectations: Mapping[str, Any] | None = None,
     forks: int | None = None,
     timeout_seconds: float = 600.0,
+    host_timeout_seconds: float | None = None,
     on_host: Callable[[Gathered], None] | None = None,
     stop: threading.Event | None = None,
 ) -> dict[str, Any]:
     """Probe and judge all hosts; the report is in ``output_dir`` as well. ``expectations`` are variables of the role.
 
+    ``host_timeout_seconds`` is what one host may take, its login included; None leaves it to the inventory (60).
     A run that was stopped or took too long gives a report of what it has, its hosts without an answer included. Raises
     UsageError on an unknown check, and IncompleteRunError where the playbook broke before any host was probed.
     """
@@ -75,6 +83,8 @@ def run_preflight(  # noqa: PLR0913 - the command's options
         "preflight_skip": list(skip),
         "preflight_output_dir": str(output_dir.absolute()),
     }
+    if host_timeout_seconds is not None:
+        variables["preflight_host_timeout_seconds"] = host_timeout_seconds
     outcome = run_playbook(
         "preflight",
         inventory=inventory,
@@ -120,7 +130,7 @@ def _rescued(
         if one is None:
             one = Gathered(host=name, reason=reason)
         elif one.facts is not None:
-            one = Gathered(host=name, facts=one.facts, sent_at=one.sent_at, reached=progress.reached.get(name, ()))
+            one = replace(one, reached=progress.reached.get(name, ()))
         hosts.append(one)
     report = build_report(hosts, only=only, skip=skip, finished_at=time.time())
     write_report(report, output_dir)

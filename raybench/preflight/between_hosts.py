@@ -1,55 +1,52 @@
-"""What only several hosts together show: clocks that are apart, and ports that one host does not reach on another."""
+"""What only several hosts together show: logins slower than the others', and ports that are not reached."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from raybench.preflight.clock_offsets import RoundTrip
 from raybench.preflight.verdict import CheckResult
 
-_LATENCY_SECONDS = 30.0  # how long a probe may take to start on a host that is busy
-_FEW_HOSTS = 3
+_SLOW_LOGIN_SECONDS = 5.0
 
 
-def clock_results(offsets: Mapping[str, float | None], limit_seconds: Mapping[str, float]) -> dict[str, CheckResult]:
-    """How far each host's clock is from the others'.
+def login_results(trips: Mapping[str, RoundTrip | None], noise: Mapping[str, str]) -> dict[str, CheckResult]:
+    """How long each login takes beyond the others', and whether the shell prints something into what programs say.
 
-    ``offsets`` is the host's clock when its probe began, less the control node's when it was sent; the time to get
-    there is in it. From three hosts on, their median is the reference, and such times cancel; below that, the control
-    node's clock is.
+    The times hold the control node's own share, which grows with the hosts that it logs in to at once: a host is only
+    slow against the median of all.
     """
-    known = [value for value in offsets.values() if value is not None]
-    many = len(known) >= _FEW_HOSTS
-    reference = statistics.median(known) if many else 0.0
-    return {host: _clock(value, reference, limit_seconds[host], many=many) for host, value in offsets.items()}
+    seconds = {host: trip.login_seconds for host, trip in trips.items() if trip is not None}
+    usual = statistics.median_low(seconds.values()) if len(seconds) > 1 else 0.0
+    return {host: _login(seconds.get(host), usual, noise.get(host, "")) for host in trips}
 
 
-def _clock(offset: float | None, reference: float, limit: float, *, many: bool) -> CheckResult:
-    name = "host-clock-spread"
-    if offset is None:
-        return CheckResult(check=name, verdict="unknown", seen="the probe gave no time")
-    apart = offset - reference
-    than = "the median of the hosts" if many else "the control node"
-    seen = f"{apart:+.1f} s from {than}"
-    expected = f"within {limit:g} s"
-    latest = limit if many else limit + _LATENCY_SECONDS
-    if -limit <= apart <= latest:
-        return CheckResult(check=name, verdict="pass", seen=seen, expected=expected)
-    if many and 0 < apart <= limit + _LATENCY_SECONDS / 3:
+def _login(seconds: float | None, usual: float, noise: str) -> CheckResult:
+    name = "host-login"
+    expected = f"nothing is printed, and at most {_SLOW_LOGIN_SECONDS:g} s more than the others"
+    told = "" if seconds is None else f"{seconds:.1f} s to log in, start Python and answer"
+    if noise:
         return CheckResult(
             check=name,
             verdict="warn",
-            seen=seen,
+            seen=f"the login shell prints {noise!r}",
             expected=expected,
-            basis="its clock is ahead, or its probe began late",
-            advice="run preflight again; see host-clock",
+            basis="scp, rsync and Ansible's modules take it for part of what they asked for, and fail",
+            advice="in ~/.bashrc and /etc/profile.d, print only where there is a terminal: [ -t 1 ] && ...",
         )
+    if seconds is None:
+        return CheckResult(
+            check=name, verdict="unknown", seen="the times of its login are not known", expected=expected
+        )
+    if seconds - usual <= _SLOW_LOGIN_SECONDS:
+        return CheckResult(check=name, verdict="pass", seen=told, expected=expected)
     return CheckResult(
         check=name,
-        verdict="fail",
-        seen=seen,
+        verdict="warn",
+        seen=f"{told}{f'; the median of the hosts is {usual:.1f} s' if usual else ''}",
         expected=expected,
-        basis="logs of hosts cannot be ordered, certificates and tokens expire too early or late",
-        advice="systemctl enable --now chrony (chronyd on RHEL), chronyc makestep; check the hardware clock",
+        basis="every step of a playbook, and of a launcher by ssh, waits so long",
+        advice="time ssh HOST true; look at ~/.bashrc, /etc/profile.d, UseDNS in sshd_config and PAM's session modules",
     )
 
 

@@ -68,8 +68,8 @@ _OF_TEXTS = (PREFIX + "versions",)
 _SWITCHES = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 # Variables of the role that say how to look, and nothing of what is expected.
 _OF_THE_ROLE = (
-    "timeout_seconds", "interval_seconds", "python", "folders", "ports", "ports_timeout_seconds", "listen_seconds",
-    "address", "environment", "prefix", "only", "skip", "output_dir",
+    "timeout_seconds", "host_timeout_seconds", "interval_seconds", "python", "folders", "ports",
+    "ports_timeout_seconds", "listen_seconds", "address", "environment", "prefix", "only", "skip", "output_dir",
 )  # fmt: skip
 
 

@@ -13,28 +13,37 @@ from datetime import UTC, datetime
 from typing import Any
 
 from raybench.preflight.attributes import attributes_of, product_group
-from raybench.preflight.between_hosts import clock_results, port_results
+from raybench.preflight.between_hosts import login_results, port_results
 from raybench.preflight.checks import Check, evaluate, selected
+from raybench.preflight.clock_offsets import RoundTrip, clock_results
 from raybench.preflight.drift import Difference, differences, drift_results
 from raybench.preflight.expectations import read_expectations, strangers
 from raybench.preflight.host_view import HostView
+from raybench.preflight.login import advice_for
 from raybench.preflight.verdict import CheckResult, Verdict, worst
 
 SCHEMA = "raybench.preflight/1"
+_MOST_REASON = 600
 # Judged over all hosts, after their own checks; the concern is what stands before the dash, as with those.
-OVER_ALL = ("host-reachable", "host-expectations", "host-clock-spread", "host-ports", "drift-hardware", "drift-system",
-            "drift-versions", "drift-network", "drift-limits")  # fmt: skip
+OVER_ALL = ("host-reachable", "host-expectations", "host-login", "host-clock-spread", "host-ports", "drift-hardware",
+            "drift-system", "drift-versions", "drift-network", "drift-limits")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """What came back from a host: ``facts`` of its probe, or the ``reason`` why there are none."""
+    """What came back from a host: ``facts`` of its probe, or the ``reason`` why there are none.
+
+    ``sent_at`` and ``received_at`` are the control node's clock; ``noise`` is what the login shell printed beside the
+    answer.
+    """
 
     host: str
     facts: Mapping[str, Any] | None = None
     reason: str = ""
     unreachable: bool = False
     sent_at: float | None = None
+    received_at: float | None = None
+    noise: str = ""
     reached: Sequence[Mapping[str, Any]] = ()
 
 
@@ -105,9 +114,9 @@ def _chosen(name: str, only: Sequence[str], skip: Sequence[str]) -> bool:
 def _over_all(
     gathered: Sequence[Gathered], views: Mapping[str, HostView], groups: Mapping[str, str], found: Sequence[Difference]
 ) -> dict[str, list[CheckResult]]:
-    sent = {one.host: one.sent_at for one in gathered}
-    offsets = {host: _offset(view, sent.get(host)) for host, view in views.items()}
-    clocks = clock_results(offsets, {host: view.expected.clock_spread_fail_seconds for host, view in views.items()})
+    trips = {one.host: _round_trip(one) for one in gathered if one.host in views}
+    clocks = clock_results(trips, {host: view.expected.clock_spread_fail_seconds for host, view in views.items()})
+    logins = login_results(trips, {one.host: one.noise for one in gathered})
     listening = {host: view.readings.get("listening", {}).get("value") or {} for host, view in views.items()}
     reached = {one.host: one.reached for one in gathered}
     ports = port_results(reached, listening, list(views))
@@ -115,6 +124,7 @@ def _over_all(
     return {
         host: [
             *_expectation_problems(view),
+            logins[host],
             clocks[host],
             ports[host],
             *drift_results(host, [one for one in found if one.group == groups[host]], compared=sizes[groups[host]] > 1),
@@ -123,9 +133,16 @@ def _over_all(
     }
 
 
-def _offset(view: HostView, sent_at: float | None) -> float | None:
-    clock = view.facts.get("clock")
-    return None if sent_at is None or clock is None else float(clock) - sent_at
+def _round_trip(one: Gathered) -> RoundTrip | None:
+    facts = one.facts or {}
+    if one.sent_at is None or one.received_at is None or facts.get("clock") is None:
+        return None
+    return RoundTrip(
+        sent_at=one.sent_at,
+        received_at=one.received_at,
+        host_clock=float(facts["clock"]),
+        host_seconds=float(facts.get("seconds") or 0.0),
+    )
 
 
 def _expectation_problems(view: HostView) -> list[CheckResult]:
@@ -183,8 +200,13 @@ def _host_entry(
     }
 
 
+def reason_of(said: str) -> str:
+    """Why a host gave no answer, from what Ansible said of it: on one line, without what it puts before each reason."""
+    return " ".join(said.split()).removeprefix("Task failed: ")[:_MOST_REASON] or "the probe gave no answer"
+
+
 def _absent(one: Gathered) -> CheckResult:
-    advice = (
+    advice = advice_for(one.reason) or (
         "check power, network and sshd of the host, its address and user in the inventory, and its key in known_hosts"
         if one.unreachable
         else "read the reason; the host needs Python 3.8 or newer, and ansible_python_interpreter may name it"

@@ -1,9 +1,9 @@
-"""Hosts compared with each other: who is the odd one out, what is only a tie, and clocks and ports between hosts."""
+"""Hosts compared with each other: who is the odd one out, what is only a tie, and ports between hosts."""
 
 import pytest
 
 from raybench.preflight.attributes import Attribute
-from raybench.preflight.between_hosts import clock_results, port_results
+from raybench.preflight.between_hosts import port_results
 from raybench.preflight.drift import differences, drift_results
 
 
@@ -51,23 +51,6 @@ def test_what_could_not_be_read_is_no_difference_but_an_absent_package_is() -> N
 def test_attributes_may_be_left_out() -> None:
     hosts = {"a": [mtu(9000)], "b": [mtu(1500)]}
     assert differences(hosts, {"a": "g", "b": "g"}, ("mtu ",)) == ()
-
-
-@pytest.mark.parametrize(
-    ("offsets", "wrong"),
-    [
-        ({"a": 0.4, "b": 0.5, "c": -90.0, "d": 1.1}, {"c": "fail"}),
-        ({"a": 0.4, "b": 0.5, "c": 90.0}, {"c": "fail"}),
-        ({"a": 0.4, "b": 0.5, "c": 8.0}, {"c": "warn"}),  # ahead, or started late
-        ({"a": 0.4, "b": 3.0, "c": 4.9}, {}),
-        ({"a": 12.0}, {}),  # a busy host that took long to start
-        ({"a": -6.0}, {"a": "fail"}),  # nothing starts before it was sent
-        ({"a": 0.5, "b": None, "c": 0.4, "d": 0.3}, {"b": "unknown"}),
-    ],
-)
-def test_clocks_that_are_apart(offsets: dict[str, float | None], wrong: dict[str, str]) -> None:
-    results = clock_results(offsets, dict.fromkeys(offsets, 5.0))
-    assert {host: one.verdict for host, one in results.items() if one.verdict != "pass"} == wrong
 
 
 def attempt(host: str, answer: str) -> dict[str, object]:

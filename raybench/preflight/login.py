@@ -1,0 +1,110 @@
+"""Where a login stops, from the TCP connection to the host's Python, read off what ``ssh -v`` says."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SHELL_MARK, PYTHON_MARK = "raybench-shell-answers", "raybench-python-answers"
+_ANSWER = re.compile(r'\{\s*"')
+_ANSWER_KEYS = frozenset({"packed", "reached", "facts", "failed", "msg"})
+_MOST_CHARACTERS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginStage:
+    """How far a login came: ``hangs`` says what does not answer, ``advice`` where to look."""
+
+    hangs: str
+    advice: str
+
+
+_TCP = LoginStage(
+    hangs="hangs at login: the TCP connection to sshd is not answered",
+    advice="check that the host is up, its address and port in the inventory, and firewalls on the way",
+)
+_BANNER = LoginStage(
+    hangs="hangs at login: TCP connects, but sshd sends no banner",
+    advice="sshd or the whole host hangs (out of memory, stopped), or sshd is at its MaxStartups; look at its console",
+)
+_AUTHENTICATION = LoginStage(
+    hangs="hangs at login: sshd answers, but authentication does not end",
+    advice="look at what sshd asks: UseDNS, LDAP or SSSD, PAM, and keys in a home directory whose file server is gone",
+)
+_SHELL = LoginStage(
+    hangs="hangs at login: authentication succeeds, but the login shell runs no command",
+    advice="look at ~/.bashrc, ~/.ssh/rc and /etc/profile.d, at PAM's session modules, and at the home directory's "
+    "file server",
+)
+_PYTHON = LoginStage(
+    hangs="hangs after login: the shell answers, but Python does not start",
+    advice="run ansible_python_interpreter by hand; it, or a folder on its path, may lie on a file system that does "
+    "not answer",
+)
+_ALL = LoginStage(
+    hangs="a second login started Python, so the login is slow or the probe hangs",
+    advice="time ssh HOST true; raise preflight_host_timeout_seconds, or lower preflight_timeout_seconds to see in "
+    "host-probe what hangs",
+)
+_STAGES = (_TCP, _BANNER, _AUTHENTICATION, _SHELL, _PYTHON, _ALL)
+
+
+def login_stage(errors: str, output: str) -> LoginStage:
+    """The stage in which a login stopped.
+
+    ``errors`` are the standard error of ``ssh -v``, ``output`` what its command printed: the shell's mark, then
+    Python's. Of OpenSSH 9.2:
+    ``debug1: Connection established.``, ``debug1: Remote protocol version 2.0, remote software version
+    OpenSSH_9.2p1``, ``Authenticated to 10.0.0.2 ([10.0.0.2]:22) using "publickey".``
+    """
+    if PYTHON_MARK in output:
+        return _ALL
+    if SHELL_MARK in output:
+        return _PYTHON
+    if "Authenticated to " in errors or "Authentication succeeded" in errors:
+        return _SHELL
+    if "Remote protocol version" in errors:
+        return _AUTHENTICATION
+    by_proxy = "Executing proxy command" in errors or "proxy dialog" in errors
+    return _BANNER if "Connection established" in errors or by_proxy else _TCP
+
+
+def answer_within(output: str) -> tuple[str, str]:
+    """The module's answer in what came back over standard output, and the noise around it; both may be empty.
+
+    A shell's start-up files that print something put it before the answer, on its line or on lines of their own.
+    """
+    for match in _ANSWER.finditer(output):
+        try:
+            answer, end = json.JSONDecoder().raw_decode(output, match.start())
+        except ValueError:
+            continue
+        if isinstance(answer, dict) and _ANSWER_KEYS & answer.keys():
+            return output[match.start() : end], shown_noise(output[: match.start()] + output[end:])
+    return "", shown_noise(output)
+
+
+def shown_noise(text: str) -> str:
+    """Noise as it is quoted: on one line, not longer than a reader needs to know it again."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_CHARACTERS else line[:_MOST_CHARACTERS] + "..."
+
+
+def late_reason(limit_seconds: float, stage: LoginStage | None, looked: str = "") -> str:
+    """Why a host is without an answer: ``stage`` is where a second login stopped, None where none was tried."""
+    late = f"no answer within {limit_seconds:g} s"
+    if stage is None:
+        return f"{late}; {looked or 'where it hangs is not known'}"
+    return f"{late}: {stage.hangs}"
+
+
+def advice_for(reason: str) -> str | None:
+    """Where to look, if the reason why a host gave no answer is a stage of its login."""
+    return next((stage.advice for stage in _STAGES if stage.hangs in reason), None)
+
+
+def stage_command(ssh: Sequence[str], host: str, python: str) -> list[str]:
+    """The command that finds the stage: a connection of its own, that tells what it does, and asks for nothing."""
+    own = ["-v", "-o", "ControlMaster=no", "-o", "ControlPath=none", "-o", "BatchMode=yes", "-o", "ConnectTimeout=0"]
+    mark = f"echo {SHELL_MARK}; exec {python} -c 'print(\"{PYTHON_MARK}\")'"
+    return [ssh[0], *own, *ssh[1:], host, mark]

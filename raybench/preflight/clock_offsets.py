@@ -76,7 +76,8 @@ def agreed(intervals: Sequence[Interval]) -> Interval:
     Where no two share a stretch, nothing is agreed, and the median of their middles stands for it.
     """
     edges = sorted([(one.low, -1) for one in intervals] + [(one.high, 1) for one in intervals])
-    best, count, found = 1, 0, []
+    best, count = 1, 0
+    found: list[Interval] = []
     for place, (value, kind) in enumerate(edges):
         count -= kind
         if kind == -1 and count >= best and place + 1 < len(edges):

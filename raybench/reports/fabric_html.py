@@ -6,7 +6,9 @@ from typing import Any
 
 from raybench.reports.fabric_heatmap import fabric_heatmap
 from raybench.reports.html import INSTALL, has_matplotlib, page_template
+from raybench.reports.spans import names_in_short
 from raybench.reports.svg import Plot
+from raybench.reports.text import counted
 from raybench.reports.view import Cell, Grid
 
 _SHOWN_TESTS = 100
@@ -26,9 +28,36 @@ def _context(report: Mapping[str, Any]) -> dict[str, Any]:
         "plots": tuple(_plots(report)) if drawn else (),
         "install": None if drawn else INSTALL,
         "tests": _tests(report),
+        "tests_caption": _tests_caption(len(report["pairs"])),
+        "reason": _reason(report),
+        "rounds": _rounds(report["rounds"]),
         "hosts": _hosts(report),
         "settings": tuple((name, str(value)) for name, value in report["settings"].items()),
     }
+
+
+def _reason(report: Mapping[str, Any]) -> str:
+    """One line: what is at fault, or that nothing is."""
+    suspects = report["suspects"]
+    if suspects:
+        more = f" (and {len(suspects) - 1} more)" if len(suspects) > 1 else ""
+        return f"{suspects[0]['summary']}{more}"
+    bad = [host["name"] for host in report["hosts"] if host["verdict"] != "pass"]
+    if bad:
+        return f"{counted(len(bad), 'host')} not at fault but not clean: {names_in_short(bad)}"
+    return f"{counted(len(report['pairs']), 'test')} of {counted(len(report['hosts']), 'host')}, none stands out"
+
+
+def _rounds(rounds: Mapping[str, int]) -> str:
+    confirm = f" and {counted(rounds['confirm'], 'round')} to find the cause" if rounds["confirm"] else ""
+    return f"{counted(rounds['scan'], 'round')} of tests{confirm}"
+
+
+def _tests_caption(count: int) -> str:
+    if count <= _SHOWN_TESTS:
+        return "Those that did not pass first, then the lowest"
+    left_out = f"the other {count - _SHOWN_TESTS:,} are in fabric.json"
+    return f"{_SHOWN_TESTS} of {count:,}: those that did not pass first, then the lowest; {left_out}"
 
 
 def _plots(report: Mapping[str, Any]) -> Iterator[Plot]:

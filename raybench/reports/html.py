@@ -9,7 +9,7 @@ from raybench.reports.errors import MissingLibraryError
 from raybench.reports.facts import facts_of, node_facts, node_grid, rank_facts
 from raybench.reports.findings import all_findings, headline, network_facts, place, severity
 from raybench.reports.findings_in_short import evidence_view, findings_view
-from raybench.reports.pairs import PairMatrix, ends_in_short, pair_matrices
+from raybench.reports.pairs import SLOW_RATIO, PairMatrix, ends_in_short, pair_matrices
 from raybench.reports.rows import (
     Table,
     all_warnings,
@@ -28,6 +28,7 @@ from raybench.reports.view import (
     Grid,
     pair_caption,
     pair_grid,
+    pairs_grid,
     summary_grid,
     table_grid,
 )
@@ -44,6 +45,7 @@ class MatrixView:
     """A matrix as the template sees it. ``plot`` is None without matplotlib."""
 
     title: str
+    matrix: PairMatrix
     plot: Plot | None
     slowest: Grid
     caption: str
@@ -93,6 +95,7 @@ def _shown(value: Any) -> Any:
 def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str, Any]:
     measured = tables(result.benchmarks)
     has_plots = has_matplotlib()
+    views = _matrix_views(result, has_plots=has_plots)
     return {
         "result": result,
         "cluster_line": cluster_line(result.cluster),
@@ -105,7 +108,9 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "plots": _plots(measured, emulated=result.cluster.emulated) if has_plots else (),
         "install": None if has_plots else INSTALL,
         "workloads": workload_sections(result.benchmarks),
-        "matrices": _matrix_views(result, has_plots=has_plots),
+        "matrices": views,
+        "pairs": pairs_grid((view.title, view.matrix) for view in views),
+        "slow_ratio": SLOW_RATIO,
         "absent": without_points(result.benchmarks),
         "findings": findings_view(all_findings(result, diagnosis)),
         "network": network_facts(diagnosis),
@@ -147,7 +152,8 @@ def _matrix_views(result: RunResult, *, has_plots: bool) -> tuple[MatrixView, ..
             grid = pair_grid(matrix)
             warnings = (*ends_in_short(matrix), *all_warnings(benchmark))
             caption = pair_caption(matrix, len(grid.rows))
-            views.append(MatrixView(title=title, plot=plot, slowest=grid, caption=caption, warnings=warnings))
+            view = MatrixView(title=title, matrix=matrix, plot=plot, slowest=grid, caption=caption, warnings=warnings)
+            views.append(view)
     return tuple(views)
 
 

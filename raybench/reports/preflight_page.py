@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from raybench.reports.html import page_template
+from raybench.reports.spans import names_in_short
+from raybench.reports.text import counted
 
 _CONCERN_ORDER = ("host", "pci", "gpu", "rdma", "roce", "software", "drift")
 
@@ -19,12 +21,24 @@ def render_preflight_page(report: Mapping[str, Any]) -> str:
     names = sorted({check["check"] for host in report["hosts"] for check in host["checks"]}, key=_place)
     rows = [(host, {check["check"]: check for check in host["checks"]}) for host in report["hosts"]]
     template = page_template("preflight.html.j2")
-    return str(template.render(report=report, names=names, rows=rows, findings=_findings(report)))
+    return str(
+        template.render(report=report, names=names, rows=rows, findings=_findings(report), summary=_summary(report))
+    )
 
 
 def _place(name: str) -> tuple[int, str]:
     concern = name.partition("-")[0]
     return _CONCERN_ORDER.index(concern) if concern in _CONCERN_ORDER else len(_CONCERN_ORDER), name
+
+
+def _summary(report: Mapping[str, Any]) -> str:
+    """``4 hosts: 1 failed (node-3), 2 with warnings, without an answer: node-4``."""
+    said = report["summary"]
+    failed, warned, silent = said["failed_hosts"], said["warned_hosts"], said["unreachable"]
+    parts = [f"{len(failed)} failed ({names_in_short(failed)})"] if failed else []
+    parts += [f"{len(warned)} with warnings"] if warned else []
+    parts += [f"{len(silent)} without an answer ({names_in_short(silent)})"] if silent else []
+    return f"{counted(said['hosts'], 'host')}: {', '.join(parts) or 'nothing was found'}"
 
 
 def _findings(report: Mapping[str, Any]) -> Sequence[tuple[Mapping[str, Any], list[str]]]:

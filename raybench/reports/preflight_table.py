@@ -1,16 +1,18 @@
 """Hosts by concerns on a terminal: filled while hosts answer, and once more when all were judged."""
 
+import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Any, Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from raybench.reports.text import inert
+from raybench.reports.text import count_of, inert
 
 _CELLS = {
     "pass": ("ok", "green"),
@@ -22,6 +24,7 @@ _CELLS = {
 }
 _ORDER = ("skipped", "pass", "unknown", "warn", "error", "fail")
 _MOST_COLUMNS = 14  # checks beside each other; more are shown by concern
+_NOWHERE = Console(file=io.StringIO(), width=10_000)
 Check = Mapping[str, Any]
 
 
@@ -54,30 +57,50 @@ class PreflightTable:
         else:
             self._console.print(Text(f"{inert(host)}: {_summary(checks)}"), soft_wrap=True)
 
-    def _table(self) -> Table:
+    def _table(self) -> Group:
+        """The worst of those that answered, as many as the terminal has lines for, and how many are awaited."""
         answered = [(host, checks) for host, checks in self._hosts.items() if checks is not None]
         room = max(5, self._console.height - 6)
         waiting = len(self._hosts) - len(answered)
         shown = sorted(answered, key=lambda item: -_ORDER.index(worst_of(item[1])))[:room]
-        table = preflight_table(shown)
-        table.caption = f"{len(answered)} of {len(self._hosts)} hosts answered" if waiting else None
-        return table
+        said = f"{len(answered)} of {count_of(len(self._hosts), 'host')} answered" if waiting else ""
+        said += f"; {len(answered) - room} more are below the screen" if len(answered) > room else ""
+        below = [Text(said.removeprefix("; "), style="italic")] if said else []
+        return Group(*([preflight_table(shown, self._console.width)] if shown else []), *below)
 
 
-def preflight_table(hosts: Iterable[tuple[str, Sequence[Check]]]) -> Table:
-    """Hosts by checks where these are few, else by concern: the worst verdict of each, with how many of that kind."""
+def preflight_table(hosts: Iterable[tuple[str, Sequence[Check]]], width: int) -> Table:
+    """Hosts by checks where these are few and fit, else by concern, else the worst alone; never a column cut short.
+
+    A cell has the worst verdict of its checks, with how many are of that kind.
+    """
     rows = list(hosts)
     names = list(dict.fromkeys(check["check"] for _, checks in rows for check in checks))
-    by_check = len(names) <= _MOST_COLUMNS
-    columns = names if by_check else list(dict.fromkeys(name.partition("-")[0] for name in names))
+    concerns = list(dict.fromkeys(name.partition("-")[0] for name in names))
+    by_check = _filled(rows, names, by_check=True)
+    if len(names) <= _MOST_COLUMNS and _least_width(by_check) <= width:
+        return by_check
+    by_concern = _filled(rows, concerns, by_check=False)
+    return by_concern if _least_width(by_concern) <= width else _filled(rows, ["worst"], by_check=False)
+
+
+def _filled(rows: Sequence[tuple[str, Sequence[Check]]], columns: Sequence[str], *, by_check: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
+    table.add_column("host", no_wrap=True)
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     for host, checks in rows:
-        cells = [[one for one in checks if _column(one["check"], by_check=by_check) == column] for column in columns]
+        cells = [
+            [one for one in checks if column == "worst" or _column(one["check"], by_check=by_check) == column]
+            for column in columns
+        ]
         table.add_row(Text(inert(host)), *map(_cell, cells))
     return table
+
+
+def _least_width(table: Table) -> int:
+    """Columns of text without cutting anything."""
+    return Measurement.get(_NOWHERE, _NOWHERE.options, table).maximum
 
 
 def print_preflight(report: Mapping[str, Any], lines: Sequence[str], stream: IO[str]) -> None:
@@ -85,7 +108,8 @@ def print_preflight(report: Mapping[str, Any], lines: Sequence[str], stream: IO[
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 200
-    console.print(preflight_table((host["host"], host["checks"]) for host in report["hosts"]))
+    hosts = ((host["host"], host["checks"]) for host in report["hosts"])
+    console.print(preflight_table(hosts, console.width))
     console.print()
     for line in lines:
         console.print(Text(inert(line), style=_style(line)), soft_wrap=True)

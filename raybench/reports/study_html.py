@@ -32,7 +32,7 @@ def _context(content: dict[str, Any]) -> dict[str, Any]:
         plots = study_plots(content)
     variants = [(variant["name"], " ".join(variant["arguments"])) for variant in content["variants"]]
     return {
-        "study": content,
+        "study": {"verdict": None, "verdict_reason": None} | content,
         "title": study_title(content),
         "order": order_text(content),
         "emulated": emulated_study_notice(content),

@@ -1,6 +1,6 @@
 """What the HTML report shows, as plain rows of text: no markup, nothing to escape twice. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from raybench.reports.pairs import PairMatrix, SlowPair, ranked_pairs
@@ -8,6 +8,7 @@ from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.text import bandwidth, microseconds, percent
 from raybench.results import Point
 from raybench.stability import interval_half_width
+from raybench.stats import median
 from raybench.units import format_bytes, format_seconds
 
 LEAST_PAIRS, MOST_PAIRS = 5, 20
@@ -34,6 +35,7 @@ SUMMARY_HEADINGS = (
     "benchmark", "sizes", "peak busbw (GB/s)", "at", "±95 %",
     "time at smallest", "±95 %", "unstable", "#wrong", "status",
 )  # fmt: skip
+PAIR_HEADINGS = ("benchmark", "pairs", "measured", "min", "median", "max", "slow", "#wrong")
 EXPECTED_HEADINGS = ("expected (GB/s)", "ratio")
 PLACE_HEADINGS = ("time (us)", "algbw (GB/s)", "busbw (GB/s)", "±95 %", "p99 (us)", "#wrong")
 
@@ -115,6 +117,30 @@ def _wrong(point: Point) -> Cell:
 def _interval(point: Point) -> Cell:
     text = percent(interval_half_width(point))
     return Cell(text=f"~ {text}", tone="warn") if is_doubtful(point) else Cell(text=text)
+
+
+def pairs_grid(titled: Iterable[tuple[str, PairMatrix]]) -> Grid:
+    """A row a matrix and kind of pair: how many, how fast, how many of them slow."""
+    rows = (row for title, matrix in titled for row in _kind_rows(title, matrix))
+    return Grid(headings=PAIR_HEADINGS, rows=tuple(rows))
+
+
+def _kind_rows(title: str, matrix: PairMatrix) -> Iterator[tuple[Cell, ...]]:
+    for name, between in (("within a node", False), ("between nodes", True)):
+        pairs = [pair for pair in matrix.ranked if pair.between_nodes == between]
+        if pairs:
+            speeds = [pair.point.algbw_gb_per_s for pair in pairs]
+            slow = sum(pair.is_slow for pair in pairs)
+            yield (
+                Cell(text=title),
+                Cell(text=name),
+                Cell(text=f"{len(pairs):,}"),
+                Cell(text=bandwidth(min(speeds))),
+                Cell(text=bandwidth(median(speeds)), tone="strong"),
+                Cell(text=bandwidth(max(speeds))),
+                Cell(text=f"{slow:,}", tone="bad" if slow else ""),
+                _wrong_total([pair.point for pair in pairs]),
+            )
 
 
 def pair_grid(matrix: PairMatrix) -> Grid:

@@ -241,3 +241,18 @@ def test_ten_benchmarks_of_25_sizes_and_64_ranks_are_small() -> None:
 @pytest.mark.parametrize("ranks", [2, 7, 40])
 def test_matrices_of_any_size_are_drawn(ranks: int) -> None:
     assert "pairs-0" in render_html(run_result(pairs(ranks, per_node=2), cluster=cluster((ranks + 1) // 2, 2)))
+
+
+def test_the_verdict_is_the_first_thing_on_the_page() -> None:
+    slow = {"rule": "slow-node", "severity": "critical", "summary": "node-1 is slow", "hosts": ["node-1"]}
+    page = Page(render_html(run_result(sweep(points=(point(8),)), findings=(slow,))))
+    shown = page.text[page.text.index("</style>") :] if "</style>" in page.text else page.text
+    assert shown.index("critical") < shown.index("node-1 is slow") < shown.index("raybench run 20261121-014334-a1b2\n")
+    assert {"class": "status critical"} in page.named("span")
+
+
+def test_a_matrix_alone_is_measured() -> None:
+    text = Page(render_html(run_result(pairs(16, per_node=8), cluster=cluster(2, 8)))).text
+    assert "Nothing was measured" not in text
+    assert "within a node" in text
+    assert "112" in text  # of 240 pairs those within nodes

@@ -13,7 +13,7 @@ from tests.command import Command
 _RANK_FILE = re.compile(r"output-rank-(\d+)\.log$")
 _RANK_HOST = "raybench.cluster.rank_host"
 _RAYLET = "raylet/raylet --raylet"
-AGENT = "ray::NodeAgent"
+AGENT = "ray::AgentActor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

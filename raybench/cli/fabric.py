@@ -11,6 +11,7 @@ from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 from raybench.preflight.fabric.rounds import SCOPES
 from raybench.preflight.fabric.settings import GPU_MEMORY, TOOLS, FabricSettings, settings_from
+from raybench.verdicts import EXIT_CODES
 
 EXAMPLES = """\b
 Examples:
@@ -214,12 +215,8 @@ def _draw(report: Mapping[str, Any], path: Path) -> str:
 
 
 def exit_code(report: Mapping[str, Any]) -> int:
-    """1 where something is slow or down; 3 where something could not be tested; else 0."""
-    if report["verdict"] == "fail":
-        return 1
-    if report["verdict"] == "error" or report["status"] != "complete":
-        return 3
-    return 0
+    """That of the verdict: 1 where something is slow or down; 3 where something could not be tested; else 0."""
+    return EXIT_CODES[report["verdict"]]
 
 
 def _print_json(report: Mapping[str, Any]) -> None:

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from raybench.reports.columns import Column, Line, lines, total_width
-from raybench.reports.terminal import PIPE_WIDTH, comment
+from raybench.reports.terminal import PIPE_WIDTH, comment, verdict_lines
 from raybench.reports.text import count_of, inert
+from raybench.verdicts import Conclusion
 
 _STYLE = {"pass": "bold green", "warn": "bold yellow", "fail": "bold red", "error": "bold magenta"}
 _SHOWN = 20
@@ -24,7 +25,7 @@ def print_fabric(
     console = Console(file=stream, highlight=False, markup=False, emoji=False, force_jupyter=False)
     columns = width or (console.width if console.is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH)
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    for line in (*fabric_lines(report, columns), *_files(files)):
+    for line in (*fabric_lines(report, columns), *_files(files), *verdict_lines(_conclusion(report), columns)):
         text = Text(no_wrap=True, overflow="ignore")
         for segment, style in line:
             text.append(segment.encode(encoding, "backslashreplace").decode(encoding), style)
@@ -35,6 +36,7 @@ def fabric_lines(report: Mapping[str, Any], width: int) -> Iterator[Line]:
     """Everything that is printed but the files, as lines of (text, style) segments."""
     hosts, rounds = report["hosts"], report["rounds"]
     tested = sum(bool(host["ports"]) for host in hosts)
+    yield from verdict_lines(_conclusion(report), width)
     title = f"raybench fabric {inert(report['run_id'])}: {report['tool']} between {count_of(tested, 'host')}"
     confirm = f" and {rounds['confirm']} to find the cause" if rounds["confirm"] else ""
     yield from comment(f"{title}, scope {report['scope']}, {count_of(rounds['scan'], 'round')}{confirm}", width, "bold")
@@ -48,7 +50,10 @@ def fabric_lines(report: Mapping[str, Any], width: int) -> Iterator[Line]:
     yield from _suspects(report["suspects"], width)
     yield from _hosts(hosts, width)
     yield (("#", ""),)
-    yield (("# ", "dim"), (report["verdict"], _STYLE[report["verdict"]]), (f", {report['status']}", ""))
+
+
+def _conclusion(report: Mapping[str, Any]) -> Conclusion:
+    return Conclusion(verdict=report["verdict"], reason=report["verdict_reason"])
 
 
 def matrix_of(report: Mapping[str, Any], rail: str) -> dict[tuple[str, str], Mapping[str, Any]]:

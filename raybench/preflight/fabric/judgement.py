@@ -1,13 +1,19 @@
 """From figures to outcomes: what is slow, by what is expected and by what others reach. Pure.
 
-Typical is the median, over hosts, of each host's best pair: a slow host spoils every pair it is in, which for four
-hosts are half of all, but only its own best. The spread is the median absolute deviation, scaled by 1.4826 to a normal
-distribution's standard deviation (Hampel 1974), of pairs that reach at least half of what is typical. Figures are
-compared as shares of what is expected where that is known for all, so that links of different rates mix.
+Typical is the median, over hosts, of each host's own median pair (the upper one of an even number): a slow host spoils
+every pair it is in, which for four hosts are half of all, but only one pair of each other host. The best pairs would
+say what is possible, not what is typical: on a noisy machine nearly everything is below them. The spread is the median
+absolute deviation, scaled by 1.4826 to a normal distribution's standard deviation (Hampel 1974), of pairs that reach at
+least half of what is typical. Figures are compared as shares of what is expected where that is known for all, so that
+links of different rates mix.
+
+Where most of a rail is below what its links carry, that is one fault of the whole rail, or a wrong expectation; its
+hosts are then compared with each other only.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median_high
 
 from raybench.preflight.fabric.evidence import Evidence, Outcome
 from raybench.preflight.fabric.expected import Expected, expected_bandwidth, judged_by_expected
@@ -21,6 +27,7 @@ from raybench.stats import median
 _TO_DEVIATION = 1.4826
 _REPEATS_OF_SOFTWARE = 2  # how often a pair of software devices must be bad before it counts against its hosts
 _LEAST_FOR_TYPICAL = 3  # hosts with a figure: of two, neither is typical
+_WHOLE_RAIL = 0.75  # of its tests below what the links carry: that is no fault of single hosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +67,17 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RailJudgement:
-    """All of one rail: its measurements, and the evidence to find the cause with."""
+    """All of one rail: its measurements, and the evidence to find the cause with.
+
+    ``below``: the tests that are below what the links carry where that is most of the rail; ``judged`` and the evidence
+    then compare its hosts with each other.
+    """
 
     rail: Rail
     judged: tuple[Judged, ...]
     evidence: Evidence
     emulated: bool
+    below: tuple[Judged, ...] = ()
 
 
 def judge(
@@ -102,18 +114,25 @@ def _judge_rail(
     typical = {kind: _typical(members, expected, settings) for kind, members in _by_kind(scan, leaf).items()}
     everything = _typical(scan, expected, settings)
     emulated = all(port.emulated for port in rail.ports.values())
-    judged = tuple(
-        _judged(
-            one,
-            expected[one.source, one.destination],
-            typical.get(_kind(one, leaf)) or everything,
-            settings,
-            judged_by_expected([rail.ports[one.source], rail.ports[one.destination]]),
-            emulated,
+
+    def judged_all(*, by_expected: bool) -> tuple[Judged, ...]:
+        return tuple(
+            _judged(
+                one,
+                expected[one.source, one.destination],
+                typical.get(_kind(one, leaf)) or everything,
+                settings,
+                by_expected and judged_by_expected([rail.ports[one.source], rail.ports[one.destination]]),
+                emulated,
+            )
+            for one in found
+            if one.source in index and one.destination in index
         )
-        for one in found
-        if one.source in index and one.destination in index
-    )
+
+    judged = judged_all(by_expected=True)
+    below = _below(judged, settings) if everything is not None else ()
+    if below:
+        judged = judged_all(by_expected=False)
     telling = [
         one
         for one in judged
@@ -121,7 +140,19 @@ def _judge_rail(
     ]
     evidence = Evidence(host_count=len(index), repeats=_REPEATS_OF_SOFTWARE if emulated else 1)
     _collect(evidence, telling, index, scan_rounds)
-    return RailJudgement(rail=rail, judged=judged, evidence=evidence, emulated=emulated)
+    return RailJudgement(rail=rail, judged=judged, evidence=evidence, emulated=emulated, below=below)
+
+
+def _below(judged: Sequence[Judged], settings: FabricSettings) -> tuple[Judged, ...]:
+    """The tests below what the links carry, where they are most of those with a figure; else none."""
+    known = [one for one in judged if one.measurement.value is not None and one.expected.gbit_per_s]
+    slow = [one for one in known if one.outcome is Outcome.SLOW and _share(one) < settings.slow_ratio]
+    return tuple(slow) if slow and len(slow) >= _WHOLE_RAIL * len(known) else ()
+
+
+def _share(one: Judged) -> float:
+    """Of what the links carry."""
+    return (one.measurement.value or 0.0) / (one.expected.gbit_per_s or 1.0)
 
 
 def _expected(rail: Rail, one: Measurement, settings: FabricSettings) -> Expected:
@@ -149,21 +180,21 @@ def _typical(
 ) -> Typical | None:
     bases = [expected[one.source, one.destination].gbit_per_s for one in found if one.value]
     relative = bool(bases) and all(bases)
-    best: dict[str, float] = {}
+    of_host: dict[str, list[float]] = {}
     speeds = []
     for one in found:
         if one.value:
             speed = _speed(one, expected[one.source, one.destination], settings, relative=relative)
             speeds.append(speed)
             for host in (one.source, one.destination):
-                best[host] = max(speed, best.get(host, 0.0))
-    if len(best) < _LEAST_FOR_TYPICAL:
+                of_host.setdefault(host, []).append(speed)
+    if len(of_host) < _LEAST_FOR_TYPICAL:
         return None
-    middle = median(list(best.values()))
+    middle = median([median_high(own) for own in of_host.values()])
     near = [speed for speed in speeds if speed >= middle / 2]
     around = median(near)
     spread = _TO_DEVIATION * median([abs(speed - around) for speed in near])
-    return Typical(speed=middle, spread=spread, relative=relative, hosts=len(best))
+    return Typical(speed=middle, spread=spread, relative=relative, hosts=len(of_host))
 
 
 def _speed(one: Measurement, expected: Expected, settings: FabricSettings, *, relative: bool) -> float:

@@ -1,22 +1,25 @@
 """The report of a fabric test: pairs, suspects and hosts, as JSON of schema ``raybench.fabric/1``. Pure.
 
-Keys are added, never renamed or removed. Verdicts are preflight's: pass, warn, fail, error (could not be tested).
+Keys are added, never renamed or removed. Tests, hosts and suspects have preflight's verdicts: pass, warn, fail, error
+(could not be tested). The verdict of the whole, and its exit code, follow from them: see raybench/verdicts.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from raybench.preflight.fabric.evidence import Outcome
+from raybench.preflight.fabric.evidence import Outcome, standing
 from raybench.preflight.fabric.judgement import Judged, RailJudgement
 from raybench.preflight.fabric.measurements import advice_for
 from raybench.preflight.fabric.rails import HostProblem
 from raybench.preflight.fabric.schedule import Fabric
 from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.fabric.suspects import Suspect, suspects
+from raybench.verdicts import Conclusion, Verdict
 
 SCHEMA = "raybench.fabric/1"
 Json = dict[str, Any]
+_WORDS: tuple[tuple[str, Verdict], ...] = (("fail", "critical"), ("error", "incomplete"), ("warn", "warning"))
 _VERDICT = {Outcome.GOOD: "pass", Outcome.SLOW: "fail", Outcome.FAILED: "error"}
 
 
@@ -36,13 +39,17 @@ class RunFacts:
 def report(fabric: Fabric, settings: FabricSettings, rails: Sequence[RailJudgement], facts: RunFacts) -> Json:
     """The whole report."""
     ranked = suspects(fabric, settings, rails)
-    pairs = [_pair(rail, one, settings) for rail in rails for one in rail.judged]
+    index = {name: number for number, name in enumerate(fabric.names)}
+    pairs = [entry for rail in rails for entry in _pairs(rail, settings, index)]
     hosts = [_host(name, fabric, facts, ranked) for name in _all_names(fabric, facts)]
+    partial = _is_partial(fabric, rails, facts)
+    conclusion = _conclusion(pairs, hosts, ranked, partial=partial)
     return {
         "schema": SCHEMA,
         "run_id": facts.run_id,
-        "status": "partial" if _is_partial(fabric, rails, facts) else "complete",
-        "verdict": _verdict(pairs, hosts, ranked),
+        "status": "partial" if partial else "complete",
+        "verdict": conclusion.verdict,
+        "verdict_reason": conclusion.reason,
         "started_at": facts.started_at,
         "finished_at": facts.finished_at,
         "tool": fabric.tool,
@@ -74,7 +81,8 @@ def empty_report(settings: FabricSettings, facts: RunFacts, problem: str, proble
         "schema": SCHEMA,
         "run_id": facts.run_id,
         "status": "failed",
-        "verdict": "error",
+        "verdict": "incomplete",
+        "verdict_reason": problem,
         "started_at": facts.started_at,
         "finished_at": facts.finished_at,
         "tool": settings.tool,
@@ -94,6 +102,21 @@ def empty_report(settings: FabricSettings, facts: RunFacts, problem: str, proble
 def _all_names(fabric: Fabric, facts: RunFacts) -> tuple[str, ...]:
     others = [problem.host for problem in fabric.problems]
     return tuple(dict.fromkeys([*fabric.names, *others, *facts.unreachable, *facts.lost]))
+
+
+def _pairs(rail: RailJudgement, settings: FabricSettings, index: Mapping[str, int]) -> Iterator[Json]:
+    """Every test. Slow once and good when repeated, or slow as the whole rail is, is a warning and no failure."""
+    now = standing(rail.evidence)
+    counted = now.persistent.keys() - set(now.doubtful)
+    below = {id(one.measurement) for one in rail.below}
+    for one in rail.judged:
+        entry = _pair(rail, one, settings)
+        ends = sorted((index[one.measurement.source], index[one.measurement.destination]))
+        if one.outcome is Outcome.SLOW and (ends[0], ends[1]) not in counted:
+            entry["verdict"] = "warn"
+        elif one.outcome is Outcome.GOOD and id(one.measurement) in below:
+            entry |= {"verdict": "warn", "expected": "what the links carry; most of this rail does not reach it"}
+        yield entry
 
 
 def _pair(rail: RailJudgement, one: Judged, settings: FabricSettings) -> Json:
@@ -149,11 +172,18 @@ def _host(name: str, fabric: Fabric, facts: RunFacts, ranked: Sequence[Suspect])
     named = [one for one in ranked if one.kind in {"host", "device"} and one.hosts == (name,) and one.confirmed]
     taking_part = name in fabric.names
     failing = any(problem["fault"] for problem in problems) or any(one.outcome is Outcome.SLOW for one in named)
+    involved = any(name in one.hosts and one.kind in {"open", "common"} for one in ranked)
     end = next((end for end in fabric.ends if end.name == name), None)
     place = fabric.names.index(name) if taking_part else -1
     return {
         "name": name,
-        "verdict": "fail" if failing else "error" if problems or named or not taking_part else "pass",
+        "verdict": "fail"
+        if failing
+        else "error"
+        if problems or named or not taking_part
+        else "warn"
+        if involved  # slow with some, and whose fault that is could not be told
+        else "pass",
         "address": end.address if end else None,
         "leaf": fabric.leaf_names[fabric.leaf_of[place]] if taking_part and fabric.leaf_of else None,
         "ports": [
@@ -214,23 +244,50 @@ def _suspect(number: int, one: Suspect) -> Json:
 
 
 def _suspect_verdict(one: Suspect) -> str:
+    """fail for whatever is slow and stayed slow, also where it could not be told whose fault it is."""
     if one.outcome is Outcome.FAILED:
         return "error"
-    return "fail" if one.confirmed else "warn"
+    return "warn" if one.kind == "passed" or one.doubtful else "fail"
 
 
-def _verdict(pairs: Sequence[Json], hosts: Sequence[Json], ranked: Sequence[Suspect]) -> str:
-    """fail where something is confirmed or broken, error where something could not be tested, else warn or pass."""
-    found = set(_verdicts(pairs, hosts, ranked))
-    return next((verdict for verdict in ("fail", "error", "warn") if verdict in found), "pass")
+def _conclusion(
+    pairs: Sequence[Json], hosts: Sequence[Json], ranked: Sequence[Suspect], *, partial: bool
+) -> Conclusion:
+    """What is broken comes first, then what could not be tested, then what is worth a look."""
+    found: dict[str, list[str]] = {}
+    for verdict, reason in _verdicts(hosts, ranked):
+        found.setdefault(verdict, []).append(reason)
+    for verdict, reason in _unexplained(pairs):
+        found.setdefault(verdict, [reason])
+    for check, verdict in _WORDS:
+        if check in found:
+            more = f" (and {len(found[check]) - 1} more)" if len(found[check]) > 1 else ""
+            return Conclusion(verdict=verdict, reason=found[check][0] + more)
+    if partial:
+        return Conclusion(verdict="incomplete", reason="not everything that was asked for was tested")
+    if not pairs:
+        return Conclusion(verdict="unknown", reason="no test was made")
+    judged = sum(bool(pair["limit"]) for pair in pairs)
+    if not judged:
+        return Conclusion(verdict="unknown", reason="no other hosts and no link rate to compare the figures with")
+    open_ = f"; {len(pairs) - judged} could not be compared" if judged < len(pairs) else ""
+    return Conclusion(verdict="ok", reason=f"{judged} tests between {len(hosts)} hosts, none slow{open_}")
 
 
-def _verdicts(pairs: Sequence[Json], hosts: Sequence[Json], ranked: Sequence[Suspect]) -> Iterator[str]:
-    yield from (host["verdict"] for host in hosts)
-    yield from (_suspect_verdict(one) for one in ranked)
-    yield from (pair["verdict"] for pair in pairs if pair["verdict"] in {"warn", "error"})
-    if pairs and all(pair["verdict"] in {"fail", "error"} for pair in pairs):
-        yield "fail" if any(pair["verdict"] == "fail" for pair in pairs) else "error"
+def _verdicts(hosts: Sequence[Json], ranked: Sequence[Suspect]) -> Iterator[tuple[str, str]]:
+    """Verdict and reason of suspects and of hosts."""
+    yield from ((_suspect_verdict(one), one.summary) for one in ranked)
+    for host in hosts:
+        for problem in host["problems"]:
+            yield "fail" if problem["fault"] else "error", f"host {host['name']}: {problem['seen']}"
+
+
+def _unexplained(pairs: Sequence[Json]) -> Iterator[tuple[str, str]]:
+    """Verdict and reason of tests, for where neither a suspect nor a host has the same verdict."""
+    for verdict, what in (("fail", "are slow"), ("error", "gave no figure"), ("warn", "are worth a look")):
+        tests = [pair for pair in pairs if pair["verdict"] == verdict]
+        if tests:
+            yield verdict, f"{len(tests)} of {len(pairs)} tests {what}: {tests[0]['advice'] or tests[0]['seen']}"
 
 
 def _is_partial(fabric: Fabric, rails: Sequence[RailJudgement], facts: RunFacts) -> bool:

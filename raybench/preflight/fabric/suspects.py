@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from raybench.preflight.fabric.evidence import Outcome
+from raybench.preflight.fabric.evidence import Outcome, standing
 from raybench.preflight.fabric.judgement import Judged, RailJudgement
 from raybench.preflight.fabric.localise import Fault, Location, leaf_faults, locate
 from raybench.preflight.fabric.measurements import advice_for
@@ -52,6 +52,7 @@ class Suspect:
     expected: str
     basis: str
     advice: str
+    doubtful: bool = False  # bad, and not often enough to count for devices that are software
 
 
 def suspects(fabric: Fabric, settings: FabricSettings, rails: Sequence[RailJudgement]) -> tuple[Suspect, ...]:
@@ -62,7 +63,8 @@ def suspects(fabric: Fabric, settings: FabricSettings, rails: Sequence[RailJudge
         whole = _whole_fabric(rail, settings)
         if whole is not None:
             found.append(whole)
-            continue
+            if not rail.below:
+                continue
         location = locate(rail.evidence)
         for fault in location.hosts:
             hosts.setdefault(fault.hosts[0], []).append((rail, fault))
@@ -195,6 +197,7 @@ def _way(
         expected=_expectation(bad),
         basis=_basis(tests),
         advice=advice,
+        doubtful=(pair[0], pair[1]) in standing(rail.evidence).doubtful,
     )
 
 
@@ -238,10 +241,13 @@ def _leaf_link(
 
 
 def _whole_fabric(rail: RailJudgement, settings: FabricSettings) -> Suspect | None:
-    """One suspect for a rail on which no pair reached what was expected: there is no good host to compare with."""
-    slow = [one for one in rail.judged if one.outcome is Outcome.SLOW]
-    if not slow or any(one.outcome is Outcome.GOOD for one in rail.judged):
+    """One suspect for a rail most of which is below its links' rate, or without any good host to compare with."""
+    slow = rail.below or [one for one in rail.judged if one.outcome is Outcome.SLOW]
+    if not slow or (not rail.below and any(one.outcome is Outcome.GOOD for one in rail.judged)):
         return None
+    measured = sum(one.measurement.value is not None for one in rail.judged)
+    reach = median([(one.measurement.value or 0.0) / (one.expected.gbit_per_s or 1.0) for one in slow])
+    below = f"are below what its links carry; the median of these is {reach:.0%} of it" if rail.below else "are slow"
     return Suspect(
         kind="fabric",
         hosts=(),
@@ -249,7 +255,7 @@ def _whole_fabric(rail: RailJudgement, settings: FabricSettings) -> Suspect | No
         outcome=Outcome.SLOW,
         confirmed=len(rail.rail.ports) > 2,
         severity=_severity(slow, settings),
-        summary=f"all {len(slow)} tests that gave a figure on rail {rail.rail.name} are slow",
+        summary=f"the whole fabric: {len(slow)} of {measured} tests on rail {rail.rail.name} {below}",
         seen=_figures(slow, settings),
         expected=_expectation(slow),
         basis=_basis(slow),

@@ -59,7 +59,7 @@ def test_a_slow_host_and_a_slow_way_are_told_apart_and_a_dead_host_is_reported(l
     status, report, said = fabric_run(lab, "--tool", "tcp")
     named = {(suspect["kind"], tuple(suspect["hosts"])) for suspect in report["suspects"] if suspect["confirmed"]}
     assert named == {("host", (slow.hostname,)), ("link", (one.hostname, other.hostname))}, said
-    assert (status, report["verdict"], report["status"]) == (1, "fail", "partial")
+    assert (status, report["verdict"], report["status"]) == (1, "critical", "partial")
     verdicts = {host["name"]: host["verdict"] for host in report["hosts"]}
     assert (verdicts[slow.hostname], verdicts[dead.hostname], verdicts[one.hostname]) == ("fail", "error", "pass")
     assert "looking for the cause" in said

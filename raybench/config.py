@@ -10,7 +10,7 @@ import msgspec
 
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.footprint.options import MemoryOptions
-from raybench.benchmarks.registry import names_of, specs_of
+from raybench.benchmarks.registry import MESSAGE_KINDS, names_of, specs_of
 from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS, BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions, normalised
 from raybench.benchmarks.training.shapes import check_model
@@ -43,6 +43,8 @@ WORKLOADS: dict[str, type] = {
     "checkpoint": CheckpointOptions,
     "memory": MemoryOptions,
 }  # mappings within the configuration
+_OWN_SAMPLES = 60  # of the ranks' own speed over a run
+_MOST_OWN_SAMPLES = 20  # beside one point
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 
 
@@ -129,11 +131,19 @@ class RunConfig:
             template=template,
         )
         pair_sizes = (parse_bytes(self.p2p_size),)
-        return tuple(replace(spec, sizes=pair_sizes) if spec.name == "p2p_matrix" else spec for spec in specs)
+        specs = tuple(replace(spec, sizes=pair_sizes) if spec.name == "p2p_matrix" else spec for spec in specs)
+        points = sum(len(spec.sizes) for spec in specs if _is_swept(spec))
+        own_samples = min(max(-(-_OWN_SAMPLES // max(points, 1)), 1), _MOST_OWN_SAMPLES)
+        return tuple(replace(spec, own_samples=own_samples) if _is_swept(spec) else spec for spec in specs)
 
     def to_json(self) -> dict[str, Any]:
         """Every setting as a plain value; workloads that nobody set are left out."""
         return {name: value for name, value in asdict(self).items() if value is not None or name not in WORKLOADS}
+
+
+def _is_swept(spec: BenchmarkSpec) -> bool:
+    """Whether all ranks work on each of its points together."""
+    return spec.kind in MESSAGE_KINDS and spec.name != "p2p_matrix"
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ class Point:
     wrong_by_rank: Mapping[int, int] = field(default_factory=dict)  # only ranks that have any
     algorithm: str | None = None  # what NCCL chose, where its log says so
     expected: Expected | None = None
+    own_seconds: tuple[tuple[float, ...], ...] = ()  # [rank][sample], of the same local work in every rank
 
     @cached_property
     def samples_seconds(self) -> tuple[float, ...]:
@@ -124,6 +125,8 @@ class Point:
             point["wrong_elements_by_rank"] = {str(rank): count for rank, count in self.wrong_by_rank.items()}
         if self.source_rank is not None:
             point |= {"source_rank": self.source_rank, "destination_rank": self.destination_rank}
+        if self.own_seconds:
+            point["own_seconds"] = [list(samples) for samples in self.own_seconds]
         if self.algorithm is not None:
             point["algorithm"] = self.algorithm
         if self.expected is not None:

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 BOOTSTRAP_RESAMPLES = 1000
+# Student's t, two-sided 95 %, by degrees of freedom (any table); beyond the last the value of the one before holds.
+_STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228,
+            12: 2.179, 15: 2.131, 20: 2.086, 30: 2.042, 60: 2.000, 120: 1.980}  # fmt: skip
 _BOOTSTRAP_SEED = 20240521  # fixed, so that a report made twice from one result shows one interval
 
 
@@ -60,6 +63,18 @@ def deviation(samples: Sequence[float], mean: float) -> float:
     if len(samples) < 2:
         return 0.0
     return math.sqrt(math.fsum((sample - mean) ** 2 for sample in samples) / (len(samples) - 1))
+
+
+def student(degrees: int) -> float:
+    """The 97.5 % quantile of Student's t, never too small: that of the next lower number of degrees in the table."""
+    return _STUDENT[max(known for known in _STUDENT if known <= degrees)]
+
+
+def mean_interval(samples: Sequence[float]) -> tuple[float, float]:
+    """Student's 95 % interval of the mean of at least two samples."""
+    mean = math.fsum(samples) / len(samples)
+    half = student(len(samples) - 1) * deviation(samples, mean) / math.sqrt(len(samples))
+    return mean - half, mean + half
 
 
 def order_interval(samples: Sequence[float]) -> tuple[float, float] | None:

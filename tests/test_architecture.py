@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("raybench", "errors", "units"),
     ("sizes", "rounds", "stats", "metadata", "traffic"),
     ("results", "verdicts", "workloads"),
-    ("stability", "compare", "model", "run_folder"),
+    ("stability", "compare", "model", "peers", "run_folder"),
     ("benchmarks", "preflight", "importers"),
     ("config",),
     ("cluster",),

@@ -7,6 +7,7 @@ import torch
 
 from raybench.benchmarks.base import Buffers, Collective, Job, RankContext
 from raybench.benchmarks.memory import sizes_that_fit
+from raybench.benchmarks.own_speed import own_seconds
 from raybench.benchmarks.pattern import PERIOD, Segment, poison_of, tolerance_of
 from raybench.benchmarks.probe import probe
 from raybench.benchmarks.registry import BENCHMARKS, sizes_of
@@ -89,6 +90,7 @@ def _measure(
     for block in range(spec.blocks):
         context.progress.block(block)
         stamps.append(timed_block(context, operation, iterations))
+    own = own_seconds(context, spec.own_samples)
     return RankSamples(
         message_bytes=job.elements * DTYPE_BYTES[job.dtype],
         element_count=job.elements,
@@ -97,6 +99,7 @@ def _measure(
         wrong_elements=_verify(context, collective, job, buffers, operation) if spec.verify else 0,
         verified=spec.verify,
         contributors=context.world_size,
+        own_seconds=own,
     )
 
 

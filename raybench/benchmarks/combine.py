@@ -41,7 +41,12 @@ def point_of(launches: Sequence[Mapping[int, RankSamples]]) -> Point:
         destination_rank=first.destination_rank,
         wrong_by_rank=_wrong_by_rank(launches),
         ranks=ranks if first.source_rank is not None else (),
+        own_seconds=_own_seconds(launches, ranks) if first.own_seconds else (),
     )
+
+
+def _own_seconds(launches: Sequence[Mapping[int, RankSamples]], ranks: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(one for launch in launches for one in launch[rank].own_seconds) for rank in ranks)
 
 
 def _blocks(launch: Mapping[int, RankSamples]) -> tuple[Block, ...]:

@@ -26,8 +26,9 @@ class BenchmarkSpec:
     """One benchmark with its parameters, as every rank runs it.
 
     ``iterations`` per block; None lets the ranks choose so that a block takes about ``block_seconds``, within
-    ``max_iterations``. ``reduce_op`` and ``root`` are None for operations without one. ``training``,
-    ``checkpoint`` and ``memory`` are the options of workloads, which have no sizes.
+    ``max_iterations``. ``own_samples``: how often ranks time work of their own beside each point. ``reduce_op`` and
+    ``root`` are None for operations without one. ``training``, ``checkpoint`` and ``memory`` are the options of
+    workloads, which have no sizes.
     """
 
     name: str
@@ -43,6 +44,7 @@ class BenchmarkSpec:
     block_seconds: float = 0.05
     max_iterations: int = 50
     verify: bool = True
+    own_samples: int = 0
     training: TrainingOptions | None = None
     checkpoint: CheckpointOptions | None = None
     memory: MemoryOptions | None = None
@@ -63,7 +65,8 @@ class RankSamples:
     """What one rank measured at one size.
 
     ``stamps[block][iteration]`` are seconds from the start of the block to the completion of that iteration on this
-    rank. ``contributors`` ranks measure the same point: all, or the two of a pair.
+    rank. ``contributors`` ranks measure the same point: all, or the two of a pair. ``own_seconds``: of the same local
+    work, in every rank at the same time.
     """
 
     message_bytes: int
@@ -75,3 +78,4 @@ class RankSamples:
     contributors: int
     source_rank: int | None = None
     destination_rank: int | None = None
+    own_seconds: tuple[float, ...] = ()

@@ -51,10 +51,12 @@ def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
     ):
         record = _measure(config, run_id, folder, early, quiet=quiet)
     from raybench.model.annotate import with_expectations  # noqa: PLC0415
+    from raybench.peers.findings import with_peers  # noqa: PLC0415
 
     result = record.result()
-    expected = _attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline))
-    return _deliver(expected or result, record.logs, folder, as_json=as_json)
+    result = _attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
+    result = _attempt(folder, "the comparison of ranks and pairs", lambda: with_peers(result)) or result
+    return _deliver(result, record.logs, folder, as_json=as_json)
 
 
 def _baseline(path: str | None) -> "Baseline | None":

@@ -25,6 +25,8 @@ from raybench.errors import UsageError, unknown_name
 from raybench.reports.errors import MissingLibraryError
 
 if TYPE_CHECKING:
+    import threading
+
     from raybench.model.cost import Price
     from raybench.studies.design import Study, Trial, Variant
     from raybench.studies.folder import StudyFolder
@@ -285,8 +287,10 @@ def _run(study: "Study", folder: "StudyFolder", options: StudyOptions) -> tuple[
     from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
     from raybench.studies.runner import Runner  # noqa: PLC0415
 
-    told = _Telling(study, quiet=options.quiet)
-    with contextlib.closing(told), Interrupt().installed() as interrupt:
+    with (
+        Interrupt().installed() as interrupt,
+        contextlib.closing(_Telling(study, interrupt.event, quiet=options.quiet)) as told,
+    ):
         runner = Runner(
             folder=folder, study=study, stopping=interrupt.event, timeout_seconds=options.timeout, told=told.tell
         )
@@ -304,10 +308,10 @@ def _run(study: "Study", folder: "StudyFolder", options: StudyOptions) -> tuple[
 class _Telling:
     """Progress on standard error; what went wrong is said even where progress is not wanted."""
 
-    def __init__(self, study: "Study", *, quiet: bool) -> None:
+    def __init__(self, study: "Study", stopping: "threading.Event", *, quiet: bool) -> None:
         from raybench.reports.study_progress import StudyDisplay  # noqa: PLC0415
 
-        self._study = study
+        self._study, self._stopping = study, stopping
         self._total = len(study.trials())
         self._display = None if quiet else StudyDisplay()
         if self._display:
@@ -319,7 +323,7 @@ class _Telling:
         if outcome is None and self._display:
             text = f"{trial.variant} (repeat {trial.block + 1} of {self._study.repeats})"
             self._display.begin_trial(trial.number, trial.folder, text, left_seconds)
-        elif outcome is not None and outcome.status != "complete":
+        elif outcome is not None and outcome.status != "complete" and not self._stopping.is_set():
             said = f"trial {trial.folder} is {outcome.status}: {outcome.reason or 'no reason was given'}"
             if self._display:
                 self._display.note(said)

@@ -22,6 +22,7 @@ from raybench.model.search import largest_fitting
 Scaling = Literal["strong", "weak"]
 GOOD_EFFICIENCY, POOR_EFFICIENCY = 0.9, 0.7
 KNEE_EFFICIENCY = 0.5
+LEAST_POINTS = 3  # different numbers of nodes
 _RESAMPLES = 300
 _AS_GOOD = 0.02  # a fit whose worst error is within 2 % of the best one's explains the measurements as well
 _ALL, _WITHOUT_LATENCY, _WITHOUT_TRANSFER = (True, True, True), (True, False, True), (True, True, False)
@@ -124,9 +125,12 @@ def _terms(scaling: Scaling, nodes: int, *, around: bool) -> tuple[float, float,
 
 
 def fit_scaling(points: Sequence[ScalingPoint], scaling: Scaling) -> ScalingFit:
-    """The alpha-beta fit. Raises UsageError with fewer than two different numbers of nodes."""
-    if len({point.nodes for point in points}) < 2:
-        raise UsageError("a scaling fit needs step times on at least two different numbers of nodes")
+    """The alpha-beta fit. Raises UsageError with fewer than three different numbers of nodes.
+
+    It has three coefficients: two numbers of nodes are met exactly by whatever, and say nothing of a fourth.
+    """
+    if len({point.nodes for point in points}) < LEAST_POINTS:
+        raise UsageError(f"a scaling fit needs step times on at least {LEAST_POINTS} different numbers of nodes")
     return _fit(points, scaling, _ALL)
 
 

@@ -11,6 +11,7 @@ Json = Mapping[str, Any]
 Columns = Sequence[tuple[str, Callable[[Json], Cell]]]
 _OVERHEAD_BANDS = ((0.20, "low", ""), (0.40, "moderate", "warn"), (float("inf"), "high", "bad"))
 _WIDEST = 100.0
+_DIFFERENT = 0.02
 NONE = Cell(text="-")
 
 
@@ -62,9 +63,29 @@ def overhead(value: float | None) -> Cell:
     return Cell(text=f"{percent_beside(value, limits)} {name}", tone=tone)
 
 
+ESTIMATOR = "ratios: geometric mean over pairs of repeats, with its 95 % interval; 'rows': of the figures shown"
+
+
 def times(ratio: Json | None) -> Cell:
-    """A ratio as ``4.87x``."""
-    return NONE if not ratio else Cell(text=f"{ratio['value']:.2f}x", tone="strong")
+    """A ratio as ``4.87x``, with that of the rows where it is another: ``1.41x (rows 9.30x)``."""
+    if not ratio:
+        return NONE
+    rows = f" (rows {ratio['of_rows']:.2f}x)" if differs(ratio) else ""
+    return Cell(text=f"{ratio['value']:.2f}x{rows}", tone="warn" if rows else "strong")
+
+
+def ratio_share(ratio: Json | None) -> Cell:
+    """The same as a percentage."""
+    if not ratio:
+        return NONE
+    rows = f" (rows {percent(ratio['of_rows'])})" if differs(ratio) else ""
+    return Cell(text=f"{percent(ratio['value'])}{rows}", tone="warn" if rows else "")
+
+
+def differs(ratio: Json) -> bool:
+    """Whether pairs of repeats and the rows give ratios that a reader would not take for one."""
+    rows = ratio.get("of_rows")
+    return bool(rows) and abs(rows / ratio["value"] - 1) > _DIFFERENT
 
 
 def is_narrow(ratio: Json) -> bool:

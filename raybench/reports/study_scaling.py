@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from raybench.reports.study_cells import (
+    ESTIMATOR,
     NONE,
     Columns,
     Json,
@@ -12,6 +13,7 @@ from raybench.reports.study_cells import (
     overhead,
     present,
     rate,
+    ratio_share,
     seconds,
     share,
     text,
@@ -48,7 +50,7 @@ def _scaling_section(mode: Json) -> Section:
         ("tokens/s", lambda row: rate(row["tokens_per_s"])),
         ("speedup", lambda row: times(row["speedup"])),
         ("ideal", lambda row: Cell(text=f"{row['nodes'] / mode['base_nodes']:.2f}x")),
-        ("efficiency", lambda row: share((row["efficiency"] or {}).get("value"))),
+        ("efficiency", lambda row: ratio_share(row["efficiency"])),
         ("95 % interval", lambda row: interval(row["efficiency"], unit=" %", scale=100)),
         ("scaling", lambda row: text(row["band"], _BAND_TONES.get(row["band"].partition(" ")[0].rstrip(","), ""))),
         ("overhead", lambda row: overhead(row["overhead"])),
@@ -70,6 +72,7 @@ def _scaling_notes(mode: Json) -> Iterator[str]:
         yield f"Amdahl: {percent(serial)} of the work of one node is serial, {limit}"
     if mode["fit"]:
         yield _fit_text(mode)
+    yield ESTIMATOR
 
 
 def _fit_text(mode: Json) -> str:
@@ -90,7 +93,7 @@ def _cost_section(mode: Json, price: Json) -> Section:
         ("nodes", lambda row: text(row["nodes"], "strong")),
         ("samples/s", lambda row: rate(row["samples_per_s"])),
         ("tokens/s", lambda row: rate(row["tokens_per_s"])),
-        ("efficiency", lambda row: share((row["efficiency"] or {}).get("value"))),
+        ("efficiency", lambda row: ratio_share(row["efficiency"])),
         ("time for 10K samples", lambda row: seconds(row["cost"]["hours_of_10000_samples"] * 3600)),
         ("cost of them", lambda row: money(row["cost"]["of_10000_samples"], currency)),
         ("cost per 1K samples", lambda row: money(row["cost"]["per_1k_samples"], currency)),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from raybench.reports.study_cells import (
+    ESTIMATOR,
     NONE,
     Columns,
     Json,
@@ -115,6 +116,7 @@ def _speedup_section(answer: Json) -> Section:
         f"worth it: more than {answer['worth_it_above']:g}x; usual for RDMA over TCP: {low:g}x to {high:g}x. 'at "
         "most': what a network that takes no time would give. 'against itself': how far one network's repeats differ"
     )
+    notes.append(ESTIMATOR)
     title = f"Speedup over {inert(answer['baseline'])}"
     return Section(title=title, grid=present(columns, answer["speedups"], 3), notes=tuple(map(inert, notes)))
 
@@ -205,7 +207,7 @@ def _strategy_sections(content: Json) -> Iterator[Section]:
     columns = _training_columns(answer, answer["throughput_over_fastest"])
     doubt = "" if answer["certain"] else "likely (the intervals do not decide; raise --repeats) "
     advice = f"{doubt}use {answer['recommended']}: {answer['why']}" if answer["recommended"] else answer["why"]
-    yield Section(title="Strategies", grid=present(columns, answer["rows"]), notes=(inert(advice),))
+    yield Section(title="Strategies", grid=present(columns, answer["rows"]), notes=(inert(advice), ESTIMATOR))
 
 
 def _sweep_sections(content: Json) -> Iterator[Section]:

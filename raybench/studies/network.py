@@ -1,5 +1,6 @@
 """Is the faster network worth it? The same workload over TCP, RDMA without GPUDirect and RDMA, each proved. Pure."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +14,7 @@ from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Variant
 from raybench.studies.network_proof import Expectation, Proof, prove, worst
 from raybench.studies.outcome import Measured, Outcome
-from raybench.studies.training_rows import usable
+from raybench.studies.training_rows import overhead_of, usable
 
 WORTH_IT = 1.5  # shared opinion of practitioners: below it, complexity and price of RDMA are hard to argue for
 EXPECTED = (2.0, 10.0)  # what RDMA usually gives over TCP where a job is bound by its network
@@ -183,6 +184,8 @@ def _row(name: str, label: str, outcomes: Sequence[Outcome]) -> NetworkRow:
         known = [value for figure in figures if (value := getattr(figure, field)) is not None]
         return median(known) if known else None
 
+    exposed = middle("exposed_seconds")
+
     def rate(field: str) -> float | None:
         """What one operation or step moves, over the row's time: a row's figures then follow from each other."""
         per_second = getattr(figures[0], field)
@@ -196,24 +199,31 @@ def _row(name: str, label: str, outcomes: Sequence[Outcome]) -> NetworkRow:
         samples_per_s=rate("samples_per_s"),
         tokens_per_s=rate("tokens_per_s"),
         busbw_gb_per_s=rate("busbw_gb_per_s"),
-        exposed_seconds=middle("exposed_seconds"),
-        overhead=middle("overhead"),
+        exposed_seconds=exposed,
+        overhead=overhead_of(exposed, seconds, figures),
     )
 
 
 def _speedup(baseline: str, name: str, label: str, outcomes: Sequence[Outcome], *, proved: bool) -> Speedup:
     slow, fast = _blocks(baseline, label, outcomes), _blocks(name, label, outcomes)
     blocks = sorted(slow.keys() & fast.keys())
-    ratio = ratio_of([slow[block].seconds for block in blocks], [fast[block].seconds for block in blocks])
+    rows = [_row(one, label, outcomes) for one in (baseline, name)]
+    ratio = ratio_of(
+        [slow[block].seconds for block in blocks],
+        [fast[block].seconds for block in blocks],
+        rows[0].seconds / rows[1].seconds,
+    )
     waits = [(slow[block].exposed_seconds, fast[block].exposed_seconds) for block in blocks]
     known = [(above, below) for above, below in waits if above and below]
     noise = max(self_ratio([figure.seconds for figure in side.values()]) for side in (slow, fast))
-    overhead = _row(baseline, label, outcomes).overhead
+    overhead = rows[0].overhead
+    waited = [row.exposed_seconds for row in rows]
+    of_waits = waited[0] / waited[1] if waited[0] and waited[1] else None
     return Speedup(
         network=name,
         label=label,
         ratio=ratio,
-        exposed_ratio=ratio_of([pair[0] for pair in known], [pair[1] for pair in known]) if known else None,
+        exposed_ratio=ratio_of([pair[0] for pair in known], [pair[1] for pair in known], of_waits) if known else None,
         self_ratio=noise,
         ceiling=None if overhead is None or not 0 <= overhead < 1 else 1 / (1 - overhead),
         verdict=verdict_of(ratio, noise, proved=proved),
@@ -228,6 +238,8 @@ def verdict_of(ratio: Ratio, noise: float, *, proved: bool) -> str:
     """
     if not proved:
         return "no verdict: which network was used is not proved"
+    if ratio.differs and not (ratio.low or 0.0) <= (ratio.of_rows or 0.0) <= (ratio.high or math.inf):
+        return f"inconclusive: it is {ratio.text}: repeats differ too much; look for other jobs"
     side = ratio.side_of(WORTH_IT)
     if side == "inconclusive":
         return f"inconclusive: the interval does not decide whether it is more than {WORTH_IT}x; raise --repeats"

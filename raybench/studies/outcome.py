@@ -82,6 +82,8 @@ class Outcome:
     reason: str | None = None
     does_not_fit: bool = False
     run: str | None = None
+    verdict: str | None = None  # of the run, with its reason; None of a run that has none
+    verdict_reason: str | None = None
 
     @property
     def answered(self) -> bool:
@@ -127,6 +129,8 @@ def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, 
         seconds=(result.get("timings_seconds") or {}).get("total"),
         wrong=any(figure.verified is False for figure in measured),
         reason=None if status == "complete" and measured else _reasons(result)[0] + _cut(result),
+        verdict=result.get("verdict"),
+        verdict_reason=result.get("verdict_reason"),
         does_not_fit=not measured and any(_OUT_OF_MEMORY.search(reason) for reason in _reasons(result)),
         run=run,
     )
@@ -149,9 +153,10 @@ def _log_facts(nodes: Sequence[Mapping[str, Any]], diagnosis: Mapping[str, Any])
 
 
 def _reasons(result: Mapping[str, Any]) -> list[str]:
-    """What went wrong: a finding says it best, then a benchmark, then a point."""
+    """What went wrong: the verdict of an incomplete run says it best, then a finding, a benchmark, a point."""
     findings = sorted(result.get("findings", ()), key=lambda finding: finding.get("severity") != "critical")
-    told = [finding.get("summary") for finding in findings]
+    told = [result.get("verdict_reason")] if result.get("verdict") == "incomplete" else []
+    told += [finding.get("summary") for finding in findings]
     told += [benchmark.get("reason") for benchmark in result["benchmarks"]]
     told += [point.get("failed") for benchmark in result["benchmarks"] for point in benchmark["points"]]
     return [str(text) for text in told if text] or ["it measured nothing"]

@@ -15,6 +15,7 @@ from raybench.studies.outcome import Outcome
 from raybench.studies.scaling import answer_scaling
 from raybench.studies.strategy import answer_strategy
 from raybench.studies.sweep import answer_sweep
+from raybench.verdicts import Conclusion
 
 SCHEMA = "raybench.study-result/1"
 _LEAST_REPEATS = 3
@@ -80,9 +81,31 @@ class StudyResult:
         return (*((found,) if wrong else ()), *self.answer.problems)
 
     @property
+    def conclusion(self) -> Conclusion:
+        """The verdict: a problem, missing trials, problems that trials found, then the answer where it is certain."""
+        complete = sum(outcome.status == "complete" for outcome in self.outcomes)
+        of = f"{complete} of {len(self.outcomes)} trials complete"
+        if self.problems:
+            return Conclusion(verdict="critical", reason=self.problems[0])
+        if self.broken or self.status == "failed":
+            kept = ", their results kept; --resume does the rest" if complete else ""
+            why = "stopped by you" if self.stopped else self._first_reason()
+            return Conclusion(verdict="incomplete", reason=f"{why}; {of}{kept}")
+        found = [one for one in self.outcomes if one.verdict in ("critical", "warning")]
+        answer, certain = headline(self.study.kind, self.answer.to_json())
+        if found:
+            beside = f"{len(found)} of {len(self.outcomes)} trials found: {found[0].verdict_reason}"
+            return Conclusion(verdict="warning", reason=f"{beside}; {answer}")
+        return Conclusion(verdict="ok" if certain else "unknown", reason=answer)
+
+    def _first_reason(self) -> str:
+        told = next((one for one in self.outcomes if one.reason), None)
+        return f"trial {told.trial.folder}: {told.reason}" if told else "trials are missing"
+
+    @property
     def exit_code(self) -> int:
-        """1 for a problem, 3 where trials are missing, else 0."""
-        return 1 if self.problems else 3 if self.broken or self.status == "failed" else 0
+        """That of the verdict."""
+        return self.conclusion.exit_code
 
     def to_json(self) -> dict[str, Any]:
         """The whole result."""
@@ -93,6 +116,8 @@ class StudyResult:
             "study_id": self.study_id,
             "kind": self.study.kind,
             "status": self.status,
+            "verdict": self.conclusion.verdict,
+            "verdict_reason": self.conclusion.reason,
             "stopped": self.stopped,
             "emulated": any(outcome.emulated for outcome in measured) if measured else None,
             "started_at": started[0] if started else None,
@@ -107,7 +132,7 @@ class StudyResult:
             ],
             "environment": {"versions": dict(measured[-1].versions) if measured else {}},
             "problems": list(self.problems),
-            "remarks": [*_remarks(self.study, self.outcomes), *self.answer.remarks],
+            "remarks": [*_remarks(self.study, self.outcomes, stopped=self.stopped), *self.answer.remarks],
             "answer": self.answer.to_json(),
             "trials": [outcome.to_json() for outcome in self.outcomes],
         }
@@ -122,12 +147,29 @@ def result_of(
     return StudyResult(study_id=study_id, study=study, outcomes=tuple(outcomes), answer=answer, stopped=stopped)
 
 
-def _remarks(study: Study, outcomes: Sequence[Outcome]) -> list[str]:
+def headline(kind: str, answer: Mapping[str, Any]) -> tuple[str, bool]:
+    """The answer in a line, and whether it is certain."""
+    if kind == "network":
+        said = [f"{one['network']} {one['verdict']}" for one in answer["speedups"]]
+        open_ = [one for one in answer["speedups"] if one["verdict"].startswith(("inconclusive", "no verdict"))]
+        return ("; ".join(said) or "nothing can be compared", bool(said) and not open_)
+    if kind == "scaling":
+        advice = [f"{mode['mode']} scaling: {mode['advice'][0]}" for mode in answer["modes"] if mode["advice"]]
+        return "; ".join(advice) or "nothing can be compared", bool(advice) and not any(
+            "likely" in one for one in advice
+        )
+    certain = answer.get("certain", "likely only" not in answer["why"]) and answer["recommended"] is not None
+    return (f"use {answer['recommended']}: {answer['why']}" if answer["recommended"] else answer["why"]), bool(certain)
+
+
+def _remarks(study: Study, outcomes: Sequence[Outcome], *, stopped: bool = False) -> list[str]:
     remarks = []
     measured = [outcome for outcome in outcomes if outcome.measured]
     unfit = {outcome.trial.variant for outcome in outcomes if outcome.does_not_fit}
     remarks += [f"{name} does not fit into memory" for name in unfit]
     broken = [one for one in outcomes if one.status != "complete" and one.trial.variant not in unfit]
+    if stopped:  # whoever stopped it knows why they are not complete
+        broken = [one for one in broken if one.reason and "stopped by you" not in one.reason]
     remarks += [
         f"trial {one.trial.folder} is {one.status}: {one.reason or 'it was not begun'}" for one in broken[:_MOST_TOLD]
     ]

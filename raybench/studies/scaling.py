@@ -9,6 +9,7 @@ from raybench.errors import UsageError
 from raybench.model.cost import Price
 from raybench.model.projection import (
     KNEE_EFFICIENCY,
+    LEAST_POINTS,
     Projection,
     Scaling,
     ScalingFit,
@@ -90,7 +91,7 @@ class ScalingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeAnswer:
-    """Strong or weak scaling. ``fit`` and what follows from it are None with fewer than two numbers of nodes."""
+    """Strong or weak scaling. ``fit`` and what follows from it are None with fewer than three numbers of nodes."""
 
     mode: Scaling
     base_nodes: int
@@ -163,7 +164,7 @@ def _mode(mode: Scaling, study: Study, rows: dict[str, TrainingRow], outcomes: S
         return ModeAnswer(mode=mode, base_nodes=0, rows=(), amdahl_serial_share=None, fit=None, projections=())
     base = members[0]
     points = [_point(variant, outcomes) for variant in members]
-    fit = fit_scaling(points, mode) if len(points) > 1 else None
+    fit = fit_scaling(points, mode) if len(points) >= LEAST_POINTS else None
     farthest = max(point.nodes for point in points)
     wanted = [nodes for nodes in PROJECTED_NODES if nodes > farthest]
     scaled = tuple(_row(variant, base, rows, outcomes) for variant in members)
@@ -232,7 +233,7 @@ def _cheapest(rows: Sequence[ScalingRow]) -> Iterator[str]:
     fastest = max(rows, key=lambda row: row.row.samples_per_s or 0.0)
     yield f"cheapest for each sample: {_nodes(cheapest)}"
     if fastest is not cheapest and fastest.speedup and cheapest.speedup:
-        faster = fastest.speedup.value / cheapest.speedup.value  # as in the table, of paired repeats
+        faster = (fastest.row.samples_per_s or 0.0) / (cheapest.row.samples_per_s or 1.0)  # of the rows
         least = costs[cheapest.nodes]
         price = f" for {costs[fastest.nodes] / least - 1:.0%} more a sample" if least else ""
         yield f"fastest: {_nodes(fastest)}, {faster:.2f}x as fast{price}"
@@ -271,6 +272,10 @@ def _mode_remarks(answer: ModeAnswer) -> list[str]:
             f"the {answer.mode} scaling fit finds communication only and no work: steps grow faster with the nodes "
             "than any share of work explains; something else slows them (other jobs, too few processors)"
         )
-    if answer.fit and len(answer.rows) < 3:
-        remarks.append(f"two numbers of nodes cannot tell latency from transfer in the {answer.mode} scaling fit")
+    if answer.rows and len(answer.rows) < LEAST_POINTS:
+        counts = f"{len(answer.rows)} number{'s' if len(answer.rows) > 1 else ''} of nodes"
+        remarks.append(
+            f"no fit and no projection of {answer.mode} scaling from {counts}: they need {LEAST_POINTS} at least, such "
+            "as --nodes 1,2,4"
+        )
     return remarks

@@ -100,23 +100,21 @@ def _remarks(rows: Sequence[TrainingRow]) -> Iterator[str]:
 
 def _alike(ratio: Ratio) -> bool:
     """Whether a slower variant may well be within `ALIKE` of the fastest."""
-    return ratio.value >= 1 - ALIKE or (ratio.high is not None and ratio.high >= 1)
+    return min(ratio.value, ratio.of_rows or ratio.value) >= 1 - ALIKE or (ratio.high is not None and ratio.high >= 1)
 
 
 def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ratios: dict[str, Ratio]) -> str:
     memory = "" if chosen.memory_bytes is None else f", with {peak_text(chosen)}"
     if chosen is best:
         others = {row.variant: row for row in rows}
-        slower = [
-            f"{name} reaches {ratio.value:.2f} of it{_beside(others[name], chosen)}" for name, ratio in ratios.items()
-        ]
+        slower = [f"{name} reaches {ratio.text} of it{_beside(others[name], chosen)}" for name, ratio in ratios.items()]
         alone = len([row for row in rows if row.samples_per_s]) < 2
         text = f"{chosen.variant} {'is the only one that was measured' if alone else 'is fastest'}{memory}"
         text += f"; {', '.join(slower)}" if slower else ""
     else:
         gap = ratios[chosen.variant]
         text = (
-            f"{chosen.variant} is as fast as {best.variant} ({gap.value:.2f} of it) and needs less memory{memory}"
+            f"{chosen.variant} is as fast as {best.variant} ({gap.text} of it) and needs less memory{memory}"
             f"{_instead(best)}"
         )
     return "; ".join([text, *_room(chosen, rows), *(f"{row.variant} {_missing(row)}" for row in rows if row.failed)])

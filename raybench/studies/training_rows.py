@@ -66,6 +66,7 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
     checked = any(figure.verified for figure in figures)
     step_seconds = median(seconds)
     memory = _middle(figures, lambda figure: figure.memory_bytes)
+    exposed = _middle(figures, lambda figure: figure.exposed_seconds)
     return TrainingRow(
         variant=name,
         label=figures[0].label,
@@ -78,8 +79,8 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
         samples_per_s=_rate(figures[0].samples_per_s, figures[0], step_seconds),
         tokens_per_s=_rate(figures[0].tokens_per_s, figures[0], step_seconds),
         memory_bytes=None if memory is None else int(memory),
-        exposed_seconds=_middle(figures, lambda figure: figure.exposed_seconds),
-        overhead=_middle(figures, lambda figure: figure.overhead),
+        exposed_seconds=exposed,
+        overhead=overhead_of(exposed, step_seconds, figures),
         data_share=_middle(figures, lambda figure: figure.data_share),
         loss=_middle(figures, lambda figure: figure.loss),
         parameters=figures[0].parameters,
@@ -89,6 +90,13 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
         memory_kind=figures[0].memory_kind,
         verified=checked or None,
     )
+
+
+def overhead_of(exposed: float | None, seconds: float, figures: Sequence[Measured]) -> float | None:
+    """The row's waiting over the row's time, so that it follows from both; None where no run could tell it."""
+    if exposed is None or all(figure.overhead is None for figure in figures):
+        return None
+    return min(exposed / seconds, 1.0)
 
 
 def peak_text(row: TrainingRow) -> str:
@@ -116,7 +124,11 @@ def throughput_ratio(name: str, base: str, outcomes: Sequence[Outcome]) -> Ratio
     """Samples per second of one variant over those of another, block by block; None without common blocks."""
     mine, other = throughput_by_block(name, outcomes), throughput_by_block(base, outcomes)
     blocks = sorted(mine.keys() & other.keys())
-    return ratio_of([mine[block] for block in blocks], [other[block] for block in blocks]) if blocks else None
+    if not blocks:
+        return None
+    rows = [_row(variant, outcomes).samples_per_s for variant in (name, base)]
+    of_rows = rows[0] / rows[1] if rows[0] and rows[1] else None
+    return ratio_of([mine[block] for block in blocks], [other[block] for block in blocks], of_rows)
 
 
 def throughput_by_block(name: str, outcomes: Sequence[Outcome]) -> dict[int, float]:

@@ -82,14 +82,16 @@ def test_efficiency_against_the_smallest_measured() -> None:
 
 
 def test_few_nodes_leave_the_projection_wide() -> None:
-    points = [ScalingPoint(nodes=n, samples_seconds=(1.0 + 0.1 * (n > 1),)) for n in (1, 2)]
+    points = [ScalingPoint(nodes=n, samples_seconds=(1.0 + 0.1 * (n > 1) + 0.001 * n,)) for n in (1, 2, 3)]
     (projection,) = project(points, "weak", (1000,))
     assert projection.high_seconds > 1.5 * projection.low_seconds  # latency grows with log2, transfer does not
 
 
 def test_what_cannot_be_fitted_is_refused() -> None:
-    with pytest.raises(UsageError, match="two different numbers"):
-        fit_scaling([ScalingPoint(nodes=2, samples_seconds=(1.0, 1.1))], "weak")
+    two = [ScalingPoint(nodes=nodes, samples_seconds=(1.0, 1.1)) for nodes in (1, 2, 2)]
+    for refused in (fit_scaling, lambda points, scaling: project(points, scaling, (8,))):
+        with pytest.raises(UsageError, match="3 different numbers"):
+            refused(two, "weak")
     for nodes, samples in ((0, (1.0,)), (1, ()), (1, (0.0,))):
         with pytest.raises(UsageError):
             ScalingPoint(nodes=nodes, samples_seconds=samples)
@@ -104,7 +106,9 @@ def test_coefficients_are_never_below_zero() -> None:
 
 def test_a_fit_without_work_says_nothing_of_one_node() -> None:
     """Steps that more than double with the nodes: least squares leaves no work, and one node would take no time."""
-    points = [ScalingPoint(nodes=2, samples_seconds=(1.0,)), ScalingPoint(nodes=4, samples_seconds=(2.5,))]
+    points = [
+        ScalingPoint(nodes=nodes, samples_seconds=(seconds,)) for nodes, seconds in ((2, 1.0), (4, 2.5), (8, 5.0))
+    ]
     fit = fit_scaling(points, "weak")
     assert fit.work == 0
     assert fit.knee() is None

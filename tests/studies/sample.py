@@ -10,14 +10,16 @@ from raybench.studies.outcome import Outcome, outcome_of
 def training_point(seconds: float, *, batch: int = 8, ranks: int = 2, **changes: Any) -> dict[str, Any]:
     """A training point as ``result.json`` has it; ``changes`` replace keys."""
     rate = batch * ranks / seconds
+    overhead = changes.get("overhead", 0.3)
+    exposed = None if overhead is None else overhead * seconds
     point: dict[str, Any] = {
         "label": "ddp tiny",
         "seconds": {"mean": seconds, "median": seconds},
         "batch_size_per_rank": batch,
         "samples_per_s": rate,
         "tokens_per_s": rate * 64,
-        "communication": {"exposed_seconds": {"differencing": 0.3 * seconds, "profiler": None}},
-        "overhead": 0.3,
+        "communication": {"exposed_seconds": {"differencing": exposed, "profiler": None}},
+        "overhead": overhead,
         "data_share": 0.01,
         "loss": {"first": 5.0, "last": 4.5},
         "memory": {"kind": "rss", "peak_bytes": 2**30},

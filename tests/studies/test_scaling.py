@@ -10,9 +10,11 @@ import pytest
 from raybench.errors import UsageError
 from raybench.model.cost import Price
 from raybench.model.projection import Scaling
+from raybench.reports.study_scaling import scaling_sections
 from raybench.studies.compare import Ratio
 from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Trial
+from raybench.studies.outcome import Outcome
 from raybench.studies.result import result_of
 from raybench.studies.scaling import ScalingAnswer, answer_scaling, band_of, scaling_variants
 from tests.studies.sample import outcomes_of, run_result, training_point
@@ -206,9 +208,45 @@ def test_one_number_of_nodes_left_has_no_fit_and_says_why() -> None:
     assert any("strong-2: nothing was measured" in remark for remark in result.to_json()["remarks"])
 
 
-def test_two_numbers_of_nodes_say_what_they_cannot_tell() -> None:
-    assert any("cannot tell latency from transfer" in remark for remark in answer(study(1, 2)).remarks)
-    assert not any("cannot tell" in remark for remark in answer(study(1, 2, 4)).remarks)
+def test_two_numbers_of_nodes_give_no_fit_and_no_projection() -> None:
+    found = answer(study(1, 2))
+    (mode,) = found.modes
+    assert (mode.fit, mode.projections, mode.to_json()["knee_nodes"]) == (None, (), None)
+    assert any("no fit and no projection of strong scaling from 2 numbers of nodes" in one for one in found.remarks)
+    enough = answer(study(1, 2, 4))
+    assert enough.modes[0].projections
+    assert not any("no projection" in remark for remark in enough.remarks)
+
+
+def noisy_repeats(plan: Study) -> list[Outcome]:
+    """One node takes 1 s; two take 0.1 s in three repeats and 9 s in two: medians give 10x, pairs of repeats 1.6x."""
+
+    def trained(trial: Trial) -> dict[str, Any]:
+        nodes, batch = batch_of(plan, trial)
+        seconds = 1.0 if nodes == 1 else 9.0 if trial.block > 2 else 0.1
+        return run_result(
+            [training_point(seconds, batch=batch, ranks=nodes)], nodes=[f"n{one}" for one in range(nodes)]
+        )
+
+    return outcomes_of(plan, trained)
+
+
+def test_a_ratio_that_does_not_follow_from_its_rows_is_shown_beside_the_one_that_does() -> None:
+    plan = study(1, 2)
+    made = result_of("s", plan, noisy_repeats(plan))
+    (mode,) = made.answer.to_json()["modes"]
+    one, two = mode["rows"]
+    speedup = two["speedup"]
+    assert speedup["of_rows"] == pytest.approx(two["samples_per_s"] / one["samples_per_s"])
+    assert (speedup["of_rows"], speedup["value"]) == (pytest.approx(10), pytest.approx(10 * (0.1 / 9) ** 0.4))
+    section = scaling_sections(made.to_json())
+    cells = [cell.text for cell in next(iter(section)).grid.rows[1]]
+    assert any("(rows 10.00x)" in cell for cell in cells)
+
+
+def test_where_pairs_and_rows_agree_one_ratio_is_shown() -> None:
+    made = result_of("s", study(1, 2), outcomes_of(study(1, 2), simulated(study(1, 2))))
+    assert "rows " not in str([row for section in scaling_sections(made.to_json()) for row in section.grid.rows])
 
 
 def test_better_than_ideal_is_told_apart() -> None:

@@ -1,0 +1,149 @@
+"""Findings and checks of a run from its ranks, nodes and pairs beside their peers. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from raybench.peers.matrix import SlowPart, judge_matrix
+from raybench.peers.own_speed import SlowRank, judge_speed
+from raybench.results import BenchmarkResult, ClusterInfo, RunResult
+from raybench.units import format_bytes, format_seconds
+from raybench.verdicts import Check
+
+_EMULATED = " Emulated nodes share the processors of one machine: this is a rank's process, not a machine."
+_ADVICE = {
+    "node": "compare it with a good node: PCIe width and speed of its cards (lspci -vv), firmware, ACS and IOMMU, CPU "
+    "governor, other jobs; then its cables and switch ports",
+    "rank": "look at this rank's GPU and card: clocks and power (nvidia-smi -q), PCIe slot (lspci -vv: LnkSta), other "
+    "processes on its cores",
+    "card": "its pairs within the node are as good as others: look at the network card that this rank uses, its cable "
+    "and its switch port",
+    "way": "both ends are good with others, so look between them: routing, the trunk or spine port that this traffic "
+    "hashes to, and its error counters; within a node its PCIe or NVLink path (nvidia-smi topo -m)",
+}
+_COMMANDS = {"node": ["raybench fabric run -i HOSTS", "raybench preflight"], "rank": ["raybench preflight"]}
+
+
+def with_peers(result: RunResult) -> RunResult:
+    """The run with a finding for each node, rank or way that is slower than its peers, and what was compared.
+
+    A rank that is slow by itself is also slow in its pairs: that is said once.
+    """
+    slow, speed_checks = _speeds(result)
+    parts, pair_checks = _matrices(result, {rank for finding in slow for rank in finding["ranks"]})
+    return replace(
+        result,
+        findings=(*result.findings, *slow, *parts),
+        checks=(*result.checks, *pair_checks, *speed_checks),
+    )
+
+
+def _speeds(result: RunResult) -> tuple[list[dict[str, Any]], list[Check]]:
+    seconds = own_seconds(result.benchmarks)
+    if not seconds:
+        return [], []
+    judgement = judge_speed(seconds, emulated=result.cluster.emulated)
+    found = [_slow_rank(one, result.cluster) for one in judgement.slow]
+    return found, [_check("ranks", found, judgement.not_judged)]
+
+
+def _matrices(result: RunResult, explained: set[int]) -> tuple[list[dict[str, Any]], list[Check]]:
+    """Of the largest size of each matrix, without what the ``explained`` ranks explain."""
+    found: list[dict[str, Any]] = []
+    checks: list[Check] = []
+    names, cluster = {rank: node.name for node in result.cluster.nodes for rank in node.ranks}, result.cluster
+    for benchmark in result.benchmarks:
+        points = [point for point in benchmark.points if point.source_rank is not None and point.samples_seconds]
+        if not points:
+            continue
+        size = max(point.message_bytes for point in points)
+        largest = [point for point in points if point.message_bytes == size]
+        judgement = judge_matrix(largest, names, cluster.world_size, emulated=cluster.emulated)
+        parts = [_slow_part(part, benchmark, size, cluster) for part in judgement.slow]
+        found += [part for part in parts if explained.isdisjoint(part["ranks"])]
+        checks.append(_check("pairs", parts, judgement.not_judged))
+    return found, checks
+
+
+def own_seconds(benchmarks: Sequence[BenchmarkResult]) -> dict[int, list[float]]:
+    """Samples of each rank's own work, of all collectives in their order."""
+    seconds: dict[int, list[float]] = {}
+    for benchmark in benchmarks:
+        for point in benchmark.points:
+            for rank, samples in enumerate(point.own_seconds):
+                seconds.setdefault(rank, []).extend(samples)
+    return seconds
+
+
+def _check(name: str, found: Sequence[Mapping[str, Any]], not_judged: str | None) -> Check:
+    if found:
+        return Check(name=name, outcome="failed", text=f"{len(found)} of the {name} slow")
+    if not_judged:
+        return Check(name=name, outcome="not judged", text=f"{name} not compared ({not_judged})")
+    return Check(name=name, outcome="passed", text=f"{name} alike")
+
+
+def _slow_rank(one: SlowRank, cluster: ClusterInfo) -> dict[str, Any]:
+    node = cluster.node_of_rank(one.rank).name
+    seen = f"{format_seconds(one.own_seconds)} for work that takes the others {format_seconds(one.others_seconds)}"
+    return {
+        "rule": "slow-rank",
+        "severity": one.severity,
+        "confidence": "likely",
+        "summary": f"rank {one.rank} ({node}) works at {one.share.value:.2f} of the others' speed: {seen}"
+        f"{_label(cluster)}",
+        "explanation": f"Without any communication, in {len(one.share.rounds)} groups of samples over the whole run; "
+        f"95 % interval {one.share.low:.2f} to {one.share.high:.2f}. The others wait for it in every collective."
+        f"{_EMULATED if cluster.emulated else ''}",
+        "ranks": [one.rank],
+        "hosts": [node],
+        "evidence": [],
+        "recommendations": [_recommendation("rank", cluster)],
+    }
+
+
+def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: ClusterInfo) -> dict[str, Any]:
+    figures = f"{part.gb_per_s:.3g} GB/s, {part.peers_gb_per_s:.3g} of its peers"
+    where = "between nodes" if part.between else "within the node"
+    beside = "" if part.kind == "way" else " at the same time"
+    return {
+        "rule": f"slow-{part.kind}",
+        "severity": part.severity,
+        "confidence": "likely",
+        "summary": f"{_subject(part)} {_reaches(part)} {part.share.value:.2f} of its peers' bandwidth {where}: "
+        f"{figures}{_label(cluster)}",
+        "explanation": f"{benchmark.name} with {format_bytes(size)} messages, beside pairs of the same kind{beside}; "
+        f"95 % interval {part.share.low:.2f} to {part.share.high:.2f}.{_EMULATED if cluster.emulated else ''}",
+        "ranks": list(part.ranks),
+        "hosts": list(part.nodes),
+        "evidence": [],
+        "recommendations": [
+            _recommendation("card" if part.kind == "rank" and part.good_within else part.kind, cluster)
+        ],
+    }
+
+
+def _label(cluster: ClusterInfo) -> str:
+    return " (emulated)" if cluster.emulated else ""
+
+
+def _subject(part: SlowPart) -> str:
+    if part.kind == "node":
+        return f"node {part.nodes[0]}"
+    if part.kind == "rank":
+        return f"rank {part.ranks[0]} ({part.nodes[0]})"
+    nodes = part.nodes * (3 - len(part.nodes))  # both ranks may be of one node
+    one, other = (f"rank {rank} ({node})" for rank, node in zip(part.ranks, nodes, strict=True))
+    return f"the way from {one} to {other}" if part.direction else f"the way between {one} and {other}"
+
+
+def _reaches(part: SlowPart) -> str:
+    """With the direction where only one is slow, which tells ways in from ways out."""
+    if part.kind == "way" or not part.direction:
+        return "reaches"
+    return "sends at" if part.direction == "sends" else "receives at"
+
+
+def _recommendation(kind: str, cluster: ClusterInfo) -> dict[str, Any]:
+    commands = [] if cluster.emulated else _COMMANDS.get(kind, [])
+    return {"action": f"check-slow-{kind}", "text": _ADVICE[kind], "commands": commands, "link": None}

@@ -1,0 +1,82 @@
+"""Which rank is slow by itself, and what a run says of it."""
+
+import pytest
+
+from raybench.peers.findings import with_peers
+from raybench.peers.own_speed import judge_speed
+from raybench.results import RunResult
+from tests.peers.sample import matrix, own_times
+from tests.reports.sample import cluster, pairs, point, run_result, sweep
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 16])
+@pytest.mark.parametrize("seed", range(10))
+def test_ranks_alike_accuse_nobody(ranks: int, seed: int) -> None:
+    assert judge_speed(own_times(ranks, seed=seed), emulated=True).slow == ()
+    assert judge_speed(own_times(ranks, seed=seed, noise=0.02), emulated=False).slow == ()
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 16])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_rank_that_runs_half_of_the_time_is_named(ranks: int, seed: int) -> None:
+    judgement = judge_speed(own_times(ranks, {1: 0.5}, seed=seed), emulated=True)
+    assert [(one.rank, one.severity) for one in judgement.slow] == [(1, "critical")]
+
+
+def test_two_slow_ranks_of_sixteen_are_both_named() -> None:
+    judgement = judge_speed(own_times(16, {3: 0.4, 9: 0.5}), emulated=False)
+    assert sorted(one.rank for one in judgement.slow) == [3, 9]
+
+
+def test_one_long_stall_names_nobody() -> None:
+    times = own_times(4)
+    times[2][7] += 3.0
+    assert judge_speed(times, emulated=False).slow == ()
+
+
+def test_slightly_slow_is_a_warning_on_machines_of_their_own_and_nothing_on_emulated_ones() -> None:
+    times = own_times(4, noise=0.01)
+    times[2] = [seconds * 1.15 for seconds in times[2]]
+    assert [(one.rank, one.severity) for one in judge_speed(times, emulated=False).slow] == [(2, "warning")]
+    assert judge_speed(times, emulated=True).slow == ()
+
+
+def test_few_samples_and_one_rank_are_not_judged() -> None:
+    assert judge_speed(own_times(4, count=9), emulated=False).not_judged is not None
+    assert judge_speed(own_times(1), emulated=False).not_judged == "one rank alone"
+
+
+def run_of(times: dict[int, list[float]], *, emulated: bool = True) -> RunResult:
+    where = cluster(4, 1, emulated=emulated, backend="gloo")
+    rows = tuple(tuple(times[rank]) for rank in sorted(times))
+    return run_result(sweep(points=(point(own_seconds=rows),)), cluster=where)
+
+
+def test_the_run_says_so_and_ends_with_1() -> None:
+    judged = with_peers(run_of(own_times(4, {2: 0.55})))
+    (finding,) = judged.findings
+    assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("slow-rank", [2], ["node-2"])
+    assert finding["summary"].startswith("rank 2 (node-2) works at 0.")
+    assert finding["summary"].endswith("(emulated)")
+    assert (judged.conclusion.verdict, judged.conclusion.exit_code) == ("critical", 1)
+    assert "(emulated)" not in str(with_peers(run_of(own_times(4, {2: 0.55}), emulated=False)).findings)
+
+
+def test_a_clean_run_says_what_was_compared() -> None:
+    judged = with_peers(run_of(own_times(4)))
+    assert (judged.conclusion.verdict, judged.conclusion.reason) == ("ok", "data verified, ranks alike, no finding")
+
+
+def test_a_slow_pair_matrix_is_a_finding_of_the_run() -> None:
+    points = tuple(matrix(4, 1, lambda pair: 0.55 if 1 in pair else 1.0))
+    judged = with_peers(run_result(pairs(points=points), cluster=cluster(4, 1)))
+    assert [finding["rule"] for finding in judged.findings] == ["slow-node"]
+    assert "node node-1 reaches 0.55 of its peers' bandwidth between nodes" in judged.conclusion.reason
+    assert judged.conclusion.exit_code == 1
+
+
+def test_what_the_rank_itself_explains_is_said_once() -> None:
+    points = tuple(matrix(4, 1, lambda pair: 0.55 if 1 in pair else 1.0))
+    own = run_of(own_times(4, {1: 0.5})).benchmarks
+    judged = with_peers(run_result(*own, pairs(points=points), cluster=cluster(4, 1)))
+    assert [finding["rule"] for finding in judged.findings] == ["slow-rank"]

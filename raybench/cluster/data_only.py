@@ -40,6 +40,8 @@ def join(address: str, actor_class: type) -> None:
         log_to_driver=False,
         logging_level=logging.CRITICAL,
     )
+    # what Ray's daemons have to say of nodes would stand amid a report on standard output; raybench watches them itself
+    ray._private.worker.print_to_stdstream = lambda *_, **__: None
     accept_data_only(actor_class)
 
 

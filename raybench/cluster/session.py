@@ -12,17 +12,19 @@ from raybench.cluster.bounded import bounded, connection_problem, grpc_problem
 from raybench.cluster.early_host import EarlyHost, early_host
 from raybench.cluster.embedded import EmbeddedCluster, check_room, set_ray_variables
 from raybench.cluster.found_cluster import find_running
+from raybench.cluster.head_facts import check_versions, head_facts, token_problem
 from raybench.cluster.listener import foreign_listener
 from raybench.cluster.own_cluster import recorded_cluster
 from raybench.cluster.placement import Candidate, candidates_of
 from raybench.cluster.rank_host_process import short_folder
-from raybench.cluster.visitor import Visitor, is_member
+from raybench.cluster.visitor import Visitor, check_reached, is_member
 from raybench.errors import ClusterUnavailableError
-from raybench.metadata import gpu_facts
+from raybench.metadata import gpu_facts, interfaces
 
 _CONNECT_SECONDS = 5.0
 _JOIN_SECONDS = 30.0
 _LEAVE_SECONDS = 5.0
+_INWARD = ". This machine is none of its nodes, and they must be able to open connections to it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,21 +95,43 @@ def _joined(address: str, *, early: EarlyHost | None, found_by: str = "") -> Ite
             "'ray start' was told otherwise"
         )
     with contextlib.ExitStack() as stack:
-        visiting = _takes_own_token(address) and not is_member(address)
+        _take_own_token(address)
+        visiting = not _head_is_here(address) and _is_stranger(address)
         if visiting:
             stack.enter_context(Visitor(address, short_folder()))
-        _init(address)
+        _init(address, hint=_INWARD if visiting else "")
         stack.callback(_leave)
+        if visiting:
+            check_reached(address)
         yield Session(address=address, emulated=False, early=None if visiting else early, found_by=found_by)
 
 
-def _takes_own_token(address: str) -> bool:
-    """Whether the cluster is raybench's own; its token is then used, unless the user's environment has one."""
+def _take_own_token(address: str) -> None:
+    """Use the token of a cluster that is raybench's own, unless the user's environment has one.
+
+    Raises ClusterUnavailableError where the token that is to be used is not there: Ray would abort this process.
+    """
     own = recorded_cluster()
-    if own is None or own.address != address or foreign_listener(address) is not None:
-        return False  # nobody else is told our token
-    if not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+    # nobody else is told our token
+    is_own = own is not None and own.address == address and foreign_listener(address) is None
+    if own is not None and is_own and not any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         os.environ.update(own.variables)
+    problem = token_problem(os.environ)
+    if problem is not None:
+        raise ClusterUnavailableError(f"the Ray cluster at '{address}' cannot be joined: {problem}")
+
+
+def _head_is_here(address: str) -> bool:
+    """Whether the head listens on this machine, which is then one of its nodes."""
+    return address.rpartition(":")[0].strip("[]") in {"127.0.0.1", "::1", "localhost", *interfaces()}
+
+
+def _is_stranger(address: str) -> bool:
+    """Whether this machine is no node of the cluster. Raises ClusterUnavailableError where it could not join as one."""
+    facts = head_facts(address)
+    if is_member(facts):
+        return False
+    check_versions(facts, address)
     return True
 
 
@@ -155,7 +179,7 @@ def own_gpus() -> list[str]:
     return [gpu["index"] for gpu in gpu_facts()]
 
 
-def _init(address: str) -> None:
+def _init(address: str, *, hint: str = "") -> None:
     """``ray.init`` with a limit in time: against a port that is not Ray's it would try for minutes."""
     outcome: list[BaseException | None] = []
     bounded(_JOIN_SECONDS, lambda: _try_init(address, outcome), "joining Ray")
@@ -163,12 +187,14 @@ def _init(address: str) -> None:
         raise ClusterUnavailableError(
             f"what listens at '{address}' does not answer as a Ray cluster within {_JOIN_SECONDS:.0f} s; check the "
             "port (6379 unless 'ray start' was told otherwise) and that Ray there has the version of this machine"
+            f"{hint}"
         )
     if outcome[0] is not None:
         text = " ".join(str(outcome[0]).split())
         raise ClusterUnavailableError(
             f"the Ray cluster at '{address}' cannot be joined: {text[:500]} (a cluster with token authentication needs "
             "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH; driver and cluster need the same Python and Ray versions)"
+            f"{hint}"
         )
 
 

@@ -72,12 +72,16 @@ class LabController:
         )
 
     def raybench(
-        self, *arguments: object, node: Node | None = None, seconds: float = 400
+        self,
+        *arguments: object,
+        node: Node | None = None,
+        seconds: float = 400,
+        environment: Mapping[str, str] | None = None,
     ) -> "subprocess.CompletedProcess[str]":
         """Run ``raybench`` to its end."""
-        environment = self.environment if node is None else {}
+        settings = (self.environment if node is None else {}) | dict(environment or {})
         command = [sys.executable, "-c", _ENTRY, *map(str, arguments)]
-        return (node or self.lab.control).run(command, environment=environment, timeout=seconds)
+        return (node or self.lab.control).run(command, environment=settings, timeout=seconds)
 
     def cluster(self, action: str, *arguments: object, status: int = 0) -> dict[str, Any]:
         """The JSON of ``raybench cluster ACTION``, after checking how it ended."""

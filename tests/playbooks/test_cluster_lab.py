@@ -69,10 +69,46 @@ def test_up_makes_a_cluster_that_a_run_finds_and_a_second_up_changes_nothing(con
         )
         assert done.returncode == 0, done.stderr
         assert "Ray cluster brought up by raybench" in done.stderr
+        assert ".cc:" not in done.stdout + done.stderr  # of Ray's own
         (path,) = folder.glob("*/result.json")
         result = json.loads(path.read_text())
         assert (result["status"], result["cluster"]["emulated"]) == ("complete", False)
         assert [one["name"] for one in result["cluster"]["nodes"]] == ["node1", "node2", "node3", "node4"]
+
+
+def test_a_control_machine_that_nodes_cannot_reach_or_without_the_token_is_refused(controller: LabController) -> None:
+    if not controller.state.exists():  # where this test is run alone
+        controller.cluster("up", "-i", controller.inventory)
+    scratch = controller.lab.folder.shared / "t"
+    scratch.mkdir()
+    run = ("run", "--suite", "all_reduce", "--sizes", "1K", "--output-dir", scratch / "runs")
+    token = controller.state / "token"
+    content = token.read_text()
+    token.write_text("")
+    lost = controller.raybench(*run, environment={"TMPDIR": str(scratch)})
+    token.write_text(content)
+    rules = controller.lab.folder.shared / "rules.nft"
+    rules.write_text(_CLOSED)
+    if controller.lab.control.run(["nft", "-f", rules]).returncode == 0:
+        try:
+            closed = controller.raybench(*run, environment={"TMPDIR": str(scratch)})
+        finally:
+            controller.lab.control.run(["nft", "delete", "table", "inet", "closed"], check=True)
+        assert "cannot open connections to this machine (10.88.255.254)" in closed.stderr
+        assert (closed.returncode, len(closed.stderr.splitlines())) == (2, 1), closed.stderr
+    assert "its token is missing: RAY_AUTH_TOKEN_PATH names" in lost.stderr
+    assert (lost.returncode, len(lost.stderr.splitlines())) == (2, 1), lost.stderr
+    assert [path.name for path in scratch.rglob("*")] == ["runs"]
+
+
+_CLOSED = """table inet closed {
+ chain input {
+  type filter hook input priority 0; policy accept;
+  ct state established,related accept
+  iifname "br0" ct state new drop
+ }
+}
+"""
 
 
 def test_down_leaves_nothing_and_a_part_of_it_leaves_the_record(controller: LabController) -> None:

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 # Modules of raybench from the bottom up. A module imports from its own group and from groups below it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("raybench", "errors", "units"),
+    ("host_ranges", "unreachable"),
     ("sizes", "rounds", "stats", "metadata", "traffic"),
     ("results", "verdicts", "workloads"),
     ("stability", "compare", "model", "peers", "run_folder"),
@@ -29,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # Beside the layers: sees results, stability and what is below, and nothing above.
 REPORTS_MAY_IMPORT = {
     *("raybench", "errors", "units", "stats", "results", "verdicts", "workloads", "stability", "compare", "reports"),
+    *("host_ranges", "unreachable"),
 }
 
 # Where each heavy or outward library may be imported.

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from raybench.host_ranges import folded
+from raybench.unreachable import brief_reason
+
 _MARKS = {"fail": "FAIL", "error": "ERROR", "warn": "WARN", "unknown": "unknown"}
 _MOST_HOSTS = 8
 
@@ -25,7 +28,7 @@ def _findings(report: Mapping[str, Any]) -> Iterator[str]:
         for host in report["hosts"]:
             for check in host["checks"]:
                 if check["verdict"] == verdict:
-                    key = (check["check"], check["seen"], check["expected"], check["advice"])
+                    key = (check["check"], _seen(host["host"], check), check["expected"], check["advice"])
                     grouped.setdefault(key, []).append(host["host"])
         for (name, seen, expected, advice), hosts in grouped.items():
             yield inert(f"{mark} {name} on {_names(hosts)}: {seen}{f' (expected: {expected})' if expected else ''}")
@@ -33,9 +36,14 @@ def _findings(report: Mapping[str, Any]) -> Iterator[str]:
                 yield inert(f"     -> {advice}")
 
 
+def _seen(host: str, check: Mapping[str, str]) -> str:
+    """What was seen; of a host that did not answer, the reason in words that others with that reason share."""
+    return brief_reason(check["seen"], host) if check["check"] == "host-reachable" else check["seen"]
+
+
 def _names(hosts: list[str]) -> str:
-    more = len(hosts) - _MOST_HOSTS
-    return ", ".join(hosts[:_MOST_HOSTS]) + (f" and {more} more" if more > 0 else "")
+    count = f" ({len(hosts)} hosts)" if len(hosts) > 2 else ""
+    return f"{folded(hosts, _MOST_HOSTS)}{count}"
 
 
 def _hosts(report: Mapping[str, Any]) -> Iterator[str]:
@@ -58,7 +66,7 @@ def _totals(report: Mapping[str, Any], path: str) -> Iterator[str]:
         f"{summary['hosts']} hosts: {len(summary['failed_hosts'])} failed, {len(summary['warned_hosts'])} with warnings"
     )
     if summary["unreachable"]:
-        told += f", {len(summary['unreachable'])} without an answer ({_names(summary['unreachable'])})"
+        told += f", {len(summary['unreachable'])} without an answer ({folded(summary['unreachable'], _MOST_HOSTS)})"
     yield f"{told}. Verdict: {report['verdict']}"
     if path:
         yield f"report: {path}"

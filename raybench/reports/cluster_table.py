@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from raybench.host_ranges import folded
 from raybench.reports.text import count_of, inert
 from raybench.units import format_seconds
+from raybench.unreachable import reason_lines
 
 _COLUMNS = ("host", "role", "state", "address", "GPUs", "CPUs", "ray", "python", "torch", "kept by", "uptime")
 _DISPENSABLE = ("address", "python", "ray", "CPUs", "torch", "uptime", "kept by")
@@ -71,9 +73,13 @@ def state_of(node: Mapping[str, Any], action: str) -> str:
 
 def remarks_of(report: Mapping[str, Any]) -> Iterator[str]:
     """Lines below the table: problems by host, nodes that are not of the inventory, the sum."""
-    for node in report["nodes"]:
-        if node["problem"]:
-            yield f"{inert(node['name'])}: {inert(node['problem'])}"
+    nodes = report["nodes"]
+    yield from map(inert, reason_lines((node["name"], node["problem"]) for node in nodes if node["unreachable"]))
+    problems: dict[str, list[str]] = {}
+    for node in nodes:
+        if node["problem"] and not node["unreachable"]:
+            problems.setdefault(inert(node["problem"]), []).append(inert(node["name"]))
+    yield from (f"{folded(names)}: {problem}" for problem, names in problems.items())
     if report["error"]:
         yield inert(report["error"])
     if report["strangers"]:

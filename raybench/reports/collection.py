@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from raybench.reports.text import count_of, inert
+from raybench.unreachable import reason_lines
 
 _STYLES = {"complete": "green", "partial": "yellow", "unreachable": "red"}
 _SHOWN_PROBLEMS = 5
@@ -46,7 +47,11 @@ def cells_of(host: Mapping[str, Any]) -> tuple[str, ...]:
 
 def remarks_of(report: Mapping[str, Any]) -> Iterator[str]:
     """Lines below the table."""
+    silent = [host for host in report["hosts"] if host["status"] == "unreachable"]
+    yield from map(inert, reason_lines((host["name"], "; ".join(host["problems"])) for host in silent))
     for host in report["hosts"]:
+        if host in silent:
+            continue
         name = inert(host["name"])
         for problem in host["problems"][:_SHOWN_PROBLEMS]:
             yield f"{name}: {inert(problem)}"

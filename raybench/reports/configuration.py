@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from raybench.reports.text import inert
+from raybench.unreachable import reason_lines
 
 _MARKS = {"changed": "changed", "right": "right", "skipped": "skipped", "conflict": "LEFT", "failed": "FAILED"}
 _LEFT = (
@@ -28,9 +29,8 @@ def _lines(report: Mapping[str, Any], *, diff: bool) -> Iterator[str]:
         yield from _item_lines(item, hosts)
     if diff:
         yield from _diff_lines(hosts)
-    for host in hosts:
-        if host["unreachable"] is not None:
-            yield f"{'MISSING':8} {host['name']}: could not be reached: {_one_line(host['unreachable'])}"
+    silent = [(host["name"], host["unreachable"]) for host in hosts if host["unreachable"] is not None]
+    yield from (f"{'MISSING':8} {line}" for line in reason_lines(silent))
     for name, title in _LEFT:
         texts = _by_text(hosts, name)
         if texts:

@@ -94,7 +94,7 @@ def test_a_control_machine_that_nodes_cannot_reach_or_without_the_token_is_refus
             closed = controller.raybench(*run, environment={"TMPDIR": str(scratch)})
         finally:
             controller.lab.control.run(["nft", "delete", "table", "inet", "closed"], check=True)
-        assert "cannot open connections to this machine (10.88.255.254)" in closed.stderr
+        assert "open connections to" in closed.stderr
         assert (closed.returncode, len(closed.stderr.splitlines())) == (2, 1), closed.stderr
     assert "its token is missing: RAY_AUTH_TOKEN_PATH names" in lost.stderr
     assert (lost.returncode, len(lost.stderr.splitlines())) == (2, 1), lost.stderr

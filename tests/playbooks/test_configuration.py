@@ -52,7 +52,7 @@ def test_hosts_that_fared_alike_share_a_line() -> None:
     assert list(configuration_lines(done.to_json())) == [
         "changed  a.b [n1, n2]: /etc/x (created)",
         "FAILED   a.b [n3]: a.b: no room",
-        "MISSING  n3: could not be reached: gone",
+        "MISSING  1 host: gone: n3",
         "In force later:",
         "  later [n1, n2]",
         "# changed 2 of 3 hosts",

@@ -112,7 +112,7 @@ def _show(table: "PreflightTable", one: "Gathered", only: tuple[str, ...], skip:
     """A host's own checks, judged as soon as it has answered; the comparison with others comes at the end."""
     from raybench.preflight.report import build_report  # noqa: PLC0415
 
-    beyond = ("drift", "host-clock-spread", "host-login", "host-ports")
+    beyond = ("drift", "host-clock-spread", "host-identity", "host-login", "host-ports")
     report = build_report([one], only=only, skip=(*skip, *beyond), finished_at=0.0)
     table.show(one.host, report["hosts"][0]["checks"])
 
@@ -150,7 +150,7 @@ def _list_checks() -> None:
         for check in CHECKS:
             click.echo(f"{check.name:<20} {check.title}")
         click.echo("drift-hardware, drift-system, drift-versions, drift-network, drift-limits: hosts that differ")
-        click.echo("host-login, host-clock-spread, host-ports: logins, clocks and ports between hosts")
+        click.echo("host-login, host-identity, host-clock-spread, host-ports: compared or tried between hosts")
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -1,11 +1,13 @@
 """What of a host is compared with the other hosts, by kind. A value is text; what could not be read is left out."""
 
+import ipaddress
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from raybench.preflight.checks.software import python_facts, system_packages
+from raybench.preflight.checks.variables import NOT_SET, effective
 from raybench.preflight.host_view import HostView, UnavailableError
 from raybench.preflight.parsers.nvidia_smi import SmiReport
 from raybench.preflight.parsers.rdma import parse_mlnx_qos
@@ -14,6 +16,30 @@ from raybench.preflight.parsers.system import grouped, parse_meminfo, parse_pair
 Kind = Literal["hardware", "system", "versions", "network", "limits"]
 GIB = 2**30
 ABSENT = "not installed"
+VARIABLE, VARIABLES_READ = "variable ", "variables of NCCL"
+PARAMETER, PARAMETERS_READ = "kernel parameter ", "parameters of the kernel"
+# What a host need not have: a name's beginning, what says that the host was asked, and the value of one that has none.
+OPTIONAL = (
+    ("package ", "package ", ABSENT),
+    (VARIABLE, VARIABLES_READ, NOT_SET),
+    (PARAMETER, PARAMETERS_READ, "not given"),
+)
+# Parameters that name a host's own disks, addresses and boot image.
+_OWN_PARAMETERS = frozenset(
+    {"BOOT_IMAGE", "BOOTIF", "UUID", "boot", "console", "ds", "hostname", "initrd", "ip", "macaddress", "netroot",
+     "nfsroot", "ostree", "resume", "resume_offset", "root", "systemd.hostname", "systemd.machine_id", "url"}
+)  # fmt: skip
+_OWN_BEGINNINGS = ("rd.", "cloud-", "iscsi_", "ignition.")
+_TRANSPORT_FILES = (
+    ("local ports", "/proc/sys/net/ipv4/ip_local_port_range"),
+    ("reserved ports", "/proc/sys/net/ipv4/ip_local_reserved_ports"),
+    ("rmem_max", "/proc/sys/net/core/rmem_max"),
+    ("wmem_max", "/proc/sys/net/core/wmem_max"),
+)
+# Variables in which hosts may well differ: how much is logged, and names of a host's own devices and files.
+_HARMLESS_VARIABLES = (
+    "NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_TOPO_", "NCCL_HOSTID", "GLOO_SOCKET_IFNAME",
+)  # fmt: skip
 # A difference in one of these breaks runs; in others it is worth a look.
 SERIOUS_PREFIXES = (
     "GPUs", "RDMA ports", "port rates", "GPU driver", "python", "torch", "ray", "raybench", "nvidia-nccl",
@@ -33,6 +59,8 @@ class Attribute:
     @property
     def serious(self) -> bool:
         """Whether a difference is a failure rather than a warning."""
+        if self.name.startswith(VARIABLE):
+            return not self.name.removeprefix(VARIABLE).startswith(_HARMLESS_VARIABLES)
         return self.name.startswith(SERIOUS_PREFIXES) or self.name.startswith(
             tuple(f"package {p}" for p in _SERIOUS_PACKAGES)
         )
@@ -103,7 +131,40 @@ def _system(view: HostView) -> Iterator[tuple[str, str]]:
     pages = view.file("kernel", "/sys/kernel/mm/transparent_hugepage/enabled") or ""
     yield "huge pages", pages.partition("[")[2].partition("]")[0]
     yield "TCP congestion control", view.file("proc", "/proc/sys/net/ipv4/tcp_congestion_control") or ""
-    yield "nccl.conf", " ".join((view.file("nccl", "/etc/nccl.conf") or "").split())
+
+
+def _kernel_settings(view: HostView) -> Iterator[tuple[str, str]]:
+    yield "SMT", view.file("kernel", "/sys/devices/system/cpu/smt/active") or ""
+    yield "NUMA nodes", view.file("kernel", "/sys/devices/system/node/online") or ""
+    yield "huge pages reserved", view.file("proc", "/proc/sys/vm/nr_hugepages") or ""
+    swaps = view.file("proc", "/proc/swaps")
+    yield "swap", "" if swaps is None else "on" if len(swaps.splitlines()) > 1 else "off"
+
+
+def _own_settings(view: HostView) -> Iterator[tuple[str, str]]:
+    yield "time zone", str(view.value("time_zone") or "")
+
+
+def _variables(view: HostView) -> Iterator[tuple[str, str]]:
+    found = effective(view)
+    yield VARIABLES_READ, "yes"
+    for name, (value, _) in found.items():
+        yield f"{VARIABLE}{name}", value or '""'
+
+
+def _parameters(view: HostView) -> Iterator[tuple[str, str]]:
+    """Parameters of the kernel's command line, but those that name this host's own disks, addresses and image."""
+    line = view.file("proc", "/proc/cmdline")
+    if line is None:
+        return
+    yield PARAMETERS_READ, "yes"
+    values: dict[str, list[str]] = {}
+    for word in line.split():
+        name, _, value = word.partition("=")
+        if name not in _OWN_PARAMETERS and not name.startswith(_OWN_BEGINNINGS):
+            values.setdefault(name, []).append(value)
+    for name, given in values.items():
+        yield f"{PARAMETER}{name}", ",".join(given) or "given"
 
 
 def _smi_versions(view: HostView) -> Iterator[tuple[str, str]]:
@@ -135,6 +196,32 @@ def _packages(view: HostView) -> Iterator[tuple[str, str]]:
         yield f"package {name}", version
 
 
+def _routes(view: HostView) -> Iterator[tuple[str, str]]:
+    """The default route: its interface, and its gateway against hosts of the same network."""
+    rows = view.value("routes")
+    defaults = sorted((row for row in rows if row["network"] == "0.0.0.0/0"), key=lambda row: int(row["metric"]))
+    yield "default route", defaults[0]["interface"] if defaults else "none"
+    for row in defaults[:1]:
+        near = next((own["network"] for own in rows if not own["gateway"] and _holds(own, row)), None)
+        if near is not None:
+            yield f"gateway of {near}", row["gateway"]
+
+
+def _holds(near: Mapping[str, str], default: Mapping[str, str]) -> bool:
+    gateway, prefix = default["gateway"], int(near["network"].partition("/")[2])
+    inside = bool(gateway) and ipaddress.ip_address(gateway) in ipaddress.ip_network(near["network"], strict=False)
+    return prefix > 0 and near["interface"] == default["interface"] and inside
+
+
+def _transport(view: HostView) -> Iterator[tuple[str, str]]:
+    for name, path in _TRANSPORT_FILES:
+        yield name, " ".join((view.file("proc", path) or "").split())
+    lines = (view.file("proc", "/etc/resolv.conf") or "").splitlines()
+    words = [line.split() for line in lines if line.startswith(("nameserver", "search", "domain"))]
+    yield "name servers", ", ".join(word[1] for word in words if word[0] == "nameserver" and len(word) > 1)
+    yield "search domains", ", ".join(part for word in words if word[0] != "nameserver" for part in word[1:])
+
+
 def _interfaces(view: HostView) -> Iterator[tuple[str, str]]:
     sizes = grouped(view.files("net"), "/mtu")
     for name in {*view.interfaces, *view.rdma_interfaces} & set(sizes):
@@ -150,6 +237,9 @@ def _limits(view: HostView) -> Iterator[tuple[str, str]]:
     for name in ("memlock", "nofile"):
         soft = view.value(name)[0]
         yield name, "unlimited" if soft < 0 else str(soft)
+    processes = view.readings.get("nproc", {}).get("value")
+    if processes:
+        yield "nproc", "unlimited" if processes[0] < 0 else str(_rounded(processes[0]))
     shared = view.value("file_systems").get("/dev/shm")  # noqa: S108 - that is what it is called
     if shared:
         yield "shared memory", f"{_rounded(shared['total'] / GIB)} GiB"
@@ -160,10 +250,16 @@ _SOURCES: tuple[tuple[Kind, Callable[[HostView], Iterator[tuple[str, str]]]], ..
     ("hardware", _gpus),
     ("hardware", _ports),
     ("system", _system),
+    ("system", _kernel_settings),
+    ("system", _own_settings),
+    ("system", _variables),
+    ("system", _parameters),
     ("versions", _smi_versions),
     ("versions", _python_versions),
     ("versions", _firmware),
     ("versions", _packages),
     ("network", _interfaces),
+    ("network", _routes),
+    ("network", _transport),
     ("limits", _limits),
 )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raybench.preflight.clock_offsets import RoundTrip
+from raybench.preflight.host_view import HostView
 from raybench.preflight.verdict import CheckResult
 
 _SLOW_LOGIN_SECONDS = 5.0
@@ -47,6 +48,56 @@ def _login(seconds: float | None, usual: float, noise: str) -> CheckResult:
         expected=expected,
         basis="every step of a playbook, and of a launcher by ssh, waits so long",
         advice="time ssh HOST true; look at ~/.bashrc, /etc/profile.d, UseDNS in sshd_config and PAM's session modules",
+    )
+
+
+def identity_results(hosts: Mapping[str, HostView]) -> dict[str, CheckResult]:
+    """Hosts that call themselves the same, or have the same address on the interface of their default route."""
+    names: dict[str, list[str]] = {}
+    addresses: dict[str, list[str]] = {}
+    for host, view in hosts.items():
+        names.setdefault(str(view.facts.get("hostname") or ""), []).append(host)
+        addresses.setdefault(_main_address(view), []).append(host)
+    return {
+        host: _identity(
+            host, (str(view.facts.get("hostname") or ""), names), (_main_address(view), addresses), alone=len(hosts) < 2
+        )
+        for host, view in hosts.items()
+    }
+
+
+def _main_address(view: HostView) -> str:
+    interface = view.readings.get("default_interface", {}).get("value")
+    return view.interfaces.get(str(interface), "")
+
+
+def _identity(
+    host: str, name: tuple[str, Mapping[str, list[str]]], address: tuple[str, Mapping[str, list[str]]], *, alone: bool
+) -> CheckResult:
+    check, expected = "host-identity", "a name and an address of its own"
+    twins = [one for one in name[1][name[0]] if one != host and name[0]]
+    neighbours = [one for one in address[1][address[0]] if one != host and address[0]]
+    if alone:
+        return CheckResult(check=check, verdict="skipped", seen="no other host to compare with")
+    if not twins and not neighbours:
+        return CheckResult(
+            check=check, verdict="pass", seen=f"{name[0]}, {address[0] or 'no address'}", expected=expected
+        )
+    parts = [f"{', '.join(twins)} also has the hostname {name[0]}"] * bool(twins)
+    parts += [f"{', '.join(neighbours)} also has the address {address[0]}"] * bool(neighbours)
+    same = set(twins) & set(neighbours)
+    return CheckResult(
+        check=check,
+        verdict="fail" if twins and not same else "warn",
+        seen="; ".join(parts),
+        expected=expected,
+        basis="Ray, NCCL and logs tell hosts apart by name and address",
+        advice="is it one machine under two names of the inventory? Leave one out"
+        if same
+        else "hostnamectl set-hostname on one of them"
+        if twins
+        else "an address conflict, or each behind a translation of its own: compare ip addr and arping; "
+        "preflight_address names what others reach",
     )
 
 

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from raybench.preflight.attributes import ABSENT, Attribute, Kind
+from raybench.preflight.attributes import OPTIONAL, Attribute, Kind
 from raybench.preflight.verdict import CheckResult, Verdict, worst
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _BASIS = "what most hosts of the group have"
 _ADVICE: Mapping[str, str] = {
     "hardware": "a part may have failed or be missing; or name groups with preflight_group",
-    "system": "bring the hosts to one image; configure.yml sets governor, NUMA balancing and huge pages",
+    "system": "bring the hosts to one image; configure.yml sets governor, NUMA balancing and /etc/nccl.conf",
     "versions": "install the same versions; cluster_up.yml brings one Python environment to all hosts",
-    "network": "configure.yml --tags mtu,roce_qos sets them alike; check the switch ports as well",
+    "network": "configure.yml --tags mtu,roce_qos sets MTU and QoS; compare ip route, sysctl, /etc/resolv.conf",
     "limits": "configure.yml --tags memlock,nofile sets them alike; then log in again",
 }
 
@@ -63,15 +63,17 @@ def _within(group: str, hosts: Mapping[str, Sequence[Attribute]], ignored: tuple
         for attribute in attributes:
             table.setdefault(attribute.name, {})[host] = attribute.value
             kinds.setdefault(attribute.name, attribute)
-    packaged = {
-        host for host, attributes in hosts.items() if any(one.name.startswith("package ") for one in attributes)
+    asked = {
+        marker: [host for host, attributes in hosts.items() if any(one.name.startswith(marker) for one in attributes)]
+        for _, marker, _ in OPTIONAL
     }
     found = []
     for name, values in table.items():
         if name.startswith(ignored) if ignored else False:
             continue
-        if name.startswith("package "):
-            values = {host: values.get(host, ABSENT) for host in hosts if host in packaged}  # noqa: PLW2901
+        for prefix, marker, absent in OPTIONAL:
+            if name.startswith(prefix):
+                values = {host: values.get(host, absent) for host in asked[marker]}  # noqa: PLW2901
         if len(set(values.values())) > 1:
             found.append(_difference(group, kinds[name], values))
     return found

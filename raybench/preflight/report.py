@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from raybench.preflight.attributes import attributes_of, product_group
-from raybench.preflight.between_hosts import login_results, port_results
+from raybench.preflight.between_hosts import identity_results, login_results, port_results
 from raybench.preflight.checks import Check, evaluate, selected
 from raybench.preflight.clock_offsets import RoundTrip, clock_results
 from raybench.preflight.drift import Difference, differences, drift_results
@@ -25,8 +25,8 @@ from raybench.preflight.verdict import CheckResult, Verdict, worst
 SCHEMA = "raybench.preflight/1"
 _MOST_REASON = 600
 # Judged over all hosts, after their own checks; the concern is what stands before the dash, as with those.
-OVER_ALL = ("host-reachable", "host-expectations", "host-login", "host-clock-spread", "host-ports", "drift-hardware",
-            "drift-system", "drift-versions", "drift-network", "drift-limits")  # fmt: skip
+OVER_ALL = ("host-reachable", "host-expectations", "host-login", "host-identity", "host-clock-spread", "host-ports",
+            "drift-hardware", "drift-system", "drift-versions", "drift-network", "drift-limits")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +117,7 @@ def _over_all(
     trips = {one.host: _round_trip(one) for one in gathered if one.host in views}
     clocks = clock_results(trips, {host: view.expected.clock_spread_fail_seconds for host, view in views.items()})
     logins = login_results(trips, {one.host: one.noise for one in gathered})
+    identities = identity_results(views)
     listening = {host: view.readings.get("listening", {}).get("value") or {} for host, view in views.items()}
     reached = {one.host: one.reached for one in gathered}
     ports = port_results(reached, listening, list(views))
@@ -125,6 +126,7 @@ def _over_all(
         host: [
             *_expectation_problems(view),
             logins[host],
+            identities[host],
             clocks[host],
             ports[host],
             *drift_results(host, [one for one in found if one.group == groups[host]], compared=sizes[groups[host]] > 1),

@@ -61,6 +61,45 @@ def test_the_collection_builds_installs_and_finds_its_parts(tmp_path: Path) -> N
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "report/preflight.json").is_file()
     assert "raybench.cluster.preflight : " in done.stdout
+    in_a_playbook_of_ones_own(tmp_path)
+
+
+FOREIGN = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - {ansible.builtin.import_role: {name: raybench.cluster.preflight}, ignore_errors: true}
+    - {ansible.builtin.import_role: {name: raybench.cluster.fabric}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.nccl_config}}
+    - {ansible.builtin.debug: {msg: "after the roles on {{ inventory_hostname }}"}}
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - {ansible.builtin.import_role: {name: raybench.cluster.fabric, tasks_from: report}, ignore_errors: true}
+"""
+HIDE = "import sys\nsys.path[:] = [one for one in sys.path if one != {repository!r}]\n"
+
+
+def in_a_playbook_of_ones_own(folder: Path) -> None:
+    """Roles by their full names, where raybench's Python package is nowhere but in the collection."""
+    foreign, hidden = folder / "foreign", folder / "hidden"
+    foreign.mkdir()
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(HIDE.format(repository=str(REPOSITORY)))
+    (foreign / "site.yml").write_text(FOREIGN)
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts = {"all": {"hosts": {"n1": {}, "n2": {"preflight_kernel": "0.0.1"}}, "vars": local}}
+    (foreign / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    settings = ["-e", "preflight_only=host-kernel", "-e", "fabric_tool=tcp", "-e", "fabric_seconds=1", "--check"]
+    search = {"ANSIBLE_COLLECTIONS_PATH": str(folder / "installed"), "PYTHONPATH": str(hidden), "PWD": str(foreign)}
+    done = run([BIN / "ansible-playbook", "site.yml", "-i", "hosts.yml", *settings], foreign, **search)
+    said = done.stdout + done.stderr
+    assert "host-kernel on n2" in said, said
+    assert "fatal: [n2]: FAILED! " in said
+    assert "fatal: [n1]" not in said  # n2's fault
+    assert "after the roles on n1" in said
+    assert "fabric: " in said
+    assert done.returncode == 0, said
 
 
 def test_the_wheel_carries_playbooks_and_inventory(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raybench_probe import filters, ports, process, system
+from raybench_probe import filters, network, ports, process, settings, system
 
 _ROOMS = Path(__file__).resolve().parents[2] / "playbooks/module_utils"
 
@@ -170,3 +170,75 @@ def test_a_probe_whose_asker_is_gone_ends_with_all_that_it_started(tmp_path: Pat
     pid = int((tmp_path / "pid").read_text())
     while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
         assert time.monotonic() < deadline
+
+
+def test_variables_are_found_in_the_files_that_set_them_and_nothing_else_is_carried() -> None:
+    text = (
+        '# NCCL_ALGO=Tree\nNCCL_IB_DISABLE=1\n  export NCCL_DEBUG="WARN"\nHTTP_PROXY=http://user:secret@proxy\n'
+        "NCCL_SOCKET_IFNAME DEFAULT=eth0\nMY_NCCL_ALGO=Ring\nGLOO_SOCKET_IFNAME=\n"
+    )
+    assert dict(settings.variables_in(text)) == {
+        "NCCL_IB_DISABLE": "1",
+        "NCCL_DEBUG": "WARN",
+        "NCCL_SOCKET_IFNAME": "eth0",
+        "GLOO_SOCKET_IFNAME": "",
+    }
+
+
+def test_a_file_system_that_fstab_wants_written_and_is_not(tmp_path: Path) -> None:
+    mounted, listed = tmp_path / "mounts", tmp_path / "fstab"
+    mounted.write_text(
+        "proc /proc proc rw 0 0\n/dev/sda1 / ext4 ro,errors=remount-ro 0 0\n/dev/sdb1 /my\\040data xfs rw 0 0\n"
+        "/dev/loop0 /snap/core squashfs ro 0 0\nnas:/sw /sw nfs4 ro,vers=4.2 0 0\n/dev/sdc1 /boot ext4 ro 0 0\n"
+    )
+    listed.write_text("# fstab\n/dev/sda1 / ext4 errors=remount-ro 0 1\nnas:/sw /sw nfs4 ro 0 0\n")
+    assert settings.mounts(str(mounted), str(listed)) == [
+        ("/", "ext4", True, False),
+        ("/my data", "xfs", False, None),
+        ("/sw", "nfs4", True, True),
+        ("/boot", "ext4", True, None),
+    ]
+    assert settings.mounts(str(mounted), str(tmp_path / "none"))[0] == ("/", "ext4", True, None)
+
+
+ROUTES = (
+    "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+    "eth0\t00000000\t010000C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"
+    "eth0\t000000C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+)
+
+
+def test_routes_are_read_as_the_kernel_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "_rows", lambda _: [line.split() for line in ROUTES.splitlines()])
+    assert network.routes() == [
+        {"interface": "eth0", "network": "0.0.0.0/0", "gateway": "192.0.0.1", "metric": "100"},
+        {"interface": "eth0", "network": "192.0.0.0/24", "gateway": "", "metric": "0"},
+    ]
+
+
+Looks = list[dict[tuple[str, str, str], str]]
+
+
+@pytest.mark.parametrize(
+    ("looks", "stuck"),
+    [
+        ([{("12", "900", "5 0"): "nfsd"}], [["12", "nfsd"]]),  # the same at every look
+        ([{("12", "900", "5 0"): "dd"}, {("12", "900", "6 0"): "dd"}], []),  # it was scheduled between
+        ([{("12", "900", "5 0"): "dd"}, {}], []),
+        ([{}], []),
+        ([{("12", "900", "5 0"): "dd"}, {("12", "950", "5 0"): "dd"}], []),  # another process of that number
+    ],
+)
+def test_only_a_process_without_a_step_is_stuck(
+    looks: Looks, stuck: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(system.time, "sleep", pauses.append)
+    monkeypatch.setattr(system, "_blocked", lambda: looks.pop(0) if len(looks) > 1 else looks[0])
+    assert system.uninterruptible() == stuck
+    assert sum(pauses) == 2.0 if stuck else sum(pauses) < 0.5
+
+
+def test_what_the_probe_started_is_its_own() -> None:
+    parents = {"50": str(os.getpid()), "60": "50", "70": "1", "80": "80"}
+    assert [system._is_ours(pid, parents) for pid in ("50", "60", "70", "80")] == [True, True, False, False]

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from raybench_ray import address, owned, supervise, unit
+from raybench_ray import address, holder, owned, supervise, unit
 from raybench_ray.errors import NodeError
 
 from .modules import PLAYBOOKS, call_module
@@ -217,3 +217,18 @@ def test_a_folder_that_is_not_ours_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["ray_node", "log_collect"])
 def test_the_readme_of_a_role_is_what_its_specification_says(name: str) -> None:
     assert (ROLES / name / "README.md").read_text() == readme(ROLES / name), "python -m tests.playbooks.role_readme"
+
+
+def test_a_port_of_somebody_else_is_named_with_its_holder_and_the_variable_that_moves_ours() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen(1)
+        port = other.getsockname()[1]
+        with pytest.raises(NodeError) as refused:
+            holder.refuse_taken_ports(["start", "--head", f"--port={port}", "--node-manager-port=0"])
+        told = str(refused.value)
+        assert f"port {port} is taken by " in told
+        assert f"(process {os.getpid()}, user " in told
+        assert "ray_node_port" in told
+        holder.refuse_taken_ports(["start", "--include-dashboard=false", f"--dashboard-port={port}"])  # it has none
+    holder.refuse_taken_ports(["start", "--head", f"--port={port}"])

@@ -82,6 +82,10 @@ GID = ["mlx5_2", 1, 3, "0000:0000:0000:0000:0000:ffff:0a0a:0a01", "RoCE v2", "en
 HUNG = {"nvidia_smi": {"status": "timeout", "text": "", "error": "nvidia-smi did not end within 20 g s"}}
 PYTHON = '{"python": "%s", "executable": "/usr/bin/python3", "packages": {"torch": "2.13.0+cu128"}}'
 
+NAMED: dict[str, Any] = {
+    "addresses": value({"eth0": "10.0.0.1", "eth1": "10.1.0.1", "lo": "127.0.0.1"}),
+    "default_interface": value("eth0"),
+}
 # check, readings that fire, the verdict, the near miss, its verdict
 CASES: list[tuple[str, Mapping[str, Any], str, Mapping[str, Any], str]] = [
     ("host-probe", HUNG, "fail", {"nvidia_smi": {"status": "missing", "text": ""}}, "pass"),
@@ -112,6 +116,21 @@ CASES: list[tuple[str, Mapping[str, Any], str, Mapping[str, Any], str]] = [
     ("host-clock", {"chronyc": recorded.CHRONY.format(offset="0.0500", direction="slow")}, "fail",
      {"chronyc": recorded.CHRONY.format(offset="0.0009", direction="fast")}, "pass"),
     ("host-clock", {"chronyc": recorded.CHRONY_LOST}, "warn", {"timedatectl": "NTPSynchronized=yes\n"}, "pass"),
+    ("host-clock", {"time_services": value([])}, "warn", {"time_services": value(["phc2sys", "ptp4l"])}, "pass"),
+    ("host-clock", {"time_services": value([]), "chronyc": {"status": "failed", "text": "506 Cannot talk to daemon"}}, "warn",
+     {"time_services": value(["chronyd"]), "chronyc": {"status": "denied", "text": "501 Not authorised"}}, "unknown"),
+    ("host-mounts", {"mounts": value([["/", "ext4", True, False]])}, "fail",
+     {"mounts": value([["/data", "xfs", False, False], ["/iso", "ext4", True, True], ["/sysroot", "xfs", True, None]])}, "pass"),
+    ("host-name", NAMED | {"own_name": value({"name": "gpu-01", "addresses": ["127.0.1.1"]})}, "warn",
+     NAMED | {"own_name": value({"name": "gpu-01", "addresses": ["127.0.1.1", "10.0.0.1"]})}, "pass"),
+    ("host-name", NAMED | {"own_name": value({"name": "gpu-01", "addresses": ["10.0.0.2"]})}, "fail",
+     NAMED | {"own_name": value({"name": "gpu-01", "addresses": ["10.1.0.1"]})}, "pass"),  # its second network
+    ("host-name", NAMED | {"own_name": value({"name": "gpu-01", "addresses": []})}, "warn",
+     {"own_name": value({"name": "laptop", "addresses": ["127.0.1.1"]}), "addresses": value({"lo": "127.0.0.1"})}, "skipped"),
+    ("software-variables", RDMA | {"variables": value([["NCCL_IB_DISABLE", "1", "/etc/nccl.conf"]])}, "warn",
+     RDMA | {"variables": value([["NCCL_IB_DISABLE", "0", "/root/.nccl.conf"], ["NCCL_IB_DISABLE", "1", "/etc/nccl.conf"]])}, "pass"),
+    ("software-variables", {"variables": value([["NCCL_NVLS_ENABLE", "0", "/etc/environment"]])}, "warn",
+     {"variables": value([["NCCL_NVLS_ENABLE", "1", "/etc/environment"], ["NCCL_IB_DISABLE", "1", "/etc/nccl.conf"]])}, "pass"),
     ("host-memlock", RDMA | {"memlock": value([65536, 65536])}, "fail", RDMA | {"memlock": value([-1, -1])}, "pass"),
     ("host-memlock", {"memlock": value([8388608, 8388608])}, "warn", {"memlock": value([32 * GIB, 32 * GIB])}, "pass"),
     ("host-nofile", {"nofile": value([1023, 4096])}, "fail", {"nofile": value([65535, 65535])}, "pass"),

@@ -23,9 +23,8 @@ ROLE = Path(__file__).parents[2] / "playbooks" / "roles" / "preflight"
 
 
 def fine(name: str, **readings: object) -> Gathered:
-    return Gathered(
-        host=name, facts=facts({"memlock": value([-1, -1]), **readings}), sent_at=999_999.0, received_at=1_000_002.0
-    )
+    own = {**facts({"memlock": value([-1, -1]), **readings}), "hostname": name}
+    return Gathered(host=name, facts=own, sent_at=999_999.0, received_at=1_000_002.0)
 
 
 def report(*hosts: Gathered, **selection: list[str]) -> dict[str, object]:

@@ -15,7 +15,8 @@ FILES = {
         "/proc/driver/nvidia/version", "/proc/driver/nvidia/params",
         "/proc/sys/kernel/numa_balancing", "/proc/sys/vm/nr_hugepages", "/proc/sys/vm/swappiness",
         "/proc/sys/net/ipv4/tcp_congestion_control", "/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max",
-        "/proc/sys/net/ipv4/ip_local_port_range", "/proc/net/bonding/*",
+        "/proc/sys/net/ipv4/ip_local_port_range", "/proc/sys/net/ipv4/ip_local_reserved_ports",
+        "/proc/net/bonding/*", "/etc/resolv.conf",
     ],
     "kernel": [
         "/sys/kernel/mm/transparent_hugepage/enabled", "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
@@ -26,7 +27,6 @@ FILES = {
     ],
     "limits": ["/etc/systemd/logind.conf", "/etc/systemd/logind.conf.d/*.conf", "/etc/security/limits.conf",
                "/etc/security/limits.d/*.conf"],
-    "nccl": ["/etc/nccl.conf"],
     "net": [
         "/sys/class/net/*/mtu", "/sys/class/net/*/operstate", "/sys/class/net/*/speed",
         "/sys/class/net/*/address",

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import network, rdma, system
-from .apart import guarded
+from . import network, rdma, settings, system
+from .apart import Apart, guarded
 from .counters import Counting
 from .files import FILES, read_files
 from .filters import FILTERS
@@ -30,12 +30,14 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     listening = listen(options["listen_ports"], options["listen_seconds"], options["listen_connections"])
     readings: dict[str, Reading] = {"listening": listening}
     file_systems = system.FileSystems(options["folders"])
+    asked_name = Apart(network.own_name)  # a name server that does not answer holds it
     for name, command in commands(options, variables["PATH"]):
         runner.start(name, command, FILTERS.get(name))
     counting = Counting(options, variables)
     readings.update({name: {"status": "ok", "values": read_files(patterns)} for name, patterns in FILES.items()})
     readings.update({name: guarded(read) for name, read in _VALUES.items()})
     readings.update(file_systems.finish(begun + options["timeout_seconds"]))
+    readings["own_name"] = asked_name.answer(begun + options["timeout_seconds"])
     readings.update(counting.finish())
     readings.update(runner.finish())
     return {
@@ -61,7 +63,13 @@ def own_address(facts: Mapping[str, Any]) -> str:
 _VALUES: Mapping[str, Callable[[], Any]] = {
     "memlock": lambda: system.session_limit("RLIMIT_MEMLOCK"),
     "nofile": lambda: system.session_limit("RLIMIT_NOFILE"),
+    "nproc": lambda: system.session_limit("RLIMIT_NPROC"),
     "uninterruptible": system.uninterruptible,
+    "variables": settings.variables,
+    "mounts": settings.mounts,
+    "time_services": settings.time_services,
+    "time_zone": settings.time_zone,
+    "routes": network.routes,
     "gids": rdma.gids,
     "pkeys": rdma.pkeys,
     "devices": rdma.device_nodes,

@@ -7,14 +7,15 @@ import os
 import re
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from .apart import Apart
-from .files import first_line, is_telling
+from .files import first_line, is_telling, read_files
 from .process import Reading
 
 _DMA_BUF = ("CONFIG_DMABUF", "CONFIG_PCI_P2PDMA", "CONFIG_DMA_SHARED")
+_BLOCKED_PAUSES = (0.1, 0.4, 1.5)  # seconds; the long ones only while somebody is blocked still
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _VIRTUAL = re.compile(r"KVM|QEMU|VMware|Virtual Machine|Google Compute|Xen")
@@ -26,25 +27,52 @@ def session_limit(name: str) -> list[int]:
 
 
 def uninterruptible() -> list[list[str]]:
-    """Processes in state D, twice within a tenth of a second: [[pid, name], ...]."""
-    first = _blocked()
-    time.sleep(0.1)
-    return [[pid, name] for pid, name in _blocked().items() if pid in first]
+    """Processes that stay in state D without a single step for two seconds: [[pid, name], ...].
+
+    On a busy host many are in it at any moment, the probe's own programs among them, and each is scheduled again and
+    again: only one that is not has nothing that answers below it. Where none is blocked at first, nobody waits.
+    """
+    blocked = _blocked()
+    for pause in _BLOCKED_PAUSES if blocked else ():
+        time.sleep(pause)
+        now = _blocked()
+        blocked = {process: name for process, name in now.items() if process in blocked}
+        if not blocked:
+            break
+    return [[pid, name] for (pid, _, _), name in blocked.items()]
 
 
-def _blocked() -> dict[str, str]:
-    """Names of processes in state D by process id."""
-    found = {}
+def _blocked() -> dict[tuple[str, str, str], str]:
+    """Names of processes in state D by process id, start and how often they were scheduled; none of the probe's own."""
+    found, parents = {}, {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
                 text = file.read()
         except OSError:
             continue
+        pid = path.split("/")[2]
         name, _, rest = text.partition("(")[2].rpartition(")")
-        if rest.split()[:1] == ["D"]:
-            found[path.split("/")[2]] = name
-    return found
+        words = rest.split()
+        parents[pid] = words[1]
+        if words[0] == "D":
+            found[pid, words[19], _switches(pid)] = name
+    return {process: name for process, name in found.items() if not _is_ours(process[0], parents)}
+
+
+def _switches(pid: str) -> str:
+    """How often a process was put off the CPU, by itself and by others."""
+    lines = (read_files([f"/proc/{pid}/status"]).get(f"/proc/{pid}/status") or "").splitlines()
+    return " ".join(line.split()[-1] for line in lines if "ctxt_switches" in line)
+
+
+def _is_ours(pid: str, parents: Mapping[str, str]) -> bool:
+    own = str(os.getpid())
+    seen: set[str] = set()
+    while pid in parents and pid not in seen and pid != own:
+        seen.add(pid)
+        pid = parents[pid]
+    return pid == own
 
 
 class FileSystems:

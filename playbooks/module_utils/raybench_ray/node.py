@@ -19,6 +19,7 @@ from typing import Any
 from . import owned, supervise, unit
 from .address import free_port, own_address
 from .errors import NodeError
+from .holder import refuse_taken_ports
 from .python import NodePython
 
 UNIT = "raybench-ray.service"
@@ -116,6 +117,7 @@ class RayNode:
         if not os.path.isfile(self._path("token")):
             raise NodeError(f"there is no token in {self.folder}; run the whole playbook")
         self._end(state)
+        refuse_taken_ports(launch["command"])
         self._clear_sessions()
         loader: Any = supervise.__loader__  # of the archive that Ansible sent
         self._write("supervise.py", loader.get_source(supervise.__name__))

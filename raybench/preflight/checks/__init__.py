@@ -15,6 +15,7 @@ from raybench.preflight.checks import (
     gpu_health,
     gpu_links,
     host,
+    identity,
     kernel_log,
     limits,
     network,
@@ -24,6 +25,7 @@ from raybench.preflight.checks import (
     roce,
     software,
     storage,
+    variables,
 )
 from raybench.preflight.host_view import HostView, UnavailableError
 from raybench.preflight.verdict import CheckResult, Judgement
@@ -53,6 +55,7 @@ CHECKS: tuple[Check, ...] = (
     _check("host-memory", "Memory", storage.memory),
     _check("host-swap", "Swap in use", storage.swap),
     _check("host-disk", "Room on disks", storage.disk),
+    _check("host-mounts", "File systems mounted read-only", storage.read_only),
     _check("host-shm", "Shared memory", storage.shared_memory),
     _check("host-dstate", "Processes that hang in the kernel", host.uninterruptible),
     _check("host-ecc", "Errors of the host's memory", host.memory_errors),
@@ -61,6 +64,7 @@ CHECKS: tuple[Check, ...] = (
     _check("host-memlock", "Limit of locked memory", limits.memlock),
     _check("host-nofile", "Limit of open files", limits.nofile),
     _check("host-removeipc", "RemoveIPC", limits.remove_ipc),
+    _check("host-name", "Address of the own name", identity.own_name),
     _check("host-mtu", "MTU", network.mtu),
     _check("host-firewall", "Firewall", network.firewall),
     _check("pci-link", "PCIe width and speed", pci.link),
@@ -104,6 +108,7 @@ CHECKS: tuple[Check, ...] = (
     _check("software-python", "Python", software.python),
     _check("software-torch", "torch", software.torch),
     _check("software-nccl", "NCCL", software.nccl),
+    _check("software-variables", "Variables of NCCL in files", variables.variables),
     _check("software-ray", "Ray", software.ray),
     _check("software-raybench", "raybench", software.raybench),
     _check("software-rdma", "RDMA software", software.rdma_stack),

@@ -25,7 +25,21 @@ def synchronisation(view: HostView) -> Judgement:
             return passed("synchronised, offset not known", "synchronised", "timedatectl")
         if state == "no":
             return warned("not synchronised", "synchronised", "timedatectl", _ADVICE)
-    return unknown("neither chrony nor ntpd nor systemd says", _ADVICE)
+    return _untold(view)
+
+
+def _untold(view: HostView) -> Judgement:
+    """No time service told an offset: none that runs is a finding, one that may not be asked is not known."""
+    running = view.value("time_services")
+    precise = [name for name in running if name in {"ptp4l", "phc2sys", "timemaster"}]
+    if precise:
+        return passed(f"{', '.join(precise)} runs, offset not known", "synchronised")
+    if running:
+        return unknown(f"{', '.join(running)} runs, and does not say how far the clock is off", _ADVICE)
+    if "denied" in {view.status(name) for name in ("chronyc", "ntpq")}:
+        return unknown("the time service may not be asked", "run preflight as root (become: true)")
+    basis = "neither chrony, ntpd, systemd-timesyncd nor PTP runs: the clock drifts by seconds a day"
+    return warned("no time service runs", "synchronised", basis, _ADVICE)
 
 
 def _offset(view: HostView, seconds: float, source: str) -> Judgement:

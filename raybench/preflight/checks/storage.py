@@ -63,6 +63,23 @@ def disk(view: HostView) -> Judgement:
     )
 
 
+def read_only(view: HostView) -> Judgement:
+    """A file system that the kernel remounted read-only after an error, or that nobody can write a checkpoint to."""
+    rows = [
+        (str(point), str(kind), wanted) for point, kind, is_read_only, wanted in view.value("mounts") if is_read_only
+    ]
+    lost = [f"{point} ({kind})" for point, kind, wanted in rows if wanted is False]
+    if lost:
+        return failed(
+            f"read-only: {', '.join(lost)}",
+            "as /etc/fstab wants it: for reading and writing",
+            "after an error the kernel mounts a file system read-only",
+            "look for I/O and file system errors in dmesg; check the disk, fsck, then mount -o remount,rw",
+        )
+    told = ", ".join(f"{point} ({kind})" for point, kind, _ in rows)
+    return passed(f"read-only by intent: {told}" if told else "none", "none that /etc/fstab wants to be written")
+
+
 def _inode_share(state: dict[str, int]) -> float:
     return state["inodes_free"] / state["inodes"] if state.get("inodes") else 1.0
 

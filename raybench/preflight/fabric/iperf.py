@@ -30,7 +30,9 @@ def parse_iperf(text: str) -> TcpStream:
     end = _mapping(document, "end")
     received = _mapping(end, "sum_received")
     bits, seconds = _number(received, "bits_per_second"), _number(received, "seconds")
-    if bits is None or bits <= 0 or seconds is None or seconds <= 0:
+    if bits == 0:
+        raise NoFigureError("not measured: nothing arrived while iperf3 measured")
+    if bits is None or bits < 0 or seconds is None or seconds <= 0:
         raise NoFigureError("iperf3 ended without a figure of what arrived")
     retransmits = _number(_mapping(end, "sum_sent"), "retransmits")
     return TcpStream(
@@ -46,6 +48,8 @@ def parse_own_stream(text: str) -> TcpStream:
     """The TCP stream that our module runs where iperf3 is missing, one line of JSON. Raises NoFigureError."""
     document = _document(text)
     received, seconds = _number(document, "received_bytes"), _number(document, "seconds")
+    if received == 0:
+        raise NoFigureError("not measured: nothing arrived while the TCP stream measured")
     if not received or received <= 0 or not seconds or seconds <= 0:
         raise NoFigureError("the TCP stream ended without a figure of what arrived")
     streams = _number(document, "streams")

@@ -20,6 +20,10 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             "see whether the host is up and whether a firewall lets the test's ports through (fabric_first_port)",
         ),
         (
+            r"not measured: ",
+            "the ends connect, but no data arrives: see to MTU and PFC on the way, or raise --seconds (fabric_seconds)",
+        ),
+        (
             r"completion with error|failed status 12|transport retry",
             "packets get lost on the way: cable, switch port, routing, or flow control (PFC) of RoCE",
         ),

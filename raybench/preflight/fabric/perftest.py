@@ -150,7 +150,7 @@ def _bandwidth(row: Mapping[str, float]) -> Bandwidth:
     heading = next(name for name in row if name.startswith("BW average"))
     value, message_bytes = row[heading], int(row["#bytes"])
     if value <= 0:
-        raise NoFigureError("the test printed an average of 0: nothing was transferred while it measured")
+        raise NoFigureError("not measured: the average is 0, no message was completed in the time that counts")
     gbit_per_s = value if "[Gb/sec]" in heading else value * _MIB * 8e-9
     by_rate = row.get("MsgRate[Mpps]", 0.0) * message_bytes * 8e-3
     notes: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ def _bandwidth(row: Mapping[str, float]) -> Bandwidth:
 def _latency(row: Mapping[str, float]) -> Latency:
     average = row["t_avg[usec]"] if "t_avg[usec]" in row else row["t_typical[usec]"]
     if average <= 0:
-        raise NoFigureError("the test printed a latency of 0: nothing was measured")
+        raise NoFigureError("not measured: the latency is 0, no message was timed")
     return Latency(
         message_bytes=int(row["#bytes"]),
         iterations=int(row["#iterations"]),

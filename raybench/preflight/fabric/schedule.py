@@ -202,10 +202,31 @@ def _tool(ends: Sequence[End], settings: FabricSettings) -> tuple[str, list[str]
         if len(real) > 1 or (len(active) > 1 and len(able) == len(ends)):  # a port that is down is found, not avoided
             return "ib_write_bw", []
     lacking = [end.name for end in ends if "iperf3" not in end.tools]
-    if not lacking:
-        return "iperf3", []
-    names = f"{', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}"
-    return "tcp", [f"iperf3 is missing on {names}: raybench's own TCP stream was measured instead, on all hosts"]
+    tool = "tcp" if lacking else "iperf3"
+    notes = _why_no_verbs(ends, tool) if settings.tool == "auto" else []
+    if lacking:
+        names = f"{', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}"
+        notes.append(f"iperf3 is missing on {names}: raybench's own TCP stream was measured instead, on all hosts")
+    return tool, notes
+
+
+def _why_no_verbs(ends: Sequence[End], tool: str) -> list[str]:
+    """Why TCP is measured between hosts of which some have RDMA; nothing where none has."""
+    reasons = []
+    for end in ends:
+        down = [f"{port.name} is {port.state}" for port in end.verbs if not port.active]
+        if end.verbs and "ib_write_bw" not in end.tools:
+            reasons.append(f"{end.name} has no ib_write_bw (package perftest)")
+        elif down and len(down) == len(end.verbs):
+            reasons.append(f"{end.name}: {', '.join(down)}")
+        elif not end.verbs:
+            reasons.append(f"{end.name} has no RDMA device")
+    if not any(end.verbs for end in ends) or not reasons:
+        return []
+    told = "; ".join(reasons[:4]) + (f"; and {len(reasons) - 4} more" if len(reasons) > 4 else "")
+    instead = "iperf3" if tool == "iperf3" else "TCP"
+    needs = "it needs two hosts with an active port and ib_write_bw"
+    return [f"RDMA was not measured, {needs}: {told}. {instead} was measured instead, which says nothing of RDMA"]
 
 
 def _broken_verbs(ends: Sequence[End], settings: FabricSettings) -> list[HostProblem]:

@@ -294,6 +294,33 @@ def test_the_reports_show_what_stands_in_the_json(tmp_path: Any) -> None:
     assert "<script>" not in page
 
 
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        (found(verbs_device("mlx5_0", state="1: DOWN", phys_state="3: Disabled")), "h1: mlx5_0 is DOWN, Disabled"),
+        (found(verbs_device("mlx5_0"), tools=("iperf3",)), "h1 has no ib_write_bw (package perftest)"),
+        (found(), "h1 has no RDMA device"),
+    ],
+)
+def test_that_tcp_stands_in_for_rdma_is_said_with_the_reason(second: dict[str, Any], told: str) -> None:
+    replies = [
+        reply("h0", found(verbs_device("mlx5_0"))),
+        reply("h1", second | {"addresses": found(address="10.0.0.2")["addresses"]}),
+    ]
+    fabric = fabric_of(replies, FabricSettings())
+    assert fabric.tool == "iperf3"
+    (note,) = fabric.notes
+    assert told in note
+    assert "says nothing of RDMA" in note
+
+
+@pytest.mark.parametrize("settings", [FabricSettings(), FabricSettings(tool="iperf3")])
+def test_nothing_is_said_of_rdma_where_there_is_none_or_tcp_was_asked_for(settings: FabricSettings) -> None:
+    devices = [verbs_device("mlx5_0")] if settings.tool == "iperf3" else []
+    replies = [reply(f"h{number}", found(*devices, address=f"10.0.0.{number + 1}")) for number in range(2)]
+    assert fabric_of(replies, settings).notes == ()
+
+
 def test_gpu_memory_on_is_what_it_says_also_where_yaml_made_it_true() -> None:
     assert [settings_from({"gpu_memory": value}).gpu_memory for value in ("on", True, "off", False)] == [
         "on", "on", "off", "off",

@@ -119,7 +119,7 @@ def test_settings_are_read_one_or_two_a_line() -> None:
         ("refused.txt", "socket connection", "firewall"),
         ("waiting_server.txt", "Waiting for client", "by hand"),
         ("retries_exceeded.txt", "scnt=128", "by hand"),
-        ("soft_roce_nothing_transferred.txt", "average of 0", "by hand"),
+        ("soft_roce_nothing_transferred.txt", "not measured: the average is 0", "MTU"),
     ],
 )
 def test_a_table_without_a_row_is_no_figure(name: str, words: str, advice: str) -> None:

@@ -1,0 +1,108 @@
+"""Settings in which one host differs from the others: what administrators forget, from recorded readings."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from raybench.preflight.attributes import attributes_of
+from raybench.preflight.between_hosts import identity_results
+from raybench.preflight.drift import Difference, differences
+
+from .hosts import files, host, value
+
+# Debian 12, kernel 6.1; /proc/swaps of a host with a swap file.
+CMDLINE = "BOOT_IMAGE=/boot/vmlinuz-6.1.0 root=UUID=0c1f ro console=ttyS0 {more}"
+SWAPS = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"
+SWAP_FILE = "\n/swapfile                               file\t\t8388604\t\t0\t\t-2"
+RESOLV = "# made by NetworkManager\nsearch cluster.example\nnameserver {server}\n"
+
+
+def proc(**contents: str) -> dict[str, Any]:
+    names = {"ports": "/proc/sys/net/ipv4/ip_local_port_range", "resolv": "/etc/resolv.conf",
+             "cmdline": "/proc/cmdline", "swaps": "/proc/swaps", "rmem": "/proc/sys/net/core/rmem_max"}  # fmt: skip
+    return files(proc={names[name]: text for name, text in contents.items()})
+
+
+def routes(gateway: str = "10.0.0.254", interface: str = "eth0", network: str = "10.0.0.0/24") -> dict[str, Any]:
+    near = {"interface": interface, "network": network, "gateway": "", "metric": "100"}
+    return {"routes": value([near, near | {"network": "0.0.0.0/0", "gateway": gateway}])}
+
+
+def variables(*rows: list[str]) -> dict[str, Any]:
+    return {"variables": value(list(rows))}
+
+
+def found_between(usual: Mapping[str, Any], odd: Mapping[str, Any]) -> list[Difference]:
+    """What two hosts with the usual readings and one with others differ in."""
+    hosts = {"a": host(usual), "b": host(usual), "odd": host(odd)}
+    return list(differences({name: attributes_of(view) for name, view in hosts.items()}, dict.fromkeys(hosts, "")))
+
+
+@pytest.mark.parametrize(
+    ("usual", "odd", "name", "verdict"),
+    [
+        (variables(), variables(["NCCL_IB_DISABLE", "1", "/etc/nccl.conf"]), "variable NCCL_IB_DISABLE", "fail"),
+        (variables(["NCCL_ALGO", "Ring", "/etc/nccl.conf"]), variables(), "variable NCCL_ALGO", "fail"),
+        (variables(), variables(["NCCL_DEBUG", "INFO", "/root/.nccl.conf"]), "variable NCCL_DEBUG", "warn"),
+        (proc(ports="32768\t60999"), proc(ports="1024\t65535"), "local ports", "warn"),
+        (routes(), routes(interface="eth1"), "default route", "warn"),
+        (routes(), {"routes": value([])}, "default route", "warn"),
+        (routes(), routes(gateway="10.0.0.1"), "gateway of 10.0.0.0/24", "warn"),
+        (proc(resolv=RESOLV.format(server="10.0.0.53")), proc(resolv=RESOLV.format(server="8.8.8.8")),
+         "name servers", "warn"),
+        (proc(cmdline=CMDLINE.format(more="iommu=pt")), proc(cmdline=CMDLINE.format(more="")),
+         "kernel parameter iommu", "warn"),
+        (proc(cmdline=CMDLINE.format(more="quiet")), proc(cmdline=CMDLINE.format(more="quiet ipv6.disable=1")),
+         "kernel parameter ipv6.disable", "warn"),
+        (proc(swaps=SWAPS), proc(swaps=SWAPS + SWAP_FILE), "swap", "warn"),
+        (proc(rmem="212992"), proc(rmem="16777216"), "rmem_max", "warn"),
+        ({"time_zone": value("Etc/UTC")}, {"time_zone": value("Europe/Berlin")}, "time zone", "warn"),
+        ({"memlock": value([-1, -1]), "nofile": value([9, 9]), "nproc": value([-1, -1])},
+         {"memlock": value([-1, -1]), "nofile": value([9, 9]), "nproc": value([4096, 4096])}, "nproc", "warn"),
+    ],
+)  # fmt: skip
+def test_the_host_that_differs_is_named(
+    usual: Mapping[str, Any], odd: Mapping[str, Any], name: str, verdict: str
+) -> None:
+    found = {one.attribute: one for one in found_between(usual, odd)}
+    assert (found[name].odd, found[name].verdict) == (("odd",), verdict)
+
+
+@pytest.mark.parametrize(
+    ("usual", "odd"),
+    [
+        (variables(["NCCL_ALGO", "Ring", "/etc/nccl.conf"]), variables(["NCCL_ALGO", "Ring", "/etc/environment"])),
+        (variables(["NCCL_ALGO", "Ring", "/etc/nccl.conf"]), {}),  # a host that was not asked
+        (proc(ports="32768\t60999"), proc(ports="32768 60999")),
+        (routes(), routes(gateway="10.0.1.254", network="10.0.1.0/24")),  # another rack
+        (proc(cmdline=CMDLINE.format(more="")), proc(cmdline=CMDLINE.format(more="").replace("0c1f", "77aa"))),
+        (proc(resolv=RESOLV.format(server="10.0.0.53")), proc(resolv="nameserver 10.0.0.53\nsearch cluster.example\n")),
+        (proc(swaps=SWAPS + SWAP_FILE), proc(swaps=SWAPS + SWAP_FILE.replace("8388604", "4194300"))),
+        ({"nproc": value([514_001, 514_001])}, {"nproc": value([514_090, 514_090])}),  # by the size of memory
+    ],
+)
+def test_what_is_no_difference(usual: Mapping[str, Any], odd: Mapping[str, Any]) -> None:
+    assert found_between(usual, odd) == []
+
+
+def machine(name: str, address: str) -> Any:
+    view = host({"addresses": value({"eth0": address, "docker0": "172.17.0.1"}), "default_interface": value("eth0")})
+    view.facts = {**view.facts, "hostname": name}
+    return view
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict", "told"),
+    [
+        (("gpu-02", "10.0.0.2"), "pass", "gpu-01"),  # each has the address of Docker's bridge
+        (("gpu-01", "10.0.0.2"), "fail", "hostname gpu-01"),
+        (("gpu-02", "10.0.0.1"), "warn", "address 10.0.0.1"),
+        (("gpu-01", "10.0.0.1"), "warn", "hostname gpu-01"),  # one machine, twice in the inventory
+    ],
+)
+def test_hosts_that_take_themselves_for_each_other(second: tuple[str, str], verdict: str, told: str) -> None:
+    results = identity_results({"a": machine("gpu-01", "10.0.0.1"), "b": machine(*second)})
+    assert (results["a"].verdict, told in results["a"].seen) == (verdict, True)
+    assert (results["b"].verdict == "pass") == (verdict == "pass")
+    assert identity_results({"a": machine("gpu-01", "10.0.0.1")})["a"].verdict == "skipped"

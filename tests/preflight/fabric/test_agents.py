@@ -141,7 +141,7 @@ def test_a_stream_is_counted_where_it_arrives() -> None:
     value, _ = figure(receiver.end(), "tcp")
     assert value > 0.01
     silent = stream.Receiver("127.0.0.1", free_port(), 1)
-    with pytest.raises(ValueError, match="figure"):
+    with pytest.raises(ValueError, match="not measured"):
         figure(silent.end(0.1), "tcp")
 
 

@@ -1,5 +1,6 @@
 """What a run is asked to do: defaults, a YAML file, then the command line, each over the one before."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -15,6 +16,7 @@ from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS, BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions, normalised
 from raybench.benchmarks.training.shapes import check_model
 from raybench.errors import UsageError, known_names, unknown_value
+from raybench.secret_values import recorded_pair
 from raybench.sizes import parse_sizes
 from raybench.units import parse_amount, parse_bytes
 
@@ -96,11 +98,16 @@ class RunConfig:
         self.variables()
 
     def variables(self) -> dict[str, str]:
-        """``--env NAME=VALUE`` as a mapping. Raises UsageError for text without a name, and for names not to be set."""
-        pairs = [text.partition("=") for text in self.env]
+        """``--env NAME=VALUE`` as a mapping; ``--env NAME`` takes the value of this shell.
+
+        Raises UsageError for text without a name, for a name that is not set, and for names not to be set.
+        """
+        pairs = [text.partition("=") if "=" in text else (text, "", os.environ.get(text, "")) for text in self.env]
         for name, equals, value in pairs:
-            if not equals or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
                 raise UsageError(f"--env {name + equals!a} is not NAME=VALUE, such as NCCL_ALGO=Ring")
+            if not equals and name not in os.environ:
+                raise UsageError(f"--env {name!a} is not NAME=VALUE, and this shell has no variable {name} to take")
             if "\0" in value:
                 raise UsageError(f"--env {name} holds a NUL character, which no variable can hold; remove it")
             reason = _refusal(name)
@@ -137,8 +144,9 @@ class RunConfig:
         return tuple(replace(spec, own_samples=own_samples) if _is_swept(spec) else spec for spec in specs)
 
     def to_json(self) -> dict[str, Any]:
-        """Every setting as a plain value; workloads that nobody set are left out."""
-        return {name: value for name, value in asdict(self).items() if value is not None or name not in WORKLOADS}
+        """Every setting as a plain value, secret variables as set; workloads that nobody set are left out."""
+        settings = asdict(self) | {"env": tuple(map(recorded_pair, self.env))}
+        return {name: value for name, value in settings.items() if value is not None or name not in WORKLOADS}
 
 
 def _is_swept(spec: BenchmarkSpec) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from raybench import __version__
+from raybench.secret_values import recorded
 
 _PROBE_SECONDS = 10.0
 _GPU_FIELDS = ("index", "uuid", "name", "pci.bus_id", "driver_version", "memory.total")
@@ -108,7 +109,7 @@ def library_settings(environment: Mapping[str, str] | None = None) -> dict[str, 
         with contextlib.suppress(OSError):
             pairs = (line.partition("=") for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
             settings |= {name.strip(): value.strip() for name, equals, value in pairs if equals and name[:1] != "#"}
-    return settings | {name: value for name, value in source.items() if name.startswith(("NCCL_", "GLOO_"))}
+    return recorded(settings | {name: value for name, value in source.items() if name.startswith(("NCCL_", "GLOO_"))})
 
 
 def interfaces() -> dict[str, str]:

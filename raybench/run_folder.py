@@ -48,6 +48,13 @@ def _reserved(path: Path) -> IO[bytes]:
     return file
 
 
+def _write_private(path: Path, content: bytes) -> None:
+    """A log may hold whatever a rank was told: nobody else reads it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
 def _remove_folder(path: Path) -> None:
     with contextlib.suppress(OSError):  # somebody else put something there
         path.rmdir()
@@ -65,6 +72,7 @@ class RunFolder:
             try:
                 for made in _make_folders(self.path / "logs"):
                     undo.callback(_remove_folder, made)
+                (self.path / "logs").chmod(0o700)
                 self._reserve = _reserved(self.path / ".reserve")
                 undo.callback(self._reserve.close)
                 self._journal = (self.path / "samples.jsonl").open("ab", buffering=0)
@@ -100,7 +108,7 @@ class RunFolder:
         """Write files to ``logs/``; names are of our own making. What does not fit is noted."""
         for name, content in logs.items():
             try:
-                (self.path / "logs" / Path(name).name).write_bytes(content)
+                _write_private(self.path / "logs" / Path(name).name, content)
             except OSError as error:
                 self.problems.append(f"logs/{name} could not be written ({error.strerror})")
 

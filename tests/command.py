@@ -17,7 +17,7 @@ from typing import Any
 
 _MARK = "RAYBENCH_TEST_MARK"
 _ENTRY = "from raybench.cli import main; main()"
-RAYBENCH = [sys.executable, "-c", _ENTRY]
+RAYBENCH = [sys.executable, "-P", "-c", _ENTRY]  # as installed, it imports nothing from the folder it is called in
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -121,14 +121,21 @@ class Command:
 
 @contextmanager
 def started(
-    *arguments: str, environment: Mapping[str, str] | None = None, output: str | None = None, given: bool = False
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    output: str | None = None,
+    given: bool = False,
+    beside: Mapping[str, str] | None = None,
 ) -> Iterator[Command]:
     """Start ``raybench`` with these arguments; at the end, kill what is left of it.
 
     Runs go to ``output``, where it is None to a folder of their own, and nowhere that we say with ``given``.
+    ``beside``: files, by name, in the folder that it is called in.
     """
     folder, mark = Path(tempfile.mkdtemp(prefix="t-")), secrets.token_hex(8)
     (folder / "tmp").mkdir()
+    for name, content in (beside or {}).items():
+        (folder / name).write_text(content)
     runs = Path(output) if output else folder / "runs"
     extra = [] if given else ["--output-dir", str(runs)]
     settings = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "NCCL_", "GLOO_"))}

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("raybench", "errors", "units"),
     ("host_ranges", "unreachable"),
-    ("sizes", "rounds", "stats", "metadata", "traffic"),
+    ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic"),
     ("results", "verdicts", "workloads"),
     ("stability", "compare", "model", "peers", "run_folder"),
     ("benchmarks", "preflight", "importers"),

@@ -28,6 +28,7 @@ from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.registry import BENCHMARKS
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.secret_values import recorded
 
 Emit = Callable[[Event], None]
 _ENVIRONMENT = (
@@ -171,7 +172,8 @@ def rank_facts(context: RankContext) -> dict[str, str]:
         "device": str(context.device),
         "memlock": _memlock(),
     }
-    facts |= {f"env.{name}": value for name, value in sorted(os.environ.items()) if name.startswith(_ENVIRONMENT)}
+    known = recorded({name: value for name, value in sorted(os.environ.items()) if name.startswith(_ENVIRONMENT)})
+    facts |= {f"env.{name}": value for name, value in known.items()}
     if context.device.type == "cuda":
         facts |= _device_facts(context)
     return facts

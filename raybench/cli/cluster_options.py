@@ -20,8 +20,8 @@ RUN_OPTIONS: list[Any] = [
     click.option("--address", metavar="auto|local|HOST:PORT", help="Ray cluster to join; local embeds one here; auto "
                  "takes RAY_ADDRESS, then a running one, then an embedded one.  [default: auto]"),
     click.option("--master-port", type=int, metavar="PORT", help="Rendezvous port on the first node.  [default: free]"),
-    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of every rank; NCCL_* of this shell are "
-                 "passed on as they are. May be repeated."),
+    click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="Variable of every rank; NAME alone takes this "
+                 "shell's value. NCCL_* of this shell are passed on as they are. May be repeated."),
     click.option("--output-dir", metavar="DIR", help="Where the run's folder is made.  [default: runs]"),
     click.option("--log-limit", metavar="SIZE", help="Longest NCCL log of a rank; above 64M the longest trace, too.  "
                  "[default: 16M]"),

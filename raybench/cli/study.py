@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from raybench.cli.study_options import (
 )
 from raybench.errors import UsageError, unknown_name
 from raybench.reports.errors import MissingLibraryError
+from raybench.secret_values import moved_to_environment
 
 if TYPE_CHECKING:
     import threading
@@ -248,7 +250,7 @@ def _planned(
 ) -> "Study":
     from raybench.studies.design import Study  # noqa: PLC0415
 
-    workload = options.workload
+    workload = moved_to_environment(options.workload, os.environ)
     if not workload or workload[0] not in WORKLOADS:
         workload = ("train", *workload)
     if workload[0] not in workloads:

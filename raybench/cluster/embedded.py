@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from raybench.cluster.bounded import leave_behind
-from raybench.cluster.lean_node import lean_node_class, start_node
+from raybench.cluster.lean_node import LOOPBACK, lean_node_class, start_node
 from raybench.errors import IncompleteRunError, UsageError
 
 _END_SECONDS = 3.0
@@ -123,6 +123,7 @@ class EmbeddedCluster:
             node_class,
             head=head is None,
             gcs_address=head,
+            node_ip_address=LOOPBACK,  # Ray's daemons and workers then listen nowhere else
             num_cpus=cpus,
             num_gpus=len(gpus),
             env_vars={"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else None,

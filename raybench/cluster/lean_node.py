@@ -10,6 +10,7 @@ import importlib
 import shutil
 from typing import Any
 
+LOOPBACK = "127.0.0.1"
 _OBJECT_STORE_BYTES = 80 * 2**20  # the least that Ray accepts is 75 MiB; nothing is stored
 
 
@@ -46,6 +47,7 @@ def lean_node_class() -> Any:
         _raylet.RUNTIME_ENV_AGENT_PORT_NAME,
     )
     _replace_helpers(services)
+    _keep_loopback(services)
 
     class LeanNode(Node):
         def start_api_server(self, **_: Any) -> None:
@@ -58,6 +60,22 @@ def lean_node_class() -> Any:
             return super().start_raylet(*args, **options)
 
     return LeanNode
+
+
+def _keep_loopback(services: Any) -> None:
+    """Have ``ray.init`` take 127.0.0.1 for what it is, not for the machine's address, where our daemons do not listen.
+
+    A cluster that the user has on this machine is still found by its own address.
+    """
+    if getattr(services.resolve_ip_for_localhost, "lean", False):
+        return
+    original = services.resolve_ip_for_localhost
+
+    def resolve_ip_for_localhost(host: str) -> str:
+        return host if host == LOOPBACK else str(original(host))
+
+    resolve_ip_for_localhost.lean = True  # type: ignore[attr-defined]
+    services.resolve_ip_for_localhost = resolve_ip_for_localhost
 
 
 def _replace_helpers(services: Any) -> None:

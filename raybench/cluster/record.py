@@ -14,6 +14,7 @@ from raybench.cluster.incident import Incident, causes
 from raybench.cluster.placement import Candidate, Plan
 from raybench.config import RunConfig
 from raybench.results import BenchmarkResult, ClusterInfo, DroppedNode, NodeInfo, RunResult, Status
+from raybench.secret_values import recorded
 
 _VERSIONS = ("raybench", "python", "ray", "torch", "nccl", "driver", "kernel")
 
@@ -93,7 +94,7 @@ class Record:
             finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
             cluster=self._cluster(),
             versions=self.planned.versions() if self.planned else {},
-            variables=self.planned.variables if self.planned else {},
+            variables=recorded(self.planned.variables) if self.planned else {},
             config=self.config.to_json(),
             benchmarks=benchmarks,
             findings=(

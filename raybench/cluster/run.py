@@ -27,6 +27,7 @@ from raybench.cluster.record import Planned, Record
 from raybench.cluster.session import Session, embedded_gpus, emulated_candidates, open_session
 from raybench.cluster.variables import common_variables
 from raybench.errors import IncompleteRunError, ProblemFoundError, UsageError
+from raybench.secret_values import recorded
 from raybench.traffic import traffic_between
 from raybench.units import parse_bytes
 
@@ -161,7 +162,7 @@ class Run:
         jobs = jobs_of(planned, self._reserve_port(agents, planned), config.timeout)
         variables = variables_of(planned, self.record.run_id)
         for facts, own in zip(planned.facts, variables, strict=True):
-            facts["variables"] = own
+            facts["variables"] = own | recorded({name: value for name, value in own.items() if value is not None})
         launch.run(jobs, variables, parse_bytes(config.log_limit))
         self.record.incidents += launch.incidents
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from raybench.errors import UsageError
 from raybench.studies.design import Study, Trial, Variant
@@ -102,7 +104,7 @@ class Runner:
         self.folder.note_limit(trial, None)
         command = [sys.executable, "-P", "-m", *command_of(self.study, self.study.variant(trial.variant), folder)]
         place = self.study.folder if Path(self.study.folder).is_dir() else None
-        with (folder / "output").open("wb") as output, (folder / "errors").open("wb") as errors:
+        with _private(folder / "output") as output, _private(folder / "errors") as errors:
             process = subprocess.Popen(
                 command,
                 cwd=place,
@@ -130,6 +132,11 @@ class Runner:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(_END_SECONDS)
         return 3
+
+
+def _private(path: Path) -> IO[bytes]:
+    """An empty file that only its owner can read, to write to."""
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600))
 
 
 def _end_with_parent() -> None:

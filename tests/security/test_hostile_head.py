@@ -44,7 +44,10 @@ if "default_worker.py" in " ".join(sys.argv + sys.orig_argv):
 HEAD = """
 import os, sys
 from pathlib import Path
+import ray
+from raybench.cluster import embedded
 from raybench.cluster.embedded import EmbeddedCluster, set_ray_variables
+embedded.LOOPBACK = ray.util.get_node_ip_address()  # a head as 'ray start' makes it
 set_ray_variables()
 os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ.pop("RAY_AUTH_TOKEN")

@@ -51,6 +51,10 @@ class FactBuilder:
         kept = self.events[kind]
         if len(kept) < MAX_EVENTS or (len(kept) < 10 * MAX_EVENTS and kind in ("variable", "ib-devices", "version")):
             kept.append(event)
+        if kind not in _NO_PROGRESS:
+            process.last_progress = event.origin.sequence
+        if kind in _WORK:
+            process.last_work = event.origin.sequence
         if handler := _HANDLERS.get(kind):
             handler(self, event, process)
 
@@ -221,6 +225,10 @@ def _channel(event: Event, count: int) -> Channel:
     )
 
 
+_NO_PROGRESS = frozenset(
+    {"init-start", "connect-retry", "connect-failed", "peer-closed", "unclassified-warning", "failure-frame", "trace"}
+)
+_WORK = frozenset({"init-complete", "channel", "channel-count", "connected", "collective", "comm-nodes"})
 _HANDLERS: Mapping[str, Callable[[FactBuilder, Event, Process], None]] = {
     "version": FactBuilder._take_version,
     "network": FactBuilder._take_network,

@@ -31,6 +31,14 @@ from diagnostics.scanner import Scanner
 from diagnostics.timeline import in_time_order
 
 MAX_VICTIMS = 20
+_LEVELS: Mapping[str, int] = {
+    "": 0,
+    "fold": 1,
+    "lower": 1,
+    "after": 2,
+    "last": 3,
+}  # what follows from what stands before
+_ABOUT_THE_LOG = frozenset({"log-too-quiet", "log-truncated"})
 
 
 class Reading:
@@ -148,9 +156,12 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     findings = in_time_order(findings)
     setting = setting_of(facts)
     findings = lower_explained(findings, {rule.id: rule.explained_by for rule in load_rules() if rule.explained_by})
-    folded = fold_consequences(findings, {rule.id: rule.consequence for rule in load_rules() if rule.consequence})
+    folded = fold_consequences(
+        findings,
+        {rule.id: rule.consequence for rule in load_rules() if rule.consequence},
+        frozenset(rule.id for rule in load_rules() if rule.slow),
+    )
     finished = [_finish(finding, setting) for finding in folded]
-    finished.sort(key=lambda finding: (SEVERITY_ORDER[finding.severity], finding.sequence))
     network = transport.job_network(facts)
     split = any(finding.rule == "host-identity-mismatch" for finding in finished)
     verdict = _verdict(finished, network, facts)
@@ -227,25 +238,47 @@ def _with_victims(finding: Finding, lines: Sequence[Evidence]) -> Finding:
     return replace(finding, victims=(finding.victims + fresh)[:MAX_VICTIMS])
 
 
-def fold_consequences(findings: Sequence[Finding], consequences: Mapping[str, str]) -> list[Finding]:
-    """Findings with consequences listed under, or set below, the first critical cause; unchanged without a cause.
+def fold_consequences(
+    findings: Sequence[Finding], consequences: Mapping[str, str], slow: frozenset[str] = frozenset()
+) -> list[Finding]:
+    """Findings, the worst and first on top, with consequences listed under, or set below, the first critical cause.
 
-    ``consequences`` maps rules to ``fold`` or ``lower``.
+    ``consequences`` maps rules to ``fold``, ``lower``, ``after`` or ``last``. What makes a run ``slow`` is no cause of
+    its failure, and stands below it.
     """
-    causes = [finding for finding in findings if finding.severity == "critical" and finding.rule not in consequences]
-    if not causes:
-        return list(findings)
-    first = min(causes, key=lambda finding: finding.sequence)
-    folded = [finding for finding in findings if consequences.get(finding.rule) == "fold"]
+
+    def fails(finding: Finding) -> bool:
+        return finding.severity == "critical" and (finding.blocks or finding.rule not in slow)
+
+    failures = [finding for finding in findings if fails(finding)]
+    if failures:
+        level = min(_LEVELS[consequences.get(finding.rule, "")] for finding in failures)
+        causes = [finding for finding in failures if _LEVELS[consequences.get(finding.rule, "")] == level]
+        findings = _under(min(causes, key=lambda finding: finding.sequence), level, findings, consequences)
+    return sorted(
+        findings,
+        key=lambda finding: (
+            SEVERITY_ORDER[finding.severity],
+            not fails(finding),
+            finding.rule in _ABOUT_THE_LOG,
+            finding.sequence,
+        ),
+    )
+
+
+def _under(first: Finding, level: int, findings: Sequence[Finding], consequences: Mapping[str, str]) -> list[Finding]:
+    """The findings with those that follow from ``first``, whose level is given, listed under it or set below it."""
+    kinds = {finding.rule: consequences.get(finding.rule, "") for finding in findings}
+    folded = [one for one in findings if kinds[one.rule] in ("fold", "last") and _LEVELS[kinds[one.rule]] > level]
     lines = tuple(evidence for victim in folded for evidence in victim.evidence)
     result = []
     for finding in findings:
         if finding is first:
             result.append(_with_victims(finding, lines))
-        elif consequences.get(finding.rule) == "lower":
+        elif finding not in folded and _LEVELS[kinds[finding.rule]] > level:
             note = f"A consequence of {first.rule}, most likely. "
             result.append(replace(finding, severity="info", explanation=note + finding.explanation))
-        elif finding.rule not in consequences:
+        elif finding not in folded:
             result.append(finding)
     return result
 

@@ -57,6 +57,8 @@ class Process:
     devices_event: Event | None = None
     variables: dict[str, str] = field(default_factory=dict)
     transports: Counter[str] = field(default_factory=Counter)
+    last_progress: int = -1  # where its last line stands that is no failure and no attempt
+    last_work: int = -1  # where the last line stands that shows a communicator of it coming to be, or working
 
 
 @dataclass(slots=True, kw_only=True)
@@ -252,6 +254,18 @@ class JobFacts:
             return True
         crowded = self.world is not None and self.world.nranks > MAX_LOCAL_RANKS and self.library == "NCCL"
         return True if crowded else None
+
+    def survived(self, event: Event) -> bool:
+        """Whether the process that printed a line went on to work; where the line names none, whether any did."""
+        process = self.processes.get(event.origin.process) if event.origin.process else None
+        after = [process] if process else self.processes.values()
+        return any(one.last_work > event.origin.sequence for one in after)
+
+    @cached_property
+    def failed(self) -> bool:
+        """Whether NCCL's failure stack or result, or a program's, shows that the run did not go on."""
+        events = self.of("run-error", "failure-frame", "async-error", "communicator-fatal", "plugin-none")
+        return any(not self.survived(event) for event in events)
 
     @cached_property
     def works(self) -> bool:

@@ -58,6 +58,7 @@ class Finding:
     actions: tuple[str, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()
     victims: tuple[Evidence, ...] = ()
+    blocks: bool = False  # the run stops at it, though it is of a kind that a run is only slower for
     job: str = ""  # whose finding it is, where several jobs were given
 
     def to_json(self) -> Json:

@@ -24,7 +24,7 @@ _INIT = re.compile(
     rb"([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,9} \[\d{1,4}\] NCCL INFO .{0,80}?comm 0x[0-9a-f]+ rank (\d{1,9}) "
     rb"nranks (\d{1,9}) [^\n]{0,80}?busId ([0-9a-f]{1,12})(?:[^\n]{0,200}?commId (0x[0-9a-f]{1,32}))?"
 )
-_PREFIX = re.compile(rb"([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,9} \[\d{1,4}\] ")
+_PREFIX = re.compile(rb"(?<![\w.\-])([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,9} \[\d{1,4}\] ")
 _RAYBENCH_LOG = re.compile(r"(?:nccl|output)-rank-\d+\.log(?:\.\d+)?$")
 MAX_INIT_LINES = 50_000  # of one file
 MAX_PREFIXES = 2000
@@ -140,11 +140,22 @@ def _blocks(file: Input) -> Iterator[tuple[int, bytes]]:
 
 def _speakers(block: bytes) -> set[_Process]:
     found: set[_Process] = set()
-    for match in _PREFIX.finditer(block):
+    for lines, match in enumerate(_prefixes(block)):
         found.add((match[1].decode(), int(match[2])))
-        if len(found) >= MAX_PREFIXES:
+        if lines >= MAX_PREFIXES:
             break
     return found
+
+
+def _prefixes(block: bytes) -> Iterator[re.Match[bytes]]:
+    """NCCL's prefix on each line that has one."""
+    place = block.find(b" NCCL ")
+    while place >= 0:
+        start = block.rfind(b"\n", 0, place) + 1
+        if match := _PREFIX.search(block, max(start, place - 400), place + 1):
+            yield match
+        end = block.find(b"\n", place)
+        place = block.find(b" NCCL ", end) if end >= 0 else -1
 
 
 def _init_lines(block: bytes) -> Iterator[re.Match[bytes]]:
@@ -191,7 +202,7 @@ def _cut(file: Input, launches: list[Part]) -> list[Part]:
     """
     number, following, late = 1, 1, 0
     for place, block in _blocks(file):
-        for match in _PREFIX.finditer(block):
+        for match in _prefixes(block):
             process = (match[1].decode(), int(match[2]))
             before = launches[following - 1]
             if following < len(launches) and process in launches[following].processes - before.processes:

@@ -81,12 +81,44 @@ ALWAYS = (
     "Ranks are using",
     "ranks detected using",
     "nranks 1 ",
+    "unhandled ",
+    "internal error - please",
+    "invalid usage (",
+    "invalid argument (",
+    "remote process exited",
+    "ncclInternal",
+    "ncclSystem",
+    "ncclRemote",
+    "ncclInvalid",
+    "ncclUnhandled",
+    "Test NCCL failure",
+    "Test CUDA failure",
+    "Test HIP failure",
+    ": Test failure ",
+    "NCCL failure",
+    "CCL error",
+    "CCL Error",
+    "exit code",
+    "exitcode",
+    "with code ",
+    "with status ",
+    "process returned a non-zero",
+    "MPI_A",
+    "core dumped",
+    "terminate called",
+    "ChildFailedError",
+    "CANCELLED",
+    "KeyboardInterrupt",
+    "SIGTERM",
+    ", retrying",
 )
 EXPRESSIONS = (
     rb"(?:NCCL|RCCL)_[A-Z0-9_]+=",
     rb"FI_[A-Z_]+=",
     rb"net_(?:ib|socket)[a-z0-9_/]*\.cc?:[0-9]+ (?:\([A-Za-z]+\) )?->",
     rb"UCX {1,3}(?:ERROR|error)",
+    rb"(?:init|enqueue|group|bootstrap|channel|collectives|kernels|coll|runtime)\.cc:[0-9]+ (?:\(\w+\) )?-> [1-68]",
+    rb"-> [1-68] \[(?:Proxy|Progress) Thread\]",
 )
 # frequent kinds: all of them while the detail lasts, later only the forms that change a judgement
 DETAIL = (
@@ -121,7 +153,10 @@ ODD = (
 FOREIGN = (
     b"Using network", b"Traceback", b"rror: ", b"xception: ", b"NET/", b" via ", b"libibverbs", b"SIG", b"signal ",
     b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA", b"Topology detection",
-    b"Last error:", b"egmentation fault",
+    b"Last error:", b"egmentation fault", b" error", b"exit code", b"exitcode", b"with code ", b"with status ",
+    b"process returned a non-zero", b"MPI_A", b"core dumped", b"terminate called", b"CANCELLED", b"KeyboardInterrupt",
+    b"Test failure", b"invalid usage", b"invalid argument (", b"retrying", b"ncclInvalid", b"Test CUDA failure",
+    b"Test HIP failure",
 )  # fmt: skip
 NOISE = frozenset(
     head.encode()

@@ -54,13 +54,20 @@ def link_layer(facts: JobFacts) -> str | None:
 
 
 def job_network(facts: JobFacts) -> str:
-    """``ib``, ``roce``, ``socket``, ``plugin:<name>``, ``mixed`` or ``unknown``."""
+    """``ib``, ``roce``, ``socket``, ``plugin:<name>``, ``mixed``, ``none`` or ``unknown``."""
     layer = link_layer(facts)
+    if network_refused(facts) and not _chosen_names(facts):
+        return "none"
     for names in (_channel_names(facts), _chosen_names(facts), _hinted_names(facts)):
         classes = {network_class(name, layer) for name in names}
         if classes:
             return classes.pop() if len(classes) == 1 else _agreed(classes)
     return "unknown"
+
+
+def network_refused(facts: JobFacts) -> bool:
+    """Whether NCCL stopped because the network that it was told to take is not there."""
+    return bool(facts.of("network-not-found", "plugin-none"))
 
 
 def _agreed(classes: set[str]) -> str:
@@ -122,16 +129,17 @@ def data_channels(facts: JobFacts) -> list[Channel]:
 def gpu_direct(facts: JobFacts) -> bool | None:
     """True where a channel shows GDRDMA, False where it is shown to be absent, None where the log cannot tell."""
     channels = data_channels(facts)
-    if channels:
-        return any(channel.gdr for channel in channels)
+    if any(channel.gdr for channel in channels):
+        return True
     if facts.net_channels:
-        return False
+        used = facts.count("init-complete") if channels else not facts.failed
+        return False if used or not facts.failed else None
     if facts.of("gdr-disabled-by-plugin"):
         return False
     states = adapter_states(facts)
     if states and not any(states.values()):
         return False
-    if job_network(facts) in TCP_NETWORKS and facts.multi_node:
+    if job_network(facts) in TCP_NETWORKS and facts.multi_node and facts.works and not facts.failed:
         return False
     claims = facts.of("gdr-claimed")
     return claims[0].fields["state"] == "enabled" if claims else None
@@ -263,6 +271,8 @@ def tcp_fallback(facts: JobFacts, *, split_machine: bool) -> bool | None:
         return False
     if facts.multi_node is None:
         return False if handshake_refused(facts) else None
+    if network == "mixed" and tcp_by_choice(facts):
+        return None
     if tcp_by_choice(facts) or (not split_machine and never_tried(facts)):
         return False
     return True if split_machine or network == "mixed" or rdma_evidence(facts) else None

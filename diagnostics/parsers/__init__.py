@@ -4,6 +4,7 @@ from diagnostics.parsers import (
     channels,
     communicator,
     environment,
+    failure,
     gpudirect,
     memory,
     network,
@@ -28,9 +29,11 @@ PATTERNS: tuple[Pattern, ...] = (
     *verbs.PATTERNS,
     *sockets.PATTERNS,
     *memory.PATTERNS,
+    failure.FRAME,
 )
-FOREIGN_PATTERNS: tuple[Pattern, ...] = pytorch.PATTERNS  # lines without NCCL's own mark
+FOREIGN_PATTERNS: tuple[Pattern, ...] = (*pytorch.PATTERNS, *failure.PATTERNS)  # lines without NCCL's own mark
 
+_SOCKETS_AT_INFO = ("trace", "ras-port", "ras-peer-dead", "connect-retry")
 # Errors count at level WARN only: at INFO the same texts are attempts that NCCL retries or does without.
 _INFO: tuple[Pattern, ...] = (
     *version.PATTERNS,
@@ -40,7 +43,8 @@ _INFO: tuple[Pattern, ...] = (
     *plugins.PATTERNS,
     *gpudirect.PATTERNS,
     *topology.PATTERNS,
-    *(pattern for pattern in sockets.PATTERNS if pattern.kind in ("trace", "ras-port", "ras-peer-dead")),
+    failure.FRAME,
+    *(pattern for pattern in sockets.PATTERNS if pattern.kind in _SOCKETS_AT_INFO),
     *(pattern for pattern in verbs.PATTERNS if pattern.kind in ("async-event", "link-layer-mismatch")),
 )
 _BY_LITERAL: tuple[tuple[str, tuple[Pattern, ...]], ...] = (

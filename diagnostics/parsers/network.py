@@ -55,7 +55,8 @@ PATTERNS = (
     Pattern(
         kind="libibverbs-missing",
         literal="open libibverbs",
-        expression=r"(?:Failed to|Could not|Count not) open libibverbs(?P<library>\S*)",
+        # 2.30 and newer ("Count not", so) name each file that they try, ".so.1" last: only that one says that none is there
+        expression=r"(?:Failed to|Could not) open libibverbs\S*|Count not open libibverbs\.so\.1",
         samples=("Failed to open libibverbs.so[.1]", "Count not open libibverbs.so.1"),
     ),
     Pattern(

@@ -45,9 +45,14 @@ PATTERNS = (
         literal=" plugin ",
         expression=(
             r"External network plugin (?P<library>\S+) is unsupported|Failed to initialize NET plugin (?P<name>.+)"
-            r"|Failed to initialize any NET plugin"
         ),
         samples=("External network plugin libnccl-net.so is unsupported", "Failed to initialize NET plugin IB"),
+    ),
+    Pattern(
+        kind="plugin-none",
+        literal="any NET plugin",
+        expression=r"(?P<text>Failed to initialize any NET plugin)",
+        samples=("Failed to initialize any NET plugin",),
     ),
     Pattern(
         kind="network-not-found",

@@ -28,6 +28,20 @@ PATTERNS = (
         samples=("no device found matching eth9, verify NCCL_OOB_NET_IFNAME",),
     ),
     Pattern(
+        kind="connect-retry",
+        literal="retrying",
+        expression=(
+            r"(?:[Cc]onnect|socket\w*)(?:.*? to (?P<peer>[^\s<]+<\d+>))?.*?(?:returned|timeout :|failed :?) "
+            + r"(?:\d{1,3}\()?"
+            + _REASON
+            + r".*?, retrying(?: \((?P<attempt>\d+)/(?P<limit>\d+)\))?"
+        ),
+        samples=(
+            "socketPollConnect: connect to 127.0.0.1<45787> returned Connection refused, retrying (28/34) after sleep for 2800 msec",
+            "Call to connect returned Connection refused, retrying",
+        ),
+    ),
+    Pattern(
         kind="connect-failed",
         literal="onnect",
         expression=(
@@ -74,7 +88,7 @@ PATTERNS = (
         kind="peer-closed",
         literal="Call to ",
         expression=r"Call to (?:recv|send|recv from|send to)(?: (?:from |to )?(?P<peer>\S+))? failed ?: "
-        r"(?P<reason>Connection reset by peer|Broken pipe|Connection timed out)",
+        r"(?P<reason>[A-Z][^,]*)",
         samples=(
             "Call to recv failed : Connection reset by peer",
             "socketProgressOpt: Call to recv from 10.0.0.1<4> failed : Connection reset by peer",

@@ -59,6 +59,12 @@ PATTERNS = (
         ),
     ),
     Pattern(
+        kind="async-event",
+        literal="NET/IB : ",
+        expression=r"NET/IB : (?P<device>\S+?):(?P<port>\d+) (?P<event>GID table changed|unknown event type \(\d+\))",
+        samples=("NET/IB : mlx5_0:1 GID table changed", "NET/IB : mlx5_0:1 unknown event type (18)"),
+    ),
+    Pattern(
         kind="communicator-fatal",
         literal="encountered a fatal error",
         expression=r"communicator encountered a fatal error \(detected in (?P<where>\w+)\)",

@@ -66,6 +66,7 @@ RULE_IDS: tuple[str, ...] = (
     "ras-port-in-use",
     "log-too-quiet",
     "log-truncated",
+    "run-failed",
     "unclassified-warning",
 )
 

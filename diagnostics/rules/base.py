@@ -34,6 +34,8 @@ class Rule:
 
     ``consequence``: what the rule reports follows from another fault wherever one is known. ``fold``: it is then listed
     under that fault instead of standing alone; ``lower``: it stays, at info, because it tells more than that.
+    ``after``: as ``lower``, below consequences too. ``last``: it is listed under any other finding of a failure. ``slow``: it is about a slower path, which is never the
+    cause of a failure, unless a finding of it says that the run stops there.
     ``explained_by`` names rules that say more about the same lines: with one of them, this finding is a victim.
     """
 
@@ -42,8 +44,9 @@ class Rule:
     severity: str
     actions: tuple[str, ...]
     check: Callable[[JobFacts], Outcome]
-    consequence: Literal["", "fold", "lower"] = ""
+    consequence: Literal["", "fold", "lower", "after", "last"] = ""
     explained_by: tuple[str, ...] = ()
+    slow: bool = False
 
     @property
     def page(self) -> str:
@@ -72,6 +75,7 @@ def conclude(  # noqa: PLR0913 - the parts of a finding, all by name
     occurrences: int | None = None,
     actions: tuple[str, ...] = (),
     hosts: Iterable[str] | None = None,
+    blocks: bool = False,
 ) -> Finding:
     """A finding that rests on these events; its rule and its standing actions are filled in by the engine."""
     named = {event.origin.host for event in events if event.origin.host} if hosts is None else set(hosts)
@@ -87,6 +91,7 @@ def conclude(  # noqa: PLR0913 - the parts of a finding, all by name
         occurrences=len(events) if occurrences is None else occurrences,
         sequence=min((event.origin.sequence for event in events), default=0),
         actions=actions,
+        blocks=blocks,
     )
 
 

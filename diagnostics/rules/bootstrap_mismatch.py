@@ -56,4 +56,5 @@ RULE = Rule(
     severity="critical",
     actions=("one-launch", "same-version"),
     check=check,
+    explained_by=("version-mismatch",),
 )

@@ -14,6 +14,7 @@ Source: NCCL's socket.cc.
 
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.connecting import unanswered
 
 _REASONS = (
     "Connection refused",
@@ -32,6 +33,7 @@ def check(facts: JobFacts) -> Outcome:
         for event in facts.of("connect-failed")
         if event.fields["reason"] in _REASONS and "retrying" not in event.text and event.origin.level != "INFO"
     ]
+    failed += [event for event in unanswered(facts) if event.fields["reason"] in _REASONS]
     bad = warned(facts, "address-invalid")
     bad += [event for event in warned(facts, "bind-failed") if "ras/" not in event.text]
     store = facts.of("store-failed")

@@ -107,4 +107,5 @@ RULE = Rule(
     severity="warning; critical where a collective fails",
     actions=("unset-misread",),
     check=check,
+    slow=True,
 )

@@ -42,4 +42,5 @@ RULE = Rule(
     severity="warning",
     actions=("ofi-gdr",),
     check=check,
+    slow=True,
 )

@@ -65,4 +65,5 @@ RULE = Rule(
     severity="warning",
     actions=("check-distance", "raise-gdr-level"),
     check=check,
+    slow=True,
 )

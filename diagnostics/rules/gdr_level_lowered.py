@@ -46,4 +46,5 @@ RULE = Rule(
     severity="warning",
     actions=("unset-gdr-level", "check-distance"),
     check=check,
+    slow=True,
 )

@@ -96,5 +96,6 @@ RULE = Rule(
     severity="warning; info on hardware without it",
     actions=("load-peer-memory", "use-dmabuf", "check-distance", "show-gdr"),
     check=check,
+    slow=True,
     explained_by=("gdr-module-missing", "gdr-level-lowered", "gdr-distance", "gdr-disabled-by-plugin"),
 )

@@ -48,4 +48,5 @@ RULE = Rule(
     severity="warning; info on one node",
     actions=("load-peer-memory", "use-dmabuf"),
     check=check,
+    slow=True,
 )

@@ -104,4 +104,5 @@ RULE = Rule(
     severity="warning; info where only sending or far pairs lack it",
     actions=("load-peer-memory", "check-distance"),
     check=check,
+    slow=True,
 )

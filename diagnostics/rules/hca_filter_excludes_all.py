@@ -48,4 +48,5 @@ RULE = Rule(
     severity="critical",
     actions=("fix-hca-filter", "list-rdma-devices"),
     check=check,
+    slow=True,
 )

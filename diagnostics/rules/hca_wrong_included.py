@@ -45,4 +45,5 @@ RULE = Rule(
     severity="warning",
     actions=("select-adapters",),
     check=check,
+    slow=True,
 )

@@ -83,4 +83,5 @@ RULE = Rule(
     severity="warning",
     actions=("same-host-id", "share-ipc"),
     check=check,
+    slow=True,
 )

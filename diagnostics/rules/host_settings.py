@@ -40,4 +40,5 @@ RULE = Rule(
     severity="info",
     actions=("set-host-settings",),
     check=check,
+    slow=True,
 )

@@ -14,7 +14,17 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
-_HARMLESS = ("gid", "lid change", "client", "communication established", "sm change", "pkey", "port active", "last wqe")
+_HARMLESS = (
+    "gid",
+    "lid change",
+    "client",
+    "communication established",
+    "sm change",
+    "pkey",
+    "port active",
+    "last wqe",
+    "event type (18)",  # the change of a GID table, which NCCL has no name for
+)
 
 
 def check(facts: JobFacts) -> Outcome:

@@ -24,7 +24,11 @@ def check(facts: JobFacts) -> Outcome:
         or (network.startswith("plugin:") and network not in transport.TCP_NETWORKS)
     ):
         return CLEAR
-    critical = facts.multi_node and network in transport.TCP_NETWORKS and bool(transport.rdma_evidence(facts))
+    named = facts.first("network-not-found")
+    refused = transport.network_refused(facts) and (named is None or named.fields["name"].upper() == "IB")
+    critical = (
+        refused or facts.multi_node and network in transport.TCP_NETWORKS and bool(transport.rdma_evidence(facts))
+    )
     return found(
         conclude(
             facts,
@@ -34,6 +38,7 @@ def check(facts: JobFacts) -> Outcome:
             explanation=("NCCL loads libibverbs at run time. Without it, InfiniBand and RoCE adapters stay unseen.")
             + by_nodes(facts, on_one="no data crosses the network, so it costs nothing"),
             occurrences=facts.count("libibverbs-missing"),
+            blocks=refused,
         )
     )
 
@@ -44,4 +49,5 @@ RULE = Rule(
     severity="warning, critical together with tcp-fallback, info on one node",
     actions=("install-verbs", "list-rdma-devices"),
     check=check,
+    slow=True,
 )

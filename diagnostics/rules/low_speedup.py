@@ -43,4 +43,5 @@ RULE = Rule(
     severity="warning; info where the line does not name the network",
     actions=("show-network", "list-rdma-devices", "measure-link"),
     check=check,
+    slow=True,
 )

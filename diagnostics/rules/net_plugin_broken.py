@@ -32,7 +32,7 @@ def check(facts: JobFacts) -> Outcome:
     if network == "plugin:aws-ofi-nccl":  # it tries several ways of its own, and one of them worked
         return _in_use(facts)
     broken = transport.broken_plugins(facts) + (facts.of("ofi-failed") or _ofi_warnings(facts))
-    broken += [event for event in facts.of("plugin-unusable") if "library" in event.fields or "any NET" in event.text]
+    broken += [event for event in facts.of("plugin-unusable") if "library" in event.fields]
     if not broken:
         return CLEAR
     works = network in ("ib", "roce")

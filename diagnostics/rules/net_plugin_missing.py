@@ -14,6 +14,7 @@ Source: aws-ofi-nccl documentation; NCCL's plugin loader.
 from diagnostics import transport
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
@@ -31,8 +32,11 @@ def check(facts: JobFacts) -> Outcome:
                 summary=f"The requested network '{name}' does not exist here",
                 explanation="NCCL_NET names a network, not a library. No plugin that is loaded offers this one, so "
                 "initialisation fails.",
+                blocks=True,
             )
         )
+    if none := facts.of("plugin-none"):
+        return found(_none(facts, none))
     absent = facts.of("plugin-absent")
     signs = _platform_signs(facts)
     if not absent or not signs or not facts.multi_node or transport.job_network(facts) not in transport.TCP_NETWORKS:
@@ -48,6 +52,20 @@ def check(facts: JobFacts) -> Outcome:
             "(aws-ofi-nccl); "
             "without it NCCL falls to TCP.",
         )
+    )
+
+
+def _none(facts: JobFacts, events: list[Event]) -> Finding:
+    """No network at all: sockets always work where there is an interface, so one was asked for that is not there."""
+    return conclude(
+        facts,
+        events,
+        severity="critical",
+        confidence="likely",
+        summary="No network could be initialised: the one that is asked for (NCCL_NET) does not exist or work here",
+        explanation="NCCL takes sockets where nothing else works, unless NCCL_NET or the program names a network; the "
+        "log does not show the name. The run stops here.",
+        blocks=True,
     )
 
 
@@ -71,4 +89,5 @@ RULE = Rule(
     severity="warning, critical where NCCL_NET names it",
     actions=("install-plugin",),
     check=check,
+    slow=True,
 )

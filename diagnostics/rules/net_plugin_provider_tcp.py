@@ -44,4 +44,5 @@ RULE = Rule(
     severity="critical",
     actions=("provider-efa",),
     check=check,
+    slow=True,
 )

@@ -84,4 +84,5 @@ RULE = Rule(
     severity="warning; critical where NVLink is concerned; info where the hardware lacks it",
     actions=("enable-p2p", "check-acs"),
     check=check,
+    slow=True,
 )

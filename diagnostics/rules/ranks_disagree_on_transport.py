@@ -46,7 +46,7 @@ def _that_must_agree(facts: JobFacts) -> list[list[Process]]:
     group: dict[ProcessKey, int] = {}
     for number, communicator in enumerate(facts.communicators, start=1):
         members = {member.process for member in communicator.members.values()}
-        if communicator.nranks > 1 and all(member.completed for member in communicator.members.values()):
+        if 1 < communicator.nranks == sum(member.completed for member in communicator.members.values()):
             if joined := {group[key] for key in members if key in group}:
                 group.update({key: number for key, old in group.items() if old in joined})
             group.update(dict.fromkeys(members, number))

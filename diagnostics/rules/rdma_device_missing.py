@@ -29,17 +29,20 @@ def check(facts: JobFacts) -> Outcome:
         return CLEAR
     hosts = {event.origin.host for event in events if event.origin.host}
     wanted = bool(transport.rdma_evidence(facts))
+    named = facts.first("network-not-found")
+    refused = (named is None or named.fields["name"].upper() == "IB") and transport.network_refused(facts)
     matters = facts.multi_node is True and not transport.tcp_by_choice(facts)
     return found(
         conclude(
             facts,
             events,
-            severity="info" if not matters else ("critical" if wanted else "warning"),
+            severity="critical" if refused else "info" if not matters else ("critical" if wanted else "warning"),
             summary="No RDMA adapter found" + (f" on {plural(len(hosts), 'host')}" if hosts else ""),
             explanation="NCCL saw no verbs device with an active port: no adapter, no driver, port down, or a "
             "container without "
             "/dev/infiniband." + by_nodes(facts, on_one="no data crosses the network, so it costs nothing"),
             occurrences=facts.count("ib-no-device") or len(events),
+            blocks=refused,
         )
     )
 
@@ -50,4 +53,5 @@ RULE = Rule(
     severity="warning, critical together with tcp-fallback, info on one node",
     actions=("list-rdma-devices", "give-devices"),
     check=check,
+    slow=True,
 )

@@ -47,4 +47,5 @@ RULE = Rule(
     severity="warning, critical together with tcp-fallback, info on one node",
     actions=("open-device-permission", "give-devices"),
     check=check,
+    slow=True,
 )

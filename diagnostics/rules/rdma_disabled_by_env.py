@@ -71,4 +71,5 @@ RULE = Rule(
     severity="warning or info",
     actions=("unset-tcp-choice",),
     check=check,
+    slow=True,
 )

@@ -32,4 +32,5 @@ RULE = Rule(
     severity="info",
     actions=("check-sharp",),
     check=check,
+    slow=True,
 )

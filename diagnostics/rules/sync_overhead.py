@@ -43,4 +43,5 @@ RULE = Rule(
     severity="warning",
     actions=("show-network", "measure-link"),
     check=check,
+    slow=True,
 )

@@ -93,4 +93,5 @@ RULE = Rule(
     severity="critical or warning",
     actions=("list-rdma-devices", "give-devices", "unset-tcp-choice", "show-network"),
     check=check,
+    slow=True,
 )

@@ -101,4 +101,5 @@ RULE = Rule(
     severity="warning",
     actions=("fix-topology-file", "check-distance"),
     check=check,
+    slow=True,
 )

@@ -36,14 +36,17 @@ def check(facts: JobFacts) -> Outcome:
             )
         )
     hosts: dict[tuple[int, int, int], set[str]] = defaultdict(set)
+    for event in facts.of("version"):
+        if number := version_numbers(event.fields["version"]):
+            hosts[number].update({event.origin.host} if event.origin.host else ())
     for process in facts.processes.values():
         for text in process.versions:
             if number := version_numbers(text):
                 hosts[number].add(process.host)
-    if len(hosts) < 2 or facts.world is None or facts.multi_node is False:
+    if len(hosts) < 2 or facts.multi_node is False:
         return CLEAR
     few = min(hosts.values(), key=len)
-    events = [event for event in facts.of("version") if event.origin.host]
+    events = facts.of("version")
     shown = {version_numbers(event.fields["version"]): event for event in reversed(events)}
     return found(
         conclude(

@@ -16,6 +16,7 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.connecting import unanswered
 
 _UNROUTED = ("No route to host", "Network is unreachable", "Cannot assign requested address")
 _LOCAL = r"^(?:lo|docker\d*|virbr\d*|veth\w*|br-[0-9a-f]{6,}|cni\d*|flannel[\w.]*|lxc\w*)$"
@@ -24,6 +25,7 @@ _LOCAL = r"^(?:lo|docker\d*|virbr\d*|veth\w*|br-[0-9a-f]{6,}|cni\d*|flannel[\w.]
 def check(facts: JobFacts) -> Outcome:
     """Found where a connection has no route, or where several nodes meet over a local interface."""
     failed = [event for event in facts.of("connect-failed") if event.fields["reason"] in _UNROUTED or _to_bridge(event)]
+    failed += [event for event in unanswered(facts) if event.fields["reason"] in _UNROUTED or _to_bridge(event)]
     doubtful = [event for event in facts.of("bootstrap-interface") if _is_local(event)]
     if failed:
         peers = sorted({event.fields["peer"].split("<")[0] for event in failed if "peer" in event.fields})
@@ -46,14 +48,17 @@ def check(facts: JobFacts) -> Outcome:
     if not doubtful or not facts.multi_node:
         return CLEAR
     names = sorted({name for event in doubtful for name in transport.interface_names(event)})
+    refused = [event for event in facts.of("connect-failed", "connect-retry") if not facts.survived(event)]
     return found(
         conclude(
             facts,
-            doubtful,
-            severity="warning",
+            [*doubtful[:2], *refused[:2]],
+            severity="critical" if refused else "warning",
             confidence="likely",
             summary=f"Several nodes, but ranks offer a local interface: {', '.join(names[:4])}",
-            explanation="Addresses of loopback and of container bridges mean nothing on another machine.",
+            explanation="Addresses of loopback and of container bridges mean nothing on another machine."
+            + (" So no rank of another node can connect to the one that offers it." if refused else ""),
+            occurrences=len(doubtful) + len(refused),
         )
     )
 

@@ -1,0 +1,127 @@
+"""What says that a run failed, whatever the reason: NCCL's failure stack and result texts, programs, launchers.
+
+NCCL prints how an error went up its calls, the deepest first: ``misc/socket.cc:535 -> 6``, ``init.cc:1089 -> 6``
+(2.30.7 and newer with the function: ``init.cc:475 (commAlloc) -> 5``). 7 is "in progress" and no error. Only a stack
+that reaches the calls of the program counts, and only where the process does not go on: NCCL also tries what it can do
+without.
+"""
+
+from diagnostics.parsers.base import Pattern
+
+RESULTS = (
+    r"unhandled (?:system|cuda|CUDA|hip) error|internal error - please report"
+    r"|remote process exited or there was a network error|invalid (?:usage|argument) \(run with NCCL_DEBUG"
+)
+
+FRAME = Pattern(
+    kind="failure-frame",
+    literal=" -> ",
+    expression=(
+        r"^(?:\S*/src/)?(?:(?P<unit>init|enqueue|group|bootstrap|channel|collectives|sym_kernels|ce_coll|dev_runtime)\.cc"
+        r":\d+|(?:proxy\.cc:\d+(?=.*\[(?:Proxy|Progress) Thread\]))) (?:\((?P<function>\w+)\) )?-> (?P<code>[1-68])\b"
+    ),
+    samples=(
+        "init.cc:1089 -> 6",
+        "init.cc:2572 (ncclCommInitRank) -> 5",
+        "group.cc:68 -> 3 [Async thread]",
+        "proxy.cc:983 (ncclProxyProgress) -> 6 [Progress Thread]",
+    ),
+)
+
+PATTERNS = (
+    Pattern(
+        kind="run-error",
+        literal="ailure",
+        expression=r"(?P<text>Test (?:NCCL|CUDA|HIP) failure .*|NCCL failure .*|: Test failure \S+:\d+)",
+        samples=(
+            "node02: Test NCCL failure common.cu:1158 'internal error - please report this issue'",
+            ".. node02 pid 10366: Test failure common.cu:1000",
+            "Failed: NCCL failure all_reduce.cpp:41 'unhandled system error'",
+        ),
+    ),
+    Pattern(
+        kind="run-error",
+        literal="error",
+        expression=rf"(?P<text>{RESULTS})",
+        samples=(
+            "rank 0: ncclCommInitRank -> 2 unhandled system error (run with NCCL_DEBUG=INFO for details)",
+            "internal error - please report this issue to the NCCL developers",
+        ),
+    ),
+    Pattern(
+        kind="run-error",
+        literal="invalid ",
+        expression=r"(?P<text>invalid (?:usage|argument) \(run with NCCL_DEBUG=WARN for details\))",
+        samples=("node1: Test NCCL failure all_reduce.cu:3 'invalid usage (run with NCCL_DEBUG=WARN for details)'",),
+    ),
+    Pattern(
+        kind="run-error",
+        literal="nccl",
+        expression=r"(?P<text>nccl(?:UnhandledCuda|UnhandledHip|System|Internal|Remote)Error|ncclInvalid(?:Usage|Argument)\b)",
+        samples=(
+            "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.",
+        ),
+    ),
+    Pattern(
+        kind="run-error",
+        literal="rror",
+        expression=r"(?P<text>\b[NR]CCL [Ee]rror\b.*)",
+        samples=("RuntimeError: NCCL error in: /pytorch/ProcessGroupNCCL.cpp:825, invalid usage", "NCCL Error 2: x"),
+    ),
+    Pattern(
+        kind="launcher-failure",
+        literal="xit",
+        expression=(
+            r"(?P<text>(?:[Ee]xited|exits|returned|finished|terminated) with (?:a )?(?:non-zero )?(?:exit )?"
+            r"(?:code|status)[ :=]*-?[1-9]\d*.*|returned a non-zero exit code|exitcode {0,3}: {0,3}-?[1-9]\d*"
+            r"|exit code: -?[1-9]\d*|process returned a non-zero)"
+        ),
+        samples=(
+            "srun: error: node1: task 3: Exited with exit code 1",
+            "  exitcode  : 1 (pid: 4117)",
+            "Primary job terminated normally, but 1 process returned a non-zero exit code.",
+        ),
+    ),
+    Pattern(
+        kind="launcher-failure",
+        literal="MPI_A",
+        expression=r"(?P<text>MPI_ABORT was invoked on rank \d+|MPI_Abort\(.*)",
+        samples=("MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD",),
+    ),
+    Pattern(
+        kind="launcher-failure",
+        literal="terminate called",
+        expression=r"(?P<text>terminate called after throwing an instance of .*)",
+        samples=("terminate called after throwing an instance of 'c10::DistBackendError'",),
+    ),
+    Pattern(
+        kind="launcher-failure",
+        literal="core dumped",
+        expression=r"(?P<text>(?:Aborted|Bus error|Illegal instruction|Floating point exception) \(core dumped\))",
+        samples=("Aborted (core dumped)",),
+    ),
+    Pattern(
+        kind="launcher-failure",
+        literal="ChildFailedError",
+        expression=r"(?P<text>ChildFailedError)",
+        samples=("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="CANCELLED",
+        expression=r"(?P<text>CANCELLED AT .*)",
+        samples=("slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***",),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="KeyboardInterrupt",
+        expression=r"(?P<text>^\S*\s*KeyboardInterrupt)",
+        samples=("KeyboardInterrupt",),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="SIGTERM",
+        expression=r"(?P<text>(?:Received|received|got|Got|due to|signal) .{0,20}SIGTERM)",
+        samples=("Received SIGTERM: 15",),
+    ),
+)

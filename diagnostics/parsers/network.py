@@ -55,7 +55,7 @@ PATTERNS = (
     Pattern(
         kind="libibverbs-missing",
         literal="open libibverbs",
-        # 2.30 and newer ("Count not", so) name each file that they try, ".so.1" last: only that one says that none is there
+        # 2.30 and newer ("Count not", so) name each file that they try; ".so.1" is the last
         expression=r"(?:Failed to|Could not) open libibverbs\S*|Count not open libibverbs\.so\.1",
         samples=("Failed to open libibverbs.so[.1]", "Count not open libibverbs.so.1"),
     ),

@@ -32,12 +32,10 @@ PATTERNS = (
         literal="retrying",
         expression=(
             r"(?:[Cc]onnect|socket\w*)(?:.*? to (?P<peer>[^\s<]+<\d+>))?.*?(?:returned|timeout :|failed :?) "
-            + r"(?:\d{1,3}\()?"
-            + _REASON
-            + r".*?, retrying(?: \((?P<attempt>\d+)/(?P<limit>\d+)\))?"
+            r"(?:\d{1,3}\()?" + _REASON + r".*?, retrying(?: \((?P<attempt>\d+)/(?P<limit>\d+)\))?"
         ),
         samples=(
-            "socketPollConnect: connect to 127.0.0.1<45787> returned Connection refused, retrying (28/34) after sleep for 2800 msec",
+            "socketPollConnect: connect to 127.0.0.1<45787> returned Connection refused, retrying (28/34) after sleep",
             "Call to connect returned Connection refused, retrying",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Attempts to connect that NCCL repeats: at level INFO, and without a warning where the job is ended before the last."""
+"""Attempts to connect that NCCL repeats, at level INFO; no warning follows where the job is ended before the last."""
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts

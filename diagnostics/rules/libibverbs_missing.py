@@ -26,8 +26,8 @@ def check(facts: JobFacts) -> Outcome:
         return CLEAR
     named = facts.first("network-not-found")
     refused = transport.network_refused(facts) and (named is None or named.fields["name"].upper() == "IB")
-    critical = (
-        refused or facts.multi_node and network in transport.TCP_NETWORKS and bool(transport.rdma_evidence(facts))
+    critical = refused or (
+        facts.multi_node and network in transport.TCP_NETWORKS and bool(transport.rdma_evidence(facts))
     )
     return found(
         conclude(

@@ -1,7 +1,7 @@
 """The run failed, and no line shows why.
 
-Symptom: NCCL's failure stack (``init.cc:1089 -> 6``), a result such as ``unhandled system error`` or ``internal error``,
-``Test NCCL failure``, a warning that says what failed and is the last that its process does, a launcher that reports an
+Symptom: NCCL's failure stack (``init.cc:1089 -> 6``), a result such as ``unhandled system error`` or
+``internal error``, ``Test NCCL failure``, a warning that says what failed and is the last that its process does, a launcher that reports an
 exit code, a process that was killed.
 
 Why: these lines say that something failed, not what. The cause stands before them, often in the output of another rank,
@@ -35,8 +35,8 @@ _GOES_ON = (
     r"\[Service thread\]|Attempting to dequeue|CUDA Driver version found|(?:maximum|minimum|multiple of) -?\d|retry"
 )
 _FAILS = (
-    r"(?i)fail|error|invalid|unable|cannot|can't|could not|mismatch|not supported|unsupported|timed? ?out|refused|denied|"
-    r"abort|corrupt|exceed|too (?:large|many|small)|not found|no \w+ found|missing|unexpected|wrong|lost"
+    r"(?i)fail|error|invalid|unable|cannot|can't|could not|mismatch|not supported|unsupported|timed? ?out|refused|"
+    r"denied|abort|corrupt|exceed|too (?:large|many|small)|not found|no \w+ found|missing|unexpected|wrong|lost"
 )
 _TOLD = ("run-error", "failure-frame", "async-error", "communicator-fatal", "plugin-none")
 
@@ -53,15 +53,15 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             confidence="certain" if any(event.kind != "unclassified-warning" for event in events) else "likely",
             summary=f"The run failed: {_said(events)}",
-            explanation="The log does not show why. The first of these lines is the nearest to the cause; look for what the "
-            "rank that failed first printed before it, and give the whole output of every rank.",
+            explanation="The log does not show why. The first of these lines is the nearest to the cause; look for what "
+            "the rank that failed first printed before it, and give the whole output of every rank.",
             occurrences=len(events),
         )
     )
 
 
 def failure_lines(facts: JobFacts) -> list[Event]:
-    """What says that the run failed, the most telling first: warnings that no rule knows, results, stacks, exit codes."""
+    """What says that the run failed, the most telling first: warnings no rule knows, results, stacks, exit codes."""
     warned = [event for event in facts.of("unclassified-warning") if says_failure(event)]
     told = [event for event in (*warned, *facts.of(*_TOLD)) if not facts.survived(event)]
     told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))

@@ -15,22 +15,23 @@ from raybench.cli.output import open_closed_streams, printing, say
 
 # name -> (module, the line shown by `raybench --help`); the module holds a click command called `command`
 COMMANDS: dict[str, tuple[str, str]] = {
-    "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts over SSH, and say what they prove."),
-    "cluster": ("raybench.cli.cluster", "Bring up a Ray cluster over an inventory, look at it, take it down."),
+    "init": ("raybench.cli.init", "Write a first inventory of your hosts."),
+    "preflight": ("raybench.cli.preflight", "Check hosts before anything is measured on them."),
     "configure": ("raybench.cli.configure", "Bring nodes into the state that training needs, and back."),
+    "fabric": ("raybench.cli.fabric", "Measure the network between hosts, pair by pair, and say what is at fault."),
+    "cluster": ("raybench.cli.cluster", "Bring up a Ray cluster over an inventory, look at it, take it down."),
+    "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
+    "train": ("raybench.cli.train", "Train a model: step time, MFU, and what of a step waits for the network."),
+    "memory": ("raybench.cli.memory", "Memory of training part by part, and the largest batch that fits."),
     "checkpoint": (
         "raybench.cli.checkpoint",
         "Save and load a sharded model: blocked and durable time, GB/s, checked.",
     ),
+    "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches or models by many runs."),
+    "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts over SSH, and say what they prove."),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
     "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),
-    "fabric": ("raybench.cli.fabric", "Measure the network between hosts, pair by pair, and say what is at fault."),
-    "preflight": ("raybench.cli.preflight", "Check hosts before anything is measured on them."),
     "expected": ("raybench.cli.expected", "Say what bandwidth a healthy system of a shape reaches, and why."),
-    "memory": ("raybench.cli.memory", "Memory of training part by part, and the largest batch that fits."),
-    "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
-    "train": ("raybench.cli.train", "Train a model: step time, MFU, and what of a step waits for the network."),
-    "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches or models by many runs."),
 }
 
 
@@ -80,7 +81,13 @@ def _help_command() -> click.Command:
 @click.command(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 clean, 1 a problem was found, 2 wrong use or unreadable input, 3 the run is incomplete.",
+    epilog="""\b
+Start here:
+  raybench run --nodes 2               this machine alone: two emulated nodes
+  raybench init gpu-01 gpu-02 ...      a cluster: hosts.yml, then preflight -i hosts.yml, cluster up -i hosts.yml, run
+  raybench diagnose nccl_debug.log     a log that you have
+
+Exit codes: 0 clean, 1 a problem was found, 2 wrong use or unreadable input, 3 the run is incomplete.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="raybench")
 def group() -> None:

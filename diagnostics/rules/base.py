@@ -32,12 +32,12 @@ CLEAR = Outcome()
 class Rule:
     """One question about the facts. Its page is the docstring of its module.
 
-    ``consequence``: what the rule reports follows from another fault wherever one is known. ``fold``: it is then listed
-    under that fault instead of standing alone; ``lower``: it stays, at info, because it tells more than that.
-    ``after``: as ``lower``, below consequences
-    too. ``last``: it is listed under any other finding of a failure. ``slow``: it is about a slower path, which is never the
-    cause of a failure, unless a finding of it says that the run stops there.
-    ``explained_by`` names rules that say more about the same lines: with one of them, this finding is a victim.
+    ``consequence``: what the rule reports follows from another fault wherever one is known. ``fold``: it is then
+    listed under that fault instead of standing alone; ``lower``: it stays, at info, because it tells more than that.
+    ``after``: as ``lower``, below consequences too. ``last``: it is listed under any other finding of a failure.
+    ``slow``: it is about a slower path, which is never the cause of a failure, unless a finding of it says that the
+    run stops there. ``explained_by`` names rules that say more about the same lines: with one of them, this finding is
+    a victim.
     """
 
     id: str

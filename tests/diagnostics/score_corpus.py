@@ -2,8 +2,8 @@
 
 Beside network, GPUDirect RDMA and TCP fallback: causes found, the right finding on top, false alarms in healthy logs,
 and failed runs that are called ok. The folder is the argument, or RAYBENCH_NCCL_CORPUS, or ``../shared/nccl/corpus``
-beside the checkout. It is measured only; nothing of it is in this repository. Exit code 0 when every goal is met, 1 when not, 0 with a reason
-when there is no corpus.
+beside the checkout. It is measured only; nothing of it is in this repository. Exit code 0 when every goal is met, 1
+when not, 0 with a reason when there is no corpus.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The run failed, and no line shows why.
 
-Symptom: NCCL's failure stack (``init.cc:1089 -> 6``), a result such as ``unhandled system error`` or ``internal
-error``, ``Test NCCL failure``, a warning that says what failed and is the last that its process does, a launcher that
-reports an exit code, a process that was killed.
+Symptom: NCCL's failure stack (``init.cc:1089 -> 6``), a result such as ``unhandled system error`` or
+``internal error``, ``Test NCCL failure``, a warning that says what failed and is the last that its process does, a
+launcher that reports an exit code, a process that was killed.
 
 Why: these lines say that something failed, not what. The cause stands before them, often in the output of another rank,
 or needs a higher NCCL_DEBUG.
@@ -48,10 +48,14 @@ def check(facts: JobFacts) -> Outcome:
         return CLEAR
     return found(
         conclude(
-            facts, events[:4], severity="critical", confidence="certain" if any(event.kind != "unclassified-warning"
-            for event in events) else "likely", summary=f"The run failed: {_said(events)}", explanation="The log does
-            not show why. The first of these lines is the nearest to the cause; look for what " "the rank that failed
-            first printed before it, and give the whole output of every rank.", occurrences=len(events),
+            facts,
+            events[:4],
+            severity="critical",
+            confidence="certain" if any(event.kind != "unclassified-warning" for event in events) else "likely",
+            summary=f"The run failed: {_said(events)}",
+            explanation="The log does not show why. The first of these lines is the nearest to the cause; look for "
+            "what the rank that failed first printed before it, and give the whole output of every rank.",
+            occurrences=len(events),
         )
     )
 

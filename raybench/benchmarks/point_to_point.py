@@ -9,6 +9,7 @@ from raybench.benchmarks.base import RankContext, UnsupportedError
 from raybench.benchmarks.collective import count_wrong, write_segments
 from raybench.benchmarks.memory import sizes_that_fit
 from raybench.benchmarks.pattern import Segment, table_of
+from raybench.benchmarks.recording import exchange
 from raybench.benchmarks.registry import sizes_of
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec, RankSamples
 from raybench.benchmarks.timing import fitting, synchronize, timed_block
@@ -83,7 +84,7 @@ def _transfer(context: RankContext, buffer: torch.Tensor, source: int, destinati
         operations = [dist.P2POp(dist.isend, buffer, destination)]
     else:
         operations = [dist.P2POp(dist.irecv, buffer, source)]
-    return lambda: [work.wait() for work in dist.batch_isend_irecv(operations)]
+    return lambda: exchange(operations)
 
 
 def _message(context: RankContext, spec: BenchmarkSpec, rank: int, elements: int) -> list[Segment]:
@@ -107,12 +108,6 @@ def _iterations(
     wanted = spec.iterations or fitting(seconds, target_seconds=spec.block_seconds, most=spec.max_iterations)
     agreed = torch.tensor([wanted], device=context.device)
     source, destination = pair
-    for work in dist.batch_isend_irecv(
-        [
-            dist.P2POp(dist.isend, agreed, destination)
-            if context.rank == source
-            else dist.P2POp(dist.irecv, agreed, source)
-        ]
-    ):
-        work.wait()
+    sends = context.rank == source
+    exchange([dist.P2POp(dist.isend, agreed, destination) if sends else dist.P2POp(dist.irecv, agreed, source)])
     return int(agreed.item())

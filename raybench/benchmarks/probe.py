@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from raybench.benchmarks.base import Buffers, Collective, Job, RankContext, UnsupportedError
+from raybench.benchmarks.recording import inside
 from raybench.benchmarks.spec import BenchmarkSpec
 
 _REFUSED = (
@@ -98,9 +99,11 @@ def _ranks_refused(context: RankContext, refused: bool) -> int:
     context.store.add(f"{key}/refused", int(refused))
     if context.store.add(f"{key}/ranks", 1) == context.world_size:
         context.store.set(f"{key}/decided", str(context.store.add(f"{key}/refused", 0)))
-    decided = int(context.store.get(f"{key}/decided"))
+    with inside("store"):
+        decided = int(context.store.get(f"{key}/decided"))
     if context.store.add(f"{key}/read", 1) == context.world_size:
         context.store.set(f"{key}/all-read", "1")
     if context.rank == 0:  # it holds the store, and may be about to end
-        context.store.get(f"{key}/all-read")
+        with inside("store"):
+            context.store.get(f"{key}/all-read")
     return decided

@@ -26,6 +26,7 @@ from raybench.benchmarks.events import (
 )
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
+from raybench.benchmarks.recording import inside, recorded
 from raybench.benchmarks.registry import BENCHMARKS
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.secret_values import recorded
@@ -40,7 +41,7 @@ _ENVIRONMENT = (
 def run_rank(job: RankJob, plan: Sequence[BenchmarkSpec], emit: Emit, progress: ProgressSlot) -> bool:
     """Run the whole plan as one rank. Every error becomes a RankFailed event. Returns whether it went well."""
     try:
-        with process_group(job, progress) as context:
+        with recorded(progress), process_group(job, progress) as context:
             emit(RankReady(rank=job.rank, facts=rank_facts(context)))
             for index, spec in enumerate(plan):
                 progress.benchmark(index)
@@ -107,6 +108,7 @@ def implementation(spec: BenchmarkSpec) -> Benchmark:
 def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]:
     """The process group of all ranks, left again at the end unless an error broke it."""
     progress.enter("joining the process group")
+    os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "2000")  # PyTorch keeps its last collectives: see flight_record
     torch.set_num_threads(job.threads)
     device = torch.device("cpu") if job.device_index is None else torch.device("cuda", job.device_index)
     if device.type == "cuda":
@@ -114,14 +116,15 @@ def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]
         torch.cuda.set_device(device)
     timeout = timedelta(seconds=job.timeout_seconds)
     store = _store(job, timeout)
-    dist.init_process_group(
-        job.backend,
-        store=store,
-        rank=job.rank,
-        world_size=job.world_size,
-        timeout=timeout,
-        device_id=device if job.backend == "nccl" else None,
-    )
+    with inside("init_process_group"):
+        dist.init_process_group(
+            job.backend,
+            store=store,
+            rank=job.rank,
+            world_size=job.world_size,
+            timeout=timeout,
+            device_id=device if job.backend == "nccl" else None,
+        )
     yield RankContext(
         rank=job.rank,
         local_rank=job.local_rank,
@@ -135,7 +138,8 @@ def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]
         ranks_on_node=job.ranks_on_node,
     )
     dist.barrier()  # nobody leaves while another still needs it
-    dist.destroy_process_group()
+    with inside("destroy_process_group"):
+        dist.destroy_process_group()
 
 
 def _assert_fresh_cuda() -> None:

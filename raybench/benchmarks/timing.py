@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from raybench.benchmarks.base import RankContext
+from raybench.benchmarks.recording import inside
 
 Stamps = tuple[float, ...]
 _LOOK_SECONDS = 2e-4  # between two looks at the events of a block
@@ -31,9 +32,14 @@ def timed_block(context: RankContext, operation: Callable[[], object], iteration
 def synchronize(context: RankContext) -> None:
     """Wait until every rank and, on a GPU, every queued kernel is done."""
     if context.device.type == "cuda":
-        torch.cuda.synchronize(context.device)
+        _wait_for_device(context)
     dist.barrier()
     if context.device.type == "cuda":
+        _wait_for_device(context)
+
+
+def _wait_for_device(context: RankContext) -> None:
+    with inside("device"):
         torch.cuda.synchronize(context.device)
 
 
@@ -55,8 +61,9 @@ def _device_block(context: RankContext, operation: Callable[[], object], iterati
     for index in range(iterations):
         operation()
         events[index + 1].record()
-    follow(events[1:], context.progress.iteration)
-    torch.cuda.synchronize(context.device)
+    with inside("device"):
+        follow(events[1:], context.progress.iteration)
+        torch.cuda.synchronize(context.device)
     return tuple(events[0].elapsed_time(event) / 1e3 for event in events[1:])
 
 

@@ -14,7 +14,10 @@ Kind = Literal[
     "rank-stopped",  # the process is stopped (SIGSTOP, a debugger)
     "rank-died",  # the process was killed, or ended without a word
     "node-lost",  # the node's agent does not answer
-    "rank-behind",  # the rank has done less than the others
+    "collective-mismatch",  # ranks are in operations that do not fit together
+    "init-hang",  # ranks have not come to the process group
+    "rank-behind",  # the others wait for the rank
+    "collective-stuck",  # all ranks are inside one operation, and nothing moves
     "rank-failed",  # an exception that is not about a connection
     "time-limit",  # the benchmark's time is over; nobody stands out
     "connection-lost",  # an exception about a connection: most often another rank's death seen from here
@@ -29,11 +32,16 @@ _RANKING: tuple[Kind, ...] = (
     "rank-stopped",
     "rank-died",
     "node-lost",
+    "collective-mismatch",
     "rank-failed",
+    "init-hang",
     "rank-behind",
+    "collective-stuck",
     "time-limit",
     "connection-lost",
 )
+
+_SHOWN = 8
 
 # Types of exception, and words in them, by which a rank reports that it lost another one.
 _CONNECTION_TYPES = (
@@ -53,37 +61,70 @@ _CONNECTION_WORDS = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """A line that shows it: of source, or of what was seen of a rank."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """One report of trouble. ``step`` says where the rank was; ``reason`` what happened, in a person's words."""
+    """One report of trouble. ``step`` says where the rank was; ``reason`` what happened, in a person's words.
+
+    ``others``: further (rank, node) of which the same is true. ``advice``: what to do next, a sentence each.
+    """
 
     kind: Kind
     reason: str
     node: str | None = None
     rank: int | None = None
     step: str | None = None
+    others: tuple[tuple[int, str], ...] = ()
+    explanation: str = ""
+    confidence: str | None = None
+    quotes: tuple[Quote, ...] = ()
+    advice: tuple[str, ...] = ()
 
     def to_finding(self) -> dict[str, Any]:
         """The incident in the shape of a diagnosis finding."""
+        usual = "likely" if self.kind in ("rank-behind", "connection-lost") else "certain"
+        others = [node for _, node in self.others]
         return {
             "rule": self.kind,
             "severity": "info" if self.kind == "interrupted" else "critical",  # whoever stopped it knows
-            "confidence": "likely" if self.kind in ("rank-behind", "connection-lost") else "certain",
+            "confidence": self.confidence or usual,
             "summary": self.text(),
-            "explanation": self.reason,
-            "ranks": [] if self.rank is None else [self.rank],
-            "hosts": [] if self.node is None else [self.node],
+            "explanation": self.explanation or self.reason,
+            "ranks": [] if self.rank is None else [self.rank, *(rank for rank, _ in self.others)],
+            "hosts": [] if self.node is None else list(dict.fromkeys([self.node, *others])),
             "step": self.step,
-            "evidence": [],
-            "recommendations": [],
+            "evidence": [{"file": one.file, "line": one.line, "text": one.text} for one in self.quotes],
+            "recommendations": [
+                {"action": self.kind, "text": text, "commands": [], "link": None} for text in self.advice
+            ],
         }
 
     def text(self) -> str:
         """One line: who, where, what."""
-        who = [f"rank {self.rank}"] if self.rank is not None else []
-        who += [f"node {self.node}"] if self.node is not None else []
+        ranks = [] if self.rank is None else [self.rank, *(rank for rank, _ in self.others)]
+        nodes = [] if self.node is None else list(dict.fromkeys([self.node, *(node for _, node in self.others)]))
+        who = [numbered("rank", ranks)] if ranks else []
+        who += [numbered("node", nodes)] if nodes else []
         subject = " on ".join(who)
         place = f" during {self.step}" if self.step else ""
         return f"{subject}: {self.reason}{place}" if subject else f"{self.reason}{place}"
+
+
+def numbered(noun: str, names: Sequence[object]) -> str:
+    """``rank 3``, ``ranks 0, 1 and 2``; of many, the first eight and how many more."""
+    if len(names) == 1:
+        return f"{noun} {names[0]}"
+    shown = [str(name) for name in names[:_SHOWN]]
+    if len(names) > _SHOWN:
+        return f"{noun}s {', '.join(shown)} and {len(names) - _SHOWN} more"
+    return f"{noun}s {', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def failure_kind(error: str) -> Kind:
@@ -160,14 +201,15 @@ def _incidents(
 
 
 def _behind(positions: Sequence[tuple[str, RankPosition]]) -> list[tuple[str, RankPosition]]:
-    orders = [_order(position) for _, position in positions]
+    orders = [order_of(position) for _, position in positions]
     if not orders or min(orders) == max(orders):
         return []
-    last = [(node, position) for node, position in positions if _order(position) == min(orders)]
+    last = [(node, position) for node, position in positions if order_of(position) == min(orders)]
     return last if len(last) * 2 <= len(positions) else []
 
 
-def _order(position: RankPosition) -> tuple[int, int, int, int, int]:
+def order_of(position: RankPosition) -> tuple[int, int, int, int, int]:
+    """A key that grows as the run goes on."""
     phase = PHASES.index(position.phase)  # a new phase starts its blocks and iterations from zero
     return position.benchmark, position.point, phase, position.block, position.iteration
 

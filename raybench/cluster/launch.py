@@ -25,13 +25,16 @@ from raybench.benchmarks.events import (
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.registry import MESSAGE_KINDS, labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.cluster.activity_text import activity_text
 from raybench.cluster.agents import Agent, Agents, Deadline, reason_of
 from raybench.cluster.answers import AnswerError, decode_answer
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
+from raybench.cluster.doing import Seen
+from raybench.cluster.hang import hang, is_stalled, mismatches
 from raybench.cluster.event_check import EventError, event_of
 from raybench.cluster.incident import Incident, culprits, failure_kind, step_text, stopped
-from raybench.cluster.messages import RankPosition
+from raybench.cluster.messages import RankPosition, decode_activities
 from raybench.cluster.placement import Plan
 from raybench.errors import UsageError
 
@@ -39,7 +42,7 @@ POLL_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
 _ABSENCE_SECONDS = 3.0
 _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
-_STILL_SECONDS = 0.5  # ranks that have not moved in so long after the end of their time do hang
+_LOOK_SECONDS = 5.0  # a node that takes longer to say what its ranks do is not waited for
 _ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
 _START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
 _SHORTER = {"training": "--steps", "memory": "--batch-sizes", "checkpoint": "--saves"}  # what else takes its time
@@ -77,6 +80,7 @@ class Launch:
     timeout_seconds: float
     head: HeadWatch
     incidents: list[Incident] = field(default_factory=list)
+    activity: str = ""  # what every rank was doing when the launch broke, for the logs
     _ready: set[int] = field(default_factory=set)
     _finished: set[int] = field(default_factory=set)
     _benchmark: int = -1
@@ -255,16 +259,35 @@ class Launch:
         while not until.passed:
             self._hear(min(until.left, 0.25))
         before = self._positions()
-        time.sleep(_STILL_SECONDS)
+        seen = self._look(before)
         positions = self._positions()
         self._sharpen_steps(positions)
+        world_size = self.plan.world_size
         if self.incidents[0].kind in ("time-limit", "connection-lost"):
-            moving = positions != before
+            moving = positions != before or not is_stalled(seen)
             spoken = {one.rank for one in self.incidents if one.rank is not None}
-            found = culprits(positions, self.specs, spoken, moving=moving, world_size=self.plan.world_size)
+            found = culprits(positions, self.specs, spoken, moving=True, world_size=world_size)
+            if not found and not moving:
+                found = hang(seen, self.specs, world_size=world_size)
+            if not found and not seen:
+                found = culprits(positions, self.specs, spoken, moving=moving, world_size=world_size)
             if moving and not found and self.incidents[0].kind == "time-limit":
                 self._say_at_work()
             self.incidents += found
+        else:
+            self.incidents += mismatches(seen, self.specs, world_size=world_size)
+
+    def _look(self, positions: Sequence[tuple[str, RankPosition]]) -> list[Seen]:
+        """What every rank that can be reached is doing. Takes two seconds, and never longer than ``_LOOK_SECONDS``."""
+        answers, _ = self.agents.ask(_LOOK_SECONDS, lambda agent: agent.actor.activities.remote())
+        found = {one.rank: one for data in answers.values() for one in decode_activities(data)}
+        seen = [
+            Seen(node=node, position=position, activity=found[position.rank])
+            for node, position in positions
+            if position.rank in found
+        ]
+        self.activity = activity_text(seen)
+        return seen
 
     def _positions(self) -> list[tuple[str, RankPosition]]:
         """Where the ranks are of every node that answers; the others are lost."""

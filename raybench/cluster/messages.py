@@ -3,7 +3,10 @@
 import msgspec
 
 from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.progress import Operation
+from raybench.benchmarks.recorded import Recorded
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.cluster.stack import Frame
 
 
 class ReservePort(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -25,6 +28,10 @@ class StartRanks(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 class AskPositions(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Where is every rank, and what state is its process in?"""
+
+
+class AskActivities(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What is every rank doing? The answer takes some seconds."""
 
 
 class StopRanks(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -56,6 +63,36 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     ranks: tuple[RankPosition, ...]
 
 
+class RankActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rank is doing.
+
+    ``states``: its process states in the window, one letter a look. ``cpu_seconds`` and ``io_bytes`` are those of the
+    window; None where they cannot be read. ``stack``: the main thread's frames, the innermost first, empty where none
+    came; ``other_stacks``: of threads that run Python too. ``recorded``: None where the flight recorder did not answer.
+    ``quiet_seconds``: since the rank moved on in its plan; ``step_seconds``: how long that took the last times.
+    """
+
+    rank: int
+    states: str
+    cpu_seconds: float | None
+    window_seconds: float
+    io_bytes: int | None
+    stack: tuple[Frame, ...]
+    other_stacks: tuple[tuple[Frame, ...], ...]
+    wait_channel: str | None
+    kernel_stack: tuple[str, ...]
+    operations: tuple[Operation, ...]
+    recorded: tuple[Recorded, ...] | None
+    quiet_seconds: float | None
+    step_seconds: tuple[float, ...]
+
+
+class Activities(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What every rank of this node is doing."""
+
+    ranks: tuple[RankActivity, ...]
+
+
 class RanksStopped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """No rank process of this node is left."""
 
@@ -72,9 +109,11 @@ class HostFailed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     error: str
 
 
-Request = ReservePort | StartRanks | AskPositions | StopRanks
-Reply = PortReserved | Positions | RanksStopped | RankEvent | HostFailed
+Request = ReservePort | StartRanks | AskPositions | AskActivities | StopRanks
+Reply = PortReserved | Positions | Activities | RanksStopped | RankEvent | HostFailed
 
 encode = msgspec.msgpack.encode
 decode_request = msgspec.msgpack.Decoder(Request).decode
 decode_reply = msgspec.msgpack.Decoder(Reply).decode
+encode_activities = msgspec.msgpack.Encoder().encode
+decode_activities = msgspec.msgpack.Decoder(tuple[RankActivity, ...]).decode

@@ -25,6 +25,8 @@ from raybench.cluster.bounded import bounded
 from raybench.cluster.early_host import EarlyHost
 from raybench.cluster.log_files import capped_log
 from raybench.cluster.messages import (
+    Activities,
+    AskActivities,
     AskPositions,
     HostFailed,
     PortReserved,
@@ -39,6 +41,7 @@ from raybench.cluster.messages import (
     StopRanks,
     decode_reply,
     encode,
+    encode_activities,
 )
 from raybench.cluster.rank_host_process import end_rank_host, start_rank_host
 from raybench.cluster.unix_socket import connect
@@ -183,6 +186,12 @@ class NodeAgent:
         reply = self._ask(AskPositions())
         assert isinstance(reply, Positions)
         return list(reply.ranks)
+
+    def activities(self) -> bytes:
+        """What this node's ranks are doing, encoded: see ``messages.RankActivity``. Takes some seconds."""
+        reply = self._ask(AskActivities())
+        assert isinstance(reply, Activities)
+        return encode_activities(reply.ranks)
 
     def stop(self) -> None:
         """End this node's ranks and wait for their processes."""

@@ -15,11 +15,14 @@ import shutil
 import signal
 import socket
 import sys
+import threading
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from raybench.cluster.messages import (
+    Activities,
+    AskActivities,
     AskPositions,
     HostFailed,
     PortReserved,
@@ -32,10 +35,11 @@ from raybench.cluster.messages import (
     decode_request,
     encode,
 )
+from raybench.cluster.rank_activity import Watched, activities
 from raybench.cluster.rank_process import RankProcesses
 
 _LAST_WRITES_SECONDS = 2.0  # of Ray's daemons, which end with the same parent and write into the same folder
-PRELOAD = ("raybench.benchmarks.rank", "raybench.benchmarks.collective", "raybench.benchmarks.point_to_point")
+PRELOAD = tuple(f"raybench.benchmarks.{name}" for name in ("rank", "collective", "point_to_point", "flight_record"))
 
 
 class NodeConnection:
@@ -46,6 +50,8 @@ class NodeConnection:
         self._held: socket.socket | None = None
         self._ranks = RankProcesses(selector, self._pass_on)
         self._folder: Path | None = None
+        self._replying = threading.Lock()
+        self._looking: threading.Thread | None = None
 
     def serve(self) -> bool:
         """Do the next thing asked for. Returns whether the agent is still there."""
@@ -60,10 +66,14 @@ class NodeConnection:
                 case StartRanks():
                     self._folder = Path(request.log_folder)
                     held, self._held = self._held, None
+                    self._end_look()
                     self._ranks.start(request, held)
                 case AskPositions():
                     self.reply(Positions(ranks=self._ranks.positions()))
+                case AskActivities():
+                    self._look(self._ranks.watched())
                 case StopRanks():
+                    self._end_look()
                     self.reply(self._ranks.stop())
         except (OSError, RuntimeError, ValueError) as error:
             self.reply(HostFailed(error=f"{type(error).__name__}: {error}"))
@@ -72,12 +82,26 @@ class NodeConnection:
     def reply(self, reply: Reply) -> None:
         """Tell the agent; one that has gone is noticed at the next read."""
         try:
-            self.connection.send_bytes(encode(reply))
+            with self._replying:
+                self.connection.send_bytes(encode(reply))
         except OSError:
             return
 
+    def _look(self, ranks: tuple[Watched, ...]) -> None:
+        """Look at the ranks beside what else there is to do: other nodes' ranks may be held by this process too."""
+        self._end_look()
+        self._looking = threading.Thread(target=lambda: self.reply(Activities(ranks=activities(ranks))), daemon=True)
+        self._looking.start()
+
+    def _end_look(self) -> None:
+        """No rank is forked or ended while a thread looks at it."""
+        if self._looking is not None:
+            self._looking.join()
+            self._looking = None
+
     def close(self) -> None:
         """End what belongs to this node, its log files too: its agent has fetched them, or is gone."""
+        self._end_look()
         self._ranks.stop()
         remove_folder(self._folder)
         if self._held is not None:

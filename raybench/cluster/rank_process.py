@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import importlib
 import mmap
@@ -12,12 +13,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from pathlib import Path
-from typing import cast
 
 from raybench.benchmarks.events import Event, RankExited, encode
 from raybench.benchmarks.job import RankJob
@@ -25,6 +25,7 @@ from raybench.benchmarks.progress import FIELDS, ProgressSlot
 from raybench.benchmarks.registry import BENCHMARKS
 from raybench.cluster.log_files import LogCap, log_name, output_name, tail_of
 from raybench.cluster.messages import RankPosition, RanksStopped, StartRanks
+from raybench.cluster.rank_activity import STACK_SIGNAL, Watched, state_of
 
 _PR_SET_PDEATHSIG = 1
 _END_SECONDS = 5.0
@@ -42,6 +43,8 @@ class _Rank:
     pipe: Connection
     slot: ProgressSlot
     output: Path
+    stacks: int  # a file in memory, where the rank writes what it is doing when it is signalled
+    recorder: Connection
 
 
 class RankProcesses:
@@ -54,8 +57,9 @@ class RankProcesses:
     def start(self, request: StartRanks, held: socket.socket | None) -> None:
         """Fork all ranks. Those of an earlier launch are ended first. ``held`` goes to rank 0 and is closed here."""
         self.stop()
+        signal.signal(STACK_SIGNAL, signal.SIG_IGN)  # a rank that has not come to its own handler must not end by it
         memory = mmap.mmap(-1, max(len(request.jobs), 1) * FIELDS * 8)
-        values = cast("MutableSequence[int]", memoryview(memory).cast("q"))
+        values = memoryview(memory).cast("q")
         for spec in request.plan:  # once here, and not once a rank
             importlib.import_module(BENCHMARKS[spec.name].module)
         gc.freeze()  # what the parent has is not moved by the children's collections: the pages stay shared
@@ -67,11 +71,15 @@ class RankProcesses:
 
     def _fork(self, job: RankJob, request: StartRanks, slot: ProgressSlot) -> None:
         here, there = _FORK.Pipe(duplex=False)
-        process = _FORK.Process(target=_rank_main, args=(job, request, there, slot), name=f"raybench-rank-{job.rank}")
+        asking, asked = _FORK.Pipe()
+        stacks = os.memfd_create(f"raybench-stacks-{job.rank}")
+        life = _Life(job=job, request=request, pipe=there, slot=slot, stacks=stacks, recorder=asked)
+        process = _FORK.Process(target=_rank_main, args=(life,), name=f"raybench-rank-{job.rank}")
         process.start()
         there.close()
+        asked.close()
         output = Path(request.log_folder, output_name(job.rank))
-        rank = _Rank(process=process, pipe=here, slot=slot, output=output)
+        rank = _Rank(process=process, pipe=here, slot=slot, output=output, stacks=stacks, recorder=asking)
         self._ranks[job.rank] = rank
         self._selector.register(here, selectors.EVENT_READ, lambda: self._heard(job.rank))
 
@@ -97,6 +105,13 @@ class RankProcesses:
         """Where every rank is, read without its help."""
         return tuple(_position(number, rank) for number, rank in sorted(self._ranks.items()))
 
+    def watched(self) -> tuple[Watched, ...]:
+        """Every rank as ``rank_activity`` looks at it."""
+        return tuple(
+            Watched(rank=number, pid=rank.process.pid, slot=rank.slot, stacks=rank.stacks, recorder=rank.recorder)
+            for number, rank in sorted(self._ranks.items())
+        )
+
     def stop(self) -> RanksStopped:
         """Kill every rank that is left, with its process group, and wait for it."""
         for rank in self._ranks.values():
@@ -108,6 +123,8 @@ class RankProcesses:
             if not rank.pipe.closed:
                 self._selector.unregister(rank.pipe)
                 rank.pipe.close()
+            rank.recorder.close()
+            os.close(rank.stacks)
         self._ranks.clear()
         return RanksStopped()
 
@@ -123,7 +140,7 @@ def _position(number: int, rank: _Rank) -> RankPosition:
     position = rank.slot.read()
     return RankPosition(
         rank=number,
-        state=_state_of(rank.process.pid),
+        state=state_of(rank.process.pid),
         phase=position.phase,
         benchmark=position.benchmark,
         point=position.point,
@@ -132,17 +149,23 @@ def _position(number: int, rank: _Rank) -> RankPosition:
     )
 
 
-def _state_of(pid: int | None) -> str:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return "X"
-    return text.rpartition(")")[2].split()[0]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    """What a forked rank is handed."""
+
+    job: RankJob
+    request: StartRanks
+    pipe: Connection
+    slot: ProgressSlot
+    stacks: int
+    recorder: Connection
 
 
-def _rank_main(job: RankJob, request: StartRanks, pipe: Connection, slot: ProgressSlot) -> None:
+def _rank_main(life: _Life) -> None:
     """What a forked rank does: its own session, files and variables first, then the plan."""
+    job, request, pipe = life.job, life.request, life.pipe
     die_with_parent()
+    faulthandler.register(STACK_SIGNAL, file=life.stacks, all_threads=True)
     os.setsid()  # its own group to be ended by, and its own scheduling group, as torchrun gives each rank
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides what Ctrl-C means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -154,9 +177,11 @@ def _rank_main(job: RankJob, request: StartRanks, pipe: Connection, slot: Progre
         pipe.send_bytes(encode(event))
         cap.enforce()
 
-    from raybench.benchmarks.rank import run_rank  # noqa: PLC0415 - already imported by the parent
+    from raybench.benchmarks.flight_record import answer_questions  # noqa: PLC0415 - imported by the parent
+    from raybench.benchmarks.rank import run_rank  # noqa: PLC0415
 
-    good = run_rank(job, request.plan, emit, slot)
+    answer_questions(life.recorder)
+    good = run_rank(job, request.plan, emit, life.slot)
     pipe.close()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -165,6 +165,8 @@ class Run:
             facts["variables"] = own | recorded({name: value for name, value in own.items() if value is not None})
         launch.run(jobs, variables, parse_bytes(config.log_limit))
         self.record.incidents += launch.incidents
+        if launch.activity:
+            self.record.logs["activity.txt"] = launch.activity.encode()
 
     @contextlib.contextmanager
     def _counting_traffic(self, agents: Agents, planned: Planned) -> Iterator[None]:

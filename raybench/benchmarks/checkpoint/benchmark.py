@@ -21,6 +21,7 @@ from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
 from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter, read_manifest, total_bytes
 from raybench.benchmarks.checkpoint.stores import Store, StoreError, bounded, open_store, probe
+from raybench.benchmarks.recording import inside
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models import built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
@@ -35,7 +36,8 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[CheckpointRecord
     options = spec.checkpoint
     assert options is not None
     context.progress.enter("preparing buffers")
-    group = dist.new_group(backend="gloo")  # a save that goes on in the background must not meet other operations
+    with inside("new_group"):
+        group = dist.new_group(backend="gloo")  # a save that goes on in the background must not meet other operations
     state = sharded_state(context, options)
     name = _agreed_name(context)
     number = 0
@@ -84,7 +86,8 @@ def _agreed_name(context: RankContext) -> str:
     key = f"raybench/checkpoint/{context.progress.read().benchmark}/name"
     if context.rank == 0:
         context.store.set(key, f"raybench-{secrets.token_hex(4)}")
-    return context.store.get(key).decode()
+    with inside("store"):
+        return context.store.get(key).decode()
 
 
 def _opened(context: RankContext, options: CheckpointOptions, place: str, key: str) -> tuple[Store | None, str | None]:
@@ -106,7 +109,8 @@ def _probed(options: CheckpointOptions, place: str) -> Store:
 def shared_reason(context: RankContext, key: str, reason: str) -> str | None:
     """The first rank's reason of all ranks', or None where no rank has one. Every rank must call it."""
     context.store.set(f"{key}/{context.rank}", reason)
-    reasons = [context.store.get(f"{key}/{rank}").decode() for rank in range(context.world_size)]
+    with inside("store"):
+        reasons = [context.store.get(f"{key}/{rank}").decode() for rank in range(context.world_size)]
     dist.barrier()  # rank 0 holds the store
     return next((one for one in reasons if one), None)
 
@@ -214,7 +218,8 @@ class Case:
             except CheckpointError:
                 self._context.store.set(key, "")
                 raise
-        found = self._context.store.get(key)
+        with inside("store"):
+            found = self._context.store.get(key)
         if not found:
             raise CheckpointError("rank 0 found no manifest")
         return bytes(found)

@@ -12,7 +12,7 @@ from raybench.benchmarks.base import Buffers, Collective, Job
 from raybench.benchmarks.pattern import Segment, table_of
 
 # named all_gather_into_tensor until torch 2.12
-_single: Callable[..., object] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_NAME = "all_gather_single" if hasattr(dist, "all_gather_single") else "all_gather_into_tensor"
 
 
 def sent(job: Job) -> list[Segment]:
@@ -30,7 +30,8 @@ def expected(job: Job) -> list[Segment]:
 
 def prepare(_: Job, buffers: Buffers) -> Callable[[], object]:
     """all_gather into one tensor."""
-    return lambda: _single(buffers.receive, buffers.send)
+    single: Callable[..., object] = getattr(dist, _NAME)
+    return lambda: single(buffers.receive, buffers.send)
 
 
 COLLECTIVE = Collective(

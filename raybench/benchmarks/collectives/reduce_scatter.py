@@ -12,7 +12,7 @@ from raybench.benchmarks.base import Buffers, Collective, Job, torch_reduce_op
 from raybench.benchmarks.pattern import Segment, reduced_table, table_of
 
 # named reduce_scatter_tensor until torch 2.12
-_single: Callable[..., object] = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+_NAME = "reduce_scatter_single" if hasattr(dist, "reduce_scatter_single") else "reduce_scatter_tensor"
 
 
 def sent(job: Job) -> list[Segment]:
@@ -30,7 +30,8 @@ def expected(job: Job) -> list[Segment]:
 def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
     """reduce_scatter from one tensor; in place, the output is this rank's part of the input."""
     operation = torch_reduce_op(job.reduce_op)
-    return lambda: _single(buffers.receive, buffers.send, operation)
+    single: Callable[..., object] = getattr(dist, _NAME)
+    return lambda: single(buffers.receive, buffers.send, operation)
 
 
 COLLECTIVE = Collective(

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from raybench.benchmarks.base import Buffers, Collective, Job
 from raybench.benchmarks.pattern import Segment, table_of
+from raybench.benchmarks.recording import exchange
 
 
 def sent(job: Job) -> list[Segment]:
@@ -31,7 +32,7 @@ def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
         dist.P2POp(dist.isend, buffers.send, following),
         dist.P2POp(dist.irecv, buffers.receive, previous),
     ]
-    return lambda: [work.wait() for work in dist.batch_isend_irecv(operations)]
+    return lambda: exchange(operations)
 
 
 COLLECTIVE = Collective(

@@ -34,7 +34,7 @@ class Seen:
 def state_of(seen: Seen) -> State:  # noqa: PLR0911 - a state a line
     """What the rank is doing, in a word. ``waiting``: in an operation, for other ranks or for the network."""
     activity = seen.activity
-    last = activity.states[-1:] or seen.position.state
+    last = seen.position.state if seen.position.state in ("X", "Z") else activity.states[-1:] or seen.position.state
     if last in ("T", "t"):
         return "stopped"
     if last in ("X", "Z"):
@@ -85,8 +85,9 @@ def pending(activity: RankActivity) -> Recorded | None:
 
 
 def waited_in(activity: RankActivity) -> Made | None:
-    """The operation that a rank waits in, if it waits."""
-    return current_operation(activity) or pending(activity)
+    """The operation that a rank waits in, if it waits. Of what is queued on a GPU, the first that is not complete."""
+    own = current_operation(activity)
+    return (pending(activity) or own) if own is None or own.name == "device" else own
 
 
 def _mostly(states: str, state: str) -> bool:

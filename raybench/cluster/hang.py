@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cluster.activity_text import explanation_of, quotes_of
 from raybench.cluster.doing import Seen, doing_text, is_idle, operation_text, state_of, waited_in
-from raybench.cluster.incident import Incident, Kind, numbered, step_text
+from raybench.cluster.incident import Incident, Kind, behind, numbered, step_text
 from raybench.cluster.mismatch import is_transfer, mismatch_of
 
 _PATIENCE = 1.5  # times as long as a step took before, for a rank that does nothing at all
@@ -44,6 +44,8 @@ def hang(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec], *, world_size: in
 
 def is_stalled(ranks: Sequence[Seen], patience: float = _PATIENCE) -> bool:
     """Whether every rank has stood still for longer than its steps took before."""
+    if any(one.activity.is_moving for one in ranks):
+        return False
     quiet = min((one.activity.quiet_seconds or 0.0 for one in ranks), default=0.0)
     return quiet > patience * _usual_seconds(ranks) + _LEAST_QUIET_SECONDS
 
@@ -74,11 +76,11 @@ def mismatches(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec], *, world_si
 
 
 def _absent(elsewhere: Sequence[Seen], waiting: Sequence[Seen]) -> list[Seen]:
-    """Ranks that are in no operation. One that computes may be slow: it has to have been quicker before."""
+    """Ranks that are in no operation. One that computes may be slow: it has to have done the same quicker before."""
     idle = [one for one in elsewhere if state_of(one) in ("asleep", "blocked", "stopped")]
     if idle or not waiting or not is_stalled([*elsewhere, *waiting], _BUSY_PATIENCE):
         return idle
-    return [one for one in elsewhere if state_of(one) == "busy" and len(one.activity.step_seconds) > 1]
+    return [one for one in elsewhere if state_of(one) == "busy" and one.position.iteration + one.position.block > 0]
 
 
 def _behind(one: Seen, waiting: Sequence[Seen], plan: Sequence[BenchmarkSpec], world_size: int) -> Incident:
@@ -106,6 +108,8 @@ def _stuck(waiting: Sequence[Seen], plan: Sequence[BenchmarkSpec], world_size: i
     operation = waited_in(inner[0].activity) if inner else None
     if operation is None or not is_stalled(waiting, _BUSY_PATIENCE):
         return []
+    if operation.name == "device":  # without PyTorch's record, what is queued on a GPU is known by what it completed
+        return behind([(one.node, one.position) for one in waiting], plan, world_size=world_size)
     reason = (
         f"all of them are inside {operation_text(operation)} and nobody is missing, but nothing moves: the network or "
         f"the communication library is stuck ({_use(inner)})"

@@ -30,9 +30,9 @@ _RANKING: tuple[Kind, ...] = (
     "interrupted",
     "cluster-lost",
     "rank-stopped",
+    "collective-mismatch",
     "rank-died",
     "node-lost",
-    "collective-mismatch",
     "rank-failed",
     "init-hang",
     "rank-behind",
@@ -157,25 +157,29 @@ def culprits(
     spoken: Container[int] = (),
     *,
     world_size: int,
-    moving: bool = False,
 ) -> list[Incident]:
-    """Who is to blame for a hang, from every reachable rank's ``(node, position)``; ranks in ``spoken`` said why.
+    """The ranks, of every reachable rank's ``(node, position)``, whose process is stopped, or has ended without a word.
 
-    A stopped or ended process is. Otherwise ranks that have done less than the rest are, unless that is most of them:
-    in a collective all wait for the slowest, so the one behind is the one that the others wait for. While ranks are
-    ``moving`` nobody hangs, and one of them is always a little behind.
+    Ranks in ``spoken`` said why.
     """
-    blamed = stopped(positions, plan, world_size=world_size)
     ended = [
         (node, position)
         for node, position in positions
         if position.state in ("X", "Z") and position.phase != "finished" and position.rank not in spoken
     ]
-    blamed += _incidents("rank-died", "the process has ended", ended, plan, world_size)
-    if not blamed and not moving:
-        reason = "the rank has done less than the others, which wait for it"
-        blamed += _incidents("rank-behind", reason, _behind(positions), plan, world_size)
-    return blamed
+    blamed = stopped(positions, plan, world_size=world_size)
+    return blamed + _incidents("rank-died", "the process has ended", ended, plan, world_size)
+
+
+def behind(
+    positions: Sequence[tuple[str, RankPosition]], plan: Sequence[BenchmarkSpec], *, world_size: int
+) -> list[Incident]:
+    """The ranks that have done less than the rest, where nothing moves, unless that is most of them.
+
+    In a collective all wait for the slowest, so the one behind is the one that the others wait for.
+    """
+    reason = "the rank has done less than the others, which wait for it"
+    return _incidents("rank-behind", reason, _behind(positions), plan, world_size)
 
 
 def stopped(

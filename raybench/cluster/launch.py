@@ -25,7 +25,7 @@ from raybench.benchmarks.events import (
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.registry import MESSAGE_KINDS, labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
-from raybench.cluster.activity_text import activity_text
+from raybench.cluster.activity_text import activity_text, explanation_of
 from raybench.cluster.agents import Agent, Agents, Deadline, reason_of
 from raybench.cluster.answers import AnswerError, decode_answer
 from raybench.cluster.bounded import HeadWatch
@@ -258,24 +258,22 @@ class Launch:
         until = Deadline(_GATHER_SECONDS)
         while not until.passed:
             self._hear(min(until.left, 0.25))
-        before = self._positions()
-        seen = self._look(before)
         positions = self._positions()
+        seen = self._look(positions)
         self._sharpen_steps(positions)
+        self.incidents += self._blamed(positions, seen)
+
+    def _blamed(self, positions: Sequence[tuple[str, RankPosition]], seen: Sequence[Seen]) -> list[Incident]:
+        """Who held up a run that came to its limit, or lost a connection; whose operation broke the others'."""
         world_size = self.plan.world_size
-        if self.incidents[0].kind in ("time-limit", "connection-lost"):
-            moving = positions != before or not is_stalled(seen)
-            spoken = {one.rank for one in self.incidents if one.rank is not None}
-            found = culprits(positions, self.specs, spoken, moving=True, world_size=world_size)
-            if not found and not moving:
-                found = hang(seen, self.specs, world_size=world_size)
-            if not found and not seen:
-                found = culprits(positions, self.specs, spoken, moving=moving, world_size=world_size)
-            if moving and not found and self.incidents[0].kind == "time-limit":
-                self._say_at_work()
-            self.incidents += found
-        else:
-            self.incidents += mismatches(seen, self.specs, world_size=world_size)
+        if self.incidents[0].kind not in ("time-limit", "connection-lost"):
+            return mismatches(seen, self.specs, world_size=world_size)
+        spoken = {one.rank for one in self.incidents if one.rank is not None}
+        found = culprits(positions, self.specs, spoken, world_size=world_size)
+        found = found or hang(seen, self.specs, world_size=world_size)
+        if not found and self.incidents[0].kind == "time-limit":
+            self._say_at_work(seen)
+        return found
 
     def _look(self, positions: Sequence[tuple[str, RankPosition]]) -> list[Seen]:
         """What every rank that can be reached is doing. Takes two seconds, and never longer than ``_LOOK_SECONDS``."""
@@ -301,8 +299,13 @@ class Launch:
         self._answered |= set(answers)
         return [(self.plan.nodes[index].name, one) for index, found in sorted(answers.items()) for one in found]
 
-    def _say_at_work(self) -> None:
+    def _say_at_work(self, seen: Sequence[Seen]) -> None:
+        """Nobody is to blame: the ranks were slow for their limit, or it cannot be told what holds them up."""
         first = self.incidents[0]
+        if is_stalled(seen):
+            text = f"{first.reason}; whether the ranks hang or are slow cannot be told"
+            self.incidents[0] = replace(first, reason=text, explanation=explanation_of(seen), confidence="possible")
+            return
         kind = self.specs[self._benchmark].kind if self._benchmark >= 0 else "collective"
         fewer = _SHORTER.get(kind, "--sizes")
         advice = f"{first.reason}, and the ranks were still at work; raise --timeout or ask for fewer {fewer}"

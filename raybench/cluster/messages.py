@@ -66,14 +66,16 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class RankActivity(msgspec.Struct, frozen=True, kw_only=True):
     """What one rank is doing.
 
-    ``states``: its process states in the window, one letter a look. ``cpu_seconds`` and ``io_bytes`` are those of the
-    window; None where they cannot be read. ``stack``: the main thread's frames, the innermost first, empty where none
-    came; ``other_stacks``: of threads that run Python too. ``recorded``: None where the flight recorder did not answer.
-    ``quiet_seconds``: since the rank moved on in its plan; ``step_seconds``: how long that took the last times.
+    ``states``: its process states in the window, one letter a look. ``is_moving``: it got on meanwhile. ``cpu_seconds``
+    and ``io_bytes`` are those of the window; None where they cannot be read. ``stack``: the main thread's frames, the
+    innermost first, empty where none came; ``other_stacks``: of threads that run Python too. ``recorded``: None where
+    the flight recorder did not answer. ``quiet_seconds``: since the rank moved on in its plan; ``step_seconds``: how
+    long that took the last times.
     """
 
     rank: int
     states: str
+    is_moving: bool
     cpu_seconds: float | None
     window_seconds: float
     io_bytes: int | None

@@ -1,34 +1,37 @@
-"""What the ranks of a node are doing, found without their help: a stack, two looks at their processes, their notes.
+"""What the ranks of a node are doing, found without their help: two looks at their processes, their notes, a stack.
 
-Bounded: ``activities`` takes ``_ANSWER_SECONDS`` and ``_WINDOW_SECONDS`` together, whatever the ranks do, and all ranks
-of the node are looked at side by side.
+Bounded: ``activities`` takes ``_WINDOW_SECONDS`` and twice ``_ANSWER_SECONDS``, whatever the ranks do, and all ranks of
+the node are looked at side by side. The signal for the stack comes last: it wakes a C function that sleeps.
 """
 
+import contextlib
 import itertools
 import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from raybench.benchmarks.progress import ProgressSlot
+from raybench.benchmarks.progress import Operation, Position, ProgressSlot
 from raybench.benchmarks.recorded import Recorded
 from raybench.cluster.messages import RankActivity
 from raybench.cluster.stack import Frame, ThreadStack, stacks_of, with_source
 
 STACK_SIGNAL = signal.SIGRTMIN + 9
-_ANSWER_SECONDS = 0.8
+_ANSWER_SECONDS = 0.6
 _WINDOW_SECONDS = 1.2
 _LOOK_SECONDS = 0.05
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LONGEST_DUMP_BYTES = 2**18
 _KEPT_THREADS = 4
 _OWN_THREAD = "flight_record.py"
+_Number = TypeVar("_Number", int, float)
 _RECORDED = msgspec.msgpack.Decoder(tuple[Recorded, ...])
 
 
@@ -48,72 +51,101 @@ class _Look:
     """What is known of a rank so far."""
 
     watched: Watched
+    before: "_Moment"
     begin_bytes: int
-    cpu_before: float | None = None
-    io_before: int | None = None
     states: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moment:
+    """A rank at one moment."""
+
+    position: Position
+    operations: tuple[Operation, ...]
+    step_times: tuple[int, ...]
+    cpu_seconds: float | None
+    io_bytes: int | None
+    clock: int
+
+    @classmethod
+    def of(cls, watched: Watched) -> "_Moment":
+        slot = watched.slot
+        return cls(
+            position=slot.read(),
+            operations=slot.operations(),
+            step_times=slot.step_times(),
+            cpu_seconds=cpu_seconds(watched.pid),
+            io_bytes=_moved_bytes(watched.pid),
+            clock=time.monotonic_ns(),
+        )
+
+    def has_moved(self, since: "_Moment") -> bool:
+        """Whether the rank got on in its plan, or to another operation."""
+        return (self.position, self.operations, self.step_times) != (since.position, since.operations, since.step_times)
 
 
 def activities(ranks: Sequence[Watched]) -> tuple[RankActivity, ...]:
     """What each rank is doing."""
-    looks = [_Look(watched=one, begin_bytes=_length(one.stacks)) for one in ranks]
+    looks = [_Look(watched=one, before=_Moment.of(one), begin_bytes=_length(one.stacks)) for one in ranks]
+    _watch_states(looks)
+    afterwards = [_Moment.of(look.watched) for look in looks]
+    kernel = [(_wait_channel(look.watched.pid), _kernel_stack(look.watched.pid)) for look in looks]
     for look in looks:
-        _ask(look.watched)
-    _wait_for_answers(looks)
+        _tell(look.watched, lambda watched: watched.recorder.send_bytes(b"?"))
+    _wait_until(lambda: all(look.watched.recorder.poll(0) for look in looks))
     for look in looks:
-        look.cpu_before, look.io_before = cpu_seconds(look.watched.pid), _moved_bytes(look.watched.pid)
+        _tell(look.watched, lambda watched: os.kill(watched.pid or 0, STACK_SIGNAL))
+    _wait_until(lambda: all(_length(look.watched.stacks) > look.begin_bytes for look in looks))
+    time.sleep(_LOOK_SECONDS)  # for the rest of the last stack
+    return tuple(_activity(look, after, *seen) for look, after, seen in zip(looks, afterwards, kernel, strict=True))
+
+
+def _watch_states(looks: Sequence[_Look]) -> None:
     until = time.monotonic() + _WINDOW_SECONDS
     while time.monotonic() < until:
         for look in looks:
             look.states.append(state_of(look.watched.pid))
         time.sleep(_LOOK_SECONDS)
-    return tuple(_activity(look) for look in looks)
 
 
-def _ask(watched: Watched) -> None:
-    if watched.pid is None or state_of(watched.pid) in ("X", "Z"):
-        return
-    try:
-        os.kill(watched.pid, STACK_SIGNAL)
-        watched.recorder.send_bytes(b"?")
-    except OSError:
-        return  # it has ended since
+def _tell(watched: Watched, how: Callable[[Watched], None]) -> None:
+    """Ask something of a rank that is there; one that has ended since is known by its state."""
+    if watched.pid is not None and state_of(watched.pid) not in ("X", "Z"):
+        with contextlib.suppress(OSError):
+            how(watched)
 
 
-def _wait_for_answers(looks: Sequence[_Look]) -> None:
-    """Until every rank has written its stacks and told its record; one that is stopped or held never does."""
+def _wait_until(condition: Callable[[], bool]) -> None:
+    """For a short while: a rank that is stopped, or whose interpreter is held, never answers."""
     until = time.monotonic() + _ANSWER_SECONDS
-    lengths: list[int] = []
-    while time.monotonic() < until:
-        now = [_length(look.watched.stacks) for look in looks]
-        written = all(length > look.begin_bytes for length, look in zip(now, looks, strict=True))
-        if written and now == lengths and all(look.watched.recorder.poll(0) for look in looks):
-            return
-        lengths = now
+    while not condition() and time.monotonic() < until:
         time.sleep(_LOOK_SECONDS)
 
 
-def _activity(look: _Look) -> RankActivity:
-    watched, now = look.watched, time.monotonic_ns()
-    after, moved = cpu_seconds(watched.pid), _moved_bytes(watched.pid)
+def _activity(look: _Look, after: _Moment, wait_channel: str | None, kernel_stack: tuple[str, ...]) -> RankActivity:
+    before = look.before
     main, others = _threads(look)
-    times = watched.slot.step_times()
-    known_cpu = after is not None and look.cpu_before is not None
+    times = after.step_times
     return RankActivity(
-        rank=watched.rank,
+        rank=look.watched.rank,
         states="".join(look.states),
-        cpu_seconds=after - look.cpu_before if known_cpu else None,  # type: ignore[operator]
-        window_seconds=_WINDOW_SECONDS,
-        io_bytes=None if moved is None or look.io_before is None else moved - look.io_before,
+        is_moving=after.has_moved(before),
+        cpu_seconds=_difference(after.cpu_seconds, before.cpu_seconds),
+        window_seconds=(after.clock - before.clock) / 1e9,
+        io_bytes=_difference(after.io_bytes, before.io_bytes),
         stack=main,
         other_stacks=others,
-        wait_channel=_wait_channel(watched.pid),
-        kernel_stack=_kernel_stack(watched.pid),
-        operations=watched.slot.operations(),
-        recorded=_record(watched.recorder),
-        quiet_seconds=(now - times[-1]) / 1e9 if times else None,
+        wait_channel=wait_channel,
+        kernel_stack=kernel_stack,
+        operations=after.operations,
+        recorded=_record(look.watched.recorder),
+        quiet_seconds=(after.clock - times[-1]) / 1e9 if times else None,
         step_seconds=tuple((end - begin) / 1e9 for begin, end in itertools.pairwise(times)),
     )
+
+
+def _difference(after: _Number | None, before: _Number | None) -> _Number | None:
+    return None if after is None or before is None else after - before
 
 
 def _threads(look: _Look) -> tuple[tuple[Frame, ...], tuple[tuple[Frame, ...], ...]]:

@@ -1,0 +1,341 @@
+"""Hangs, each made in a rank by a function of its own: what it does, in which benchmark, and what has to be said of it.
+
+``fault(rank)`` runs in every rank before it joins: it puts something in the place of a function of PyTorch or of
+raybench, as a library or a file of the user's may.
+"""
+
+import ctypes
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from raybench.benchmarks import point_to_point, timing
+from raybench.benchmarks.checkpoint.options import CheckpointOptions
+from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training import step
+from raybench.benchmarks.training.options import TrainingOptions
+
+FOREVER = 10**6
+_NTH = 40  # the call at which it happens: warm-up and a block are over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A hang: who is to be named, by which rule, and words of what is said."""
+
+    name: str
+    fault: Callable[[int], None]
+    rule: str | None
+    ranks: tuple[int, ...] = ()
+    words: tuple[str, ...] = ()
+    world_size: int = 2
+    plan: str = "all_reduce"
+
+
+def replaced(owner: Any, name: str, rank: int, guilty: tuple[int, ...], nth: int = _NTH) -> Callable[[Any], None]:
+    """Put a function in the place of ``owner.name`` in the guilty ranks: at the nth call, the other one is called."""
+
+    def put(other: Callable[..., Any]) -> None:
+        real, calls = getattr(owner, name), [0]
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            calls[0] += 1
+            return (other if calls[0] == nth else real)(*arguments, **options)
+
+        if rank in guilty:
+            setattr(owner, name, call)
+
+    return put
+
+
+def doze(*_: Any, **__: Any) -> None:
+    time.sleep(FOREVER)
+
+
+def doze_in_c(*_: Any, **__: Any) -> None:
+    ctypes.PyDLL(None).sleep(FOREVER)  # holds the interpreter
+
+
+def spin(*_: Any, **__: Any) -> None:
+    while True:
+        pass
+
+
+def hash_for_ever(*_: Any, **__: Any) -> None:
+    total = 0
+    while True:
+        total = hash((total, "x")) & 1023
+
+
+def read_a_pipe(*_: Any, **__: Any) -> None:
+    reading, _writing = os.pipe()
+    os.read(reading, 1)
+
+
+def fill_a_pipe(*_: Any, **__: Any) -> None:
+    _reading, writing = os.pipe()
+    while True:
+        os.write(writing, bytes(4096))
+
+
+def open_a_fifo(*_: Any, **__: Any) -> None:
+    path = Path(tempfile.mkdtemp(prefix="raybench-fifo-")) / "fifo"
+    os.mkfifo(path)
+    path.read_bytes()
+
+
+def stop_oneself(*_: Any, **__: Any) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def before_all_reduce(what: Callable[..., None], *guilty: int) -> Callable[[int], None]:
+    def fault(rank: int) -> None:
+        real = dist.all_reduce
+        replaced(dist, "all_reduce", rank, guilty)(lambda *a, **k: (what(), real(*a, **k)))
+
+    return fault
+
+
+def after_all_reduce(what: Callable[..., None], *guilty: int) -> Callable[[int], None]:
+    def fault(rank: int) -> None:
+        real = dist.all_reduce
+        replaced(dist, "all_reduce", rank, guilty)(lambda *a, **k: (real(*a, **k), what()))
+
+    return fault
+
+
+def between_operations(what: Callable[..., None], *guilty: int) -> Callable[[int], None]:
+    """In the loop itself, when no operation is entered."""
+    return lambda rank: replaced(timing, "synchronize", rank, guilty, 4)(what)
+
+
+def inside_all_reduce(what: Callable[..., None], *guilty: int) -> Callable[[int], None]:
+    """Started, and not waited for."""
+
+    def fault(rank: int) -> None:
+        real = dist.all_reduce
+        replaced(dist, "all_reduce", rank, guilty)(lambda *a, **k: (real(*a, **k, async_op=True), what()))
+
+    return fault
+
+
+def other_operation(other: Callable[[torch.Tensor], Any], *guilty: int) -> Callable[[int], None]:
+    return lambda rank: replaced(dist, "all_reduce", rank, guilty)(lambda tensor, *_, **__: other(tensor))
+
+
+def other_message(change: Callable[[torch.Tensor], torch.Tensor], *guilty: int) -> Callable[[int], None]:
+    def fault(rank: int) -> None:
+        real = dist.all_reduce
+        replaced(dist, "all_reduce", rank, guilty)(lambda tensor, *a, **k: real(change(tensor), *a, **k))
+
+    return fault
+
+
+def skipped(name: str, *guilty: int, nth: int = _NTH) -> Callable[[int], None]:
+    return lambda rank: replaced(dist, name, rank, guilty, nth)(lambda *_, **__: None)
+
+
+def in_method(owner: Any, name: str, what: Callable[..., None], *guilty: int, nth: int = 1) -> Callable[[int], None]:
+    return lambda rank: replaced(owner, name, rank, guilty, nth)(what)
+
+
+def never(_: int) -> None:
+    """No fault."""
+
+
+def slow_rank(seconds: float) -> Callable[[int], None]:
+    def fault(rank: int) -> None:
+        real = dist.all_reduce
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            time.sleep(seconds)
+            return real(*arguments, **options)
+
+        if rank == 1:
+            dist.all_reduce = call
+
+    return fault
+
+
+def slow_step(seconds: float) -> Callable[[int], None]:
+    def fault(_: int) -> None:
+        real = step.Trainer._update
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            time.sleep(seconds)
+            return real(*arguments, **options)
+
+        step.Trainer._update = call  # type: ignore[method-assign]
+
+    return fault
+
+
+def computing(seconds: float) -> Callable[[int], None]:
+    """A rank that needs long for its first step, and uses its processor for it."""
+
+    def fault(rank: int) -> None:
+        real = step.Trainer._micro
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                torch.ones(1000).sum()
+            return real(*arguments, **options)
+
+        if rank == 1:
+            step.Trainer._micro = call  # type: ignore[method-assign]
+
+    return fault
+
+
+def plans(folder: Path) -> dict[str, tuple[BenchmarkSpec, ...]]:
+    """What the ranks run; each for longer than anybody looks."""
+    message = {"warmup": 5, "iterations": 20, "blocks": 10**6, "verify": False}
+    training = TrainingOptions(sequence_length=8, batch_size=1, warmup_steps=1, steps=10**6)
+    checkpoint = CheckpointOptions(to=(str(folder),), model="tiny", layouts=("sharded",), modes=("sync",), saves=1000)
+    return {
+        "all_reduce": (
+            BenchmarkSpec(name="all_reduce", kind="collective", sizes=(65536,), reduce_op="sum", **message),  # type: ignore[arg-type]
+        ),
+        "p2p_matrix": (
+            BenchmarkSpec(name="p2p_matrix", kind="p2p", sizes=(4096,), **(message | {"blocks": 3})),  # type: ignore[arg-type]
+        ),
+        "ddp": (BenchmarkSpec(name="ddp", kind="training", sizes=(), training=training),),
+        "fsdp": (BenchmarkSpec(name="fsdp", kind="training", sizes=(), training=training),),
+        "lora": (BenchmarkSpec(name="lora", kind="training", sizes=(), training=training),),
+        "checkpoint": (BenchmarkSpec(name="checkpoint", kind="checkpoint", sizes=(), checkpoint=checkpoint),),
+    }
+
+
+def _forward(what: Callable[..., None], *guilty: int) -> Callable[[int], None]:
+    return in_method(torch.nn.functional, "cross_entropy", what, *guilty, nth=8)
+
+
+_ASLEEP = ("asleep", "time.sleep(FOREVER)")
+BEHIND = "rank-behind"
+MISMATCH = "collective-mismatch"
+CASES = (
+    Case(name="asleep before", fault=before_all_reduce(doze, 1), rule=BEHIND, ranks=(1,), words=_ASLEEP),
+    Case(name="asleep after", fault=after_all_reduce(doze, 0), rule=BEHIND, ranks=(0,), words=_ASLEEP),
+    Case(name="asleep inside", fault=inside_all_reduce(doze, 1), rule=BEHIND, ranks=(1,), words=_ASLEEP),
+    Case(
+        name="asleep between", fault=between_operations(doze, 2), rule=BEHIND, ranks=(2,), words=_ASLEEP, world_size=3
+    ),
+    Case(name="asleep in C", fault=before_all_reduce(doze_in_c, 1), rule=BEHIND, ranks=(1,), words=("PyDLL",)),
+    Case(name="asleep in C between", fault=between_operations(doze_in_c, 0), rule=BEHIND, ranks=(0,), words=("PyDLL",)),
+    Case(name="asleep in C after", fault=after_all_reduce(doze_in_c, 2), rule=BEHIND, ranks=(2,), world_size=3),
+    Case(name="busy loop before", fault=before_all_reduce(spin, 1), rule=BEHIND, ranks=(1,), words=("processor",)),
+    Case(
+        name="busy loop between", fault=between_operations(hash_for_ever, 0), rule=BEHIND, ranks=(0,), words=("hash(",)
+    ),
+    Case(name="busy loop after", fault=after_all_reduce(spin, 1), rule=BEHIND, ranks=(1,), words=("in spin",)),
+    Case(
+        name="broadcast",
+        fault=other_operation(lambda tensor: dist.broadcast(tensor, 0), 1),
+        rule=MISMATCH,
+        ranks=(1,),
+        words=("broadcast #", "all_reduce #"),
+    ),
+    Case(
+        name="broadcast of the root",
+        fault=other_operation(lambda tensor: dist.broadcast(tensor, 0), 0),
+        rule=MISMATCH,
+        ranks=(0,),
+        words=("broadcast #",),
+    ),
+    Case(
+        name="all_gather of one of three",
+        fault=other_operation(lambda one: dist.all_gather([torch.empty_like(one) for _ in range(3)], one), 2),
+        rule=MISMATCH,
+        ranks=(2,),
+        words=("all_gather #",),
+        world_size=3,
+    ),
+    Case(name="a barrier instead", fault=other_operation(lambda _: dist.barrier(), 1), rule=MISMATCH, ranks=(1,)),
+    Case(name="skipped", fault=skipped("all_reduce", 1), rule=MISMATCH, ranks=(1,), words=("left out",)),
+    Case(name="skipped by rank 0", fault=skipped("all_reduce", 0), rule=MISMATCH, ranks=(0,), words=("left out",)),
+    Case(name="skipped by one of three", fault=skipped("all_reduce", 2), rule=MISMATCH, ranks=(2,), world_size=3),
+    Case(
+        name="half the count",
+        fault=other_message(lambda one: one[: len(one) // 2], 1),
+        rule=MISMATCH,
+        ranks=(1,),
+        words=("8192 float32", "16384 float32"),
+    ),
+    Case(name="twice the count", fault=other_message(lambda one: one.repeat(2), 0), rule=MISMATCH, ranks=(0,)),
+    Case(name="other type", fault=other_message(lambda one: one.double(), 1), rule=MISMATCH, ranks=(1,)),
+    Case(name="an empty pipe", fault=before_all_reduce(read_a_pipe, 1), rule=BEHIND, ranks=(1,), words=("os.read",)),
+    Case(name="a full pipe", fault=between_operations(fill_a_pipe, 0), rule=BEHIND, ranks=(0,), words=("os.write",)),
+    Case(name="a fifo that nobody opens", fault=after_all_reduce(open_a_fifo, 1), rule=BEHIND, ranks=(1,)),
+    Case(name="stopped", fault=before_all_reduce(stop_oneself, 1), rule="rank-stopped", ranks=(1,), words=("SIGSTOP",)),
+    Case(name="two of four", fault=before_all_reduce(doze, 1, 2), rule=BEHIND, ranks=(1, 2), world_size=4),
+    Case(name="both of two", fault=between_operations(doze, 0, 1), rule=BEHIND, ranks=(0, 1)),
+    Case(
+        name="a sender of a pair",
+        fault=in_method(point_to_point, "exchange", doze, 3, nth=30),
+        rule=BEHIND,
+        ranks=(3,),
+        world_size=4,
+        plan="p2p_matrix",
+    ),
+    Case(
+        name="a transfer left out",
+        fault=in_method(point_to_point, "exchange", lambda *_: None, 2, nth=12),
+        rule=MISMATCH,
+        ranks=(2,),
+        world_size=4,
+        plan="p2p_matrix",
+    ),
+    Case(name="forward of ddp", fault=_forward(doze, 1), rule=BEHIND, ranks=(1,), words=_ASLEEP, plan="ddp"),
+    Case(name="busy forward of ddp", fault=_forward(spin, 0), rule=BEHIND, ranks=(0,), words=("in spin",), plan="ddp"),
+    Case(name="C in forward of ddp", fault=_forward(doze_in_c, 0), rule=BEHIND, ranks=(0,), plan="ddp"),
+    Case(name="data of ddp", fault=in_method(step, "batch_of", doze, 0, nth=9), rule=BEHIND, ranks=(0,), plan="ddp"),
+    Case(name="forward of fsdp", fault=_forward(doze, 1), rule=BEHIND, ranks=(1,), words=_ASLEEP, plan="fsdp"),
+    Case(name="data of fsdp", fault=in_method(step, "batch_of", doze, 1, nth=9), rule=BEHIND, ranks=(1,), plan="fsdp"),
+    Case(
+        name="optimizer of fsdp",
+        fault=in_method(step.Trainer, "_update", read_a_pipe, 0, nth=9),
+        rule=BEHIND,
+        ranks=(0,),
+        plan="fsdp",
+    ),
+    Case(name="forward of lora", fault=_forward(doze, 1), rule=BEHIND, ranks=(1,), words=_ASLEEP, plan="lora"),
+    Case(
+        name="write of a checkpoint",
+        fault=in_method(ManifestWriter, "write_data", doze, 1, nth=3),
+        rule=BEHIND,
+        ranks=(1,),
+        words=_ASLEEP,
+        plan="checkpoint",
+    ),
+    Case(
+        name="read of a checkpoint",
+        fault=in_method(ManifestReader, "read_data", open_a_fifo, 0, nth=2),
+        rule=BEHIND,
+        ranks=(0,),
+        plan="checkpoint",
+    ),
+    Case(
+        name="full pipe in a checkpoint",
+        fault=in_method(ManifestWriter, "write_data", fill_a_pipe, 0, nth=2),
+        rule=BEHIND,
+        ranks=(0,),
+        plan="checkpoint",
+    ),
+    Case(name="before it joins", fault=in_method(dist, "init_process_group", doze, 1), rule="init-hang", ranks=(1,)),
+    Case(name="healthy", fault=never, rule=None),
+    Case(name="healthy ddp", fault=never, rule=None, plan="ddp"),
+    Case(name="healthy checkpoint", fault=never, rule=None, plan="checkpoint"),
+    Case(name="a slow rank", fault=slow_rank(1.0), rule=None),
+    Case(name="slow steps", fault=slow_step(1.5), rule=None, plan="ddp"),
+    Case(name="a long first step", fault=computing(60.0), rule=None, plan="ddp"),
+)

@@ -51,6 +51,10 @@ class AgentActor:
         """Where its ranks are."""
         return encode_answer(self._agent.positions())
 
+    def activities(self) -> bytes:
+        """What its ranks are doing."""
+        return encode_answer(self._agent.activities())
+
     def stop(self) -> bytes:
         """End its ranks."""
         self._agent.stop()

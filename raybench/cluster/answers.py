@@ -6,7 +6,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 import msgspec
 
 from raybench.benchmarks.progress import PHASES
-from raybench.cluster.messages import RankPosition
+from raybench.cluster.messages import RankActivity, RankPosition
 from raybench.errors import IncompleteRunError
 from raybench.traffic import Counters
 
@@ -30,6 +30,7 @@ class _Facts(TypedDict):
 
 
 _TYPES: Mapping[str, Any] = {
+    "activities": list[RankActivity],
     "claim": bool,
     "close": None,
     "facts": dict[str, Any],

@@ -31,10 +31,10 @@ from raybench.cluster.answers import AnswerError, decode_answer
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
 from raybench.cluster.doing import Seen
-from raybench.cluster.hang import hang, is_stalled, mismatches
 from raybench.cluster.event_check import EventError, event_of
+from raybench.cluster.hang import hang, is_stalled, mismatches
 from raybench.cluster.incident import Incident, culprits, failure_kind, step_text, stopped
-from raybench.cluster.messages import RankPosition, decode_activities
+from raybench.cluster.messages import RankPosition
 from raybench.cluster.placement import Plan
 from raybench.errors import UsageError
 
@@ -277,8 +277,8 @@ class Launch:
 
     def _look(self, positions: Sequence[tuple[str, RankPosition]]) -> list[Seen]:
         """What every rank that can be reached is doing. Takes two seconds, and never longer than ``_LOOK_SECONDS``."""
-        answers, _ = self.agents.ask(_LOOK_SECONDS, lambda agent: agent.actor.activities.remote())
-        found = {one.rank: one for data in answers.values() for one in decode_activities(data)}
+        answers, _ = self.agents.ask(_LOOK_SECONDS, "activities")
+        found = {one.rank: one for node in answers.values() for one in node}
         seen = [
             Seen(node=node, position=position, activity=found[position.rank])
             for node, position in positions

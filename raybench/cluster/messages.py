@@ -117,5 +117,3 @@ Reply = PortReserved | Positions | Activities | RanksStopped | RankEvent | HostF
 encode = msgspec.msgpack.encode
 decode_request = msgspec.msgpack.Decoder(Request).decode
 decode_reply = msgspec.msgpack.Decoder(Reply).decode
-encode_activities = msgspec.msgpack.Encoder().encode
-decode_activities = msgspec.msgpack.Decoder(tuple[RankActivity, ...]).decode

@@ -124,7 +124,8 @@ def _is_planned(made: Made, one: Seen, plan: Sequence[BenchmarkSpec], world_size
     sizes = sizes_of(spec, world_size)
     elements = sizes[min(one.position.point, len(sizes) - 1)] // DTYPE_BYTES[spec.dtype]
     dtypes = ("", spec.dtype, spec.dtype.removesuffix("32"))  # the recorder says "float" of float32
-    return made.dtype in dtypes and made.count in (0, elements, elements // world_size)
+    whole = spec.name in ("all_reduce", "broadcast", "reduce")
+    return made.dtype in dtypes and made.count in ((elements,) if whole else (0, elements, elements // world_size))
 
 
 def _is_ahead(some: Sequence[int], others: Sequence[int], ranks: Sequence[Seen]) -> bool:

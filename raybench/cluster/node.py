@@ -31,6 +31,7 @@ from raybench.cluster.messages import (
     HostFailed,
     PortReserved,
     Positions,
+    RankActivity,
     RankEvent,
     RankPosition,
     RanksStopped,
@@ -41,7 +42,6 @@ from raybench.cluster.messages import (
     StopRanks,
     decode_reply,
     encode,
-    encode_activities,
 )
 from raybench.cluster.rank_host_process import end_rank_host, start_rank_host
 from raybench.cluster.unix_socket import connect
@@ -187,11 +187,11 @@ class NodeAgent:
         assert isinstance(reply, Positions)
         return list(reply.ranks)
 
-    def activities(self) -> bytes:
-        """What this node's ranks are doing, encoded: see ``messages.RankActivity``. Takes some seconds."""
+    def activities(self) -> list[RankActivity]:
+        """What this node's ranks are doing. Takes some seconds."""
         reply = self._ask(AskActivities())
         assert isinstance(reply, Activities)
-        return encode_activities(reply.ranks)
+        return list(reply.ranks)
 
     def stop(self) -> None:
         """End this node's ranks and wait for their processes."""

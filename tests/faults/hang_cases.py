@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ import torch.distributed as dist
 from raybench.benchmarks import point_to_point, timing
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter
+from raybench.benchmarks.collectives import all_reduce as all_reduce_module
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training import step
 from raybench.benchmarks.training.options import TrainingOptions
@@ -133,9 +135,15 @@ def other_operation(other: Callable[[torch.Tensor], Any], *guilty: int) -> Calla
 
 
 def other_message(change: Callable[[torch.Tensor], torch.Tensor], *guilty: int) -> Callable[[int], None]:
+    """In the program, not in PyTorch: gloo ends the process that gets more than it expects."""
+
     def fault(rank: int) -> None:
-        real = dist.all_reduce
-        replaced(dist, "all_reduce", rank, guilty)(lambda tensor, *a, **k: real(change(tensor), *a, **k))
+        def all_reduce(tensor: torch.Tensor, *arguments: Any) -> Any:
+            return dist.all_reduce(tensor, *arguments)
+
+        program = SimpleNamespace(all_reduce=all_reduce)
+        replaced(program, "all_reduce", rank, guilty)(lambda tensor, *a: dist.all_reduce(change(tensor), *a))
+        all_reduce_module.dist = program  # type: ignore[attr-defined]
 
     return fault
 

@@ -64,7 +64,7 @@ def _what_it_said(fault: Fault, ending: Ending) -> Iterator[str]:
     killed = fault.target == "command" and fault.action == "SIGKILL"
     if ending.status is None or killed or fault.harmless or ending.status == 0:
         return
-    if ending.samples_kept and not ending.documents:
+    if ending.samples_kept and not ending.documents and fault.target != "output":
         yield "RESULT: there are samples and no result"
     elif not names_culprit(fault, ending):
         yield f"CULPRIT: {fault.target} is not named: {_said(ending)}"
@@ -88,6 +88,8 @@ def names_culprit(fault: Fault, ending: Ending) -> bool:
         return any(one.get("rule") == "interrupted" for one in findings) or bool(
             re.search(r"\bstopped\b|interrupt|SIG(INT|TERM|HUP)", words, re.IGNORECASE)
         )
+    if part == "output":
+        return re.search(r"No space left|No such file|could not be written", ending.text) is not None
     if part == "rank":
         named = any(one.get("ranks") == [int(number)] for one in findings)
         return named or (not findings and re.search(rf"\brank {number}\b", words) is not None)

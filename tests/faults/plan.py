@@ -10,6 +10,7 @@ from tests.faults.commands import WORKLOADS, Workload
 PHASES = ("start", "cluster", "placing", "joining", "measuring", "ending")
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGINT twice", "SIGKILL")
 _HARMLESS = ("pause", "garbage")
+IN_RANK = ("sleep", "mismatch", "skip")  # done by the rank itself: see site/sitecustomize.py
 # How long after its phase began a fault may come, in seconds.
 _LATEST = {"start": 1.2, "cluster": 0.8, "placing": 0.4, "joining": 0.4, "measuring": 2.0, "ending": 0.3}
 _FIRST_PHASE = {"driver": 1, "gcs": 1, "raylet": 1, "agent": 2, "rank_host": 2, "rank": 3}
@@ -76,6 +77,12 @@ def _kinds(workload: Workload) -> Iterator[tuple[str, str, str, str]]:
     yield workload.name, "measuring", "command", "pause"
     yield workload.name, "measuring", f"rank {workload.ranks - 1}", "pause"
     yield workload.name, "measuring", "ports", "garbage"
+    yield workload.name, "measuring", "output", "full"
+    yield workload.name, "measuring", "output", "removed"
+    if workload.name in ("run", "run4", "train"):
+        yield workload.name, "measuring", f"rank {workload.ranks - 1}", "sleep"
+    if workload.ranks > 2:  # of two ranks, nobody can say which is the odd one
+        yield from ((workload.name, "measuring", "rank 2", action) for action in ("mismatch", "skip"))
 
 
 def _targets(workload: Workload) -> Iterator[str]:

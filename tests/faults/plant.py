@@ -6,8 +6,10 @@ import os
 import random
 import re
 import secrets
+import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +20,9 @@ from typing import Any
 import psutil
 
 from tests.benchmarks.ray_head import RayHead, ray_head
-from tests.command import Command, started
+from tests.command import REPOSITORY, Command, started
 from tests.faults.commands import WORKLOADS, samples_so_far
-from tests.faults.plan import Fault
+from tests.faults.plan import IN_RANK, Fault
 from tests.faults.targets import processes_of
 
 _HANG_SECONDS = 240.0
@@ -28,6 +30,8 @@ _REACH_SECONDS = 90.0
 _PAUSE_SECONDS = 4.0  # shorter than any limit: whoever was away must not be missed
 _AGENT_SECONDS = 10.0  # Ray ends a lost driver's actors by itself
 _EMBEDDED = RayHead(address="local", variables={}, pids=())
+_SITE = str(Path(__file__).parent / "site")
+_DISK_BYTES = 10 * 2**20
 _KEPT = re.compile(r"^torchinductor")  # torch's own cache
 
 
@@ -55,14 +59,21 @@ def plant(fault: Fault) -> Ending:
         cluster = stack.enter_context(ray_head(workers=workload.nodes - 1)) if workload.joins else _EMBEDDED
         arguments = workload.command_line(short=short, folder=folder, address=cluster.address)
         given = workload.is_study  # it says itself where its folder goes
-        runs = str(folder / "runs")
-        command = stack.enter_context(started(*arguments, output=runs, given=given, environment=cluster.variables))
+        runs = folder / "runs"
+        if fault.action == "full":
+            stack.enter_context(_small_disk(runs))
+        environment = {
+            **cluster.variables,
+            "PYTHONPATH": os.pathsep.join([_SITE, str(REPOSITORY)]),
+            "RAYBENCH_TEST_FAULT": str(folder / "due"),
+        }
+        command = stack.enter_context(started(*arguments, output=str(runs), given=given, environment=environment))
         try:
             pid = _reach(fault, command, cluster.pids)
         except TimeoutError:
             return _ending(command, cluster.pids, begun=time.monotonic(), planted=False)
         begun = time.monotonic()
-        planted = pid is not None and _do(fault, command, pid)
+        planted = pid is not None and _do(fault, command, pid, due=folder / "due")
         return _ending(command, cluster.pids, begun=begun, planted=planted)
 
 
@@ -72,11 +83,22 @@ def _scratch() -> Iterator[Path]:
         yield Path(name)
 
 
+@contextlib.contextmanager
+def _small_disk(folder: Path) -> Iterator[None]:
+    """A file system of its own. Raises CalledProcessError where none can be mounted: that needs root."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tmpfs", folder], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
 def _reach(fault: Fault, command: Command, cluster: Sequence[int]) -> int | None:
     """Wait for the phase, the delay and the target. Raises TimeoutError where they do not come."""
     command.wait_for(_beginning(fault, command, cluster), _REACH_SECONDS)
     time.sleep(fault.delay_seconds)
-    if fault.target in ("command", "ports"):
+    if fault.target in ("command", "ports", "output"):
         return command.process.pid
     target: int = command.wait_for(lambda: processes_of(command, cluster).pid_of(fault.target), 10)
     return target
@@ -102,7 +124,7 @@ def _beginning(fault: Fault, command: Command, cluster: Sequence[int]) -> Callab
     return conditions[fault.phase]
 
 
-def _do(fault: Fault, command: Command, pid: int) -> bool:
+def _do(fault: Fault, command: Command, pid: int, *, due: Path) -> bool:
     """The fault itself. False where its target had gone by itself."""
     try:
         match fault.action:
@@ -112,6 +134,13 @@ def _do(fault: Fault, command: Command, pid: int) -> bool:
                 os.kill(pid, signal.SIGCONT)
             case "garbage":
                 return _send_garbage(command)
+            case "full":
+                _fill(command.output)
+            case "removed":
+                shutil.rmtree(command.output, ignore_errors=True)
+            case action if action in IN_RANK:
+                due.with_suffix(".new").write_text(f"{fault.target.partition(' ')[2]} {action}")
+                due.with_suffix(".new").rename(due)
             case "SIGINT twice":
                 os.killpg(pid, signal.SIGINT)
                 time.sleep(0.3)
@@ -138,6 +167,12 @@ def _send_garbage(command: Command) -> bool:
         with contextlib.suppress(OSError), socket.create_connection((host, address.port), 1) as connection:
             connection.sendall(secrets.token_bytes(draw.choice((1, 64, 4096))))
     return bool(ports)
+
+
+def _fill(folder: Path) -> None:
+    with (folder / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
 
 
 def _ending(command: Command, cluster: Sequence[int], *, begun: float, planted: bool) -> Ending:

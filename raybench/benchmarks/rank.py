@@ -26,7 +26,7 @@ from raybench.benchmarks.events import (
 )
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
-from raybench.benchmarks.recording import inside, recorded
+from raybench.benchmarks.recording import inside, recording
 from raybench.benchmarks.registry import BENCHMARKS
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.secret_values import recorded
@@ -41,7 +41,7 @@ _ENVIRONMENT = (
 def run_rank(job: RankJob, plan: Sequence[BenchmarkSpec], emit: Emit, progress: ProgressSlot) -> bool:
     """Run the whole plan as one rank. Every error becomes a RankFailed event. Returns whether it went well."""
     try:
-        with recorded(progress), process_group(job, progress) as context:
+        with recording(progress), process_group(job, progress) as context:
             emit(RankReady(rank=job.rank, facts=rank_facts(context)))
             for index, spec in enumerate(plan):
                 progress.benchmark(index)
@@ -115,8 +115,8 @@ def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]
         _assert_fresh_cuda()
         torch.cuda.set_device(device)
     timeout = timedelta(seconds=job.timeout_seconds)
-    store = _store(job, timeout)
     with inside("init_process_group"):
+        store = _store(job, timeout)
         dist.init_process_group(
             job.backend,
             store=store,

@@ -1,6 +1,6 @@
 """Every operation of ``torch.distributed`` that this rank enters and leaves, noted in its progress slot.
 
-Within ``recorded`` the functions of ``torch.distributed`` are wrapped, so that those that PyTorch itself calls (FSDP,
+Within ``recording`` the functions of ``torch.distributed`` are wrapped, so that those that PyTorch itself calls (FSDP,
 distributed checkpoints) are noted as well. Those that PyTorch starts below Python (DDP's gradients) are in its flight
 recorder: see ``flight_record``.
 """
@@ -101,7 +101,7 @@ _active: list[Recorder] = []
 
 
 @contextlib.contextmanager
-def recorded(progress: ProgressSlot) -> Iterator[Recorder]:
+def recording(progress: ProgressSlot) -> Iterator[Recorder]:
     """Note what is called within. In a rank that is until its process ends."""
     recorder = Recorder(progress)
     originals = [

@@ -12,6 +12,7 @@ from typing import IO, Any
 import msgspec
 
 from raybench.errors import UsageError
+from raybench.whole_file import sync_folder, write_whole
 
 _RESERVE_BYTES = 8 * 2**20
 
@@ -72,6 +73,7 @@ class RunFolder:
             try:
                 for made in _make_folders(self.path / "logs"):
                     undo.callback(_remove_folder, made)
+                    sync_folder(made.parent)
                 (self.path / "logs").chmod(0o700)
                 self._reserve = _reserved(self.path / ".reserve")
                 undo.callback(self._reserve.close)
@@ -114,14 +116,12 @@ class RunFolder:
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a JSON file whole or not at all. Raises OSError when there is no room even in the reserve."""
-        partial = self.path / f".{name}.partial"
         data = msgspec.json.encode(content)
         try:
-            partial.write_bytes(data)
+            write_whole(self.path / name, data)
         except OSError:
             self.release()
-            partial.write_bytes(data)
-        partial.replace(self.path / name)
+            write_whole(self.path / name, data)
 
     @property
     def has_samples(self) -> bool:
@@ -145,7 +145,9 @@ class RunFolder:
             self._reserve.close()
 
     def close(self) -> None:
-        """Close the journal and give the reserve free."""
+        """Close the journal, once it is on the disk, and give the reserve free."""
+        with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed already
+            os.fsync(self._journal.fileno())
         with contextlib.suppress(OSError):
             self._journal.close()
         self.release()

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 # Modules of raybench from the bottom up. A module imports from its own group and from groups below it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("raybench", "errors", "units"),
+    ("raybench", "errors", "units", "whole_file"),
     ("host_ranges", "unreachable"),
     ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic"),
     ("results", "verdicts", "workloads"),
@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 # Beside the layers: sees results, stability and what is below, and nothing above.
 REPORTS_MAY_IMPORT = {
+    "whole_file",
     *("raybench", "errors", "units", "stats", "results", "verdicts", "workloads", "stability", "compare", "reports"),
     *("host_ranges", "unreachable"),
 }

@@ -6,7 +6,6 @@ What hosts returned is read from their variables; the planning and judging is ra
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -54,10 +53,10 @@ class ActionModule(ActionBase):
         times = (str(arguments["started_at"]), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
         report = conduct.final_report(replies, settings, results, run_id=str(arguments["run_id"]), times=times)
         path = Path(str(arguments["output"])).expanduser().absolute()
+        from raybench.whole_file import write_whole  # noqa: PLC0415
+
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        partial.write_text(json.dumps(report, indent=1), encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, json.dumps(report, indent=1))
         return {
             "changed": False,
             "path": str(path),

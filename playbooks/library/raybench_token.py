@@ -67,6 +67,8 @@ def _make(path: str) -> None:
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(secrets.token_hex(32))
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(partial, path)
 
 

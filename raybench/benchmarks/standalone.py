@@ -41,6 +41,7 @@ from raybench.benchmarks.workload import workload_point
 from raybench.errors import UsageError
 from raybench.results import BenchmarkResult, BenchmarkStatus
 from raybench.sizes import parse_sizes
+from raybench.whole_file import write_whole
 
 SCHEMA = "raybench.standalone/1"
 _VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -236,7 +237,7 @@ def main() -> int:
     result = run(place, plan, backend=options.backend, timeout_seconds=options.timeout)
     if result is None:
         return 0
-    options.output.write_bytes(msgspec.json.encode(result))
+    write_whole(options.output, msgspec.json.encode(result))
     return int(result["status"] != "complete")
 
 

@@ -12,6 +12,7 @@ from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 from raybench.run_folder import new_run_id
 from raybench.units import parse_amount
+from raybench.whole_file import write_whole
 
 if TYPE_CHECKING:
     from diagnostics.findings import Diagnosis
@@ -167,10 +168,8 @@ def _deliver(reports: Sequence["HostReport"], folder: Path, options: Mapping[str
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     import msgspec  # noqa: PLC0415
 
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2))
-        partial.replace(path)
+        write_whole(path, msgspec.json.format(msgspec.json.encode(content), indent=2))
     except OSError as error:
         say(f"raybench: {path} could not be written ({error.strerror})")
 

@@ -9,6 +9,7 @@ import click
 
 from raybench.cli.output import printing, say
 from raybench.errors import UsageError
+from raybench.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,12 +163,7 @@ def _follow(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bo
 def _replace(output: Path, text: str) -> None:
     """Write a file so that a reader sees the old or the new one, never a part. Raises UsageError."""
     try:
-        if output.exists() and not output.is_file():  # a pipe or a device
-            output.write_text(text, encoding="utf-8")
-            return
-        partial = output.with_name(f".{output.name}.partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(output)
+        write_whole(output, text)
     except OSError as error:
         raise UsageError(f"cannot write '{output}': {error.strerror}; choose another file with -o") from error
 

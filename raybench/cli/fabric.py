@@ -12,6 +12,7 @@ from raybench.errors import UsageError
 from raybench.preflight.fabric.rounds import SCOPES
 from raybench.preflight.fabric.settings import GPU_MEMORY, TOOLS, FabricSettings, settings_from
 from raybench.verdicts import EXIT_CODES
+from raybench.whole_file import write_whole
 
 EXAMPLES = """\b
 Examples:
@@ -193,7 +194,7 @@ def _deliver(report: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
 
 def _kept(path: Path, text: str) -> Sequence[str]:
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
         return (f"{path} could not be written ({error.strerror}): the report is printed here",)
     return ()

@@ -13,6 +13,7 @@ import msgspec
 from raybench.cluster.collected_names import local_path
 from raybench.cluster.remote_files import Files, RemoteFile, find
 from raybench.cluster.ssh import SshError
+from raybench.whole_file import write_whole
 
 _CHUNK_BYTES = 2**18
 _OVERLAP_BYTES = 2**15  # of what is here, compared before a file that grew is taken for the same
@@ -175,9 +176,7 @@ class HostFolder:
         """Write the list of what is here."""
         self._saved_at = time.monotonic()
         self.report.files = sorted(self._known.values(), key=lambda one: one.remote)
-        partial = self.path / f".{LIST_NAME}.partial"
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(self.report), indent=2))
-        partial.replace(self.path / LIST_NAME)
+        write_whole(self.path / LIST_NAME, msgspec.json.format(msgspec.json.encode(self.report), indent=2))
 
 
 @contextlib.contextmanager

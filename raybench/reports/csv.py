@@ -16,6 +16,7 @@ A benchmark without points has one row that carries its status and reason, in ``
 """
 
 import csv
+import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from raybench.reports.listed_pairs import listed_pairs
 from raybench.reports.text import inert
 from raybench.results import BenchmarkResult, Point, RunResult
 from raybench.stability import stability_warnings
+from raybench.whole_file import write_whole
 from raybench.workloads.base import WorkloadPoint
 
 WORKLOAD_COLUMNS = (
@@ -44,11 +46,12 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_csv(result: RunResult, path: Path) -> None:
-    """Write one row a point. Raises OSError as ``open`` does."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, HEADER, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(csv_rows(result))
+    """Write one row a point. Raises OSError."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, HEADER, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(csv_rows(result))
+    write_whole(path, text.getvalue())
 
 
 def csv_rows(result: RunResult) -> Iterator[dict[str, str]]:

@@ -10,6 +10,7 @@ from raybench.reports.spans import names_in_short
 from raybench.reports.svg import Plot
 from raybench.reports.text import counted
 from raybench.reports.view import Cell, Grid
+from raybench.whole_file import write_whole
 
 _SHOWN_TESTS = 100
 _TONE = {"pass": "", "warn": "warn", "fail": "bad", "error": "warn"}
@@ -18,7 +19,7 @@ _TONE = {"pass": "", "warn": "warn", "fail": "bad", "error": "warn"}
 def write_fabric_html(report: Mapping[str, Any], path: Path) -> None:
     """Write the page. Raises MissingLibraryError without jinja2, OSError where it cannot be written."""
     template = page_template("fabric.html.j2")
-    path.write_text(str(template.render(_context(report))), encoding="utf-8")
+    write_whole(path, str(template.render(_context(report))))
 
 
 def _context(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from raybench.reports.view import (
 from raybench.reports.workloads import workload_sections
 from raybench.results import RunResult
 from raybench.units import format_bytes, format_seconds
+from raybench.whole_file import write_whole
 
 INSTALL = "pip install '.[report]' in raybench's checkout"
 _MOST_MATRICES = 2  # sizes of one matrix that get a heatmap, the largest
@@ -58,7 +59,7 @@ def write_html(result: RunResult, path: Path, diagnosis: Mapping[str, Any] | Non
     Without matplotlib the report has no plots and says how to get them. Raises MissingLibraryError without jinja2, and
     OSError where the file cannot be written.
     """
-    path.write_text(render_html(result, diagnosis), encoding="utf-8")
+    write_whole(path, render_html(result, diagnosis))
 
 
 def render_html(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> str:

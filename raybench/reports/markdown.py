@@ -23,13 +23,14 @@ from raybench.reports.view import Grid, summary_grid, table_grid
 from raybench.reports.workloads import workload_sections
 from raybench.results import RunResult
 from raybench.units import format_bytes
+from raybench.whole_file import write_whole
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~@&$])")
 
 
 def write_markdown(result: RunResult, path: Path, diagnosis: Mapping[str, Any] | None = None) -> None:
     """Write the run as Markdown. Raises OSError where the file cannot be written."""
-    path.write_text(render_markdown(result, diagnosis), encoding="utf-8")
+    write_whole(path, render_markdown(result, diagnosis))
 
 
 def render_markdown(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> str:

@@ -7,13 +7,14 @@ from typing import Any
 from raybench.reports.html import page_template
 from raybench.reports.spans import names_in_short
 from raybench.reports.text import counted
+from raybench.whole_file import write_whole
 
 _CONCERN_ORDER = ("host", "pci", "gpu", "rdma", "roce", "software", "drift")
 
 
 def write_preflight_page(report: Mapping[str, Any], path: Path) -> None:
     """Write the page. Raises MissingLibraryError without jinja2, and OSError where it cannot be written."""
-    path.write_text(render_preflight_page(report), encoding="utf-8", errors="replace")
+    write_whole(path, render_preflight_page(report))
 
 
 def render_preflight_page(report: Mapping[str, Any]) -> str:

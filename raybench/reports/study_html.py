@@ -12,11 +12,12 @@ from raybench.reports.study_view import (
     study_title,
     trial_section,
 )
+from raybench.whole_file import write_whole
 
 
 def write_study_html(content: dict[str, Any], path: Path) -> None:
     """Write the report. Raises MissingLibraryError without jinja2, and OSError where the file cannot be written."""
-    path.write_text(render_study_html(content), encoding="utf-8")
+    write_whole(path, render_study_html(content))
 
 
 def render_study_html(content: dict[str, Any]) -> str:

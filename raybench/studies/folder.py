@@ -17,6 +17,7 @@ from raybench.errors import UsageError
 from raybench.model.cost import Price
 from raybench.studies.design import SCHEMA, Study, Trial
 from raybench.studies.outcome import Outcome, outcome_of
+from raybench.whole_file import write_whole
 
 PLAN, RESULT, REPORT = "plan.json", "study.json", "study.html"
 _LIMIT = "limit"
@@ -98,9 +99,7 @@ class StudyFolder:
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a JSON file whole or not at all. Raises OSError."""
-        partial = self.path / f".{name}.partial"
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2))
-        partial.replace(self.path / name)
+        write_whole(self.path / name, msgspec.json.format(msgspec.json.encode(content), indent=2))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -157,7 +156,7 @@ class StudyFolder:
         if seconds is None:
             note.unlink(missing_ok=True)
         else:
-            note.write_text(f"it took longer than --timeout {seconds:g} s")
+            write_whole(note, f"it took longer than --timeout {seconds:g} s")
 
     def _limit(self, trial: Trial) -> str | None:
         with contextlib.suppress(OSError):

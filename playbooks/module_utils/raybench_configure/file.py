@@ -106,6 +106,15 @@ def _real(host: Host, name: str) -> Path:
     return Path(os.path.realpath(host.path(name)))
 
 
+def sync_folder(folder: Path) -> None:
+    """Make what was renamed in a folder last through a power cut. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _replace(path: Path, state: dict[str, Any]) -> None:
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".raybench", dir=path.parent)
     try:
@@ -117,6 +126,7 @@ def _replace(path: Path, state: dict[str, Any]) -> None:
             stream.flush()
             os.fsync(descriptor)
         Path(temporary).replace(path)
+        sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             Path(temporary).unlink()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import JournalError
+from .file import sync_folder
 from .host import Host
 from .resource import Resource, State
 
@@ -76,7 +77,7 @@ class Journal:
                 stream.flush()
                 os.fsync(stream.fileno())
             temporary.replace(path)
-            _sync(self.folder)
+            sync_folder(self.folder)
         except OSError as error:
             raise JournalError(f"the journal {FOLDER} cannot be written ({error.strerror}): nothing changed") from None
 
@@ -152,13 +153,5 @@ def locked(host: Host) -> Iterator[None]:
                     raise JournalError("another raybench configure runs on this host: nothing changed") from None
                 time.sleep(0.2)
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

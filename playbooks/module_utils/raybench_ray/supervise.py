@@ -142,6 +142,8 @@ def write_state(path: str, state: Mapping[str, Any]) -> None:
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(state, file)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(partial, path)
 
 

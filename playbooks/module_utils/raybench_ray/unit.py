@@ -56,6 +56,8 @@ def install(unit: str, words: Sequence[str], seconds: float) -> None:
     descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(unit_text(words, seconds))
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(path + ".partial", path)
     systemctl("daemon-reload")
     systemctl("reset-failed", unit, may_fail=True)

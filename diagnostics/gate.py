@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from diagnostics.literals import ALWAYS, DETAIL, EXPRESSIONS, FOREIGN, HEADS, INIT, NOISE, ODD
+from diagnostics.literals import ALWAYS, BODIES, DETAIL, EXPRESSIONS, FOREIGN, HEADS, INIT, NOISE, ODD
 from diagnostics.reader import MAX_LINE_BYTES
 
 DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
 
 COUNTED_BYTES = 2**28  # up to here every line of NCCL is counted, behind it those of every SAMPLED_BLOCK-th block
 SAMPLED_BLOCK = 8
+MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
 _MARK = b"] NCCL INFO "
 
 Candidate = tuple[int, bytes]  # a position for Gate.line_of, and the line
@@ -96,11 +97,7 @@ class Gate:
             self.nccl_lines += not marked and b"CCL" in raw
             yield start, raw
             if not marked and _is_continued(raw) and line_end < len(block):
-                stop = _line_end(block, line_end + 1)
-                following = block[line_end + 1 : min(stop, line_end + 1 + MAX_LINE_BYTES)]
-                matched = bisect_left(ends, stop + 2) > bisect_left(ends, line_end + 2)  # then it comes by itself
-                if not matched and b"NCCL " not in following:  # perhaps the rest of a line that was wrapped hard
-                    yield line_end + 1, following
+                yield from _continuations(block, line_end + 1, ends)
         self.detail_left -= len(ends)
         self.lines += self._number + block.count(b"\n", self._counted) + 1
         self._block = None
@@ -120,7 +117,9 @@ class Gate:
         lines = block.split(b"\n")
         chosen, unmarked = self._sort_out(lines)
         chosen += _foreign_lines(lines, unmarked)
-        chosen += [number + 1 for number in chosen if _is_continued(lines[number]) and number + 1 < len(lines)]
+        wrapped = [number for number in chosen if _is_continued(lines[number])]
+        for offset in range(1, MAX_WRAPPED_LINES + 1):
+            chosen += [number + offset for number in wrapped if number + offset < len(lines)]
         for number in sorted(set(chosen)):
             yield number, lines[number][:MAX_LINE_BYTES]
         self.lines += len(lines)
@@ -148,18 +147,18 @@ class Gate:
     def _by_line(self, block: bytes) -> Iterator[Candidate]:
         self._block = None
         number = -1
-        after_warning = False
+        after_warning = 0
         present = tuple(literal for literal in FOREIGN if literal in block)
         for number, raw in enumerate(block.split(b"\n")):
             if b"CCL" in raw:
                 self.nccl_lines += 1
                 if self._is_told(raw) if self.detail_left <= 0 else _is_noise(raw):
                     continue
-                after_warning = b"NCCL WARN" in raw
+                after_warning = MAX_WRAPPED_LINES if b"NCCL WARN" in raw else 0
                 self.detail_left -= 1
                 yield number, raw[:MAX_LINE_BYTES]
             elif after_warning or is_foreign(raw, present):
-                after_warning = b"Last error:" in raw
+                after_warning = MAX_WRAPPED_LINES if b"Last error:" in raw else max(after_warning - 1, 0)
                 yield number, raw[:MAX_LINE_BYTES]
         self.lines += number + 1
 
@@ -179,6 +178,20 @@ class Gate:
             return False
         self.known[text] += 1
         return True
+
+
+def _continuations(block: bytes, begin: int, ends: list[int]) -> Iterator[Candidate]:
+    """Lines from a place on that may be the rest of a line that was wrapped hard, up to one that comes by itself."""
+    for _ in range(MAX_WRAPPED_LINES):
+        stop = _line_end(block, begin)
+        following = block[begin : min(stop, begin + MAX_LINE_BYTES)]
+        matched = bisect_left(ends, stop + 2) > bisect_left(ends, begin + 1)
+        if matched or b"NCCL " in following:
+            return
+        yield begin, following
+        begin = stop + 1
+        if begin > len(block):
+            return
 
 
 def _line_end(block: bytes, start: int) -> int:
@@ -234,7 +247,7 @@ def compile_database(frequent: tuple[bytes, ...]) -> Any:
         import hyperscan  # noqa: PLC0415 - optional, and only big logs pay for it
     except ImportError:
         return None
-    expressions = [*(_escape(text) for text in ALWAYS), *EXPRESSIONS, *frequent]
+    expressions = [*(_escape(text) for text in (*ALWAYS, *BODIES)), *EXPRESSIONS, *frequent]
     database = hyperscan.Database()
     flags = [hyperscan.HS_FLAG_DOTALL] * len(expressions)
     database.compile(expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=flags)

@@ -7,12 +7,12 @@ counted. Everything else goes through ``prefix`` and ``parsers``.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from diagnostics.events import Event, Origin, quote
-from diagnostics.gate import Gate, is_foreign
-from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS, info_patterns
+from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_foreign
+from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, PATTERNS, info_patterns
 from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
@@ -42,6 +42,10 @@ _INIT = re.compile(
     rb"comm (0x[0-9a-f]+) rank (\d{1,9}) nranks (\d{1,9}) cudaDev (\d+)(?: nvmlDev (\d+))?(?: busId ([0-9a-f]+))?"
     rb"(?:.{0,200}?commId (0x[0-9a-f]+))?.{0,200}?- Init (START|COMPLETE)"
 )
+_PARTIAL = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) P ")
+_WHOLE = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) F ")
+# up to 2.2 a mark has no name in it: "host:pid:tid [0] INFO text", "host:pid:tid [0] misc/ibvwrap.cu:60 WARN text"
+_OLD_MARK = re.compile(rb"(:\d{1,9}:\d{1,9} \[\d{1,4}\] (?:[\w/.\-]{1,80}:\d{1,6} )?)(INFO|WARN) ")
 _PLAIN = bytes([9, 13, 27, *range(32, 127)])
 _NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destroy", "abort"})  # each names its rank
 
@@ -68,6 +72,7 @@ class Scanner:
     _communicators: set[bytes] = field(default_factory=set)
     _file: str = ""
     _pending: tuple[str, Message, int] | None = None
+    _continued: list[str] = field(default_factory=list)  # lines behind it that may be the rest of it
     _hosts: dict[str, None] = field(default_factory=dict)
     _kinds: list[str] = field(default_factory=list)
     _quotes_error: bool = False  # PyTorch repeats NCCL's last warning on the line after "Last error:"
@@ -77,11 +82,16 @@ class Scanner:
         """Read the lines of one batch."""
         self._file = batch.file
         before = self.gate.lines
+        if b" P " in batch.block and _PARTIAL.search(batch.block):
+            batch = replace(batch, block=_with_partial_lines_joined(batch.block))
         if b"\x00" in batch.block:
             self.unreadable += sum(map(_is_binary, batch.block.split(b"\n")))
         first = batch.line if batch.first else self._next_line.get(batch.file, 1)
         line_of = self.gate.line_of
-        for position, raw in self.gate.candidates(batch.block):
+        for position, found in self.gate.candidates(batch.block):
+            raw = found
+            if b"CCL" not in raw and (b"] INFO " in raw or b" WARN " in raw):
+                raw = _OLD_MARK.sub(rb"\1NCCL \2 ", raw, count=1)
             if b"CCL" not in raw:
                 if self._pending is not None or self._quotes_error or is_foreign(raw):
                     self._read_foreign(raw, first + line_of(position))
@@ -184,7 +194,7 @@ class Scanner:
         text = clean(raw)
         self.deduplicated |= "x across cluster]" in text
         messages = list(split_messages(text))
-        self._flush()
+        self._continue_or_flush(text if not messages else "")
         self._kinds.clear()
         if not messages:
             self._read_unmarked(text, line)
@@ -218,9 +228,8 @@ class Scanner:
         if "CCL version" in text:
             self._emit(message, [pattern for pattern in PATTERNS if pattern.kind == "version"], text, line)
         self._emit(message, FOREIGN_PATTERNS, text, line)
-        self._read_quoted_error(text, message, line)
-        if message.text.startswith(_BARE):
-            self._emit(message, PATTERNS, text, line)
+        if not self._read_quoted_error(text, message, line):
+            self._emit(message, PATTERNS if message.text.startswith(_BARE) else BODY_PATTERNS, text, line)
         self._read_shell(text, line)
 
     def _read_shell(self, text: str, line: int) -> None:
@@ -228,25 +237,26 @@ class Scanner:
             self._send("shell-variable", match.groupdict(), Message(text=text), text, line)
 
     def _read_foreign(self, raw: bytes, line: int) -> None:
-        if self._pending is not None:
-            self._flush(continuation=raw)
         text = clean(raw)
+        self._continue_or_flush(text)
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         self._emit(message, FOREIGN_PATTERNS, text, line)
-        self._read_quoted_error(text, message, line)
-        if message.text.startswith(_BARE) or "UCX" in text:
+        if not self._read_quoted_error(text, message, line):
+            whole = message.text.startswith(_BARE) or "UCX" in text
             before = self._sequence
-            self._emit(message, PATTERNS, text, line)
+            self._emit(message, PATTERNS if whole else BODY_PATTERNS, text, line)
             self.gate.nccl_lines += self._sequence > before  # pasted without NCCL's mark, and NCCL's all the same
 
-    def _read_quoted_error(self, text: str, message: Message, line: int) -> None:
-        """NCCL's last warning, which PyTorch repeats behind "Last error:", on that line or on the next."""
+    def _read_quoted_error(self, text: str, message: Message, line: int) -> bool:
+        """NCCL's last warning, which PyTorch repeats behind "Last error:", there or on the next line; whether it is."""
         _, quotes, error = text.partition("Last error:")
         quoted = message.text if self._quotes_error else error.strip()[:MAX_PATTERN_CHARACTERS]
         self._quotes_error = bool(quotes) and not error.strip()
-        if quoted and not self._quotes_error:
-            for kind, fields in read_message(PATTERNS, quoted):
-                self._send(kind, fields, replace(message, level="WARN"), text, line)
+        if not quoted or self._quotes_error:
+            return False
+        for kind, fields in read_message(PATTERNS, quoted):
+            self._send(kind, fields, replace(message, level="WARN"), text, line)
+        return True
 
     def _unwrapped(self, text: str) -> str:
         """The line, joined with the one before where that is a watchdog's message that breaks off."""
@@ -257,17 +267,23 @@ class Scanner:
             self._opening = text.rstrip()
         return text
 
-    def _flush(self, continuation: bytes | None = None) -> None:
-        """Emit the warning kept back, joined with the next line where a hard wrap tore it in two."""
+    def _continue_or_flush(self, text: str) -> None:
+        """Keep a line that may be the rest of the warning kept back; else the warning is whole."""
+        if self._pending is not None and text.strip() and len(self._continued) < MAX_WRAPPED_LINES:
+            self._continued.append(text)
+        else:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Emit the warning kept back, joined with the lines behind it where hard wraps tore it to pieces."""
         if self._pending is None:
             return
         (text, message, line), self._pending = self._pending, None
-        joined = message.text
-        if continuation and not continuation[:1].isspace() and continuation.strip():
-            joined = f"{message.text} {clean(continuation).strip()}"[:MAX_PATTERN_CHARACTERS]
-        if joined != message.text and _fields(joined) > _fields(message.text):
-            text = f"{text} {clean(continuation or b'').strip()}"
-            message = replace(message, text=joined)
+        rest, self._continued = self._continued, []
+        best = max(_joinings(message.text, rest), key=_fields)  # the first of equals: the line as it stands
+        if best != message.text:
+            text = f"{text}{best.removeprefix(message.text)}"
+            message = replace(message, text=best)
         self._emit(message, PATTERNS, text, line)
 
     def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:
@@ -308,6 +324,32 @@ class Scanner:
         self.channel_event.setdefault(key, event)
 
 
+def _joinings(head: str, rest: Sequence[str]) -> Iterator[str]:
+    """The head of a message alone, and with more and more of the lines behind it, torn in a word or between two."""
+    yield head
+    for count in range(1, len(rest) + 1):
+        for between in ("", " "):
+            yield between.join([head, *(part.strip() for part in rest[:count])])[:MAX_PATTERN_CHARACTERS]
+
+
+def _with_partial_lines_joined(block: bytes) -> bytes:
+    """A block of a container runtime's log, the pieces of long lines (``stderr P``) joined; line numbers stay."""
+    joined: list[bytes] = []
+    held, torn = b"", 0
+    for line in block.split(b"\n"):
+        match = _PARTIAL.match(line)
+        if match:
+            held += line if not held else line[match.end() :]
+            torn += 1
+        elif held and (end := _WHOLE.match(line)):
+            joined += [held + line[end.end() :], *([b""] * torn)]
+            held, torn = b"", 0
+        else:
+            joined += [*([held] if held else []), *([b""] * max(torn - 1, 0)), line]
+            held, torn = b"", 0
+    return b"\n".join([*joined, *([held] if held else []), *([b""] * max(torn - 1, 0))])
+
+
 def _is_binary(raw: bytes) -> bool:
     """Whether a line holds a NUL and more than a third of it is no plain text."""
     return b"\x00" in raw and 3 * len(raw.translate(None, _PLAIN)) > len(raw)
@@ -320,4 +362,4 @@ def _behind_mark(raw: bytes) -> bytes:
 
 
 def _fields(text: str) -> int:
-    return sum(len(fields) for _, fields in read_message(PATTERNS, text))
+    return sum(1 + len(fields) for _, fields in read_message(PATTERNS, text))

@@ -34,6 +34,20 @@ PATTERNS: tuple[Pattern, ...] = (
 FOREIGN_PATTERNS: tuple[Pattern, ...] = (*pytorch.PATTERNS, *failure.PATTERNS)  # lines without NCCL's own mark
 
 _SOCKETS_AT_INFO = ("trace", "ras-port", "ras-peer-dead", "connect-retry")
+# Bodies of warnings that are NCCL's own wherever they stand: pasted without its mark, or repeated by a program.
+_BODIES = frozenset(
+    {
+        "address-invalid", "algorithm-unavailable", "async-event", "bind-failed", "collective-mismatch",
+        "communicator-fatal", "completion-error", "connect-failed", "connect-retry", "cuda-failure", "duplicate-gpu",
+        "files-exhausted", "foreign-connection", "gpu-out-of-memory", "ipc-failed", "library-missing",
+        "link-layer-mismatch", "message-truncated", "net-device-mismatch", "network-not-found", "no-interface",
+        "no-transport", "nvls-failed", "peer-closed", "plugin-none", "plugin-registration-failed",
+        "rank-count-mismatch", "search-failed", "shm-attach-failed", "shm-extend-failed", "topology-file-bad",
+        "verbs-failed", "version-mismatch",
+    }
+)  # fmt: skip
+BODY_PATTERNS: tuple[Pattern, ...] = tuple(pattern for pattern in PATTERNS if pattern.kind in _BODIES)
+
 # Errors count at level WARN only: at INFO the same texts are attempts that NCCL retries or does without.
 _INFO: tuple[Pattern, ...] = (
     *version.PATTERNS,

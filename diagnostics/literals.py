@@ -156,7 +156,6 @@ BODIES = (
     "No transport found",
     "NVLS",
     "MNNVL",
-    "Too many open files",
     "lgorithm/protocol available",
     "ollective mismatch",
     "NCCL_COMM_ID",

@@ -41,7 +41,17 @@ def arrange(folder: Path) -> None:
             shutil.copytree(path, folder / "playbooks" / path.name, ignore=_IGNORED)
     _own_module_utils(folder / "plugins")
     shutil.copytree(ROOT / "raybench/preflight", folder / "raybench/preflight", ignore=_IGNORED)
-    for name in ("__init__", "errors", "units", "whole_file", "stats", "rounds", "host_ranges", "unreachable"):
+    for name in (
+        "__init__",
+        "errors",
+        "units",
+        "whole_file",
+        "verdicts",
+        "stats",
+        "rounds",
+        "host_ranges",
+        "unreachable",
+    ):
         shutil.copy(ROOT / f"raybench/{name}.py", folder / "raybench")
     for name in ("LICENSE", "README.md"):
         shutil.copy(ROOT / name, folder)

@@ -5,7 +5,7 @@ verdict      exit code  it means
 ===========  =========  =======================================================================================
 ok           0          something was judged, and no problem was found; the reason says what was and was not judged
 warning      0          a finding that is worth a look
-unknown      0          everything that was asked for was measured, and nothing of it could be judged
+unknown      3          everything that was asked for was measured, and nothing of it could be judged
 critical     1          wrong data, or a finding that is critical
 incomplete   3          not everything that was asked for was measured; what was is kept
 ===========  =========  =======================================================================================
@@ -13,6 +13,7 @@ incomplete   3          not everything that was asked for was measured; what was
 ``diagnostics`` has the same words for a log, and ``incomplete`` for none.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from raybench.results import BenchmarkResult, RunResult
 
 Verdict = Literal["ok", "warning", "critical", "incomplete", "unknown"]
-EXIT_CODES: Mapping[Verdict, int] = {"ok": 0, "warning": 0, "unknown": 0, "critical": 1, "incomplete": 3}
+EXIT_CODES: Mapping[Verdict, int] = {"ok": 0, "warning": 0, "unknown": 3, "critical": 1, "incomplete": 3}
 INTERRUPTED = "interrupted"  # the rule of the finding that a run was stopped by its user
 
 
@@ -93,7 +94,7 @@ def conclude_run(result: "RunResult") -> Conclusion:
 
 
 def data_checks(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:
-    """Whether the data was verified, and for a memory benchmark whether its search came to an end."""
+    """Whether the data was verified, a training's losses are numbers, and a memory search came to an end."""
     verified = [point.verified for benchmark in benchmarks for point in benchmark.points if point.samples_seconds]
     points = [point for benchmark in benchmarks if benchmark.kind != "memory" for point in benchmark.workload]
     verified += [getattr(point, "verified", None) for point in points if point.failed is None]
@@ -105,6 +106,8 @@ def data_checks(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:
         yield Check(name="data", outcome="passed", text=f"data verified{part}")
     elif verified:
         yield Check(name="data", outcome="not judged", text="data not checked")
+    if any(math.isfinite(loss) for point in points for loss in getattr(point, "losses", ())[-1:]):
+        yield Check(name="loss", outcome="passed", text="losses finite")
     if any(benchmark.kind == "memory" and benchmark.status == "complete" for benchmark in benchmarks):
         yield Check(name="memory", outcome="passed", text="the largest batch that fits was found")
 

@@ -32,7 +32,7 @@ def test_what_was_verified_is_ok_and_what_was_not_judged_is_said() -> None:
 def test_a_run_of_which_nothing_was_judged_is_unknown() -> None:
     unchecked = sweep(points=(point(verified=None),))
     conclusion = run_result(unchecked, checks=(UNKNOWN,)).conclusion
-    assert (conclusion.verdict, conclusion.exit_code) == ("unknown", 0)
+    assert (conclusion.verdict, conclusion.exit_code) == ("unknown", 3)
     assert conclusion.reason == "nothing could be judged; data not checked; bandwidth not judged (no expected figure)"
 
 

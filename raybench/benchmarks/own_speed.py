@@ -1,8 +1,8 @@
 """A fixed piece of local work, timed beside the points of a collective: how fast each rank is without the others.
 
-Where ranks share processors, as emulated nodes do, the time is without what a rank waited for one, as the kernel counts
-it: who happens to have fewer neighbours is no faster machine. A process that is stopped, or held back by its own clock,
-memory or power, is slower all the same.
+On a CPU the time is without what a rank waited for a processor, as the kernel counts it: who happens to have fewer
+neighbours is no faster machine. A process that is stopped, or held back by its own clock, memory or power, is slower
+all the same.
 """
 
 import os
@@ -27,11 +27,10 @@ def own_seconds(context: RankContext, samples: int) -> tuple[float, ...]:
         return ()
     work = _work(context.device)
     crowd = -(-context.ranks_on_machine // len(os.sched_getaffinity(0)))
-    shared = crowd > 1 or context.ranks_on_machine > context.ranks_on_node
     found = []
     for _ in range(samples):
         synchronize(context)
-        found.append(_device_seconds(work) if context.device.type == "cuda" else _host_seconds(work, crowd, shared))
+        found.append(_device_seconds(work) if context.device.type == "cuda" else _host_seconds(work, crowd))
     return tuple(found)
 
 
@@ -45,19 +44,15 @@ def _work(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     return factor, product
 
 
-def _host_seconds(work: tuple[torch.Tensor, torch.Tensor], crowd: int, shared: bool) -> float:
-    """Per product, fewer of them the more ranks share a processor.
-
-    Where processors are ``shared``, without the time that this thread was ready to run and had none.
-    """
+def _host_seconds(work: tuple[torch.Tensor, torch.Tensor], crowd: int) -> float:
+    """Per product, fewer of them the more ranks share a processor; without the time that it was ready and had none."""
     factor, product = work
     products = max(_CPU_PRODUCTS // crowd, _LEAST_PRODUCTS)
     waited, began = _waited_seconds(), time.perf_counter()
     for _ in range(products):
         torch.mm(factor, factor, out=product)
     elapsed = time.perf_counter() - began
-    own = elapsed - (_waited_seconds() - waited) if shared else elapsed
-    return max(own, elapsed / 1000) / products
+    return max(elapsed - (_waited_seconds() - waited), elapsed / 1000) / products
 
 
 def _waited_seconds() -> float:

@@ -32,6 +32,7 @@ RUN_OPTIONS: list[Any] = [
     click.option("--config", "config_file", metavar="FILE", help="YAML with any of these, such as 'nodes: 4'; options "
                  "win over it."),
     click.option("--json", "as_json", is_flag=True, help="Print result.json on standard output instead of the table."),
+    click.option("--full", is_flag=True, help="Print every table; they are in the report in any case."),
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
 ]  # fmt: skip
 

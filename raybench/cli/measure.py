@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 
-def measure(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
+def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False) -> int:
     """Do a run and deliver it. Returns the exit status. Raises UsageError where a library is missing."""
     missing = [name for name in ("ray", "torch", "numpy") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"this command needs {' and '.join(missing)}: pip install '.[all]' in its checkout")
     where = {"auto": "looking for a Ray cluster, else embedding one here", "local": "embedding a Ray cluster here"}
     announce(where.get(config.address, f"joining the Ray cluster at {config.address}"), quiet=quiet)
-    return _run(config, as_json=as_json, quiet=quiet)
+    return _run(config, as_json=as_json, full=full, quiet=quiet)
 
 
-def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
+def _run(config: RunConfig, *, as_json: bool, full: bool, quiet: bool) -> int:
     from raybench.cluster.early_host import early_host  # noqa: PLC0415
 
     baseline = _baseline(config.baseline)
@@ -56,7 +56,7 @@ def _run(config: RunConfig, *, as_json: bool, quiet: bool) -> int:
     result = record.result()
     result = _attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
     result = _attempt(folder, "the comparison of ranks and pairs", lambda: with_peers(result)) or result
-    return _deliver(result, record.logs, folder, as_json=as_json)
+    return _deliver(result, record.logs, folder, as_json=as_json, full=full)
 
 
 def _baseline(path: str | None) -> "Baseline | None":
@@ -114,7 +114,9 @@ def _attend(run: "Run", folder: RunFolder) -> None:
         run.record.incidents.append(Incident(kind="interrupted", reason="stopped by you"))
 
 
-def _deliver(result: RunResult, logs: Mapping[str, bytes], folder: RunFolder, *, as_json: bool) -> int:
+def _deliver(
+    result: RunResult, logs: Mapping[str, bytes], folder: RunFolder, *, as_json: bool, full: bool = False
+) -> int:
     """Keep the result, then what explains it, then print; the exit status depends on none of the printing."""
     try:
         folder.write_json("result.json", result.to_json())
@@ -128,13 +130,13 @@ def _deliver(result: RunResult, logs: Mapping[str, bytes], folder: RunFolder, *,
     _attempt(folder, "summary.json", lambda: _write_summary(result, folder))
     report = _attempt(folder, "report.html", lambda: _write_html(result, diagnosis, folder))
     result = replace(result, problems=tuple(folder.problems))
-    with printing("stdout"):
+    for problem in (*folder.problems, *folder.notes):
+        say(f"raybench: {problem}")
+    with printing("stdout"):  # last, so that the verdict is what stands above the prompt
         if as_json:
             _print_json(result.to_json())
         else:
-            _print_text(result, diagnosis, folder, report)
-    for problem in (*folder.problems, *folder.notes):
-        say(f"raybench: {problem}")
+            _print_text(result, diagnosis, folder, report, full=full)
     return exit_code(result)
 
 
@@ -198,12 +200,19 @@ def _print_json(content: Mapping[str, Any]) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
 
 
-def _print_text(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder, report: Path | None) -> None:
-    from raybench.reports.terminal import print_result  # noqa: PLC0415
+def _print_text(
+    result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder, report: Path | None, *, full: bool
+) -> None:
+    logs = f"NCCL logs: {_verdict(diagnosis)} (raybench diagnose {folder.path / 'logs'})" if diagnosis else ""
+    notes = [logs] if logs and result.cluster.backend == "nccl" else []
+    if full:
+        from raybench.reports.terminal import print_result  # noqa: PLC0415
 
-    print_result(result, sys.stdout, output_dir=folder.path, report_path=report)
-    if diagnosis is not None and result.cluster.backend == "nccl":
-        click.echo(f"# NCCL logs: {_verdict(diagnosis)} (raybench diagnose {folder.path / 'logs'})")
+        print_result(result, sys.stdout, output_dir=folder.path, report_path=report, notes=notes)
+    else:
+        from raybench.reports.screen import print_screen  # noqa: PLC0415
+
+        print_screen(result, sys.stdout, place=report or folder.path, notes=notes)
 
 
 def _verdict(diagnosis: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ _OPTIONS: list[Any] = [
 
 @click.command(epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
-def command(config_file: str | None, as_json: bool, quiet: bool, **options: Any) -> None:
+def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, **options: Any) -> None:
     """Measure what training takes of a rank's memory, by batch size, and find the largest batch that fits.
 
     Writes DIR/RUN_ID as 'raybench run' does.
@@ -56,7 +56,7 @@ def command(config_file: str | None, as_json: bool, quiet: bool, **options: Any)
     if "batch_sizes" in chosen:
         chosen["batch_sizes"] = sizes_of(chosen["batch_sizes"])
     config = load_config(config_file, {**settings, "suite": "memory", "memory": chosen})
-    sys.exit(measure(config, as_json=as_json, quiet=quiet))
+    sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet))
 
 
 def sizes_of(text: str) -> tuple[int, ...]:

@@ -184,7 +184,8 @@ def model_size(options: StudyOptions, models: str | None) -> None:
 @click.argument("folder", metavar="DIR")
 @with_options(PRICE_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print study.json on standard output instead of tables.")
-def show(folder: str, as_json: bool, **given: Any) -> None:
+@click.option("--full", is_flag=True, help="Print every table; they are in the report in any case.")
+def show(folder: str, as_json: bool, full: bool, **given: Any) -> None:
     """Show a study again, complete or not, from the folders of its trials; with a price that was not given before."""
     from raybench.studies.folder import StudyFolder  # noqa: PLC0415
     from raybench.studies.result import result_of  # noqa: PLC0415
@@ -195,7 +196,7 @@ def show(folder: str, as_json: bool, **given: Any) -> None:
     study = _with_epoch(opened.study(), pricing)
     known = price or _planned_price(study)
     result = result_of(opened.path.name, study, opened.outcomes(study), price=known)
-    sys.exit(_deliver(result, opened, as_json=as_json))
+    sys.exit(_deliver(result, opened, as_json=as_json, full=full))
 
 
 for _member in (network, scaling, strategy, batch_size_study, model_size, show):
@@ -242,7 +243,7 @@ def _conduct(
         from raybench.studies.result import result_of  # noqa: PLC0415
 
         result = result_of(folder.path.name, study, outcomes, price=price, stopped=stopped)
-        sys.exit(_deliver(result, folder, as_json=options.as_json))
+        sys.exit(_deliver(result, folder, as_json=options.as_json, full=options.full))
 
 
 def _planned(
@@ -338,35 +339,32 @@ class _Telling:
             self._display.close()
 
 
-def _deliver(result: "StudyResult", folder: "StudyFolder", *, as_json: bool) -> int:
+def _deliver(result: "StudyResult", folder: "StudyFolder", *, as_json: bool, full: bool) -> int:
     """Keep the result and the report, print, and return the exit code."""
     from raybench.studies.folder import REPORT, RESULT  # noqa: PLC0415
 
     content = result.to_json()
     status = result.exit_code
-    notes = []
     try:
         folder.write(RESULT, content)
         _write_report(content, folder.path / REPORT)
     except MissingLibraryError as error:
-        notes.append(str(error))
+        say(f"raybench: {error}")
     except OSError as error:
-        notes.append(f"{folder.path} could not be written ({error.strerror}): the result is printed here")
+        say(f"raybench: {folder.path} could not be written ({error.strerror}): the result is printed here")
         status, as_json = status or 3, True
-    with printing("stdout"):
+    if result.broken:
+        say(
+            f"raybench: {len(result.broken)} of {len(result.outcomes)} trials are not complete; go on with: raybench "
+            f"study {result.study.kind} --resume {folder.path}"
+        )
+    with printing("stdout"):  # last, so that the verdict is what stands above the prompt
         if as_json:
             _print_json(content)
         else:
             from raybench.reports.study_terminal import print_study  # noqa: PLC0415
 
-            print_study(content, sys.stdout, folder=folder.path)
-    if result.broken:
-        notes.append(
-            f"{len(result.broken)} of {len(result.outcomes)} trials are not complete; go on with: raybench study "
-            f"{result.study.kind} --resume {folder.path}"
-        )
-    for note in notes:
-        say(f"raybench: {note}")
+            print_study(content, sys.stdout, folder=folder.path, full=full)
     return status
 
 

@@ -36,6 +36,7 @@ _OPTIONS: list[Any] = [
                  help="Time limit of one trial, seconds."),
     *PRICE_OPTIONS,
     click.option("--json", "as_json", is_flag=True, help="Print study.json on standard output instead of tables."),
+    click.option("--full", is_flag=True, help="Print every table; they are in the report in any case."),
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
 ]  # fmt: skip
 
@@ -87,6 +88,7 @@ class StudyOptions:
     resume: str | None
     timeout: float
     as_json: bool
+    full: bool
     quiet: bool
     pricing: Pricing
     workload: tuple[str, ...]
@@ -131,7 +133,7 @@ def study_command(kind: str, *options: Any, epilog: str) -> Callable[[Callable[.
     def decorate(function: Callable[..., None]) -> click.Command:
         @click.pass_context
         def call(context: click.Context, /, workload: tuple[str, ...], **given: Any) -> None:
-            names = ("repeats", "seed", "output_dir", "resume", "timeout", "as_json", "quiet")
+            names = ("repeats", "seed", "output_dir", "resume", "timeout", "as_json", "full", "quiet")
             common = {name: given.pop(name) for name in names}
             pricing = Pricing(**{field.name: given.pop(field.name) for field in fields(Pricing)})
             whole = workload_of(workload, context.meta["raybench.after"])

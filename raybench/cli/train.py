@@ -66,7 +66,9 @@ _OPTIONS: list[Any] = [
 
 @click.command(epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
-def command(config_file: str | None, as_json: bool, quiet: bool, strategy: str | None, **options: Any) -> None:
+def command(
+    config_file: str | None, as_json: bool, full: bool, quiet: bool, strategy: str | None, **options: Any
+) -> None:
     """Train a model on synthetic data and say what a step is made of, and what of it waits for the network.
 
     The first steps are checked against one process that computes the whole batch. Without a cluster to join, one is
@@ -82,7 +84,7 @@ def command(config_file: str | None, as_json: bool, quiet: bool, strategy: str |
     if config.suite == RunConfig().suite:  # neither the command line nor a file names a strategy
         config = replace(config, suite="ddp")
     suite_of(config.suite)
-    sys.exit(measure(config, as_json=as_json, quiet=quiet))
+    sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet))
 
 
 def suite_of(strategies: str) -> str:

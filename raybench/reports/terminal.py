@@ -6,7 +6,7 @@ first; in a pipe it has all of them. Nothing is parsed as markup, and nothing a 
 
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -56,11 +56,14 @@ def print_result(
     *,
     output_dir: Path | None = None,
     report_path: Path | None = None,
+    notes: Sequence[str] = (),
     width: int | None = None,
 ) -> None:
     """Print tables, matrices, warnings, findings and where everything lies. ``width`` in columns is for tests."""
     print_lines(
-        lambda columns: result_lines(result, columns, output_dir=output_dir, report_path=report_path), stream, width
+        lambda columns: result_lines(result, columns, output_dir=output_dir, report_path=report_path, notes=notes),
+        stream,
+        width,
     )
 
 
@@ -77,7 +80,12 @@ def print_lines(made: Callable[[int], Iterable[Line]], stream: IO[str], width: i
 
 
 def result_lines(
-    result: RunResult, width: int, *, output_dir: Path | None = None, report_path: Path | None = None
+    result: RunResult,
+    width: int,
+    *,
+    output_dir: Path | None = None,
+    report_path: Path | None = None,
+    notes: Sequence[str] = (),
 ) -> Iterator[Line]:
     """Everything that is printed, as lines of (text, style) segments at most ``width`` columns wide."""
     yield from verdict_lines(result.conclusion, width)
@@ -94,6 +102,8 @@ def result_lines(
     yield from _not_measured(result, width)
     yield from _findings(result, width)
     yield from _footer(result, width, output_dir, report_path)
+    for note in notes:
+        yield from comment(note, width)
     yield from verdict_lines(result.conclusion, width)
 
 

@@ -15,7 +15,7 @@ from raybench.studies.outcome import Outcome
 from raybench.studies.scaling import answer_scaling
 from raybench.studies.strategy import answer_strategy
 from raybench.studies.sweep import answer_sweep
-from raybench.verdicts import Conclusion
+from raybench.verdicts import Conclusion, Verdict
 
 SCHEMA = "raybench.study-result/1"
 _LEAST_REPEATS = 3
@@ -92,11 +92,12 @@ class StudyResult:
             why = "stopped by you" if self.stopped else self._first_reason()
             return Conclusion(verdict="incomplete", reason=f"{why}; {of}{kept}")
         found = [one for one in self.outcomes if one.verdict in ("critical", "warning")]
-        answer, certain = headline(self.study.kind, self.answer.to_json())
+        answer, sure = headline(self.study.kind, self.answer.to_json())
         if found:
             beside = f"{len(found)} of {len(self.outcomes)} trials found: {found[0].verdict_reason}"
             return Conclusion(verdict="warning", reason=f"{beside}; {answer}")
-        return Conclusion(verdict="ok" if certain else "unknown", reason=answer)
+        verdicts: dict[bool | None, Verdict] = {True: "ok", False: "warning", None: "unknown"}
+        return Conclusion(verdict=verdicts[sure], reason=answer)
 
     def _first_reason(self) -> str:
         told = next((one for one in self.outcomes if one.reason), None)
@@ -147,19 +148,21 @@ def result_of(
     return StudyResult(study_id=study_id, study=study, outcomes=tuple(outcomes), answer=answer, stopped=stopped)
 
 
-def headline(kind: str, answer: Mapping[str, Any]) -> tuple[str, bool]:
-    """The answer in a line, and whether it is certain."""
+def headline(kind: str, answer: Mapping[str, Any]) -> tuple[str, bool | None]:
+    """The answer in a line, and whether it is certain; None where there is nothing to compare."""
     if kind == "network":
         said = [f"{one['network']} {one['verdict']}" for one in answer["speedups"]]
-        open_ = [one for one in answer["speedups"] if one["verdict"].startswith(("inconclusive", "no verdict"))]
-        return ("; ".join(said) or "nothing can be compared", bool(said) and not open_)
+        sure = not any(one["verdict"].startswith(("inconclusive", "no verdict")) for one in answer["speedups"])
+        return ("; ".join(said), sure) if said else ("nothing can be compared", None)
     if kind == "scaling":
-        advice = [f"{mode['mode']} scaling: {mode['advice'][0]}" for mode in answer["modes"] if mode["advice"]]
-        return "; ".join(advice) or "nothing can be compared", bool(advice) and not any(
-            "likely" in one for one in advice
+        said = [f"{mode['mode']} scaling: {mode['advice'][0]}" for mode in answer["modes"] if mode["advice"]]
+        return (
+            ("; ".join(said), not any("likely" in one for one in said)) if said else ("nothing can be compared", None)
         )
-    certain = answer.get("certain", "likely only" not in answer["why"]) and answer["recommended"] is not None
-    return (f"use {answer['recommended']}: {answer['why']}" if answer["recommended"] else answer["why"]), bool(certain)
+    if answer["recommended"] is None:
+        return answer["why"], None
+    sure = bool(answer.get("certain", "likely only" not in answer["why"]))
+    return f"{'' if sure else 'likely '}use {answer['recommended']}: {answer['why']}", sure
 
 
 def _remarks(study: Study, outcomes: Sequence[Outcome], *, stopped: bool = False) -> list[str]:

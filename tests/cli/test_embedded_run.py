@@ -105,7 +105,7 @@ def test_the_screen_says_emulated_shows_a_table_and_names_the_report(run: Comman
     assert "EMULATED" in run.out
     assert "all_reduce" in run.out
     assert str(run.run_folders[0] / "report.html") in run.out
-    assert "Out of bounds values : 0 OK" in run.out
+    assert "VERDICT: OK: data verified" in run.out
     assert "Traceback" not in run.errors
 
 

@@ -1,6 +1,7 @@
 """``raybench study`` as a user meets it: stopped, killed, resumed, shown again; and what it refuses."""
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,8 @@ def test_a_study_that_is_killed_and_stopped_goes_on_where_it_was(tmp_path: Path)
         stopped.process.send_signal(signal.SIGINT)
         assert stopped.finish(60) == 3
         assert f"go on with: raybench study network --resume {folder}" in stopped.errors
-        assert "partial: stopped, " in stopped.out
+        assert "VERDICT: INCOMPLETE: stopped by you; " in stopped.out
+        assert not re.search("failed|is partial|critical|was not begun", stopped.out + stopped.errors)
         assert stopped.left_over() == {}
     content = json.loads((folder / "study.json").read_text())
     assert (content["status"], content["stopped"]) == ("partial", True)
@@ -166,7 +168,7 @@ def test_a_study_is_resumed_as_what_it_is(tmp_path: Path) -> None:
         assert (done.returncode, "is being run by another raybench" in done.stderr) == (2, True)
     shown = raybench("study", "show", str(folder.path))
     assert shown.returncode == 3
-    assert "failed: 0 of 3 trials complete" in shown.stdout
+    assert "VERDICT: INCOMPLETE: trials are missing; 0 of 3 trials complete" in shown.stdout
     (folder.path / "plan.json").write_text('{"schema": "raybench.study/1", "kind": "strategy"}')
     assert raybench("study", "show", str(folder.path)).returncode == 2
 

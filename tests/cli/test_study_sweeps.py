@@ -26,7 +26,17 @@ def test_batches_are_compared_gone_on_with_and_priced(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (folder,) = tmp_path.iterdir()
     again = raybench(
-        "study", "batch-size", "--resume", str(folder), "--repeats", "2", "--price", "0.6", "--quiet", seconds=200
+        "study",
+        "batch-size",
+        "--resume",
+        str(folder),
+        "--repeats",
+        "2",
+        "--price",
+        "0.6",
+        "--quiet",
+        "--full",
+        seconds=200,
     )
     assert again.returncode == 0, again.stderr
     content = content_of(folder)
@@ -66,7 +76,7 @@ def test_one_run_holds_communication_training_and_memory(tmp_path: Path) -> None
         "memory:\n  model: tiny\n  batch-sizes: [1, 2]\n  most-batch: 2\n"
     )
     places = ("--nodes", "2", "--address", "local", "--output-dir", str(tmp_path / "runs"), "--config", str(config))
-    done = raybench("run", *places, "--sizes", "4K:64K:16", "--iters", "2", "--quiet", seconds=200)
+    done = raybench("run", *places, "--sizes", "4K:64K:16", "--iters", "2", "--quiet", "--full", seconds=200)
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
     summary = json.loads((folder / "summary.json").read_text())

@@ -71,7 +71,7 @@ def test_a_shaped_link_is_measured_and_its_node_stands_out(ray_lab: Lab) -> None
         with lab_run(
             ray_lab, "--suite", "p2p_matrix", "--p2p-size", "2M", "--iters", "2", "--blocks", "5"
         ) as run:  # fmt: skip
-            assert run.finish(90) == 0, run.errors
+            assert run.finish(90) == 1, run.errors
     finally:
         ray_lab.shape(ray_lab.nodes[slow], None)
     known = RATE_BITS / 8 * PAYLOAD_SHARE / 1e9
@@ -83,7 +83,9 @@ def test_a_shaped_link_is_measured_and_its_node_stands_out(ray_lab: Lab) -> None
             assert measured == pytest.approx(known, rel=0.1), pair
         else:
             assert measured > 3 * known, pair
-    assert "slow node: pairs of node3 with other nodes" in run.out
+    (finding,) = run.result()["findings"]
+    assert (finding["rule"], finding["hosts"], finding["severity"]) == ("slow-node", ["node3"], "critical")
+    assert "VERDICT: CRITICAL: node node3" in run.out
 
 
 def test_a_foreign_actor_survives_our_run_and_its_abort(ray_lab: Lab) -> None:

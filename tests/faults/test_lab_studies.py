@@ -115,7 +115,7 @@ def test_runs_on_another_network_than_their_name_says_are_refused(two_rails: Lab
 
 def test_scaling_over_one_two_and_four_nodes(two_rails: Lab) -> None:
     study = lab_study(
-        two_rails, "scaling", "--nodes", "1,2,4", "--mode", "weak", "--repeats", "1", "--price", "0.60",
+        two_rails, "scaling", "--nodes", "1,2,4", "--mode", "weak", "--repeats", "1", "--price", "0.60", "--full",
         workload=TRAINING,
     )  # fmt: skip
     assert study.status == 0, study.errors

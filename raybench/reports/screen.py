@@ -1,0 +1,203 @@
+"""What a run or a study says on one screen: the verdict, one row a benchmark, what stands out, where the rest lies.
+
+The long tables are in the files, and on the terminal with ``--full``. The verdict is the first line and the last.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from raybench.reports.columns import Line
+from raybench.reports.findings import all_findings, headline, next_steps, severity
+from raybench.reports.pairs import pair_matrices
+from raybench.reports.rows import (
+    Table,
+    cluster_line,
+    dropped_lines,
+    is_doubtful,
+    matrices,
+    tables,
+    without_points,
+)
+from raybench.reports.terminal import comment, print_lines, verdict_lines
+from raybench.reports.text import bandwidth, count_of, fixed, inert
+from raybench.results import BenchmarkResult, RunResult
+from raybench.stats import median
+from raybench.units import format_bytes, format_seconds
+from raybench.verdicts import Conclusion
+from raybench.workloads.base import WorkloadPoint
+from raybench.workloads.checkpoint import CheckpointPoint
+from raybench.workloads.memory import MemoryPoint
+from raybench.workloads.training import TrainingPoint
+
+_SCREEN = 23  # lines of a terminal, less the prompt
+_LEAST_ROWS = 4
+Row = tuple[str, str, str]  # what, its figures, and what is to be known of them
+_SEVERITY_STYLE = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+def print_screen(
+    result: RunResult,
+    stream: IO[str],
+    *,
+    place: Path,
+    notes: Sequence[str] = (),
+    width: int | None = None,
+) -> None:
+    """Print a run on one screen; ``place``: its report, or its folder. ``width`` in columns is for tests."""
+    print_lines(lambda columns: run_screen(result, columns, place=place, notes=notes), stream, width)
+
+
+def run_screen(result: RunResult, width: int, *, place: Path, notes: Sequence[str] = ()) -> Iterator[Line]:
+    """The lines of a run."""
+    elapsed = result.timings.get("total")
+    took = f", {format_seconds(elapsed)}" if elapsed else ""
+    title = f"raybench run {inert(result.run_id)}: {cluster_line(result.cluster)}{took}"
+    emulated = f"!! EMULATED: {count_of(len(result.cluster.nodes), 'node')} on one machine: no figures of a network"
+    above: list[tuple[str, str]] = [(emulated, "black on yellow")] if result.cluster.emulated else []
+    above += [(line, "yellow") for line in islice(dropped_lines(result.cluster), 2)]
+    below = [*_findings(result, width), *((note, "dim") for note in (*_unstable(result), *notes))]
+    yield from _screen(result.conclusion, title, above, [*_rows(result)], below, place, width)
+
+
+def document_screen(
+    conclusion: Conclusion, title: str, rows: Sequence[Row], notes: Sequence[str], place: Path, width: int
+) -> Iterator[Line]:
+    """The same for any other document, such as a study."""
+    yield from _screen(conclusion, title, (), rows, [(note, "yellow") for note in notes], place, width)
+
+
+def _screen(  # noqa: PLR0913, PLR0917 - the parts of a screen, from above
+    conclusion: Conclusion,
+    title: str,
+    above: Sequence[tuple[str, str]],
+    rows: Sequence[Row],
+    below: Sequence[tuple[str, str]],
+    place: Path,
+    width: int,
+) -> Iterator[Line]:
+    """As many rows as are left of the screen; the verdict first and last."""
+    short = replace(conclusion, reason=_cut(conclusion.reason, 2 * max(width, 60) - 30))
+    verdict = [*verdict_lines(short, width)]
+    head = [*verdict, *comment(_cut(title, 2 * width - 8), width, "bold")]
+    head += [line for text, style in above for line in comment(_cut(text, width - 2), width, style)]
+    tail = [line for text, style in below for line in comment(_cut(text, 2 * width - 8), width, style)]
+    tail = tail[: _SCREEN - len(head) - len(verdict) - 1 - _LEAST_ROWS]
+    yield from head
+    yield from _row_lines(rows, width, _SCREEN - len(head) - len(tail) - len(verdict) - 1)
+    yield from tail
+    yield place_line(place)
+    yield from verdict
+
+
+def place_line(place: Path) -> Line:
+    """Where everything is. A path is to be copied, so it is never wrapped."""
+    return (("# ", "dim"), ("report: ", ""), (inert(place), "bold"), (" (every table: --full)", "dim"))
+
+
+def _row_lines(rows: Sequence[Row], width: int, most: int) -> Iterator[Line]:
+    """One line a row, no more than ``most`` in all; what does not fit the width is cut, the remark first."""
+    shown = rows if len(rows) <= most else rows[: most - 1]
+    first = min(max((len(row[0]) for row in shown), default=0), width // 2)
+    second = max((len(row[1]) for row in shown), default=0)
+    for what, figures, remark in shown:
+        text = f"{_cut(what, first):<{first}}  {figures:<{second}}  {remark}".rstrip()
+        yield (("  ", ""), (_cut(text, width - 2), ""))
+    if len(shown) < len(rows):
+        yield from comment(f"and {len(rows) - len(shown)} more rows: --full, or the report", width, "dim")
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(width - 3, 0)]}..."
+
+
+def _rows(result: RunResult) -> Iterator[Row]:
+    """One a benchmark, in place and out of place together; one a point of a workload."""
+    for table in tables(result.benchmarks):
+        yield _collective(table)
+    for benchmark in matrices(result.benchmarks):
+        yield _matrix(benchmark, result)
+    for benchmark in result.benchmarks:
+        for point in benchmark.workload:
+            yield _workload(point)
+    for benchmark in without_points(result.benchmarks):
+        yield inert(benchmark.name), benchmark.status, inert(benchmark.reason or "no reason was given")
+
+
+def _collective(table: Table) -> Row:
+    points = table.points
+    peak = max(points, key=lambda point: point.busbw_gb_per_s)
+    sizes = f"{format_bytes(points[0].message_bytes)}-{format_bytes(points[-1].message_bytes)}"
+    figures = f"{bandwidth(peak.busbw_gb_per_s):>6} GB/s busbw at {format_bytes(peak.message_bytes)}"
+    ratio = f"{peak.expected_ratio:.2f} of expected" if peak.expected_ratio is not None else ""
+    wrong = sum(point.wrong_elements for point in points)
+    doubtful = sum(map(is_doubtful, points))
+    remarks = (
+        f"WRONG: {count_of(wrong, 'element')}" if wrong else "",
+        "" if table.status == "complete" else table.status,
+        ratio,
+        f"{doubtful} of {len(points)} unstable" if doubtful else "",
+    )
+    return f"{table.title}, {sizes}", figures, ", ".join(filter(None, remarks))
+
+
+def _matrix(benchmark: BenchmarkResult, result: RunResult) -> Row:
+    matrix = pair_matrices(benchmark, result.cluster)[-1]
+    speeds = list(matrix.gb_per_second.values())
+    spread = f"{bandwidth(min(speeds))} to {bandwidth(max(speeds))}"
+    wrong = sum(point.wrong_elements for point in benchmark.points)
+    remarks = (
+        f"WRONG: {count_of(wrong, 'element')}" if wrong else "",
+        "" if benchmark.status == "complete" else benchmark.status,
+        spread,
+    )
+    name = f"{inert(benchmark.name)}, {count_of(len(speeds), 'pair')} of {format_bytes(matrix.message_bytes)}"
+    return name, f"{bandwidth(median(speeds)):>6} GB/s median", ", ".join(filter(None, remarks))
+
+
+def _workload(point: WorkloadPoint) -> Row:
+    wrong = f"WRONG: {inert(point.wrong)}" if point.wrong else ""
+    if point.failed is not None:
+        return inert(point.label), "failed", inert(point.failed)
+    if isinstance(point, TrainingPoint):
+        figures = f"{format_seconds(point.seconds.mean)} a step, {fixed(point.samples_per_s)} samples/s"
+        waits = f"{point.overhead:.0%} waits for communication" if point.overhead is not None else ""
+        done = f"{len(point.samples_seconds)} of {point.steps_asked} timed steps"
+        label = inert(point.label) + (" (partial)" if not point.complete else "")
+        return label, figures, wrong or (waits if point.complete else done)
+    if isinstance(point, MemoryPoint):
+        least = "" if point.complete else "at least "
+        figures = f"largest batch {least}{point.largest_batch or 'none'}"
+        return inert(point.label), figures, f"of {format_bytes(point.limit_bytes)}{' (process)' * point.emulated}"
+    return _checkpoint(point, wrong) if isinstance(point, CheckpointPoint) else (inert(point.label), "", wrong)
+
+
+def _checkpoint(point: CheckpointPoint, wrong: str) -> Row:
+    save, load = (
+        "-" if rate is None else f"{bandwidth(rate)} GB/s" for rate in (point.save_gb_per_s, point.load_gb_per_s)
+    )
+    blocked = f"blocked {format_seconds(median(point.blocked_seconds))}" if point.blocked_seconds else ""
+    partial = "" if point.complete else "partial"
+    return inert(point.label), f"save {save}, load {load}", wrong or partial or blocked
+
+
+def _findings(result: RunResult, width: int) -> Iterator[tuple[str, str]]:
+    """What to do about the first finding, which the verdict names, and the next one."""
+    found = [one for one in all_findings(result, {"findings": result.log_findings}) if severity(one) != "info"]
+    for step in islice((step for one in found[:1] for step in next_steps(one)), 1):
+        yield _cut(f"next: {step}", width - 2), ""
+    for finding in found[1:2]:
+        yield _cut(headline(finding), width - 2), _SEVERITY_STYLE[severity(finding)]
+    if len(found) > 2:
+        yield f"and {count_of(len(found) - 2, 'more finding')}: --full, or the report", "yellow"
+
+
+def _unstable(result: RunResult) -> Iterable[str]:
+    """Instability, once."""
+    points = [point for table in tables(result.benchmarks) for point in table.points]
+    doubtful = sum(map(is_doubtful, points))
+    if doubtful:
+        return (f"~ {doubtful} of {count_of(len(points), 'point')} unstable: other jobs? More --iters or --repeats.",)
+    return ()

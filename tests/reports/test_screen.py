@@ -1,0 +1,111 @@
+"""A run on one screen: 80 columns, 24 lines, the verdict first and last, one row a benchmark."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from raybench.reports.screen import print_screen
+from raybench.results import RunResult
+from raybench.verdicts import Check
+from raybench.workloads.checkpoint import CheckpointPoint
+from raybench.workloads.memory import MemoryPoint
+from tests.reports.sample import cluster, pairs, run_result, sweep
+from tests.reports.test_summary import trained
+
+PLACE = Path("/runs/20261121-014334-a1b2/report.html")
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "all_to_all")
+UNKNOWN = "bandwidth not judged (emulated nodes on one machine: these figures say nothing about a network)"
+
+
+def shown(result: RunResult, width: int = 80) -> list[str]:
+    stream = io.StringIO()
+    print_screen(result, stream, place=PLACE, notes=["NCCL logs: ok, network ib"], width=width)
+    return stream.getvalue().splitlines()
+
+
+def everything(**changes: object) -> RunResult:
+    """Eight collectives in two places, a matrix, and every kind of remark."""
+    steps = [{"text": "look at this rank's GPU and card " + "y" * 200}]
+    found = [
+        {
+            "rule": "slow-rank",
+            "severity": "critical",
+            "summary": f"rank {rank} is slow {'x' * 90}",
+            "recommendations": steps,
+        }
+        for rank in range(5)
+    ]
+    benchmarks = [sweep(name, in_place=place, noise=0.5) for name in COLLECTIVES for place in (False, True)]
+    check = Check(name="bandwidth", outcome="not judged", text=UNKNOWN)
+    values = {"findings": tuple(found), "checks": (check,), "cluster": cluster(emulated=True)} | changes
+    return run_result(*benchmarks, pairs(), sweep("send_recv"), sweep("scan"), **values)
+
+
+@pytest.mark.parametrize("findings", [(), None])
+def test_whatever_a_run_has_to_say_fits_one_screen(findings: object) -> None:
+    lines = shown(everything() if findings is None else everything(findings=()))
+    assert len(lines) <= 23  # and the prompt
+    assert max(map(len, lines[:-1])) <= 80 or "report:" in max(lines, key=len)
+    assert lines[0].startswith("# VERDICT: ")
+    assert any(line.startswith("# VERDICT: ") for line in lines[-3:])
+
+
+def test_the_verdict_is_first_and_last_and_says_the_same() -> None:
+    lines = shown(run_result())
+    assert lines[0] == lines[-1] == "# VERDICT: OK: data verified, no finding"
+
+
+def test_a_row_a_benchmark_with_its_figure() -> None:
+    lines = shown(run_result(sweep(), sweep(in_place=True), pairs()))
+    (row,) = [line for line in lines if "all_reduce" in line]
+    assert "all_reduce float32 sum, 8-128M" in row
+    assert "GB/s busbw at 128M" in row
+    (matrix,) = [line for line in lines if "p2p, 12 pairs of 64M" in line]
+    assert "GB/s median" in matrix
+
+
+def test_instability_is_said_once() -> None:
+    lines = shown(everything(findings=()))
+    assert sum("More --iters" in line for line in lines) == 1
+
+
+def test_wrong_data_and_what_was_skipped_have_a_row() -> None:
+    wrong = sweep()
+    wrong = replace(wrong, status="failed", points=(replace(wrong.points[-1], wrong_elements=7, verified=False),))
+    skipped = replace(sweep("reduce", points=()), status="skipped", reason="gloo has no avg")
+    lines = shown(run_result(wrong, skipped))
+    assert any("WRONG" in line for line in lines[1:])
+    assert any("WRONG: 7 elements" in line for line in shown(run_result(wrong, skipped), 120))
+    assert any(line.split() == ["reduce", "skipped", "gloo", "has", "no", "avg"] for line in lines)
+
+
+def test_workloads_have_their_headline() -> None:
+    memory = MemoryPoint(
+        label="memory small", uses=(), largest_batch=4, reached_most=False, limit_bytes=2**29, emulated=True
+    )
+    saved = CheckpointPoint(
+        label="sharded, sync", durable_seconds=(1.0,) * 3, blocked_seconds=(0.5,), tensor_bytes=10**9
+    )
+    workloads = [
+        replace(sweep("memory", points=()), kind="memory", workload=(memory,)),
+        replace(sweep("checkpoint", points=()), kind="checkpoint", workload=(saved,)),
+        replace(sweep("ddp", points=()), kind="training", workload=(trained("ddp", 0.1),)),
+    ]
+    text = "\n".join(shown(run_result(*workloads)))
+    assert "largest batch 4" in text
+    assert "save 1.00 GB/s, load -" in text
+    assert "a step" in text
+    assert "samples/s" in text
+
+
+def test_a_path_is_not_wrapped() -> None:
+    assert f"report: {PLACE}" in " ".join(shown(run_result(), width=30))
+
+
+def test_of_thirty_benchmarks_as_many_as_fit_are_shown_and_the_rest_counted() -> None:
+    lines = shown(run_result(*(sweep(f"all_reduce_{number}", sizes=(8, 1024)) for number in range(30))))
+    rows = [line for line in lines if line.startswith("  all_reduce_")]
+    assert len(lines) <= 23
+    assert f"# and {30 - len(rows)} more rows: --full, or the report" in lines

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -83,12 +84,19 @@ def order_interval(samples: Sequence[float]) -> tuple[float, float] | None:
     Each is below the median with probability 1/2, so the k-th smallest is above it with that of fewer than k heads in n
     tosses (Conover, Practical Nonparametric Statistics, 3.2): the narrowest pair of order statistics within 5 %.
     """
-    count, tail, rank = len(samples), 0.0, 0
+    rank = _order_rank(len(samples))
+    ordered = sorted(samples)
+    return (ordered[rank - 1], ordered[len(ordered) - rank]) if rank else None
+
+
+@cache
+def _order_rank(count: int) -> int:
+    """The k of the k-th smallest of so many samples; 0 where there is none."""
+    tail, rank = 0.0, 0
     while rank < count and tail + math.comb(count, rank) / 2**count <= 0.025:
         tail += math.comb(count, rank) / 2**count
         rank += 1
-    ordered = sorted(samples)
-    return (ordered[rank - 1], ordered[count - rank]) if rank else None
+    return rank
 
 
 def median_interval(

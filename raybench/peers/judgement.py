@@ -43,13 +43,17 @@ class Share:
 
 
 def share_of(rounds: Sequence[Sequence[float]]) -> Share | None:
-    """The share from single shares by round; None of fewer than three rounds or six shares, which say nothing."""
+    """The share from single shares by round; None of fewer than three rounds or six shares, which say nothing.
+
+    Shares of a round are not independent of each other, so the interval is over rounds where there are enough of them.
+    """
     known = [one for one in rounds if one]
-    interval = order_interval([share for one in known for share in one])
+    by_round = tuple(map(median, known))
+    shares = by_round if len(known) >= _MANY_ROUNDS else [share for one in known for share in one]
+    interval = order_interval(shares)
     if len(known) < _LEAST_ROUNDS or interval is None:
         return None
-    value = median([share for one in known for share in one])
-    return Share(value=value, low=interval[0], high=interval[1], rounds=tuple(map(median, known)))
+    return Share(value=median(shares), low=interval[0], high=interval[1], rounds=by_round)
 
 
 def control_of(share: Share, peers: Sequence[Share], *, may_be_slow: bool = True) -> float:

@@ -8,7 +8,7 @@ The bandwidth of a block is its bytes over its whole time: a rank that stands st
 median operation, and a third of the throughput.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +22,8 @@ Pair = tuple[int, int]
 Kind = Literal["node", "rank", "way"]
 Direction = Literal["", "sends", "receives"]
 _DIRECTIONS: tuple[Direction, ...] = ("", "sends", "receives")
+_MANY_PAIRS = 12  # of a pass: whether a subject's own pair is among them moves their median no more
+_LEAST_WAYS, _LEAST_BLOCKS = 6, 5
 _GOOD = 0.9  # a direction above it is fine
 _MOST_NAMED = 3  # one in so many, at most, or it is no fault but how the machine is built
 _WAY_DEVIATIONS = 4.0
@@ -65,42 +67,75 @@ class Matrix:
         passes = [pairs for one in schedule for pairs in (one, tuple((d, s) for s, d in one))]
         self.passes = [[pair for pair in pairs if self.blocks.get(pair)] for pairs in passes]
 
-        first = {node: min(rank for rank in node_of if node_of[rank] == node) for node in set(node_of.values())}
+        first: dict[str, int] = {}
+        for rank, node in sorted(node_of.items()):
+            first.setdefault(node, rank)
         self._place = {rank: rank - first[node] for rank, node in node_of.items()}
 
     def between(self, pair: Pair) -> bool:
         """Whether the pair's traffic crosses the network."""
         return self.node_of[pair[0]] != self.node_of[pair[1]]
 
-    def is_like(self, one: Pair, other: Pair) -> bool:
-        """Whether ways are of one kind: within a node, between nodes on one rail, or from one rail to another."""
-        rails = [self._place[pair[0]] == self._place[pair[1]] for pair in (one, other)]
-        return self.between(one) == self.between(other) and (rails[0] == rails[1] or not self.between(one))
+    def is_on_rail(self, pair: Pair) -> bool:
+        """Whether both ranks have the same place in their nodes, and so the same rail."""
+        return self._place[pair[0]] == self._place[pair[1]]
 
     def speed(self, pairs: Sequence[Pair]) -> float:
         """The median over blocks of these pairs, GB/s."""
         return median([block for pair in pairs for block in self.blocks[pair]])
 
-    def share(self, mine: Callable[[Pair], bool], peers: Callable[[Pair], bool]) -> Share | None:
-        """How fast pairs are beside their peers of the same pass; beside all peers where no pass has both."""
-        together = [
-            self._beside([pair for pair in one if mine(pair)], [pair for pair in one if peers(pair)])
-            for one in self.passes
-        ]
-        found = share_of(together)
-        everyone = [pair for one in self.passes for pair in one if peers(pair)]
-        if found is not None or not everyone:
-            return found
-        typical = self.speed(everyone)
-        return share_of([[block / typical for block in self.blocks[pair]] for pair in self.blocks if mine(pair)])
+    def shares(
+        self, subjects: Sequence[frozenset[int]], usable: AbstractSet[Pair], direction: Direction = ""
+    ) -> list[Share | None]:
+        """How fast the pairs of each subject's ranks are beside those of the others, among the usable pairs.
 
-    def _beside(self, mine: Sequence[Pair], peers: Sequence[Pair]) -> list[float]:
-        if not mine or not peers:
-            return []
-        rows = [[self.blocks[pair] for pair in pairs] for pairs in (mine, peers)]
-        count = min(len(blocks) for row in rows for blocks in row)
-        return [median([row[block] for row in rows[0]]) / median([row[block] for row in rows[1]])
-                for block in range(count)]  # fmt: skip
+        Beside pairs of the same pass; beside all pairs of others where no pass has both, as with three ranks.
+        """
+        rounds: list[list[list[float]]] = [[] for _ in subjects]
+        subject_of = {rank: index for index, ranks in enumerate(subjects) for rank in ranks}
+        for one in self.passes:
+            pairs = [pair for pair in one if pair in usable]
+            if len(pairs) < 2:
+                continue
+            everyone = self._medians(pairs) if len(pairs) >= _MANY_PAIRS else None
+            for index, mine in _touched(pairs, subject_of, direction).items():
+                ranks = subjects[index]
+                others = everyone or self._medians([pair for pair in pairs if ranks.isdisjoint(pair)])
+                if others:
+                    rounds[index].append([a / b for a, b in zip(self._medians(mine), others, strict=False)])
+        return [
+            share_of(found) or self._beside_all(subjects[index], usable, direction)
+            for index, found in enumerate(rounds)
+        ]
+
+    def _beside_all(self, ranks: frozenset[int], usable: AbstractSet[Pair], direction: Direction) -> Share | None:
+        peers = [pair for pair in usable if ranks.isdisjoint(pair)]
+        if not peers:
+            return None
+        typical = self.speed(peers)
+        mine = [pair for pair in usable if is_of(pair, ranks, direction)]
+        return share_of([[block / typical for block in self.blocks[pair]] for pair in sorted(mine)])
+
+    def _medians(self, pairs: Sequence[Pair]) -> list[float]:
+        """The median bandwidth of these pairs, block by block."""
+        return [median(column) for column in zip(*(self.blocks[pair] for pair in pairs), strict=False)]
+
+
+def is_of(pair: Pair, ranks: AbstractSet[int], direction: Direction) -> bool:
+    """Whether a pair is one of these ranks', and in that direction."""
+    if not direction:
+        return not ranks.isdisjoint(pair)
+    return pair[direction == "receives"] in ranks
+
+
+def _touched(pairs: Sequence[Pair], subject_of: Mapping[int, int], direction: Direction) -> dict[int, list[Pair]]:
+    """The pairs of each subject among them, by its index."""
+    found: dict[int, list[Pair]] = {}
+    for pair in pairs:
+        ends = pair if not direction else (pair[direction == "receives"],)
+        for index in {subject_of[rank] for rank in ends if rank in subject_of}:
+            found.setdefault(index, []).append(pair)
+    return found
 
 
 def _blocks(point: Point) -> list[float]:
@@ -141,10 +176,11 @@ class _Search:
 
     def look(self, kind: Kind, members: Sequence[set[int]], *, between: bool) -> None:
         """Name the slowest, then the slowest of the rest, while they stand out: in both directions, then in one."""
+        subjects = [frozenset(one) for one in members]
         most = max(len(members) // _MOST_NAMED, 1)
         for direction in _DIRECTIONS[:1] if self._emulated else _DIRECTIONS:
             for _ in range(most):
-                rest = [one for one in members if one.isdisjoint(self._named[between])]
+                rest = [one for one in subjects if one.isdisjoint(self._named[between])]
                 worst = self._worst(kind, rest, between, direction)
                 if worst is None:
                     break
@@ -152,29 +188,34 @@ class _Search:
                 if not any(one.kind == kind and one.ranks == worst.ranks for one in self.found):  # said once
                     self.found.append(worst)
 
-    def _worst(self, kind: Kind, rest: Sequence[set[int]], between: bool, direction: Direction) -> SlowPart | None:
-        shares = [(one, share) for one in rest if (share := self._share(one, between, direction)) is not None]
+    def _worst(
+        self, kind: Kind, rest: Sequence[frozenset[int]], between: bool, direction: Direction
+    ) -> SlowPart | None:
+        usable = self._usable(between)
+        shares = {
+            ranks: share
+            for ranks, share in zip(rest, self._matrix.shares(rest, usable, direction), strict=True)
+            if share is not None
+        }
         if len(shares) < 2:
             return None
-        ranks, share = min(shares, key=lambda item: item[1].value)
-        others = [self._share(one, between, direction, without=ranks) for one, _ in shares if one is not ranks]
-        control = control_of(share, [one for one in others if one is not None], may_be_slow=between)
-        severity = severity_of(share, control, emulated=self._emulated)
+        ranks = min(shares, key=lambda one: shares[one].value)
+        others = self._matrix.shares(
+            [one for one in shares if one != ranks], {pair for pair in usable if ranks.isdisjoint(pair)}, direction
+        )
+        control = control_of(shares[ranks], [one for one in others if one is not None], may_be_slow=between)
+        severity = severity_of(shares[ranks], control, emulated=self._emulated)
         if severity is None:
             if is_blind(control):
                 self.blind = "healthy pairs differ among themselves too much"
             return None
-        if not all(self._is_slow(rank, between, direction) for rank in ranks if len(ranks) > 1):
+        if len(ranks) > 1 and not all(self._is_slow(frozenset({rank}), between, direction) for rank in ranks):
             return None  # one rank of the node, not the node
-        return self._part(kind, ranks, share, severity, between, direction)
+        return self._part(kind, ranks, shares[ranks], severity, between, direction)
 
-    def _is_slow(self, rank: int, between: bool, direction: Direction) -> bool:
-        share = self._share({rank}, between, direction)
+    def _is_slow(self, ranks: frozenset[int], between: bool, direction: Direction) -> bool:
+        (share,) = self._matrix.shares([ranks], self._usable(between), direction)
         return share is not None and share.value < _GOOD
-
-    def _is_slow_back(self, ranks: set[int], between: bool, direction: Direction) -> bool:
-        back = self._share(ranks, between, "receives" if direction == "sends" else "sends")
-        return back is not None and back.value < _GOOD
 
     def _usable(self, between: bool, without: AbstractSet[int] = frozenset()) -> set[Pair]:
         """Pairs of the kind that touch nobody who is named or left out."""
@@ -183,24 +224,20 @@ class _Search:
             pair for pair in self._matrix.blocks if self._matrix.between(pair) == between and absent.isdisjoint(pair)
         }
 
-    def _share(
-        self, ranks: set[int], between: bool, direction: Direction = "", without: AbstractSet[int] = frozenset()
-    ) -> Share | None:
-        """Pairs of these ranks beside pairs that touch none of them."""
-        usable = self._usable(between, without)
-        mine = {pair for pair in usable if not ranks.isdisjoint(pair)}
-        chosen = {pair for pair in mine if not direction or pair[direction == "receives"] in ranks}
-        return self._matrix.share(chosen.__contains__, (usable - mine).__contains__)
-
     def _part(
-        self, kind: Kind, ranks: set[int], share: Share, severity: Severity, between: bool, direction: Direction
+        self,
+        kind: Kind,
+        ranks: frozenset[int],
+        share: Share,
+        severity: Severity,
+        between: bool,
+        direction: Direction,
     ) -> SlowPart:
         usable = self._usable(between)
-        mine = {pair for pair in usable if not ranks.isdisjoint(pair)}
-        slow = sorted(pair for pair in mine if not direction or pair[direction == "receives"] in ranks)
-        within = self._share(ranks, between=False) if between else None
-        if direction and self._is_slow_back(ranks, between, direction):
-            direction = ""
+        slow = sorted(pair for pair in usable if is_of(pair, ranks, direction))
+        peers = sorted(pair for pair in usable if ranks.isdisjoint(pair))
+        (within,) = self._matrix.shares([ranks], self._usable(between=False)) if between else (None,)
+        back: Direction = "receives" if direction == "sends" else "sends"
         return SlowPart(
             kind=kind,
             ranks=tuple(sorted(ranks)),
@@ -208,9 +245,9 @@ class _Search:
             between=between,
             share=share,
             severity=severity,
-            direction=direction,
+            direction="" if direction and self._is_slow(ranks, between, back) else direction,
             gb_per_s=self._matrix.speed(slow),
-            peers_gb_per_s=self._matrix.speed(sorted(usable - mine)),
+            peers_gb_per_s=self._matrix.speed(peers),
             good_within=within is not None and within.value > _GOOD,
         )
 
@@ -223,28 +260,29 @@ class _Search:
 
     def _ways(self, *, between: bool) -> Iterator[SlowPart]:
         usable = self._usable(between, self._named[not between])
-        for one, other in sorted({(min(pair), max(pair)) for pair in usable}):
-            ways = {(one, other), (other, one)} & usable
-            peers = {pair for pair in usable - ways if self._matrix.is_like(pair, (one, other))}
-            slow = self._way(ways, peers)
-            if slow is not None:
-                yield slow
+        kinds: dict[bool, list[Pair]] = {}
+        for pair in sorted(usable):
+            kinds.setdefault(self._matrix.is_on_rail(pair), []).append(pair)
+        for pairs in kinds.values() if between else [sorted(usable)]:
+            speeds = {pair: self._matrix.speed([pair]) for pair in pairs}
+            typical, spread = _typical(list(speeds.values()))
+            if len(pairs) < _LEAST_WAYS:
                 continue
-            single = [self._way({way}, peers) for way in sorted(ways)] if not self._emulated else []
-            yield from (part for part in single if part is not None)
+            for one, other in pairs:
+                ways = [way for way in ((one, other), (other, one)) if way in speeds]
+                if one > other and len(ways) > 1:
+                    continue  # both directions were looked at from the other end
+                both = self._way(ways, typical, spread)
+                single = [self._way([way], typical, spread) for way in ways] if not (both or self._emulated) else []
+                yield from (part for part in (both, *single) if part is not None)
 
-    def _way(self, ways: set[Pair], peers: set[Pair]) -> SlowPart | None:
+    def _way(self, ways: Sequence[Pair], typical: float, spread: float) -> SlowPart | None:
         """A way that is slow in all of its blocks, and farther from its peers than pairs are from each other."""
-        if len(peers) < 4 or not ways:
-            return None
-        speeds = [self._matrix.speed([pair]) for pair in peers]
-        typical = median(speeds)
-        spread = _TO_DEVIATION * median([abs(speed - typical) for speed in speeds]) / typical
         blocks = [[block / typical for block in self._matrix.blocks[way]] for way in ways]
         shares = [share for one in blocks for share in one]
-        if len(shares) < 5 or not max(shares) < min(LARGE, 1 - _WAY_DEVIATIONS * spread):
+        if len(shares) < _LEAST_BLOCKS or not max(shares) < min(LARGE, 1 - _WAY_DEVIATIONS * spread):
             return None
-        pair = min(ways)
+        pair = ways[0]
         return SlowPart(
             kind="way",
             ranks=pair,
@@ -253,6 +291,12 @@ class _Search:
             share=Share(value=median(shares), low=min(shares), high=max(shares), rounds=tuple(map(median, blocks))),
             severity="critical",
             direction="sends" if len(ways) == 1 else "",
-            gb_per_s=self._matrix.speed(sorted(ways)),
+            gb_per_s=self._matrix.speed(ways),
             peers_gb_per_s=typical,
         )
+
+
+def _typical(speeds: Sequence[float]) -> tuple[float, float]:
+    """The median of the pairs' speeds, and their spread as a share of it (scaled median absolute deviation)."""
+    typical = median(speeds) if speeds else 0.0
+    return typical, _TO_DEVIATION * median([abs(speed - typical) for speed in speeds]) / typical if speeds else 0.0

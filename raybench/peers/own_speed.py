@@ -5,6 +5,7 @@ takes every rank its own time: who needs longer for it is who the others wait fo
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -78,11 +79,18 @@ def _shares(means: Mapping[int, Sequence[float]]) -> dict[int, Share]:
     """Each rank's speed over the median of the others', group by group; none of a rank that is alone."""
     if len(means) < 2:
         return {}
-    found = {}
-    for rank, own in means.items():
-        typical = [median(column) for column in zip(*(means[other] for other in means if other != rank), strict=True)]
-        found[rank] = _share([mine / theirs for mine, theirs in zip(own, typical, strict=True)])
-    return found
+    columns = [sorted(column) for column in zip(*means.values(), strict=True)]
+    return {
+        rank: _share([mine / _of_others(column, mine) for mine, column in zip(own, columns, strict=True)])
+        for rank, own in means.items()
+    }
+
+
+def _of_others(ordered: Sequence[float], own: float) -> float:
+    """The median of sorted values without one of them, without a copy of a thousand."""
+    place, count = bisect_left(ordered, own), len(ordered) - 1
+    low, high = ((count - 1) // 2, count // 2)
+    return (ordered[low + (low >= place)] + ordered[high + (high >= place)]) / 2
 
 
 def _share(slowness: Sequence[float]) -> Share:

@@ -1,0 +1,81 @@
+"""Warnings that no rule knows: what fails the run is told from what NCCL goes on after, by texts of its sources."""
+
+import pytest
+
+from diagnostics.engine import Reading
+from diagnostics.findings import Diagnosis
+from diagnostics.reader import Batch
+
+PREFIX = "n1:41:41 [3] "
+WORK = (
+    "NCCL INFO Using network IB",
+    "NCCL INFO comm 0x5 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0",
+    "NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0xab - Init COMPLETE",
+)
+# file, text, from the sources of 2.10.3 to 2.30.7; behind each the call returns an error
+FATAL = (
+    ("enqueue.cc:5", "AllReduce : communicator was revoked"),
+    ("misc/argcheck.cc:5", "Broadcast : sendbuff argument is NULL"),
+    ("init.cc:5", "Attempt to use communicator before the previous operation returned ncclSuccess"),
+    ("bootstrap.cc:5", "Bootstrap Root : localId 7 is out of range"),
+    ("group.cc:5", "Either none or all communicators in a ncclGroup() can be CUDA graph captured."),
+    ("transport/net_ib/connect.cc:5", "Listencomm in unknown state 7"),
+    ("init.cc:5", "improper usage of ncclCommInitRank: nId = 2, nranks=2"),
+    ("graph/search.cc:5", "Rank 7 requires NIC 7 but that NIC is not available for rank 7"),
+    ("transport.cc:5", "No transport found for rank 0[1000] -> rank 1[1000]"),
+    ("misc/socket.cc:5", "socketTryAccept: exceeded error retry count after 34 attempts, Invalid argument"),
+    (
+        "init.cc:5",
+        "Detected mixed local CollNet device counts across ranks (min 0, max 8). Set NCCL_IGNORE_COLLNET_MISMATCH=1",
+    ),
+    ("transport/net_ib/p2p_resiliency.cc:5", "NET/IB: The error is fatal (IBV_WC_LOC_QP_OP_ERR). Cannot continue."),
+    (
+        "transport/net_ib.cc:5",
+        "NET/IB : Got completion from peer 10.0.0.2<4> with error 2, opcode 0, len 0, vendor err 7",
+    ),
+    ("graph/rings.cc:5", "Error : ring 0 does not contain rank 3"),
+    ("ib_plugin.c:5", "NET/IB : Unable to create the receive queue"),
+)
+# behind these it goes on
+HARMLESS = (
+    ("init.cc:5", "NCCL_WORK_FIFO_BYTES=3 is being ignored because it is not a power of 2."),
+    ("init.cc:5", "CollNet currently only supports up to 8 GPUs per node, disabling CollNet"),
+    ("init.cc:5", "minCTAs 64 is larger than maxCTAs 32, set both to 32"),
+    (
+        "transport/net_socket.cc:5",
+        "NET/Socket : NCCL_SOCKET_NTHREADS is greater than the maximum allowed, setting to 16",
+    ),
+    ("graph/connect.cc:5", "User asked for a minimum of 64 channels, limiting to 32"),
+    ("transport/shm.cc:5", "Ignoring SHM locality, must be 1 (sender side) or 2 (receiver side, default)"),
+    ("plugin/profiler.cc:5", "Profiler init failed with error (3). Continue without profiler."),
+    ("register/register.cc:5", "rank 0 deregister NET buffer handle 0x7f proxy rank 0 failed"),
+    ("graph/xml.cc:5", "No NVML device handle. Skipping nvlink detection."),
+    ("os/linux.cc:5", "unlink shared memory /dev/shm/nccl-a failed, error: Permission denied (13)"),
+    ("graph/tuning.cc:5", "Invalid NCCL_NTHREADS 1000 (maximum 512)."),
+)
+
+
+def diagnosis_of(*messages: str) -> Diagnosis:
+    reading = Reading()
+    lines = ["NCCL version 2.27.5+cuda12.8", *(PREFIX + message for message in messages)]
+    reading.feed(Batch(file="a.log", block="\n".join(lines).encode(), first=True))
+    reading.flush()
+    return reading.diagnosis()
+
+
+@pytest.mark.parametrize(("place", "text"), FATAL, ids=[text[:40] for _, text in FATAL])
+def test_a_warning_that_fails_the_call_is_critical_though_nothing_else_is_said(place: str, text: str) -> None:
+    diagnosis = diagnosis_of(f"{place} NCCL WARN {text}")
+    assert diagnosis.verdict == "critical"
+    assert text in diagnosis.findings[0].evidence[0].text
+
+
+@pytest.mark.parametrize(("place", "text"), FATAL, ids=[text[:40] for _, text in FATAL])
+def test_where_the_process_goes_on_to_work_it_did_not_fail(place: str, text: str) -> None:
+    assert "run-failed" not in {f.rule for f in diagnosis_of(f"{place} NCCL WARN {text}", *WORK).findings}
+
+
+@pytest.mark.parametrize(("place", "text"), HARMLESS, ids=[text[:40] for _, text in HARMLESS])
+def test_a_warning_that_nccl_goes_on_after_fails_nothing(place: str, text: str) -> None:
+    assert diagnosis_of(f"{place} NCCL WARN {text}").verdict == "unknown"
+    assert diagnosis_of(*WORK, f"{place} NCCL WARN {text}").verdict == "ok"

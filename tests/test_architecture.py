@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 # Modules of raybench from the bottom up. A module imports from its own group and from groups below it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("raybench", "errors", "units", "whole_file"),
-    ("host_ranges", "unreachable"),
+    ("host_ranges", "unreachable", "installation"),
     ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic"),
     ("results", "verdicts", "workloads"),
     ("stability", "compare", "model", "peers", "run_folder"),
@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 REPORTS_MAY_IMPORT = {
     "whole_file",
     *("raybench", "errors", "units", "stats", "results", "verdicts", "workloads", "stability", "compare", "reports"),
-    *("host_ranges", "unreachable"),
+    *("host_ranges", "unreachable", "installation"),
 }
 
 # Where each heavy or outward library may be imported.

@@ -35,6 +35,7 @@ Examples:
 @click.option("--diff", is_flag=True, help="Show every change line by line.")
 @click.option("--rollback", is_flag=True, help="Bring back what the hosts were before.")
 @click.option("--remove-packages", is_flag=True, help="With --rollback: remove the packages that were installed, too.")
+@click.option("--list-tags", is_flag=True, help="List roles, their items and where their variables stand, and stop.")
 @click.option("--yes", "-y", is_flag=True, help="Without -i: change this machine without asking.")
 @click.option("--forks", type=click.IntRange(1, 1000), help="Hosts at a time [default: 50].")
 @click.option(
@@ -49,6 +50,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     diff: bool,
     rollback: bool,
     remove_packages: bool,
+    list_tags: bool,
     yes: bool,
     forks: int | None,
     timeout_seconds: float,
@@ -56,12 +58,15 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Bring nodes into the state that GPU training needs: RDMA, limits, MTU, QoS, clock, NCCL's file.
 
-    Values stand in the inventory (group_vars); every one has a default, see playbooks/roles/*/README.md. Only what is
+    Values stand in the inventory (group_vars); every one has a default, see the READMEs of --list-tags. Only what is
     not right is changed, its first state is kept on the host, and nothing ever reboots. Without -i it is this machine,
     and you are asked first.
     """
     if remove_packages and not rollback:
         raise click.UsageError("--remove-packages goes with --rollback")
+    if list_tags:
+        _list_tags()
+        return
     announce("reading the inventory")
     from raybench.cluster.ansible_setup import data_folder  # noqa: PLC0415 - not needed for --help
     from raybench.cluster.configuration import check_tags, configure_hosts  # noqa: PLC0415
@@ -92,6 +97,14 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
             for line in configuration_lines(report, diff=diff):
                 click.echo(line)
     sys.exit(done.exit_code)
+
+
+def _list_tags() -> None:
+    from raybench.cluster.configuration import tags_by_role  # noqa: PLC0415
+
+    with printing("stdout"):
+        for role, items in tags_by_role().items():
+            click.echo(f"{role.name}: {', '.join(items)}\n  variables: {role / 'README.md'}")
 
 
 def _ask(*, rollback: bool) -> None:

@@ -38,7 +38,7 @@ _FAMILIES = ("rdma", "efa", "tcpxo", "sockets")
 def command(operation: str, sizes: str, as_json: bool, **options: Any) -> None:
     """Print the bus bandwidth that a healthy system of a shape reaches, by message size, and why.
 
-    Nothing is measured: the figures follow from published tables of healthy systems (docs/methods.md). Where none is of
+    Nothing is measured: the figures follow from published tables of healthy systems. Where none is of
     this kind, the reason is printed, and the exit code is 3.
     """
     from raybench.model.expected import Expectation, expect  # noqa: PLC0415

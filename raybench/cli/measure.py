@@ -14,6 +14,7 @@ import click
 from raybench.cli.output import announce, printing, say
 from raybench.config import RunConfig
 from raybench.errors import IncompleteRunError, ProblemFoundError, UsageError
+from raybench.installation import install_advice
 from raybench.reports.errors import MissingLibraryError
 from raybench.results import RunResult
 from raybench.run_folder import RunFolder, new_run_id
@@ -31,7 +32,7 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False
     """Do a run and deliver it. Returns the exit status. Raises UsageError where a library is missing."""
     missing = [name for name in ("ray", "torch", "numpy") if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(f"this command needs {' and '.join(missing)}: pip install '.[all]' in its checkout")
+        raise UsageError(f"this command needs {' and '.join(missing)}: {install_advice('run')}")
     where = {"auto": "looking for a Ray cluster, else embedding one here", "local": "embedding a Ray cluster here"}
     announce(where.get(config.address, f"joining the Ray cluster at {config.address}"), quiet=quiet)
     return _run(config, as_json=as_json, full=full, quiet=quiet)

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 from raybench.errors import UsageError
+from raybench.installation import install_advice
 
 _KEY_CHECKING = ("ANSIBLE_HOST_KEY_CHECKING", "ANSIBLE_SSH_HOST_KEY_CHECKING")
 _PACKAGE = Path(__file__).resolve().parents[1]
-INSTALL = "pip install 'raybench[ansible]', or '.[ansible]' in the checkout"
+INSTALL = install_advice("ansible")
 
 
 def data_folder(name: str) -> Path:

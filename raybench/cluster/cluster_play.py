@@ -89,7 +89,7 @@ def inventory_of(sources: Sequence[str], limit: str | None) -> Inventory:
     if len(heads) != 1:
         raise UsageError(
             f"the inventory has {len(heads)} hosts in the group ray_head{' within --limit' if limit else ''}; a "
-            "cluster has one head, and its other hosts in ray_workers (see inventory/hosts.example.yml)"
+            "cluster has one head, and its other hosts in ray_workers ('raybench init HOST ...' writes one)"
         )
     return inventory
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from raybench.cluster.ansible_setup import data_folder
@@ -127,14 +128,24 @@ def check_tags(tags: Sequence[str]) -> None:
 
 def known_tags() -> frozenset[str]:
     """Roles that configure hosts, and their items, as their tasks are tagged."""
+    return frozenset(name for role, items in tags_by_role().items() for name in (role.name, *items))
+
+
+def tags_by_role() -> dict[Path, tuple[str, ...]]:
+    """The folder of each role that configures hosts, whose README lists its variables, and the role's items."""
     import yaml  # noqa: PLC0415 - comes with Ansible
 
-    found: set[str] = set()
-    for path in (data_folder("playbooks") / "roles").glob("*/tasks/main.yml"):
-        for task in yaml.safe_load(path.read_text(encoding="utf-8")):
-            if "raybench_configure" in task:
-                found |= {path.parents[1].name, *task["tags"]}
-    return frozenset(found)
+    found: dict[Path, tuple[str, ...]] = {}
+    for path in sorted((data_folder("playbooks") / "roles").glob("*/tasks/main.yml")):
+        tags = [
+            tag
+            for task in yaml.safe_load(path.read_text(encoding="utf-8"))
+            if "raybench_configure" in task
+            for tag in task["tags"]
+        ]
+        if tags:
+            found[path.parents[1]] = tuple(dict.fromkeys(tag for tag in tags if tag != path.parents[1].name))
+    return found
 
 
 def _configuration(

@@ -16,6 +16,7 @@ from ray.exceptions import RayError
 from ray.job_config import JobConfig
 
 from raybench.errors import ClusterUnavailableError
+from raybench.installation import RAY_TESTED
 
 _REFUSED = "it sent a Python object where data was asked for; nothing of it was read"
 
@@ -64,7 +65,7 @@ def accept_data_only(actor_class: type) -> None:
     if missing:
         raise ClusterUnavailableError(
             f"Ray {ray.__version__} does not have {', '.join(missing)}, by which raybench keeps it from unpickling "
-            "what nodes send; install the Ray of constraints.txt"
+            f"what nodes send; pip install ray=={RAY_TESTED}"
         )
     context._deserialize_object = functools.partial(_read, context._deserialize_object)
     context._deserialize_pickle5_data = _refuse

@@ -19,6 +19,7 @@ import psutil
 from raybench.cluster.bounded import leave_behind
 from raybench.cluster.lean_node import LOOPBACK, lean_node_class, start_node
 from raybench.errors import IncompleteRunError, UsageError
+from raybench.installation import RAY_TESTED
 
 _END_SECONDS = 3.0
 _NODES_A_CORE = 32  # ten nodes start in 2 s on two cores; what shares a core with more measures the scheduler
@@ -77,7 +78,7 @@ class EmbeddedCluster:
             self.close()
             raise EmbeddedClusterError(
                 f"this release of Ray cannot be embedded ({error}). Start a cluster with 'ray start --head' and give "
-                "its address with --address, or install the Ray of constraints.txt."
+                f"its address with --address, or pip install ray=={RAY_TESTED}."
             ) from error
         except Exception as error:
             self.close()

@@ -19,6 +19,7 @@ from typing import Any
 
 from raybench import __version__
 from raybench.errors import UsageError
+from raybench.installation import install_advice
 
 ROOTS = ("ray", "torch", "numpy", "click", "msgspec", "psutil", "PyYAML", "rich")
 _NVML = "nvidia-ml-py"  # without it only one figure is missing: how busy a GPU is
@@ -45,8 +46,8 @@ def locked_versions(roots: tuple[str, ...] = ROOTS) -> dict[str, str]:
             if needed_by:
                 continue  # of another platform, or an extra that is not installed
             raise UsageError(
-                f"{name} is not installed on this machine, so there is no version to give the hosts: pip install "
-                "'.[run]' here, or name a Python that they have (--python, raybench_python)"
+                f"{name} is not installed on this machine, so there is no version to give the hosts: "
+                f"{install_advice('run')}, or name a Python that they have (--python, raybench_python)"
             )
         found[canonicalize_name(name)] = package.version.partition("+")[0]
         for text in package.requires or ():

@@ -129,7 +129,7 @@ def _members(listing: Mapping[str, Any], group: str, above: tuple[str, ...]) -> 
 def _checked(inventory: Inventory, limit: str | None) -> Inventory:
     if not inventory.hosts:
         where = _shown(inventory.sources)
-        raise UsageError(f"the inventory {where} has no hosts{_limited(limit)}; see inventory/hosts.example.yml")
+        raise UsageError(f"the inventory {where} has no hosts{_limited(limit)}; 'raybench init HOST ...' writes one")
     problems = inventory_problems(inventory)
     if problems:
         more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
@@ -184,7 +184,7 @@ def _absolute(source: str | Path) -> str:
     if "," in text:
         return text
     if not Path(text).exists():
-        raise UsageError(f"there is no inventory {text}; name one with -i, see inventory/hosts.example.yml")
+        raise UsageError(f"there is no inventory {text}; name one with -i, or write one: 'raybench init HOST ...'")
     return str(Path(text).absolute())
 
 

@@ -159,7 +159,7 @@ def _expectation_problems(view: HostView) -> list[CheckResult]:
                 seen=f"no such variable: {', '.join(unread)}",
                 expected="variables of the role's README",
                 basis="preflight reads no such variable, so what it says is not checked",
-                advice="correct its name in the inventory; playbooks/roles/preflight/README.md lists them",
+                advice="correct its name in the inventory; the README of the role preflight lists them",
             )
         ]
     if not problems:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from raybench.installation import install_advice
 from raybench.reports.errors import MissingLibraryError
 from raybench.reports.facts import facts_of, node_facts, node_grid, rank_facts
 from raybench.reports.findings import all_findings, headline, network_facts, place, severity
@@ -37,7 +38,7 @@ from raybench.results import RunResult
 from raybench.units import format_bytes, format_seconds
 from raybench.whole_file import write_whole
 
-INSTALL = "pip install '.[report]' in raybench's checkout"
+INSTALL = install_advice("report")
 _MOST_MATRICES = 2  # sizes of one matrix that get a heatmap, the largest
 
 

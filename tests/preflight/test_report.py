@@ -85,7 +85,7 @@ def test_lines_name_the_finding_once_with_its_hosts_and_advice() -> None:
     lines = report_lines(report(*(fine(f"node{number:02}", **low) for number in range(12)), DEAD), path="/runs/x.json")
     (finding,) = [line for line in lines if line.startswith("FAIL host-memlock")]
     assert finding.startswith("FAIL host-memlock on node[00-11] (12 hosts): 64 KiB")
-    assert "configure.yml --tags memlock" in lines[lines.index(finding) + 1]
+    assert "raybench configure --tags memlock" in lines[lines.index(finding) + 1]
     assert any("gpu-09" in line and "no route to the host" in line for line in lines)
     assert lines[-1] == "report: /runs/x.json"
 

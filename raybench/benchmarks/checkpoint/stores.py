@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from raybench.installation import install_advice
+
 Answer = TypeVar("Answer")
 _PROBE = b"raybench"
 _PIECE_BYTES = 16 * 2**20  # of an upload: each has the time limit of a request
@@ -226,7 +228,7 @@ def _library(name: str, extra: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        advice = f"pip install '.[{extra}]' in raybench's checkout"
+        advice = install_advice(extra)
         raise StoreError(f"{name} is not installed on this node: {advice}") from error
 
 

@@ -103,7 +103,7 @@ def peer_memory(view: HostView) -> Judgement:
         f"no nvidia_peermem; {'open' if opened else 'proprietary'} kernel modules, {view.value('kernel_release')}",
         "nvidia-peermem or DMA-BUF",
         "NCCL's and NVIDIA's GPUDirect RDMA documentation",
-        "modprobe nvidia-peermem (kept in /etc/modules-load.d), or open modules; configure.yml --tags peer_memory",
+        "modprobe nvidia-peermem (kept in /etc/modules-load.d), or open modules; raybench configure --tags peer_memory",
     )
 
 

@@ -34,7 +34,10 @@ def operating_system(view: HostView) -> Judgement:
     if names & _SUPPORTED:
         return passed(seen, "Debian, Ubuntu, RHEL or a relative")
     return warned(
-        seen, "Debian, Ubuntu, RHEL or a relative", "what configure.yml knows", "checks work, configure.yml may not"
+        seen,
+        "Debian, Ubuntu, RHEL or a relative",
+        "what raybench configure knows",
+        "checks work, raybench configure may not",
     )
 
 
@@ -61,7 +64,7 @@ def governor(view: HostView) -> Judgement:
         f"{', '.join(others)} on {count} of {len(values)} CPUs",
         wanted,
         "latency of small messages; OCI, scitix and gcm ask for it",
-        f"cpupower frequency-set -g {wanted}, or configure.yml --tags cpu_governor",
+        f"cpupower frequency-set -g {wanted}, or raybench configure --tags cpu_governor",
     )
 
 
@@ -77,7 +80,7 @@ def numa_balancing(view: HostView) -> Judgement:
         f"numa_balancing {value}, nodes {nodes}",
         "0",
         "page migration stalls kernels; vendors' tuning guides switch it off",
-        "sysctl kernel.numa_balancing=0, or configure.yml --tags numa_balancing",
+        "sysctl kernel.numa_balancing=0, or raybench configure --tags numa_balancing",
     )
 
 

@@ -21,7 +21,7 @@ def memlock(view: HostView) -> Judgement:
     basis = "Primus fails below 32 GiB, AWS warns below 16 GiB; registering memory for RDMA locks it"
     advice = (
         "'* soft memlock unlimited' and '* hard memlock unlimited' in /etc/security/limits.d, LimitMEMLOCK=infinity in "
-        "units, then log in again; or configure.yml --tags memlock"
+        "units, then log in again; or raybench configure --tags memlock"
     )
     if view.has_rdma or view.has_gpu_hardware:
         return failed(seen, expected, basis, advice)
@@ -36,7 +36,9 @@ def nofile(view: HostView) -> Judgement:
     if soft < 0 or soft >= limit:
         return passed(seen, f"at least {limit}")
     verdict = failed if soft < 1024 else warned
-    advice = f"'* soft nofile {limit}' in /etc/security/limits.d, LimitNOFILE in units; or configure.yml --tags nofile"
+    advice = (
+        f"'* soft nofile {limit}' in /etc/security/limits.d, LimitNOFILE in units; or raybench configure --tags nofile"
+    )
     return verdict(seen, f"at least {limit}", "Primus sets 65535; NCCL opens sockets by ranks and channels", advice)
 
 

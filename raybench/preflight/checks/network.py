@@ -26,7 +26,7 @@ def mtu(view: HostView) -> Judgement:
     if not wrong:
         return passed(seen, str(wanted))
     name = min(wrong)
-    advice = f"ip link set {name} mtu {wanted}, kept in netplan or NetworkManager; or configure.yml --tags mtu"
+    advice = f"ip link set {name} mtu {wanted}, kept in netplan or NetworkManager; or raybench configure --tags mtu"
     basis = "preflight_mtu; a packet that is too long for one hop is dropped"
     return failed(", ".join(f"{name} {size}" for name, size in wrong.items()), str(wanted), basis, advice)
 

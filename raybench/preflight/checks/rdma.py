@@ -33,7 +33,7 @@ def modules(view: HostView) -> Judgement:
         f"not loaded: {', '.join(absent)}",
         ", ".join(sorted(need)),
         "without ib_uverbs no program reaches an RDMA device, and NCCL takes TCP",
-        f"modprobe {' '.join(absent)}, kept in /etc/modules-load.d; or configure.yml --tags rdma_driver",
+        f"modprobe {' '.join(absent)}, kept in /etc/modules-load.d; or raybench configure --tags rdma_driver",
     )
 
 

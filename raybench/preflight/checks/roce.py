@@ -56,7 +56,9 @@ def mtu(view: HostView) -> Judgement:
             ", ".join(f"{name} {sizes.get(name)}" for name in sorted(interfaces.values())), f"at least {limit}"
         )
     seen = ", ".join(f"{name} {size}" for name, size in sorted(small.items()))
-    advice = "ip link set INTERFACE mtu 9000 on hosts, and on every switch port between them; configure.yml --tags mtu"
+    advice = (
+        "ip link set INTERFACE mtu 9000 on hosts, and on every switch port between them; raybench configure --tags mtu"
+    )
     return warned(
         seen, f"at least {limit}", "active_mtu 4096 needs 4096 bytes and headers; with 1500 it is 1024", advice
     )
@@ -96,7 +98,7 @@ def flow_control(view: HostView) -> Judgement:
     seen = ", ".join(f"{name}: {','.join(map(str, value)) or 'none'}" for name, value in sorted(settings.items()))
     expected = f"priority {wanted}" if wanted is not None else "one lossless priority, the same on all ports"
     basis = "mlnx_qos; RoCE over a network that drops packets loses its bandwidth"
-    advice = "mlnx_qos -i INTERFACE --pfc 0,0,0,1,0,0,0,0 to match the switches; configure.yml --tags roce_qos"
+    advice = "mlnx_qos -i INTERFACE --pfc 0,0,0,1,0,0,0,0 to match the switches; raybench configure --tags roce_qos"
     chosen = set(settings.values())
     if wanted is not None:
         return passed(seen, expected) if chosen == {(wanted,)} else failed(seen, expected, basis, advice)
@@ -127,7 +129,7 @@ def congestion_notification(view: HostView) -> Judgement:
     )
     if not off:
         return passed(f"on for {'all priorities' if priority is None else f'priority {priority}'}", "on")
-    advice = "echo 1 into enable/PRIORITY of roce_np and roce_rp; configure.yml --tags roce_qos"
+    advice = "echo 1 into enable/PRIORITY of roce_np and roce_rp; raybench configure --tags roce_qos"
     return warned(f"off: {', '.join(off[:4])}", "on", "without ECN congestion ends in pauses that spread", advice)
 
 
@@ -143,5 +145,5 @@ def trust(view: HostView) -> Judgement:
     if set(settings.values()) == {wanted}:
         classes = sorted({str(value) for value in view.files("infiniband", "*/traffic_class").values() if value})
         return passed(f"{seen}{'; traffic class ' + ', '.join(classes) if classes else ''}", wanted)
-    advice = f"mlnx_qos -i INTERFACE --trust {wanted}; configure.yml --tags roce_qos"
+    advice = f"mlnx_qos -i INTERFACE --trust {wanted}; raybench configure --tags roce_qos"
     return warned(seen, wanted, "NVIDIA's RoCE guide: DSCP for routed RoCE v2", advice)

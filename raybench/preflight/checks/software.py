@@ -25,7 +25,7 @@ def python(view: HostView) -> Judgement:
     version = tuple(int(part) for part in facts["python"].split(".")[:2])
     if version >= (3, 11):
         return passed(seen, "3.11 or newer")
-    advice = "name another with preflight_python, or let cluster_up.yml bring an environment"
+    advice = "name another with preflight_python, or let raybench cluster up bring an environment"
     return warned(seen, "3.11 or newer", "raybench's own requirement", advice)
 
 
@@ -34,7 +34,7 @@ def _package(view: HostView, name: str, *names: str) -> Judgement:
     version = next((packages[one] for one in (name, *names) if one in packages), None)
     wanted = view.expected.versions.get(name)
     expected = wanted or "the same on all hosts"
-    advice = f"install it in {python_facts(view)['executable']} (preflight_python), or with cluster_up.yml"
+    advice = f"install it in {python_facts(view)['executable']} (preflight_python), or with raybench cluster up"
     if version is None:
         if wanted:
             return failed("not installed", expected, "preflight_versions", advice)
@@ -85,7 +85,7 @@ def rdma_stack(view: HostView) -> Judgement:
     absent = [name for name in need if name not in packages]
     seen = ", ".join(f"{name} {packages[name]}" for name in need if name in packages)
     if packages and absent:
-        advice = f"apt-get or dnf install {' '.join(absent)}; or configure.yml --tags packages"
+        advice = f"apt-get or dnf install {' '.join(absent)}; or raybench configure --tags packages"
         return warned(
             f"not installed: {', '.join(absent)}", "rdma-core and infiniband-diags", "ibstat, libibverbs", advice
         )

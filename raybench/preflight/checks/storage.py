@@ -89,7 +89,7 @@ def shared_memory(view: HostView) -> Judgement:
     state = view.value("file_systems").get("/dev/shm")  # noqa: S108 - that is what it is called
     limit = view.expected.shm_min_gib
     basis = "Primus fails below 8 GiB; NCCL's documentation names /dev/shm"
-    advice = "mount -o remount,size=50% /dev/shm, docker run --shm-size, or configure.yml --tags shared_memory"
+    advice = "mount -o remount,size=50% /dev/shm, docker run --shm-size, or raybench configure --tags shared_memory"
     if state is None:
         return failed("there is no /dev/shm", f"{limit:g} GiB", basis, advice)
     seen = f"{state['total'] / GIB:.1f} GiB, {state['free'] / GIB:.1f} GiB free"

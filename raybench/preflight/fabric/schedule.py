@@ -241,7 +241,7 @@ def _without_tool(end: End, tool: str) -> HostProblem:
     return HostProblem(
         host=end.name,
         text=f"{tool} is not installed on it",
-        advice="install the package perftest (playbook configure.yml does), or choose --tool iperf3",
+        advice="install the package perftest (raybench configure does), or choose --tool iperf3",
     )
 
 

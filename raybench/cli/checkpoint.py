@@ -42,7 +42,9 @@ _OPTIONS: list[Any] = [
 
 @click.command(epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
-def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, check: str | None, **options: Any) -> None:
+def command(
+    config_file: str | None, as_json: bool, full: bool, quiet: bool, dry_run: bool, check: str | None, **options: Any
+) -> None:
     """Save and load a model that is sharded over all ranks, as training does, and check what comes back.
 
     Writes and reads through torch.distributed.checkpoint, in a format without pickles. What is saved is removed again.
@@ -56,7 +58,7 @@ def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, che
     if check is not None:
         sys.exit(_check(check, CheckpointOptions(**{**chosen, "to": (check,)}), as_json=as_json))
     config = load_config(config_file, {**settings, "suite": "checkpoint", "checkpoint": chosen})
-    sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet))
+    sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet, dry_run=dry_run))
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ RUN_OPTIONS: list[Any] = [
                  "win over it."),
     click.option("--json", "as_json", is_flag=True, help="Print result.json on standard output instead of the table."),
     click.option("--full", is_flag=True, help="Print every table; they are in the report in any case."),
+    click.option("--dry-run", is_flag=True, help="Check the options and what they need, and measure nothing."),
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
 ]  # fmt: skip
 

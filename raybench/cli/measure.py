@@ -28,11 +28,20 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 
-def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False) -> int:
-    """Do a run and deliver it. Returns the exit status. Raises UsageError where a library is missing."""
+def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False, dry_run: bool = False) -> int:
+    """Do a run and deliver it. Returns the exit status. Raises UsageError where a library is missing.
+
+    With ``dry_run`` only what the run needs is checked.
+    """
     missing = [name for name in ("ray", "torch", "numpy") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"this command needs {' and '.join(missing)}: {install_advice('run')}")
+    if dry_run:
+        from raybench.cluster.needs import check_needs  # noqa: PLC0415
+
+        check_needs(config)
+        say("raybench: the options are right, and what they need of this machine is here; nothing was measured")
+        return 0
     where = {"auto": "looking for a Ray cluster, else embedding one here", "local": "embedding a Ray cluster here"}
     announce(where.get(config.address, f"joining the Ray cluster at {config.address}"), quiet=quiet)
     return _run(config, as_json=as_json, full=full, quiet=quiet)

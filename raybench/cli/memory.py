@@ -44,7 +44,7 @@ _OPTIONS: list[Any] = [
 
 @click.command(epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
-def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, **options: Any) -> None:
+def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, dry_run: bool, **options: Any) -> None:
     """Measure what training takes of a rank's memory, by batch size, and find the largest batch that fits.
 
     Writes DIR/RUN_ID as 'raybench run' does.
@@ -56,7 +56,7 @@ def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, **o
     if "batch_sizes" in chosen:
         chosen["batch_sizes"] = sizes_of(chosen["batch_sizes"])
     config = load_config(config_file, {**settings, "suite": "memory", "memory": chosen})
-    sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet))
+    sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet, dry_run=dry_run))
 
 
 def sizes_of(text: str) -> tuple[int, ...]:

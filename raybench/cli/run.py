@@ -42,11 +42,11 @@ _OPTIONS: list[Any] = [
 
 @click.command(epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
-def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, **options: Any) -> None:
+def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, dry_run: bool, **options: Any) -> None:
     """Measure and verify collectives, one rank per GPU, over a Ray cluster.
 
     Without a cluster to join, one is embedded on this machine: real Ray nodes and ranks, EMULATED machines. Writes
     DIR/RUN_ID with result.json, result.csv, report.html, samples.jsonl and logs/.
     """
     config = load_config(config_file, given(options))
-    sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet))
+    sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet, dry_run=dry_run))

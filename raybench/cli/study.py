@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raybench.cli.cluster_options import with_options
-from raybench.cli.output import printing, say
+from raybench.cli.output import announce, printing, say
 from raybench.cli.study_options import (
     PRICE_OPTIONS,
     WORKLOADS,
@@ -235,6 +235,7 @@ def _conduct(
         folder = StudyFolder.open(Path(options.resume))
     else:
         plan = _planned(kind, options, variants(), price, workloads)
+        _check_variants(plan, quiet=options.quiet)
         folder = StudyFolder.create(options.output_dir or "studies", plan)
     with folder.held():
         study = _with_epoch(_taken_up(folder, kind, options.repeats), options.pricing)
@@ -244,6 +245,13 @@ def _conduct(
 
         result = result_of(folder.path.name, study, outcomes, price=price, stopped=stopped)
         sys.exit(_deliver(result, folder, as_json=options.as_json, full=options.full))
+
+
+def _check_variants(study: "Study", *, quiet: bool) -> None:
+    from raybench.studies.runner import check_variants  # noqa: PLC0415
+
+    announce(f"checking what {len(study.variants)} variants need", quiet=quiet)
+    check_variants(study)
 
 
 def _planned(

@@ -67,7 +67,7 @@ _OPTIONS: list[Any] = [
 @click.command(epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
 def command(
-    config_file: str | None, as_json: bool, full: bool, quiet: bool, strategy: str | None, **options: Any
+    config_file: str | None, as_json: bool, full: bool, quiet: bool, dry_run: bool, strategy: str | None, **options: Any
 ) -> None:
     """Train a model on synthetic data and say what a step is made of, and what of it waits for the network.
 
@@ -84,7 +84,7 @@ def command(
     if config.suite == RunConfig().suite:  # neither the command line nor a file names a strategy
         config = replace(config, suite="ddp")
     suite_of(config.suite)
-    sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet))
+    sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet, dry_run=dry_run))
 
 
 def suite_of(strategies: str) -> str:

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,8 +11,6 @@ from raybench.benchmarks.events import Record as RankRecord
 from raybench.benchmarks.registry import labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.training.record import TrainingRecord
-from raybench.benchmarks.training.shapes import weight_shapes
-from raybench.benchmarks.training.weight_files import check_weights
 from raybench.cluster.agents import Agents, facts_of, place_agents
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
@@ -22,11 +20,11 @@ from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.jobs import jobs_of, variables_of
 from raybench.cluster.launch import Launch
 from raybench.cluster.left_out import trace_findings
-from raybench.cluster.placement import Candidate, Plan, plan_of
+from raybench.cluster.needs import check_embedded, plan_over
 from raybench.cluster.record import Planned, Record
-from raybench.cluster.session import Session, embedded_gpus, emulated_candidates, open_session
+from raybench.cluster.session import Session, open_session
 from raybench.cluster.variables import common_variables
-from raybench.errors import IncompleteRunError, ProblemFoundError, UsageError
+from raybench.errors import IncompleteRunError, ProblemFoundError
 from raybench.secret_values import recorded
 from raybench.traffic import traffic_between
 from raybench.units import parse_bytes
@@ -75,7 +73,7 @@ class Run:
             nodes=config.nodes,
             backend=config.backend,
             early=self.early,
-            before_embedding=self._check_before_embedding,
+            before_embedding=lambda: check_embedded(config),
         )
         with contextlib.ExitStack() as stack:
             with self._phase("cluster"):
@@ -91,17 +89,9 @@ class Run:
                 self._launch_all(agents, head)
                 self._bring_logs(agents)
 
-    def _check_before_embedding(self) -> None:
-        """Raises UsageError for what nodes of this machine cannot do; of a cluster of machines only its nodes tell."""
-        config = self.record.config
-        self._plan_over(emulated_candidates(config.nodes or 1, embedded_gpus(config.backend)))
-        for spec in self.record.config.plan("gloo"):
-            if spec.training is not None and spec.training.weights is not None:
-                check_weights(spec.training.weights, weight_shapes(spec.training))
-
     def _plan(self, session: Session) -> Planned:
         config = self.record.config
-        plan = self._plan_over(session.candidates())
+        plan = plan_over(config, session.candidates())
         specs = config.plan(plan.backend)
         self.record.planned = Planned(
             plan=plan,
@@ -112,17 +102,6 @@ class Run:
             variables=common_variables(config.variables()),
         )
         return self.record.planned
-
-    def _plan_over(self, candidates: Sequence[Candidate]) -> Plan:
-        """The plan over these nodes. Raises UsageError where they are too few, or the root is none of their ranks."""
-        config = self.record.config
-        plan = plan_of(candidates, nodes=config.nodes, ranks_per_node=config.gpus_per_node, backend=config.backend)
-        if config.root >= plan.world_size:
-            raise UsageError(
-                f"--root is {config.root}, and the run has ranks 0 to {plan.world_size - 1}: {len(plan.nodes)} nodes "
-                f"with {plan.ranks_per_node} each. Choose one of these, or more ranks with --nodes or --gpus-per-node."
-            )
-        return plan
 
     def _compare(self, planned: Planned) -> None:
         found = differences(planned.named_facts())

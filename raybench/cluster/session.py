@@ -84,10 +84,7 @@ def open_session(
 def _joined(address: str, *, early: EarlyHost | None, found_by: str = "") -> Iterator[Session]:
     problem = connection_problem(address, _CONNECT_SECONDS)
     if problem is not None:
-        raise ClusterUnavailableError(
-            f"no Ray cluster answers at '{address}' ({problem}). Start one there with 'ray start --head --port=PORT', "
-            "correct --address, or use --address local for an embedded cluster."
-        )
+        raise no_cluster(address, problem)
     stranger = None if os.environ.get("RAY_USE_TLS", "0") == "1" else grpc_problem(address, _CONNECT_SECONDS)
     if stranger is not None:
         raise ClusterUnavailableError(
@@ -148,6 +145,14 @@ def _embedded(nodes: int, gpus: Sequence[str], early: EarlyHost | None) -> Itera
         _init(cluster.address)
         stack.callback(_leave)
         yield Session(address=cluster.address, emulated=True, host_socket=host.socket)
+
+
+def no_cluster(address: str, problem: str) -> ClusterUnavailableError:
+    """The error where nothing answers at an address."""
+    return ClusterUnavailableError(
+        f"no Ray cluster answers at '{address}' ({problem}). Start one there with 'ray start --head --port=PORT', "
+        "correct --address, or use --address local for an embedded cluster."
+    )
 
 
 def embedded_gpus(backend: str | None) -> list[str]:

@@ -150,6 +150,38 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait(_END_SECONDS)
 
 
+def check_variants(study: Study) -> None:
+    """Have each variant's command check what it needs, before any is measured: five trials would not mend it.
+
+    Raises UsageError where one cannot run, with what raybench said of each.
+    """
+    refused = [(variant.name, said) for variant in study.variants if (said := _refusal(study, variant))]
+    if refused:
+        told = "; ".join(f"{name}: {said}" for name, said in refused)
+        raise UsageError(f"{len(refused)} of {len(study.variants)} variants cannot run. {told}")
+
+
+def _refusal(study: Study, variant: Variant) -> str:
+    """Why a variant cannot run; nothing where it can, or where that takes trying."""
+    command = command_of(study, variant, Path(study.folder))
+    # over gloo nothing would be RDMA, and the trials would be refused one after another for want of proof
+    expects = variant.facts.get("expects") or {}
+    backend = ["--backend", "nccl"] if expects.get("kind") == "rdma" and "--backend" not in command else []
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", *command, *backend, "--dry-run"],
+        cwd=study.folder if Path(study.folder).is_dir() else None,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_END_SECONDS,
+        check=False,
+    )
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return (
+        lines[-1].removeprefix("raybench: ").removeprefix("Error: ") if done.returncode == _WRONG_USE and lines else ""
+    )
+
+
 def command_of(study: Study, variant: Variant, folder: Path) -> list[str]:
     """The command of a trial, as a person could type it: the variant's options are last and so win."""
     return ["raybench", *study.workload, *variant.arguments, "--output-dir", str(folder), "--quiet"]

@@ -177,9 +177,9 @@ def _refusal(study: Study, variant: Variant) -> str:
         check=False,
     )
     lines = [line for line in done.stderr.splitlines() if line.strip()]
-    return (
-        lines[-1].removeprefix("raybench: ").removeprefix("Error: ") if done.returncode == _WRONG_USE and lines else ""
-    )
+    if done.returncode != _WRONG_USE or not lines:
+        return ""
+    return lines[-1].removeprefix("raybench: ").removeprefix("Error: ")
 
 
 def command_of(study: Study, variant: Variant, folder: Path) -> list[str]:

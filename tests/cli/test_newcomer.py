@@ -40,6 +40,15 @@ from tests.command import RAYBENCH, raybench
         (["run", "--suite", "allreduce"], "no suite or benchmark 'allreduce'; did you mean 'all_reduce'?"),
         (["memory", "--limit", "5"], "--limit 5 is 5 bytes; it must be at least 1M: write its unit, such as 5G"),
         (["run", "--log-limit", "16"], "--log-limit 16 is 16 bytes; it must be at least 4K"),
+        (["run", "--env", "GLOO_SOCKET_IFNAME=no0"], "GLOO_SOCKET_IFNAME=no0: this machine has no such interface; "),
+        (
+            ["study", "network", "--networks", "a=lo,b=no0", "--model", "mlp"],
+            "1 of 2 variants cannot run. b: GLOO_SOCKET",
+        ),
+        (
+            ["study", "network", "--networks", "tcp,rdma", "--model", "mlp"],
+            "1 of 2 variants cannot run. rdma: --backend",
+        ),
         (["run", "--root", "7", "--nodes", "2"], "--root is 7, and the run has ranks 0 to 1"),
         (
             ["run", "--backend", "nccl", "--nodes", "2"],
@@ -59,6 +68,13 @@ def test_help_is_a_command_too(words: list[str]) -> None:
     done = raybench(*words)
     assert done.returncode == 0
     assert done.stdout == raybench(*words[1:], "--help").stdout
+
+
+@pytest.mark.parametrize("setting", ["GLOO_SOCKET_IFNAME=lo", "NCCL_SOCKET_IFNAME=ib7", "GLOO_SOCKET_IFNAME=^no0"])
+def test_a_dry_run_says_that_nothing_is_missing_and_starts_nothing(setting: str) -> None:
+    done = raybench("run", "--dry-run", "--nodes", "2", "--address", "local", "--backend", "gloo", "--env", setting)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "nothing was measured" in done.stderr
 
 
 def test_nearest_is_what_a_slip_makes_and_nothing_else() -> None:

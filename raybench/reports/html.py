@@ -109,6 +109,7 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "tables": [(table, table_grid(table)) for table in measured],
         "plots": _plots(measured, emulated=result.cluster.emulated) if has_plots else (),
         "install": None if has_plots else INSTALL,
+        "workload_plots": _workload_plots(result) if has_plots else (),
         "workloads": workload_sections(result.benchmarks),
         "matrices": views,
         "pairs": pairs_grid((view.title, view.matrix) for view in views),
@@ -143,6 +144,12 @@ def _plots(measured: tuple[Table, ...], *, emulated: bool) -> tuple[Plot, ...]:
 
     collectives = tuple(table for table in measured if table.kind in {"collective", "p2p"})
     return size_plots(collectives, emulated=emulated)
+
+
+def _workload_plots(result: RunResult) -> tuple[Plot, ...]:
+    from raybench.reports.workload_plots import workload_plots  # noqa: PLC0415 - only with matplotlib
+
+    return workload_plots(result.benchmarks, emulated=result.cluster.emulated)
 
 
 def _matrix_views(result: RunResult, *, has_plots: bool) -> tuple[MatrixView, ...]:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from raybench.reports import figure
 from raybench.reports.rows import Table, is_doubtful
-from raybench.reports.svg import PAGE, SERIES, TEXT, WRONG
+from raybench.reports.svg import PAGE, SERIES, WRONG
 from raybench.reports.text import inert
 from raybench.results import Point
 from raybench.units import format_bytes
 
 _MARKERS = "os^DvPX*<h"
 _LINES: dict[str, Any] = {"out-of-place": "-", "in-place": (0, (4, 2))}
-_MOST_TICKS = 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +51,8 @@ def labels(tables: Sequence[Table]) -> tuple[str, ...]:
 
 
 def new_figure(label: str, *, emulated: bool) -> tuple[Any, Any]:
-    """A figure and its axes over message size; emulated ones say so across the plot."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - 0.4 s that only a report pays
-
-    figure = Figure(figsize=(8.4, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_ylabel(label)
-    axes.set_xlabel("message size (bytes)")
-    if emulated:
-        stamp: Any = {"fontsize": 26, "color": TEXT, "alpha": 0.13, "ha": "center", "va": "center", "weight": "bold"}
-        axes.text(0.5, 0.5, "EMULATED: no network", transform=axes.transAxes, **stamp)
-    return figure, axes
+    """A figure and its axes over message size."""
+    return figure.new_figure(x_label="message size (bytes)", y_label=label, emulated=emulated)
 
 
 def draw(axes: Any, series: Series, value: Callable[[Point, float], float], *, largest: float = math.inf) -> None:
@@ -102,14 +93,11 @@ def _mark(axes: Any, series: Series, values: Sequence[tuple[Point, float]]) -> N
 
 
 def finish(axes: Any, sizes: Sequence[int]) -> None:
-    """Message sizes as such on a base-2 axis, at most fourteen of them labelled; the legend above the plot."""
+    """Message sizes as such on a base-2 axis, those labelled that have room; the legend above the plot."""
     axes.set_xscale("log", base=2)
     measured = sorted(set(sizes))
-    step = -(-len(measured) // _MOST_TICKS)
-    labelled = measured[::-1][::step][::-1]  # the largest is always labelled
-    axes.set_xticks(labelled, [format_bytes(size) for size in labelled])
-    axes.minorticks_off()
-    axes.figure.legend(loc="outside upper left", ncols=4, fontsize=9, handlelength=2.6, columnspacing=1.4)
+    figure.x_ticks(axes, measured, [format_bytes(size) for size in measured], logarithmic=True)
+    figure.legend(axes.figure)
 
 
 def plain_log_ticks(axes: Any) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from raybench.reports.figure import legend, named_rows, rows_height, shortened, x_ticks
 from raybench.reports.series import plain_log_ticks
 from raybench.reports.study_cells import Json, is_narrow
-from raybench.reports.study_figure import legend, new_figure
+from raybench.reports.study_figure import new_figure
 from raybench.reports.svg import PAGE, SERIES, TEXT, Plot, plot_style, render
 from raybench.reports.sweep_plots import sweep_plots
 from raybench.reports.text import inert
@@ -53,7 +54,7 @@ def _speedup_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
     axes.plot(nodes, [count / base for count in nodes], "--", color=TEXT, linewidth=1, label="ideal (linear)")
     style: Any = {"color": SERIES[0], "marker": "o", "linewidth": 1.6, "capsize": 3, "label": "measured"}
     axes.errorbar(nodes, speedups, yerr=_error([row["speedup"] for row in rows]), **style)
-    axes.set_xticks(nodes)
+    x_ticks(axes, nodes, [str(count) for count in nodes])
     axes.set_ylim(bottom=0)
     legend(figure)
     told = ", ".join(f"{row['speedup']['value']:.2f}x on {row['nodes']}" for row in rows)
@@ -92,7 +93,7 @@ def _scaling_throughput_plot(mode: Json, rows: Sequence[Json], content: Json) ->
     axes.plot(nodes, [row["samples_per_s"] for row in rows], marker="o", color=SERIES[0], label="measured")
     ideal = [rows[0]["samples_per_s"] * count / nodes[0] for count in nodes]
     axes.plot(nodes, ideal, "--", color=TEXT, linewidth=1, label="ideal (linear)")
-    axes.set_xticks(nodes)
+    x_ticks(axes, nodes, [str(count) for count in nodes])
     axes.set_ylim(bottom=0)
     legend(figure)
     told = ", ".join(f"{row['samples_per_s']:.1f} on {row['nodes']}" for row in rows)
@@ -127,8 +128,7 @@ def _projection_plot(mode: Json, rows: Sequence[Json], content: Json) -> Plot:
     else:
         axes.set_ylim(bottom=0)
     ticks = sorted({*(row["nodes"] for row in rows), *nodes})
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.minorticks_off()
+    x_ticks(axes, ticks, [str(tick) for tick in ticks], logarithmic=True)
     legend(figure)
     return render(
         figure,
@@ -144,18 +144,18 @@ def _network_plots(answer: Json, content: Json) -> Iterator[Plot]:
     shown = answer["speedups"][:_MOST_LABELS]
     if not shown:
         return
-    figure, axes = new_figure(content, x_label="", y_label=f"speedup over {inert(answer['baseline'])}")
-    names = ["\n".join((inert(row["network"]), inert(row["label"]))) for row in shown]
+    label = f"speedup over {shortened(answer['baseline'])}"
+    figure, axes = new_figure(content, x_label=label, y_label="", height=rows_height(len(shown)))
     values = [row["ratio"]["value"] for row in shown]
-    positions = range(len(shown))
+    positions = named_rows(axes, [f"{row['network']}, {row['label']}" for row in shown])
     errors = _error([row["ratio"] for row in shown])
-    axes.bar(positions, values, color=SERIES[0], width=0.5, yerr=errors, capsize=3, ecolor=TEXT)
-    axes.set_xticks(positions, names)
-    axes.set_xlim(-1, len(shown))
-    axes.axhline(answer["worth_it_above"], color=TEXT, linestyle="--", linewidth=1, label="worth it above")
+    axes.barh(positions, values, color=SERIES[0], height=0.55, xerr=errors, capsize=3, ecolor=TEXT)
+    axes.axvline(answer["worth_it_above"], color=TEXT, linestyle="--", linewidth=1, label="worth it above")
     legend(figure)
     told = ", ".join(f"{row['network']} {row['ratio']['value']:.2f}x ({row['label']})" for row in shown)
-    caption = "Speedup of each figure; bars: 95 % interval over repeats. Dashed: the bound above which it is worth it."
+    left_out = len(answer["speedups"]) - len(shown)
+    caption = "Speedup of each figure; lines: 95 % interval over repeats. Dashed: the bound above which it is worth it."
+    caption += f" {left_out} more are in the table." if left_out else ""
     yield render(figure, name="network", title="Speedup by network", description=inert(told), caption=caption)
 
 
@@ -169,8 +169,9 @@ def _throughput_plots(rows: Sequence[Json], content: Json) -> Iterator[Plot]:
     for name, title, unit, field, divisor, colour in figures:
         values = [(row[field] or 0) / divisor for row in measured]
         if any(values):
-            figure, axes = new_figure(content, x_label="", y_label=f"{title.lower()} ({unit})")
-            axes.bar([inert(row["variant"]) for row in measured], values, color=colour, width=0.5)
+            height = rows_height(len(measured))
+            figure, axes = new_figure(content, x_label=f"{title} ({unit})", y_label="", height=height)
+            axes.barh(named_rows(axes, [row["variant"] for row in measured]), values, color=colour, height=0.55)
             pairs = zip(measured, values, strict=True)
             told = ", ".join(inert(f"{row['variant']} {number:.4g} {unit}") for row, number in pairs)
             caption = "Medians over repeats."
@@ -188,8 +189,10 @@ def _drift_plot(content: Json) -> Iterator[Plot]:
     figure, axes = new_figure(content, x_label="trial, in the order of doing", y_label="time against its median (%)")
     for number, (name, group) in enumerate(groups.items()):
         look: Mapping[str, Any] = {"color": SERIES[number % 10], "marker": _MARKERS[number % 10], "linestyle": "none"}
-        axes.plot([trial["number"] for trial in group], _changes(group), label=inert(name), **look)
+        axes.plot([trial["number"] for trial in group], _changes(group), label=shortened(name), **look)
     axes.axhline(0, color=TEXT, linewidth=0.8)
+    numbers = sorted(trial["number"] for trial in trials)
+    x_ticks(axes, numbers, list(map(str, numbers)))
     legend(figure)
     worst = max(abs(change) for group in groups.values() for change in _changes(group))
     text = f"A slope would be drift. Trials are at most {worst:.1f} % off the median of their variant."

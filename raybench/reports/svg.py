@@ -84,7 +84,9 @@ def _embedded(document: str, name: str, title: str, description: str) -> str:
     rest = re.sub(r'(?<= id=")', f"{name}-", rest)
     rest = re.sub(r'xlink:href="#', f'href="#{name}-', rest).replace("url(#", f"url(#{name}-")
     rest = rest.replace("xlink:href=", "href=")
-    rest = re.sub(r"(?<=fill: |roke: )#[0-9a-f]{6}", lambda match: _VARIABLES.get(match[0], match[0]), rest)
+    rest = re.sub(
+        r"(?<=fill: |roke: |fill=\"|roke=\")#[0-9a-f]{6}", lambda match: _VARIABLES.get(match[0], match[0]), rest
+    )
     rest = re.sub(r"font: ([0-9.]+)px [^;\"]*", r"font-size: \1px", rest)
     rest = re.sub(r"<style.*?</style>", "", rest, flags=re.DOTALL)
     rest = re.sub(r' (?:d|x|y)="[^"]*"', lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), rest)

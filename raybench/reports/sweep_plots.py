@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from raybench.reports.figure import legend, shortened, x_ticks
 from raybench.reports.series import plain_log_ticks
 from raybench.reports.study_cells import Json
-from raybench.reports.study_figure import legend, new_figure
+from raybench.reports.study_figure import new_figure
 from raybench.reports.svg import SERIES, TEXT, Plot, render
 from raybench.reports.text import inert
 
@@ -40,8 +41,7 @@ def _batch_plot(rows: Sequence[Json], answer: Json, content: Json) -> Plot:
     if knee is not None:
         axes.axvline(knee, color=SERIES[1], linewidth=1, linestyle=":", label="knee")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(batches, [str(batch) for batch in batches])
-    axes.minorticks_off()
+    x_ticks(axes, batches, [str(batch) for batch in batches], logarithmic=True)
     axes.set_ylim(bottom=0)
     legend(figure)
     told = ", ".join(f"{number:.1f} at {batch}" for batch, number in zip(batches, rates, strict=True))
@@ -64,9 +64,10 @@ def _model_plot(rows: Sequence[Json], answer: Json, content: Json) -> Plot:
     fitted = [1e3 * fit["scale_seconds"] * size ** fit["exponent"] for size in curve]
     axes.plot([size / 1e6 for size in curve], fitted, "--", color=TEXT, linewidth=1, label="fit")
     axes.plot([size / 1e6 for size in sizes], times, "o", color=SERIES[0], label="measured")
-    for row, size, time in zip(ordered, sizes, times, strict=True):
-        axes.annotate(inert(row["variant"]), (size / 1e6, time), textcoords="offset points", xytext=(6, -4), fontsize=9)
+    for number, (row, size, time) in enumerate(zip(ordered, sizes, times, strict=True)):
+        _name_point(axes, row["variant"], (size / 1e6, time), number, len(ordered))
     axes.set_xscale("log")
+    x_ticks(axes, [size / 1e6 for size in sizes], [f"{size / 1e6:.4g}" for size in sizes], logarithmic=True)
     axes.set_yscale("log")
     plain_log_ticks(axes)
     legend(figure)
@@ -78,3 +79,16 @@ def _model_plot(rows: Sequence[Json], answer: Json, content: Json) -> Plot:
         description=inert(f"Step times: {told}."),
         caption=f"Dashed: parameters to the power of {fit['exponent']:.2f}, fitted; 1 would be in proportion to them.",
     )
+
+
+def _name_point(axes: Any, name: object, at: tuple[float, float], number: int, count: int) -> None:
+    """A name above or below its point by turns, towards the middle of the plot: neighbours leave each other room."""
+    above = number % 2 == 0
+    style: Any = {
+        "textcoords": "offset points",
+        "xytext": (0, 7 if above else -7),
+        "va": "bottom" if above else "top",
+        "ha": "left" if 2 * number < count - 1 else "right",
+        "fontsize": 9.5,
+    }
+    axes.annotate(shortened(name, 24), at, **style)

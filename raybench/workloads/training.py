@@ -72,6 +72,7 @@ class TrainingPoint:
     hardware table, None with a ``peak_reason``. ``verified`` is None where there was no reference, with the reason.
     Not ``complete``: the run ended within the only launch; the steps are those of ``steps_asked`` that all ranks did.
     ``cut_seconds``: the steps of a launch that was cut after whole ones, which are in no other figure.
+    ``rank_step_seconds``: of each timed step the fastest and the slowest rank's own time, from its end to its end.
     """
 
     label: str
@@ -97,6 +98,7 @@ class TrainingPoint:
     steps_asked: int | None = None
     complete: bool = True
     cut_seconds: tuple[float, ...] = ()
+    rank_step_seconds: tuple[tuple[float, float], ...] = ()
 
     @cached_property
     def samples_seconds(self) -> tuple[float, ...]:
@@ -222,6 +224,10 @@ class TrainingPoint:
             "ci95_seconds": list(self.interval_seconds) if self.interval_seconds else None,
             "samples_seconds": list(self.samples_seconds),
             "rank_seconds": list(self.rank_seconds),
+            "rank_step_seconds": {
+                "fastest": [fastest for fastest, _ in self.rank_step_seconds],
+                "slowest": [slowest for _, slowest in self.rank_step_seconds],
+            },
             "slowest_rank": max(range(len(self.rank_seconds)), key=self.rank_seconds.__getitem__),
             "batch_size_per_rank": self.batch_size,
             "global_batch_size": self.batch_size * self.world_size,

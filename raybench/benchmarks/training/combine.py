@@ -1,6 +1,6 @@
 """The records of all ranks to one point of the result. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from raybench.benchmarks.combine import operation_seconds
@@ -58,11 +58,21 @@ def training_point(
         steps_asked=options.steps * len(launches),
         complete=not any(record.interim for record in records),
         cut_seconds=_step_seconds(cut) if cut else (),
+        rank_step_seconds=tuple(spread for launch in launches for spread in _rank_step_seconds(launch)),
     )
 
 
 def _step_seconds(launch: Launch) -> tuple[float, ...]:
     return operation_seconds([launch[rank].stamps for rank in sorted(launch)])
+
+
+def _rank_step_seconds(launch: Launch) -> Iterator[tuple[float, float]]:
+    """The fastest and the slowest rank's own time of each step, from the end of the step before on that rank."""
+    steps = (
+        [after - before for before, after in zip((0.0, *record.stamps), record.stamps, strict=False)]
+        for record in launch.values()
+    )
+    yield from ((min(seconds), max(seconds)) for seconds in zip(*steps, strict=True))
 
 
 def _rank_seconds(launches: Sequence[Launch]) -> tuple[float, ...]:

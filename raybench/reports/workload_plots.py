@@ -1,0 +1,26 @@
+"""Every plot of the workloads of a run."""
+
+from collections.abc import Sequence
+
+from raybench.reports.checkpoint_plots import checkpoint_plots
+from raybench.reports.memory_plots import memory_plots
+from raybench.reports.svg import Plot, plot_style
+from raybench.reports.training_plots import training_plots
+from raybench.results import BenchmarkResult
+from raybench.workloads.checkpoint import CheckpointPoint
+from raybench.workloads.memory import MemoryPoint
+from raybench.workloads.training import TrainingPoint
+
+
+def workload_plots(benchmarks: Sequence[BenchmarkResult], *, emulated: bool) -> tuple[Plot, ...]:
+    """Training, then memory, then checkpoints; none of what was not measured."""
+    points = [point for benchmark in benchmarks for point in benchmark.workload if point.failed is None]
+    trained = [point for point in points if isinstance(point, TrainingPoint)]
+    fitted = [point for point in points if isinstance(point, MemoryPoint)]
+    saved = [one for benchmark in benchmarks for one in benchmark.workload if isinstance(one, CheckpointPoint)]
+    with plot_style():
+        return (
+            *training_plots(trained, emulated=emulated),
+            *memory_plots(fitted, emulated=emulated),
+            *checkpoint_plots(saved, emulated=emulated),
+        )

@@ -5,18 +5,20 @@ from html import escape
 from diagnostics.findings import Diagnosis, Finding
 from diagnostics.output.text import host_rows, job_rows, number, numbers, quoted, yes_no
 
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 "
-    "1rem;color:#1c2430;background:#fff}"
-    "pre{background:#f3f5f8;padding:.6rem "
-    ".8rem;overflow-x:auto;white-space:pre-wrap;word-break:break-word;font-size:13px}"
-    "table{border-collapse:collapse}td,th{border-bottom:1px solid #d8dee6;padding:.25rem .8rem .25rem "
-    "0;text-align:left}"
-    "section{border-left:4px solid #8b98a9;padding:.2rem 1rem;margin:1.4rem 0}.critical{border-color:#b3261e}"
-    ".warning{border-color:#b26a00}.info{border-color:#2f6db5}h1 .ok{color:#1e7b34}h1 .critical{color:#b3261e}"
-    "h1 "
-    ".warning{color:#b26a00}@media(prefers-color-scheme:dark){body{background:#12161c;color:#dde3ea}pre{background:#1c232c}}"
-)
+_STYLE = """
+:root{color-scheme:light dark;--page:#fff;--ink:#1c2430;--band:#f3f5f8;--line:#d8dee6;--side:#6b7889;--good:#1e7b34;
+--bad:#b3261e;--warn:#8a5200;--info:#2f6db5;--unknown:#5f3a96}
+@media screen and (prefers-color-scheme:dark){:root{--page:#12161c;--ink:#dde3ea;--band:#1c232c;--line:#343d49;
+--side:#8b98a9;--good:#7ddb9b;--bad:#ff8a95;--warn:#ffcf70;--info:#7fb8f0;--unknown:#cdb2ff}}
+body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:var(--ink);
+background:var(--page);overflow-wrap:anywhere}
+pre{background:var(--band);padding:.6rem .8rem;white-space:pre-wrap;word-break:break-word;font-size:13px}
+table{border-collapse:collapse}td,th{border-bottom:1px solid var(--line);padding:.25rem .8rem .25rem 0;text-align:left}
+section{border-left:4px solid var(--side);padding:.2rem 1rem;margin:1.4rem 0}
+.critical{border-color:var(--bad)}.warning{border-color:var(--warn)}.info{border-color:var(--info)}
+h1 span{color:var(--unknown)}h1 .ok{color:var(--good)}h1 .critical{color:var(--bad)}h1 .warning{color:var(--warn)}
+@media print{h1,h2{break-after:avoid}tr,pre{break-inside:avoid}*{print-color-adjust:exact}}
+"""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 

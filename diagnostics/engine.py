@@ -319,12 +319,24 @@ def _open_question(network: str, facts: JobFacts) -> str:
             "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
             "Give the whole log of every rank, with NCCL_DEBUG=INFO."
         )
+    if waiting := _without_completion(facts):
+        return (
+            f"no line shows that {waiting} ranks, which start a communicator, complete it. "
+            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+        )
     if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
         return (
             "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
             "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
         )
     return ""
+
+
+def _without_completion(facts: JobFacts) -> int:
+    """Ranks of the world that started and did not complete, as far as the log holds all starts and completions."""
+    if facts.world is None or facts.starts_left_out:
+        return 0
+    return sum(member.started and not member.completed for member in facts.world.members.values())
 
 
 def _explain(verdict: Verdict, network: str, findings: Sequence[Finding], facts: JobFacts) -> str:

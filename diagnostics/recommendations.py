@@ -7,6 +7,7 @@ from diagnostics.actions import ACTIONS
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Recommendation
 from diagnostics.parsers.base import compiled
+from diagnostics.transport import link_layer
 
 Setting = frozenset[str]
 
@@ -33,7 +34,7 @@ def setting_of(facts: JobFacts) -> Setting:
     found: set[str] = set()
     if facts.library == "RCCL":
         found.add("amd")
-    if any(device.layer == "RoCE" for device in facts.devices):
+    if link_layer(facts) == "roce" or any(device.layer == "RoCE" for device in facts.devices):
         found.add("roce")
     if any("efa" in event.text.lower() for event in facts.of("ofi", "ofi-provider", "ofi-platform")):
         found.add("efa")

@@ -50,7 +50,21 @@ def link_layer(facts: JobFacts) -> str | None:
     connections = facts.of("ib-connection")
     if connections:
         return "roce" if "gid" in connections[0].fields else "ib"
-    return None
+    return _layer_of_errors(facts)
+
+
+def _layer_of_errors(facts: JobFacts) -> str | None:
+    """The link layer by what errors name: NCCL prints GIDs of RoCE only, and devices may be named by their layer."""
+    errors = facts.of("completion-error", "verbs-failed", "async-event", "link-layer-mismatch", "ib-open-failed")
+    names = {event.fields.get("device", "") for event in errors}
+    if any(compiled(r"(?i)^roce").match(name) for name in names) or any(_has_gid(event) for event in errors):
+        return "roce"
+    return "ib" if any(compiled(r"^ib[ps]\d").match(name) for name in names) else None
+
+
+def _has_gid(event: Event) -> bool:
+    mapped = compiled(r"(?i)GID (?:index \d+, local GID )?(?:::ffff:|fe80::)|/RoCE").search(event.text)
+    return bool(mapped) or (event.kind == "completion-error" and "Gid" in event.text)
 
 
 def job_network(facts: JobFacts) -> str:

@@ -5,7 +5,8 @@ Symptom: ``Cuda failure 'out of memory'``, ``Failed to CUDA malloc``, ``torch.Ou
 Why: NCCL needs buffers for each channel and peer, usually some hundred MiB, after the program has taken its share.
 Another process on the GPU counts too.
 
-Not when: "Cannot allocate memory" from a verbs call (memlock-limit) or /dev/shm (shm-too-small).
+Not when: an allocation fails for another reason that CUDA names (cuda-error); "Cannot allocate memory" from a verbs
+call (memlock-limit) or /dev/shm (shm-too-small).
 
 Source: NCCL's alloc.h.
 """
@@ -21,7 +22,8 @@ def check(facts: JobFacts) -> Outcome:
         for event in facts.of("cuda-failure")
         if "out of memory" in event.fields["reason"] and event.origin.level != "INFO"
     ]
-    events += warned(facts, "gpu-out-of-memory")
+    others = {e.origin.process for e in facts.of("cuda-failure") if "out of memory" not in e.fields["reason"]}
+    events += [event for event in warned(facts, "gpu-out-of-memory") if event.origin.process not in others]
     events += [event for event in facts.of("python-error") if "OutOfMemoryError" in event.fields["name"]]
     if not events:
         return CLEAR

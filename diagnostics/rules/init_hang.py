@@ -73,7 +73,7 @@ def _explain(absent: list[int], signs: list[Event]) -> str:
 def _all_stand(communicator: Communicator, facts: JobFacts) -> bool:
     """Whether at least half of the ranks stand at their start, and no process is on its way to it or past it."""
     members = {member.process for member in communicator.members.values()}
-    if 2 * len(communicator.members) < communicator.nranks or communicator.nranks < 2:
+    if 2 * len(communicator.members) < communicator.nranks or len(communicator.members) < 2:
         return False
     speaking = {key for key, process in facts.processes.items() if process.networks or process.devices is not None}
     starts = [member.event for member in communicator.members.values() if member.event is not None]

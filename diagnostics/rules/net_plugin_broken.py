@@ -57,6 +57,7 @@ def _ofi_warnings(facts: JobFacts) -> list[Event]:
     """Warnings of aws-ofi-nccl that tell of a failure, without those of the ways that it tries in turn."""
     tried = {(event.origin.file, event.origin.line) for event in facts.of("ofi-failed")}
     failures = [event for event in warned(facts, "ofi") if compiled(_FAILURE).search(event.fields["text"])]
+    tried |= {(event.origin.file, event.origin.line) for event in facts.of("gdr-disabled-by-plugin")}
     return [event for event in failures if (event.origin.file, event.origin.line) not in tried]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import secrets
 import shutil
 import signal
@@ -212,6 +213,22 @@ def test_a_folder_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     answer = call_module("raybench_ray_node", {"state": "stopped", "folder": str(tmp_path / "own")})
     assert (answer["changed"], answer["node"]["running"]) == (False, False)
     assert not [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path / "own") in str(one.info["cmdline"])]
+
+
+@pytest.mark.timeout(600)
+def test_a_look_at_a_node_asks_the_python_that_it_was_started_with(tmp_path: Path) -> None:
+    folder = tmp_path / "node"
+    folder.mkdir(mode=0o700)
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={PLAYBOOKS.parent} exec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    assert "python" not in call_module("raybench_ray_node", {"state": "probed", "folder": str(folder)})
+    (folder / "state.json").write_text(json.dumps({"python": str(program), "role": "worker"}))
+    answer = call_module("raybench_ray_node", {"state": "probed", "folder": str(folder)})
+    assert answer["python"]["python"] == platform.python_version()
+    (tmp_path / "theirs").symlink_to(folder)
+    refused = call_module("raybench_ray_node", {"state": "probed", "folder": str(tmp_path / "theirs")})
+    assert "is not a folder of user" in refused["msg"]
 
 
 @pytest.mark.parametrize("name", ["ray_node", "log_collect"])

@@ -68,16 +68,25 @@ class RayNode:
             os.makedirs(os.path.dirname(self.folder), exist_ok=True)
             os.mkdir(self.folder, 0o700)
             made = True
-        found = os.lstat(self.folder)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise NodeError(f"{self.folder} is not a folder of user {_user()}; remove it, or set ray_node_folder")
+        found = self._own_folder()
         if found.st_mode & 0o077 and not self._check_mode:
             os.chmod(self.folder, 0o700)
             made = True
         return made
 
+    def _own_folder(self) -> os.stat_result:
+        """The folder's facts. Raises NodeError for one of somebody else, whose programs we would call as ours."""
+        found = os.lstat(self.folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise NodeError(f"{self.folder} is not a folder of user {_user()}; remove it, or set ray_node_folder")
+        return found
+
     def _probed(self) -> dict[str, Any]:
+        if os.path.lexists(self.folder):
+            self._own_folder()
         node = self._look()
+        # the one that the node was started with, which may have been named then and only then
+        self.python = self._params["python"] or str(node["python"] or self.python)
         result: dict[str, Any] = {"changed": False, "node": node}
         with contextlib.suppress(NodeError):
             result["python"] = self._python().facts()

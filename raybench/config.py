@@ -12,7 +12,7 @@ import msgspec
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.footprint.options import MemoryOptions
 from raybench.benchmarks.registry import MESSAGE_KINDS, names_of, specs_of
-from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS, BenchmarkSpec
+from raybench.benchmarks.spec import DTYPE_BYTES, MOST_OWN_SAMPLES, REDUCE_OPS, BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions, normalised
 from raybench.benchmarks.training.shapes import check_model
 from raybench.errors import UsageError, known_names, unknown_value
@@ -46,7 +46,6 @@ WORKLOADS: dict[str, type] = {
     "memory": MemoryOptions,
 }  # mappings within the configuration
 _OWN_SAMPLES = 60  # of the ranks' own speed over a run
-_MOST_OWN_SAMPLES = 20  # beside one point
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 
 
@@ -140,7 +139,9 @@ class RunConfig:
         pair_sizes = (parse_bytes(self.p2p_size),)
         specs = tuple(replace(spec, sizes=pair_sizes) if spec.name == "p2p_matrix" else spec for spec in specs)
         points = sum(len(spec.sizes) for spec in specs if _is_swept(spec))
-        own_samples = min(max(-(-_OWN_SAMPLES // max(points, 1)), 1), _MOST_OWN_SAMPLES)
+        if not points:  # nothing but pairs, or workloads that have no use for it
+            return tuple(replace(spec, own_samples=_OWN_SAMPLES) for spec in specs)
+        own_samples = min(max(-(-_OWN_SAMPLES // points), 1), MOST_OWN_SAMPLES)
         return tuple(replace(spec, own_samples=own_samples) if _is_swept(spec) else spec for spec in specs)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The bandwidth of every ordered pair of ranks, in rounds of disjoint pairs: who is slow, and towards whom."""
 
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
@@ -8,10 +9,11 @@ import torch.distributed as dist
 from raybench.benchmarks.base import RankContext, UnsupportedError
 from raybench.benchmarks.collective import count_wrong, write_segments
 from raybench.benchmarks.memory import sizes_that_fit
+from raybench.benchmarks.own_speed import own_seconds
 from raybench.benchmarks.pattern import Segment, table_of
 from raybench.benchmarks.recording import exchange
 from raybench.benchmarks.registry import sizes_of
-from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec, RankSamples
+from raybench.benchmarks.spec import DTYPE_BYTES, MOST_OWN_SAMPLES, BenchmarkSpec, RankSamples
 from raybench.benchmarks.timing import fitting, synchronize, timed_block
 from raybench.rounds import disjoint_rounds
 
@@ -29,13 +31,16 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples, Non
     sizes_that_fit(context, [message_bytes])
     elements = message_bytes // DTYPE_BYTES[spec.dtype]
     buffer = torch.empty(elements, dtype=getattr(torch, spec.dtype), device=context.device)
-    for index, (pairs, forward) in enumerate(_passes(context.world_size)):
+    passes = tuple(_passes(context.world_size))
+    own_samples = min(-(-spec.own_samples // len(passes)), MOST_OWN_SAMPLES)
+    for index, (pairs, forward) in enumerate(passes):
         context.progress.point(index)
+        own = own_seconds(context, own_samples)
         pair = next((pair for pair in pairs if context.rank in pair), None)
         if pair is None:
             _sit_out(context, spec)
         else:
-            yield _measure(context, spec, buffer, pair if forward else pair[::-1])
+            yield replace(_measure(context, spec, buffer, pair if forward else pair[::-1]), own_seconds=own)
     return 0
 
 

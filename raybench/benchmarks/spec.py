@@ -18,6 +18,7 @@ DTYPE_BYTES = {
     "int8": 1,
     "uint8": 1,
 }
+MOST_OWN_SAMPLES = 20  # beside one point
 REDUCE_OPS = ("sum", "prod", "min", "max", "avg")
 
 
@@ -26,9 +27,9 @@ class BenchmarkSpec:
     """One benchmark with its parameters, as every rank runs it.
 
     ``iterations`` per block; None lets the ranks choose so that a block takes about ``block_seconds``, within
-    ``max_iterations``. ``own_samples``: how often ranks time work of their own beside each point. ``reduce_op`` and
-    ``root`` are None for operations without one. ``training``, ``checkpoint`` and ``memory`` are the options of
-    workloads, which have no sizes.
+    ``max_iterations``. ``own_samples``: how often ranks time work of their own beside each point, or over all passes of
+    a matrix of pairs. ``reduce_op`` and ``root`` are None for operations without one. ``training``, ``checkpoint`` and
+    ``memory`` are the options of workloads, which have no sizes.
     """
 
     name: str

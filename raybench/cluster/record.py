@@ -86,6 +86,7 @@ class Record:
         """What is known now."""
         blamed = causes(self.incidents)
         benchmarks = self._benchmarks(blamed[0].text() if blamed else None)
+        emulated = self.planned is not None and self.planned.emulated
         victims = [one.text() for one in self.incidents if blamed and one.kind != blamed[0].kind]
         return RunResult(
             run_id=self.run_id,
@@ -100,7 +101,7 @@ class Record:
             findings=(
                 *(cause.to_finding() | {"victims": victims} for cause in blamed),
                 *self.findings,
-                *(finding for benchmark in benchmarks for finding in training_findings(benchmark, self._node_of)),
+                *(found for one in benchmarks for found in training_findings(one, self._node_of, emulated=emulated)),
                 *(finding for benchmark in benchmarks for finding in memory_findings(benchmark)),
             ),
             timings={**self.timings, "total": self.elapsed_seconds},

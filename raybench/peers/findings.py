@@ -66,11 +66,12 @@ def _matrices(result: RunResult, explained: set[int]) -> tuple[list[dict[str, An
 
 
 def own_seconds(benchmarks: Sequence[BenchmarkResult]) -> dict[int, list[float]]:
-    """Samples of each rank's own work, of all collectives in their order."""
+    """Samples of each rank's own work, of all points in their order."""
     seconds: dict[int, list[float]] = {}
     for benchmark in benchmarks:
         for point in benchmark.points:
-            for rank, samples in enumerate(point.own_seconds):
+            ranks = point.ranks or range(len(point.own_seconds))
+            for rank, samples in zip(ranks, point.own_seconds, strict=False):
                 seconds.setdefault(rank, []).extend(samples)
     return seconds
 

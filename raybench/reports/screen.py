@@ -170,7 +170,7 @@ def _workload(point: WorkloadPoint) -> Row:
     if isinstance(point, MemoryPoint):
         least = "" if point.complete else "at least "
         figures = f"largest batch {least}{point.largest_batch or 'none'}"
-        return inert(point.label), figures, f"of {format_bytes(point.limit_bytes)}{' (process)' * point.emulated}"
+        return inert(point.label), figures, f"limit {format_bytes(point.limit_bytes)}{' of a process' * point.emulated}"
     return _checkpoint(point, wrong) if isinstance(point, CheckpointPoint) else (inert(point.label), "", wrong)
 
 

@@ -1,6 +1,7 @@
 """What a training point is found to be, from made-up records; and when, from made-up events."""
 
 import struct
+from dataclasses import replace
 from math import inf, nan
 
 import pytest
@@ -47,6 +48,26 @@ def test_a_loss_that_is_no_number_is_critical(losses: tuple[float, ...], words: 
 
 def test_a_loss_that_rises_is_none_of_our_business() -> None:
     assert not list(training_findings(benchmark((2.0, 9e30)), lambda _: None))
+
+
+@pytest.mark.parametrize(
+    ("excess", "z", "emulated", "severity"),
+    [
+        (0.82, 20.0, False, "critical"),  # a rank at 0.55 of the others' speed
+        (0.82, 20.0, True, "critical"),
+        (0.4, 20.0, False, "critical"),
+        (0.4, 20.0, True, "warning"),  # emulated nodes share processors
+        (0.3, 6.0, False, "warning"),  # large, and its interval is not clear of the bound
+        (0.02, 9.0, False, "warning"),
+    ],
+)
+def test_a_straggler_is_as_grave_as_it_is_slow(excess: float, z: float, emulated: bool, severity: str) -> None:
+    waits = {"own_seconds": 0.1, "wait_seconds": 0.0, "others_wait_seconds": 0.05}
+    made = benchmark((2.0, 1.5))
+    (point,) = made.workload
+    slow = replace(point, stragglers=({"rank": 1, "excess": excess, "z": z, **waits},))  # type: ignore[type-var]
+    found = training_findings(replace(made, workload=(slow,)), lambda _: "node-2", emulated=emulated)
+    assert [(one["rule"], one["severity"], one["hosts"]) for one in found] == [("straggler", severity, ["node-2"])]
 
 
 def test_a_reference_that_diverges_too_refutes_nothing() -> None:

@@ -8,15 +8,24 @@ from raybench.results import BenchmarkResult
 from raybench.units import format_seconds
 from raybench.workloads.training import TrainingPoint
 
+LARGE_EXCESS, LARGE_EMULATED_EXCESS = 0.25, 0.6  # of a rank at 0.8, and at about 0.6, of the others' speed
+_NORMAL_95 = 1.96
 
-def training_findings(benchmark: BenchmarkResult, node_of: Callable[[int], str | None]) -> Iterator[Mapping[str, Any]]:
-    """Ranks that hold up the others, communication that takes more of a step than it should, losses that are none."""
+
+def training_findings(
+    benchmark: BenchmarkResult, node_of: Callable[[int], str | None], *, emulated: bool = False
+) -> Iterator[Mapping[str, Any]]:
+    """Ranks that hold up the others, communication that takes more of a step than it should, losses that are none.
+
+    Where nodes are ``emulated`` their ranks share processors, and a rank has to be slower by more to be critical.
+    """
+    large = LARGE_EMULATED_EXCESS if emulated else LARGE_EXCESS
     for point in benchmark.workload:
         if isinstance(point, TrainingPoint):
             if not all(map(isfinite, point.losses)):
                 yield _diverged(point)
             for straggler in point.stragglers:
-                yield _straggler(point, straggler, node_of(int(straggler["rank"])))
+                yield _straggler(point, straggler, node_of(int(straggler["rank"])), large)
             if point.overhead_band == "high":
                 yield _overhead(point)
 
@@ -44,11 +53,15 @@ def _diverged(point: TrainingPoint) -> dict[str, Any]:
     }
 
 
-def _straggler(point: TrainingPoint, straggler: Mapping[str, Any], node: str | None) -> dict[str, Any]:
-    rank = int(straggler["rank"])
+def _straggler(
+    point: TrainingPoint, straggler: Mapping[str, Any], node: str | None, large_excess: float
+) -> dict[str, Any]:
+    """Critical where the whole interval of its excess is above what is large."""
+    rank, excess = int(straggler["rank"]), float(straggler["excess"])
+    least = excess * (1 - _NORMAL_95 / straggler["z"]) if straggler["z"] else 0.0
     return {
         "rule": "straggler",
-        "severity": "warning",
+        "severity": "critical" if least > large_excess else "warning",
         "confidence": "likely",
         "summary": f"rank {rank} holds up {point.label}: its own time is {straggler['excess']:.1%} above the others'",
         "explanation": (

@@ -58,7 +58,7 @@ def _ratio(ratio: Json) -> str:
 def _scaling_rows(mode: Json) -> Iterator[Row]:
     for row in mode["rows"]:
         figures = f"{seconds(row['step_seconds']).text} a step, {rate(row['samples_per_s']).text} samples/s"
-        speedup = f"speedup {times(row['speedup']).text}, efficiency {ratio_share(row['efficiency']).text}, "
+        speedup = f"{times(row['speedup']).text}, {ratio_share(row['efficiency']).text} efficient, "
         remark = f"{speedup if row['nodes'] != mode['base_nodes'] else ''}{row['band']}"
         yield f"{mode['mode']}, {count_of(row['nodes'], 'node')}", figures, remark
 

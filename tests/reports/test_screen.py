@@ -3,16 +3,21 @@
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from raybench.reports.screen import print_screen
+from raybench.reports.study_terminal import print_study
 from raybench.results import RunResult
+from raybench.studies.result import result_of
 from raybench.verdicts import Check
 from raybench.workloads.checkpoint import CheckpointPoint
 from raybench.workloads.memory import MemoryPoint
 from tests.reports.sample import cluster, pairs, run_result, sweep
 from tests.reports.test_summary import trained
+from tests.studies.sample import outcomes_of
+from tests.studies.test_scaling import noisy_repeats, simulated, study
 
 PLACE = Path("/runs/20261121-014334-a1b2/report.html")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "all_to_all")
@@ -109,3 +114,34 @@ def test_of_thirty_benchmarks_as_many_as_fit_are_shown_and_the_rest_counted() ->
     rows = [line for line in lines if line.startswith("  all_reduce_")]
     assert len(lines) <= 23
     assert f"# and {30 - len(rows)} more rows: --full, or the report" in lines
+
+
+def study_lines(content: dict[str, Any]) -> list[str]:
+    stream = io.StringIO()
+    print_study(content, stream, folder=Path("/studies/one"), full=False, width=80)
+    return stream.getvalue().splitlines()
+
+
+def test_a_study_on_one_screen() -> None:
+    plan = study(1, 2, 4)
+    lines = study_lines(result_of("s", plan, outcomes_of(plan, simulated(plan))).to_json())
+    assert lines[0].startswith("# VERDICT: OK: strong scaling: use 2 nodes")
+    assert lines[0] in lines[-2:]
+    assert any("strong, 4 nodes" in line and "2.02x, 50" in line and "% efficient" in line for line in lines)
+    assert (len(lines) <= 23, max(map(len, lines)) <= 80) == (True, True)
+
+
+def test_a_stopped_study_says_so_and_counts_what_it_has() -> None:
+    plan = study(1, 2)
+    some = outcomes_of(plan, lambda trial: simulated(plan)(trial) if trial.number < 4 else None)
+    made = result_of("s", plan, some, stopped=True)
+    assert (made.conclusion.verdict, made.exit_code) == ("incomplete", 3)
+    lines = study_lines(made.to_json())
+    assert lines[0].startswith("# VERDICT: INCOMPLETE: stopped by you; 4 of 10 trials complete, their results")
+    assert not [line for line in lines if "was not begun" in line or "failed" in line]
+
+
+def test_a_study_whose_intervals_decide_nothing_is_no_clean_answer() -> None:
+    plan = study(1, 2)
+    made = result_of("s", plan, noisy_repeats(plan))
+    assert (made.conclusion.verdict, made.exit_code) == ("warning", 0)

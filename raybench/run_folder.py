@@ -86,11 +86,14 @@ class RunFolder:
             undo.pop_all()
 
     def record(self, entry: Mapping[str, Any]) -> None:
-        """Append one line of raw samples to ``samples.jsonl``. A full disk is noted once and loses nothing else."""
-        line = msgspec.json.encode(entry) + b"\n"
+        """Append one point of raw samples to ``samples.jsonl``."""
+        self.append(msgspec.json.encode(entry))
+
+    def append(self, line: bytes) -> None:
+        """The same for a point that is encoded. A full disk is noted once and loses nothing else."""
         try:
             before = os.fstat(self._journal.fileno()).st_size
-            self._append(line, before)
+            self._append(line + b"\n", before)
         except OSError as error:
             note = f"samples.jsonl could not be written ({error.strerror}); its samples are in result.json"
             if note not in self.problems:

@@ -5,7 +5,6 @@ Ray nor torch nor Ansible. The table below is the list of commands.
 """
 
 import importlib
-import os
 import sys
 
 import click
@@ -101,9 +100,6 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         with printing(name):
             pass  # what is still to be written
-    bounded = sys.modules.get("raybench.cluster.bounded")
-    if bounded is not None and bounded.unfinished():  # Ray's clean-up at exit would wait for a cluster that has gone
-        os._exit(status)
     sys.exit(status)
 
 

@@ -13,17 +13,17 @@ import click
 
 from raybench.cli.output import announce, printing, say
 from raybench.config import RunConfig
-from raybench.errors import IncompleteRunError, ProblemFoundError, UsageError
+from raybench.errors import UsageError
 from raybench.installation import install_advice
 from raybench.reports.errors import MissingLibraryError
 from raybench.results import RunResult
 from raybench.run_folder import RunFolder, new_run_id
 
 if TYPE_CHECKING:
-    from raybench.cluster.early_host import EarlyHost
+    from raybench.cluster.interrupt import Interrupt
     from raybench.cluster.record import Record
-    from raybench.cluster.run import Run
     from raybench.model.baseline import Baseline
+    from raybench.reports.progress import ProgressDisplay
 
 Made = TypeVar("Made")
 
@@ -48,25 +48,21 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False
 
 
 def _run(config: RunConfig, *, as_json: bool, full: bool, quiet: bool) -> int:
-    from raybench.cluster.early_host import early_host  # noqa: PLC0415
+    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
 
     baseline = _baseline(config.baseline)
     run_id = new_run_id()
-    folder = RunFolder(config.output_dir, run_id)
-    # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
-    with (
-        _nothing_left(folder),
-        contextlib.closing(folder),
-        contextlib.nullcontext() if config.keep_warm else early_host() as early,
-    ):
-        record = _measure(config, run_id, folder, early, quiet=quiet)
-    from raybench.model.annotate import with_expectations  # noqa: PLC0415
-    from raybench.peers.findings import with_peers  # noqa: PLC0415
+    with Interrupt().installed() as interrupt:
+        folder = RunFolder(config.output_dir, run_id)
+        with _nothing_left(folder), contextlib.closing(folder):
+            record = _measure(config, run_id, folder, interrupt, quiet=quiet)
+        from raybench.model.annotate import with_expectations  # noqa: PLC0415
+        from raybench.peers.findings import with_peers  # noqa: PLC0415
 
-    result = record.result()
-    result = _attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
-    result = _attempt(folder, "the comparison of ranks and pairs", lambda: with_peers(result)) or result
-    return _deliver(result, record.logs, folder, as_json=as_json, full=full)
+        result = record.result()
+        result = _attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
+        result = _attempt(folder, "the comparison of ranks and pairs", lambda: with_peers(result)) or result
+        return _deliver(result, record.logs, folder, as_json=as_json, full=full, undisturbed=interrupt.counting)
 
 
 def _baseline(path: str | None) -> "Baseline | None":
@@ -96,44 +92,57 @@ def _nothing_left(folder: RunFolder) -> Iterator[None]:
         raise
 
 
-def _measure(config: RunConfig, run_id: str, folder: RunFolder, early: "EarlyHost | None", *, quiet: bool) -> "Record":
-    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
-    from raybench.cluster.record import Record  # noqa: PLC0415
-    from raybench.cluster.run import Run  # noqa: PLC0415
+def _measure(config: RunConfig, run_id: str, folder: RunFolder, interrupt: "Interrupt", *, quiet: bool) -> "Record":
+    """Do the run. Trouble that leaves something to report goes on record; wrong use is raised, and leaves no folder."""
+    from raybench.cluster.early_host import early_host, workplace  # noqa: PLC0415
+
+    # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
+    with (
+        workplace() as place,
+        contextlib.nullcontext() if config.keep_warm else early_host(place) as early,
+        contextlib.closing(_Silent() if quiet else _display()) as display,
+    ):
+        from raybench.cluster.driver import start_driver  # noqa: PLC0415
+        from raybench.cluster.record import Record  # noqa: PLC0415
+        from raybench.cluster.supervisor import Supervisor  # noqa: PLC0415
+
+        record = Record(config=config, run_id=run_id)
+        with interrupt.counting():
+            driver = start_driver(record, early, place)
+            supervisor = Supervisor(record=record, driver=driver, display=display, journal=folder, interrupt=interrupt)
+            refusal = supervisor.watch()
+    if refusal is not None:
+        folder.discard()
+        raise refusal
+    return supervisor.record
+
+
+def _display() -> "ProgressDisplay":
     from raybench.reports.progress import ProgressDisplay  # noqa: PLC0415
 
-    record = Record(config=config, run_id=run_id)
-    display = _Silent() if quiet else ProgressDisplay()
-    with contextlib.closing(display), Interrupt().installed() as interrupt:
-        _attend(Run(record=record, display=display, journal=folder, interrupt=interrupt, early=early), folder)
-    return record
-
-
-def _attend(run: "Run", folder: RunFolder) -> None:
-    """Do the run. Trouble that leaves something to report goes on record; wrong use is raised, and leaves no folder."""
-    from raybench.cluster.incident import Incident  # noqa: PLC0415
-
-    try:
-        run.measure()
-    except (UsageError, ProblemFoundError):
-        folder.discard()
-        raise
-    except IncompleteRunError as error:
-        run.record.incidents.append(Incident(kind="cluster-lost", reason=str(error)))
-    except KeyboardInterrupt:
-        run.record.incidents.append(Incident(kind="interrupted", reason="stopped by you"))
+    return ProgressDisplay()
 
 
 def _deliver(
-    result: RunResult, logs: Mapping[str, bytes], folder: RunFolder, *, as_json: bool, full: bool = False
+    result: RunResult,
+    logs: Mapping[str, bytes],
+    folder: RunFolder,
+    *,
+    as_json: bool,
+    full: bool = False,
+    undisturbed: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> int:
-    """Keep the result, then what explains it, then print; the exit status depends on none of the printing."""
-    try:
-        folder.write_json("result.json", result.to_json())
-    except OSError as error:
-        folder.problems.append(f"{folder.path} could not be written ({error.strerror}): the result is printed here")
-        as_json = True
-    folder.write_logs(logs)
+    """Keep the result, then what explains it, then print; the exit status depends on none of the printing.
+
+    The result and the logs are written ``undisturbed`` by signals.
+    """
+    with undisturbed():
+        try:
+            folder.write_json("result.json", result.to_json())
+        except OSError as error:
+            folder.problems.append(f"{folder.path} could not be written ({error.strerror}): the result is printed here")
+            as_json = True
+        folder.write_logs(logs)
     diagnosis = _attempt(folder, "the diagnosis of the logs", lambda: _diagnose(folder))
     result = _with_log_findings(result, diagnosis, folder)
     _attempt(folder, "result.csv", lambda: _write_csv(result, folder))

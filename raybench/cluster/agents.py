@@ -14,8 +14,8 @@ from raybench.cluster.placement import Candidate, Plan
 from raybench.cluster.session import Session
 from raybench.errors import ClusterUnavailableError, IncompleteRunError
 
-_PLACE_SECONDS = 30.0
-_START_SECONDS = 60.0
+PLACE_SECONDS = 30.0
+AGENT_SECONDS = 60.0
 _CLAIM_SECONDS = 3.0
 _CLOSE_SECONDS = 6.0
 _LOST_SECONDS = 1.0  # an agent whose ranks are lost may live, and have files to remove
@@ -40,6 +40,7 @@ class Agents:
     lost: set[int] = field(default_factory=set)  # indices of nodes that have gone
     name: str | None = None  # under which the agents can be found by a later run
     keep_warm_seconds: float = 0.0
+    share_a_host: bool = False  # one process holds the ranks of all nodes: those of an embedded cluster
 
     def ask(
         self, seconds: float, question: str, *arguments: object, lost_seconds: float = 0.0
@@ -113,7 +114,13 @@ def place_agents(session: Session, plan: Plan, keep_warm_seconds: float = 0.0) -
     name = None if session.emulated or not keep_warm_seconds or _name_is_taken(plan) else warm_name(plan)
     group = _place_group(plan, name)
     agents = tuple(_place_agent(session, plan, group, index, name) for index in range(len(plan.nodes)))
-    return Agents(agents=agents, group=group, name=name, keep_warm_seconds=keep_warm_seconds if name else 0.0)
+    return Agents(
+        agents=agents,
+        group=group,
+        name=name,
+        keep_warm_seconds=keep_warm_seconds if name else 0.0,
+        share_a_host=session.emulated,
+    )
 
 
 def _name_is_taken(plan: Plan) -> bool:
@@ -143,11 +150,11 @@ def _place_group(plan: Plan, name: str | None) -> Any:
             f"Ray does not place this run: {reason_of(error)}; where another run of the same shape is starting with "
             "--keep-warm, start again when it measures"
         ) from error
-    if not group.wait(_PLACE_SECONDS):
+    if not group.wait(PLACE_SECONDS):
         ray.util.remove_placement_group(group)
         raise ClusterUnavailableError(
             f"the resources for this run ({plan.bundles[0]} on each of {len(plan.nodes)} nodes) did not become free "
-            f"within {_PLACE_SECONDS:.0f} s; end what holds them ('ray list actors' shows it) or ask for less"
+            f"within {PLACE_SECONDS:.0f} s; end what holds them ('ray list actors' shows it) or ask for less"
         )
     return group
 
@@ -203,9 +210,9 @@ def warm_agents(plan: Plan) -> Agents | None:
     return None
 
 
-def facts_of(agents: Agents, plan: Plan) -> list[dict[str, Any]]:
+def facts_of(agents: Agents, plan: Plan, seconds: float = AGENT_SECONDS) -> list[dict[str, Any]]:
     """What each node says of itself, in plan order. Raises IncompleteRunError naming the nodes that do not."""
-    answers, silent = agents.ask(_START_SECONDS, "facts")
+    answers, silent = agents.ask(seconds, "facts")
     if silent:
         names = "; ".join(f"{plan.nodes[index].name}: {why}" for index, why in sorted(silent.items()))
         raise IncompleteRunError(

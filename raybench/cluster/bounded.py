@@ -9,29 +9,12 @@ from collections.abc import Callable
 _PROBE_SECONDS = 2.0
 _GONE_SECONDS = 8.0
 
-_left_behind: list[threading.Thread] = []
-_named: list[str] = []
-
 
 def bounded(seconds: float, call: Callable[[], object], name: str) -> None:
-    """Run ``call`` for at most so long. One that does not end is left behind in its thread and noted."""
+    """Run ``call`` for at most so long. One that does not end is left behind in its thread."""
     thread = threading.Thread(target=_quietly, args=(call,), name=name, daemon=True)
     thread.start()
-    try:
-        thread.join(seconds)
-    finally:  # an interrupt leaves it behind as well
-        if thread.is_alive():
-            _left_behind.append(thread)
-
-
-def leave_behind(name: str) -> None:
-    """Note work in threads of its own that will not end soon."""
-    _named.append(name)
-
-
-def unfinished() -> tuple[str, ...]:
-    """Names of calls that have not ended. Where there are any, leaving the interpreter would wait for them too."""
-    return (*_named, *(thread.name for thread in _left_behind if thread.is_alive()))
+    thread.join(seconds)
 
 
 def _quietly(call: Callable[[], object]) -> None:

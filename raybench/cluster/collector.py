@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from raybench.benchmarks.combine import point_of
-from raybench.benchmarks.events import Record
+from raybench.benchmarks.events import BenchmarkFinished, Event, PointMeasured, Record, WorkloadMeasured
 from raybench.benchmarks.registry import MESSAGE_KINDS, sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.workload import in_common, of_parts, workload_point
@@ -34,6 +34,23 @@ class Collector:
     _records: dict[int, dict[str, list[dict[int, Record]]]] = field(default_factory=lambda: defaultdict(dict))
     _parts: dict[int, dict[str, dict[tuple[int, int], list[Record]]]] = field(default_factory=lambda: defaultdict(dict))
     _finished: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
+
+    def emptied(self) -> "Collector":
+        """A collector for the same plan that has nothing yet."""
+        return Collector(plan=self.plan, world_size=self.world_size, all_sizes=self.all_sizes)
+
+    def take(self, launch: int, event: Event) -> None:
+        """Keep an event of a launch; those that say nothing of samples change nothing."""
+        self.launch = launch
+        match event:
+            case PointMeasured():
+                self.add(event.benchmark, event.rank, event.samples)
+            case WorkloadMeasured() if event.record.interim:
+                self.add_part(event.benchmark, event.rank, event.record)
+            case WorkloadMeasured():
+                self.add_record(event.benchmark, event.rank, event.record)
+            case BenchmarkFinished():
+                self.finish(event.benchmark, event.rank, event.skipped)
 
     def add(self, benchmark: int, rank: int, samples: RankSamples) -> dict[int, RankSamples] | None:
         """Keep what a rank measured. Returns all ranks' samples when this one completes the point.

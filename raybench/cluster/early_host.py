@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raybench.cluster.likeness import difference
-from raybench.cluster.rank_host_process import end_rank_host, short_folder, start_rank_host
+from raybench.cluster.rank_host_process import LOG, end_rank_host, short_folder, start_rank_host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +33,24 @@ class EarlyHost:
 
 
 @contextlib.contextmanager
-def early_host() -> Iterator[EarlyHost]:
-    """Have a rank host import torch within the block; at its end the process and all that it holds are ended."""
+def early_host(folder: Path) -> Iterator[EarlyHost]:
+    """Have a rank host import torch within the block; at its end the process and all that it holds are ended.
+
+    ``folder`` has a short path; the rank host removes it where we are killed.
+    """
+    path = folder / "ranks"
+    host = start_rank_host(str(path), folder / LOG)
+    try:
+        yield EarlyHost(socket=str(path), pid=host.pid)
+    finally:
+        end_rank_host(host)
+
+
+@contextlib.contextmanager
+def workplace() -> Iterator[Path]:
+    """A new private folder for the sockets and files of a run, with a short path, removed at the end."""
     folder = short_folder()
     try:
-        path = folder / "ranks"
-        host = start_rank_host(str(path), folder / "rank-host.log")
-        try:
-            yield EarlyHost(socket=str(path), pid=host.pid)
-        finally:
-            end_rank_host(host)
+        yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)  # the rank host does it where we are killed
+        shutil.rmtree(folder, ignore_errors=True)

@@ -9,14 +9,13 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from raybench.cluster.bounded import leave_behind
 from raybench.cluster.lean_node import LOOPBACK, lean_node_class, start_node
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.installation import RAY_TESTED
@@ -61,10 +60,18 @@ def set_ray_variables() -> None:
 class EmbeddedCluster:
     """N Ray nodes on this machine, named ``node-1`` to ``node-N``. They end with this process, however it ends."""
 
-    def __init__(self, *, folder: Path, cpus_per_node: int, gpus: Sequence[Sequence[str]]) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        cpus_per_node: int,
+        gpus: Sequence[Sequence[str]],
+        troubled: Callable[[], None] = lambda: None,
+    ) -> None:
         """One node for each entry of ``gpus``: the ids of the GPUs, of this machine, that it has for itself.
 
-        ``folder`` is for the daemons' files and sockets: its path must be short.
+        ``folder`` is for the daemons' files and sockets: its path must be short. ``troubled`` is called where Ray does
+        not start, before what did start is ended.
         Raises EmbeddedClusterError when Ray does not start.
         """
         self._folder = folder
@@ -81,11 +88,11 @@ class EmbeddedCluster:
                 f"its address with --address, or pip install ray=={RAY_TESTED}."
             ) from error
         except Exception as error:
+            troubled()
             self.close()
             raise EmbeddedClusterError(f"the embedded Ray cluster did not start: {error}") from error
-        except BaseException:  # Ctrl-C: the threads may wait for daemons that are now gone, half a minute long
+        except BaseException:  # Ctrl-C
             self.close()
-            leave_behind("starting Ray")
             raise
 
     @property

@@ -22,6 +22,8 @@ Kind = Literal[
     "time-limit",  # the benchmark's time is over; nobody stands out
     "connection-lost",  # an exception about a connection: most often another rank's death seen from here
     "cluster-lost",  # Ray itself does not answer
+    "rank-host-lost",  # the process that holds the ranks is stopped, or has ended
+    "driver-lost",  # the process of raybench that talks to Ray is stopped, or has ended
     "interrupted",  # Ctrl-C or SIGTERM
 ]
 
@@ -29,6 +31,8 @@ Kind = Literal[
 _RANKING: tuple[Kind, ...] = (
     "interrupted",
     "cluster-lost",
+    "driver-lost",
+    "rank-host-lost",
     "rank-stopped",
     "collective-mismatch",
     "rank-died",
@@ -86,6 +90,7 @@ class Incident:
     confidence: str | None = None
     quotes: tuple[Quote, ...] = ()
     advice: tuple[str, ...] = ()
+    component: str | None = None  # the process at fault, where one was seen to be: raylet, GCS, rank host, ...
 
     def to_finding(self) -> dict[str, Any]:
         """The incident in the shape of a diagnosis finding."""
@@ -100,6 +105,7 @@ class Incident:
             "ranks": [] if self.rank is None else [self.rank, *(rank for rank, _ in self.others)],
             "hosts": [] if self.node is None else list(dict.fromkeys([self.node, *others])),
             "step": self.step,
+            "component": self.component,
             "evidence": [{"file": one.file, "line": one.line, "text": one.text} for one in self.quotes],
             "recommendations": [
                 {"action": self.kind, "text": text, "commands": [], "link": None} for text in self.advice
@@ -134,8 +140,13 @@ def failure_kind(error: str) -> Kind:
 
 
 def first_cause(incidents: Sequence[Incident]) -> Incident | None:
-    """The incident that explains the others; among equals, the one reported first."""
-    return min(incidents, key=lambda incident: _RANKING.index(incident.kind), default=None)
+    """The incident that explains the others: a process seen to be at fault first; among equals, the first reported."""
+    return min(incidents, key=_place, default=None)
+
+
+def _place(incident: Incident) -> tuple[bool, int]:
+    seen = incident.component is not None or incident.kind == "interrupted"
+    return not seen, _RANKING.index(incident.kind)
 
 
 def causes(incidents: Sequence[Incident]) -> list[Incident]:
@@ -226,6 +237,15 @@ def point_text(spec: BenchmarkSpec, point: int, world_size: int) -> str:
         return label or spec.name
     number = f" pass {point + 1}" if spec.name == "p2p_matrix" else ""  # passes over pairs, all of one size
     return f"{spec.name} {spec.dtype} {label}{number}"
+
+
+def next_step(spec: BenchmarkSpec, measured: int, world_size: int) -> str:
+    """What a benchmark turns to after so many points: ``all_reduce float32 1M``."""
+    labels = labels_of(spec, world_size)
+    label = labels[measured] if measured < len(labels) else ""
+    if spec.kind not in MESSAGE_KINDS:
+        return label or spec.name
+    return f"{spec.name} {spec.dtype} {label}".rstrip()
 
 
 def step_text(position: RankPosition, plan: Sequence[BenchmarkSpec], world_size: int) -> str:

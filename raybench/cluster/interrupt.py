@@ -15,7 +15,9 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.event = threading.Event()
+        self.received = 0
         self._deferred = False
+        self._counting = False
         self._numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
 
     @contextlib.contextmanager
@@ -41,7 +43,20 @@ class Interrupt:
         finally:
             self._deferred = False
 
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Within it signals are only counted in ``received``."""
+        self._counting = True
+        try:
+            yield
+        finally:
+            self._counting = False
+
     def _received(self, _number: int, _frame: FrameType | None) -> None:
+        self.received += 1
+        if self._counting:
+            self.event.set()
+            return
         if self._deferred and not self.event.is_set():
             self.event.set()
             return

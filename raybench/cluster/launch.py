@@ -1,6 +1,7 @@
 """One launch of a run's ranks, from the rendezvous to their end, watched all the while."""
 
 import contextlib
+import re
 import signal
 import threading
 import time
@@ -23,7 +24,6 @@ from raybench.benchmarks.events import (
     WorkloadMeasured,
 )
 from raybench.benchmarks.job import RankJob
-from raybench.benchmarks.registry import MESSAGE_KINDS, labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.activity_text import activity_text, explanation_of
 from raybench.cluster.agents import Agent, Agents, Deadline, reason_of
@@ -33,9 +33,10 @@ from raybench.cluster.collector import Collector
 from raybench.cluster.doing import Seen
 from raybench.cluster.event_check import EventError, event_of
 from raybench.cluster.hang import hang, is_stalled, mismatches
-from raybench.cluster.incident import Incident, culprits, failure_kind, step_text, stopped
+from raybench.cluster.incident import Incident, culprits, failure_kind, next_step, step_text, stopped
 from raybench.cluster.messages import RankPosition
 from raybench.cluster.placement import Plan
+from raybench.cluster.rank_host_process import RankHostError
 from raybench.errors import UsageError
 
 POLL_SECONDS = 1.0
@@ -44,7 +45,8 @@ _ABSENCE_SECONDS = 3.0
 _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
 _LOOK_SECONDS = 5.0  # a node that takes longer to say what its ranks do is not waited for
 _ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
-_START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
+START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
+_RANK_HOST_ERROR = re.compile(rf"(?:[\w.]*\.)?{RankHostError.__name__}: ")  # as the last line of a traceback
 _SHORTER = {"training": "--steps", "memory": "--batch-sizes", "checkpoint": "--saves"}  # what else takes its time
 
 
@@ -53,6 +55,12 @@ class Watcher(Protocol):
 
     def ready(self, rank: int, facts: Mapping[str, str]) -> None:
         """A rank has joined the process group."""
+
+    def heard(self, data: bytes) -> None:
+        """An event, encoded, that has samples or says that they are complete."""
+
+    def troubled(self) -> None:
+        """Something broke; nothing has been ended yet."""
 
     def started(self, benchmark: int) -> None:
         """The ranks turn to a benchmark of the plan."""
@@ -84,10 +92,10 @@ class Launch:
     _ready: set[int] = field(default_factory=set)
     _finished: set[int] = field(default_factory=set)
     _benchmark: int = -1
-    _deadline: Deadline = field(default_factory=lambda: Deadline(_START_SECONDS))
+    _deadline: Deadline = field(default_factory=lambda: Deadline(START_SECONDS))
     _last_heard: float = field(default_factory=time.monotonic)
     # While ranks join: when to look for one that is stopped.
-    _join_limit: Deadline = field(default_factory=lambda: Deadline(_START_SECONDS))
+    _join_limit: Deadline = field(default_factory=lambda: Deadline(START_SECONDS))
     _answered: set[int] = field(default_factory=set)  # nodes that could say where their ranks were
     _polls: dict[Any, tuple[Agent, float]] = field(default_factory=dict)  # by reference: who, and asked when
 
@@ -98,7 +106,7 @@ class Launch:
 
         What broke is in ``incidents``, cause and victims; the ranks are then ended.
         """
-        self._deadline = Deadline(max(_START_SECONDS, self.timeout_seconds))
+        self._deadline = Deadline(max(START_SECONDS, self.timeout_seconds))
         self._join_limit = Deadline(self.timeout_seconds)
         for agent in self.agents.agents:
             encoded = msgspec.msgpack.encode((tuple(jobs[agent.index]), tuple(self.specs)))
@@ -107,6 +115,7 @@ class Launch:
         while len(self._finished) < self.plan.world_size and not self._trouble():
             self._hear(0.25)
         if self.incidents:
+            self.watcher.troubled()
             self._investigate()
         _, silent = self.agents.ask(_ANSWER_SECONDS, "stop")
         for index, why in silent.items():
@@ -142,13 +151,8 @@ class Launch:
     def _step(self) -> str:
         if self._benchmark < 0:
             return "joining the process group"
-        spec = self.specs[self._benchmark]
-        labels = labels_of(spec, self.plan.world_size)
         measured = self.collector.measured(self._benchmark)
-        label = labels[measured] if measured < len(labels) else ""
-        if spec.kind not in MESSAGE_KINDS:
-            return label or spec.name
-        return f"{spec.name} {spec.dtype} {label}".rstrip()
+        return next_step(self.specs[self._benchmark], measured, self.plan.world_size)
 
     def _hear(self, seconds: float) -> None:
         """Take in what the agents have to say within that time."""
@@ -191,7 +195,10 @@ class Launch:
     def _take_all(self, agent: Agent, events: Sequence[bytes]) -> None:
         ranks = self.plan.ranks_of(agent.index)
         for data in events:
-            self._take(event_of(data, ranks, self.specs, self.plan.world_size))
+            event = event_of(data, ranks, self.specs, self.plan.world_size)
+            self._take(event)
+            if isinstance(event, PointMeasured | WorkloadMeasured | BenchmarkFinished):
+                self.watcher.heard(data)
 
     def _take(self, event: Event) -> None:
         match event:
@@ -236,6 +243,10 @@ class Launch:
         self.incidents.append(Incident(kind=kind, reason=reason, node=node, rank=event.rank, step=self._step()))
 
     def _node_lost(self, name: str, index: int, why: str) -> None:
+        host = _RANK_HOST_ERROR.match(why)
+        if host is not None:
+            self._rank_host_lost(name, why[host.end() :])
+            return
         self.agents.lost.add(index)
         if any(one.kind == "node-lost" and one.node == name for one in self.incidents):
             return
@@ -251,9 +262,18 @@ class Launch:
             )
         )
 
+    def _rank_host_lost(self, name: str, reason: str) -> None:
+        """The node itself answers. The nodes of an embedded cluster share one rank host, and none is to blame."""
+        node = None if self.agents.share_a_host else name
+        if any(one.kind == "rank-host-lost" and one.node == node for one in self.incidents):
+            return
+        self.incidents.append(
+            Incident(kind="rank-host-lost", reason=reason, node=node, step=self._step(), component="rank host")
+        )
+
     def _investigate(self) -> None:
         """Hear the rest, then look where every rank is and which nodes still answer."""
-        if self.incidents[0].kind in ("interrupted", "cluster-lost"):
+        if self.incidents[0].kind in ("interrupted", "cluster-lost", "rank-host-lost"):
             return
         until = Deadline(_GATHER_SECONDS)
         while not until.passed:

@@ -43,12 +43,13 @@ from raybench.cluster.messages import (
     decode_reply,
     encode,
 )
-from raybench.cluster.rank_host_process import end_rank_host, start_rank_host
+from raybench.cluster.rank_host_process import LOG, RankHostError, RankHostWatch, end_rank_host, start_rank_host
 from raybench.cluster.unix_socket import connect
 from raybench.metadata import node_facts
 from raybench.traffic import Counters, read_counters
 
 _LEASE_CHECK_SECONDS = 1.0
+_CHECK_SECONDS = 0.25
 _FAREWELL_SECONDS = 5.0  # the head may be gone; and another agent of the group may have been first
 _IMPORT_SECONDS = 120.0  # torch from a cold network file system
 _PREPARE_SECONDS = 200.0  # a lease before there are ranks: the first node's import of torch keeps the others waiting
@@ -71,18 +72,23 @@ class NodeAgent:
         Its driver is then gone, or this node is cut off from it and nobody else will end what runs here. ``early`` is
         the driver's own rank host, which serves where this agent is on the driver's machine.
         """
-        self._folder = Path(tempfile.mkdtemp(prefix="raybench-"))
+        # on an embedded cluster below the run's own folder, which goes with the run whatever becomes of us
+        below = None if host_socket is None else Path(host_socket).parent
+        self._folder = Path(tempfile.mkdtemp(prefix="raybench-", dir=below if below and below.is_dir() else None))
         self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
         self._asking = threading.Lock()
         self._host: subprocess.Popen[bytes] | None = None
         self._log_limit_bytes = 2**24
         self._early = host_socket is None and early is not None and early.is_ours_to_use()
+        watched = None if early is None else RankHostWatch(early.pid, Path(early.socket).parent / LOG)
         if self._early and early is not None:
             host_socket = early.socket
         if host_socket is None:
             host_socket = str(self._folder / "ranks")
-            self._host = start_rank_host(host_socket, self._folder / "rank-host.log")
+            self._host = start_rank_host(host_socket, self._folder / LOG)
+            watched = RankHostWatch(self._host.pid, self._folder / LOG)
+        self._host_watch = watched
         self._connection: Connection | None = None
         self._lost: str | None = None
         self._claim = threading.Lock()
@@ -174,12 +180,18 @@ class NodeAgent:
         events: list[bytes] = []
         self._heard = time.monotonic()
         if self._lost is not None and self._events.empty():
-            raise OSError(self._lost)
+            raise RankHostError(self._lost)
         with contextlib.suppress(queue.Empty):
             events.append(self._events.get(timeout=seconds))
             while True:
                 events.append(self._events.get_nowait())
+        if not events:
+            self._check_host()
         return events
+
+    def _check_host(self) -> None:
+        if self._host_watch is not None:
+            self._host_watch.check()
 
     def positions(self) -> list[RankPosition]:
         """Where this node's ranks are."""
@@ -239,18 +251,27 @@ class NodeAgent:
         self._heard = time.monotonic()
         with self._asking:
             self._send(request)
-            try:
-                reply = self._replies.get(timeout=seconds)
-            except queue.Empty:
-                raise TimeoutError(f"the process that holds the ranks did not answer within {seconds:.0f} s") from None
+            reply = self._reply(seconds)
         if isinstance(reply, HostFailed):
-            raise OSError(reply.error)
+            raise (OSError if self._lost is None else RankHostError)(reply.error)
         return reply
 
+    def _reply(self, seconds: float) -> Reply:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                return self._replies.get(timeout=_CHECK_SECONDS)
+            self._check_host()
+        raise TimeoutError(f"the process that holds the ranks did not answer within {seconds:.0f} s")
+
     def _send(self, request: Request) -> None:
-        deadline = time.monotonic() + _IMPORT_SECONDS
-        while self._connection is None and time.monotonic() < deadline:
+        began = time.monotonic()
+        checked = began
+        while self._connection is None and (now := time.monotonic()) - began < _IMPORT_SECONDS:
             time.sleep(0.005)
+            if now - checked > _CHECK_SECONDS:
+                self._check_host()
+                checked = now
         if self._connection is None:
             raise TimeoutError("the process that holds the ranks did not start")
         self._connection.send_bytes(encode(request))
@@ -266,9 +287,14 @@ class NodeAgent:
                     self._lost = reply.error  # nobody waits for an answer: the ranks could not be started
                 else:
                     self._replies.put(reply)
+        except msgspec.MsgspecError as error:
+            self._lose(f"the process that holds the ranks said what is no answer: {error}")
         except (EOFError, OSError, TimeoutError) as error:
-            self._lost = f"the process that holds the ranks is gone ({type(error).__name__})"
-            self._replies.put(HostFailed(error=self._lost))
+            self._lose(f"the process that holds the ranks is gone ({type(error).__name__})")
+
+    def _lose(self, why: str) -> None:
+        self._lost = why
+        self._replies.put(HostFailed(error=why))
 
 
 def _ray_node_id() -> str | None:

@@ -20,6 +20,8 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import msgspec
+
 from raybench.cluster.messages import (
     Activities,
     AskActivities,
@@ -57,7 +59,7 @@ class NodeConnection:
         """Do the next thing asked for. Returns whether the agent is still there."""
         try:
             request = decode_request(self.connection.recv_bytes())
-        except (EOFError, OSError):
+        except (EOFError, OSError, msgspec.MsgspecError):  # gone, or no agent
             return False
         try:
             match request:

@@ -4,9 +4,15 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+from raybench.cluster.log_files import tail_of
+from raybench.cluster.rank_activity import state_of
+
+LOG = "rank-host.log"  # what it prints, beside its socket
 _LONGEST_BASE = 40
+_STOPPED_SECONDS = 9.0  # as long as a node may be silent, and before its driver gives it up
 
 
 def start_rank_host(path: str, log: Path) -> "subprocess.Popen[bytes]":
@@ -24,10 +30,36 @@ def start_rank_host(path: str, log: Path) -> "subprocess.Popen[bytes]":
         )
 
 
+class RankHostError(OSError):
+    """The process that holds ranks is stopped, or has ended."""
+
+
+class RankHostWatch:
+    """Tells whether the process that holds ranks is as it should be. One that is stopped may go on within seconds."""
+
+    def __init__(self, pid: int, log: Path | None = None) -> None:
+        self._pid, self._log = pid, log
+        self._stopped: float | None = None
+
+    def check(self) -> None:
+        """Raises RankHostError where the process has ended, or is stopped for some time already."""
+        state = state_of(self._pid)
+        now = time.monotonic()
+        self._stopped = None if state not in ("T", "t") else now if self._stopped is None else self._stopped
+        subject = f"the rank host (the process that holds the ranks), process {self._pid}"
+        if state in ("X", "Z"):
+            tail = tail_of(self._log).strip().splitlines() if self._log is not None else []
+            raise RankHostError(f"{subject}, has ended" + (f": {tail[-1][:200]}" if tail else ""))
+        if self._stopped is not None and now - self._stopped > _STOPPED_SECONDS:
+            raise RankHostError(f"{subject}, is stopped (SIGSTOP or a debugger); continue it with SIGCONT, or end it")
+
+
 def end_rank_host(host: "subprocess.Popen[bytes]") -> None:
     """End the process that holds ranks, and with it all ranks."""
     if host.stdin is not None:
         host.stdin.close()
+    if state_of(host.pid) in ("T", "t"):
+        host.kill()  # it cannot do it by itself
     host.terminate()  # heeded only while it imports torch: it holds nothing yet, and nobody waits for the import
     try:
         host.wait(5)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from raybench.benchmarks.footprint.findings import memory_findings
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.findings import training_findings
 from raybench.cluster.collector import Collector
-from raybench.cluster.incident import Incident, causes
+from raybench.cluster.incident import Incident, causes, next_step
 from raybench.cluster.placement import Candidate, Plan
 from raybench.config import RunConfig
 from raybench.results import BenchmarkResult, ClusterInfo, DroppedNode, NodeInfo, RunResult, Status
@@ -68,13 +68,27 @@ class Record:
     logs: dict[str, bytes] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     launches: int = 0
-    _started: datetime = field(default_factory=lambda: datetime.now(UTC))
-    _clock: float = field(default_factory=time.monotonic)
+    benchmark: int | None = None  # the one that is measured, by its place in the plan
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.monotonic)
 
     @property
     def elapsed_seconds(self) -> float:
         """Since the run began."""
-        return time.monotonic() - self._clock
+        return time.monotonic() - self.clock
+
+    def without_samples(self) -> "Record":
+        """A copy without what the ranks measured, and without their logs: those may be long."""
+        planned = self.planned and replace(self.planned, collector=self.planned.collector.emptied())
+        return replace(self, planned=planned, logs={})
+
+    @property
+    def step(self) -> str | None:
+        """What is measured now; None where nothing is."""
+        if self.planned is None or self.benchmark is None:
+            return None
+        spec, world_size = self.planned.specs[self.benchmark], self.planned.plan.world_size
+        return next_step(spec, self.planned.collector.measured(self.benchmark), world_size)
 
     def need(self) -> Planned:
         """What was planned. Raises RuntimeError before there is a plan."""
@@ -91,7 +105,7 @@ class Record:
         return RunResult(
             run_id=self.run_id,
             status=_status(broken=bool(self.incidents), benchmarks=benchmarks),
-            started_at=self._started.isoformat(timespec="seconds"),
+            started_at=self.started.isoformat(timespec="seconds"),
             finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
             cluster=self._cluster(),
             versions=self.planned.versions() if self.planned else {},

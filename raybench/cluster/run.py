@@ -5,20 +5,21 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from raybench.benchmarks.events import Record as RankRecord
 from raybench.benchmarks.registry import labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.training.record import TrainingRecord
-from raybench.cluster.agents import Agents, facts_of, place_agents
+from raybench.cluster.agents import AGENT_SECONDS, PLACE_SECONDS, Agents, facts_of, place_agents
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
 from raybench.cluster.consistency import differences, masked_devices, rank_differences
 from raybench.cluster.early_host import EarlyHost
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.jobs import jobs_of, variables_of
-from raybench.cluster.launch import Launch
+from raybench.cluster.launch import START_SECONDS, Launch
 from raybench.cluster.left_out import trace_findings
 from raybench.cluster.needs import check_embedded, plan_over
 from raybench.cluster.record import Planned, Record
@@ -29,13 +30,38 @@ from raybench.secret_values import recorded
 from raybench.traffic import traffic_between
 from raybench.units import parse_bytes
 
+MEASURING, SEARCHING, LEAVING = "measuring", "looking for the cause", "leaving the cluster"
+AFTERWARDS = {SEARCHING, LEAVING}  # phases that nothing goes wrong in, but before
+
 _LOG_SECONDS = 10.0
 _TRAFFIC_SECONDS = 3.0
 _PORT_SECONDS = 130.0  # the rank host answers once it has imported torch
+_CLUSTER_SECONDS = 120.0  # Ray's own import, of a cold disk, and its own limits, of 30 s each; a second a node
+_LEAST_START_SECONDS = 30.0
+_CAUSE_SECONDS = 20.0
+_LEAVE_SECONDS = 15.0
 
 
-class Display(Protocol):
-    """Where a person sees how far the run is."""
+class Channel(Protocol):
+    """Where the run says what it does. See ``driver_channel``."""
+
+    def mark(self, phase: str, limit_seconds: float, record: Record) -> None:
+        """A phase begins, which the run itself ends within that time."""
+
+    def joining(self, address: str) -> None:
+        """The cluster at HOST:PORT is joined next."""
+
+    def consult(self, record: Record) -> None:
+        """There is trouble, and all processes are still as they were."""
+
+    def heard(self, launch: int, data: bytes) -> None:
+        """An event of a rank that has to do with samples."""
+
+    def logs(self, logs: dict[str, bytes]) -> None:
+        """The ranks' logs."""
+
+    def record(self, entry: Mapping[str, Any]) -> None:
+        """One complete point of raw samples, for the journal."""
 
     def start(self, total_steps: int, title: str) -> None:
         """Begin a run of so many steps."""
@@ -47,47 +73,75 @@ class Display(Protocol):
         """Say something that stays."""
 
 
-class Journal(Protocol):
-    """Where raw samples go as soon as they are complete."""
-
-    def record(self, entry: Mapping[str, Any]) -> None:
-        """Keep one point."""
-
-
 @dataclass(kw_only=True)
 class Run:
-    """One run. What it finds out is in ``record``, whatever happens. ``early``: see ``open_session``."""
+    """One run. What it finds out is in ``record``, and said on ``channel``, whatever happens.
+
+    ``early``: see ``open_session``. ``workplace``: a folder for sockets and files, removed after the run.
+    """
 
     record: Record
-    display: Display
-    journal: Journal
+    channel: Channel
     interrupt: Interrupt
+    workplace: Path
     early: EarlyHost | None = None
     _done: Counter[tuple[int, int]] = field(default_factory=Counter)  # points, by launch and benchmark
 
     def measure(self) -> None:
         """Do the run. Raises UsageError and ProblemFoundError before anything is measured; later trouble is kept."""
+        with contextlib.ExitStack() as stack:
+            try:
+                joined = self._join(stack)
+            except BaseException:  # what was started is ended by now
+                self.channel.mark(LEAVING, _LEAVE_SECONDS, self.record)
+                raise
+            try:
+                self._measure(stack, joined)
+            except Exception:
+                self.channel.consult(self.record)
+                raise
+            finally:
+                self.channel.mark(LEAVING, _LEAVE_SECONDS, self.record)
+
+    def _join(self, stack: contextlib.ExitStack) -> Session:
         config = self.record.config
+        self._mark("starting the cluster", _CLUSTER_SECONDS + (config.nodes or 1))
         session = open_session(
             config.address,
             nodes=config.nodes,
             backend=config.backend,
             early=self.early,
-            before_embedding=lambda: check_embedded(config),
+            workplace=self.workplace,
+            caller=self,
         )
-        with contextlib.ExitStack() as stack:
-            with self._phase("cluster"):
-                joined = stack.enter_context(session)
-            planned = self._plan(joined)
-            with self._phase("placement"):
-                agents = stack.enter_context(contextlib.closing(place_agents(joined, planned.plan, config.keep_warm)))
-            head = stack.enter_context(contextlib.closing(HeadWatch(joined.address)))
-            with self._phase("facts"):
-                planned.facts = facts_of(agents, planned.plan)
-            self._compare(planned)
-            with self.interrupt.deferred():
-                self._launch_all(agents, head)
-                self._bring_logs(agents)
+        with self._phase("cluster"):
+            return stack.enter_context(session)
+
+    def _measure(self, stack: contextlib.ExitStack, joined: Session) -> None:
+        config = self.record.config
+        planned = self._plan(joined)
+        self._mark("placement", PLACE_SECONDS)
+        with self._phase("placement"):
+            agents = stack.enter_context(contextlib.closing(place_agents(joined, planned.plan, config.keep_warm)))
+        head = stack.enter_context(contextlib.closing(HeadWatch(joined.address)))
+        self._mark("starting the agents", start_seconds(config.timeout, AGENT_SECONDS))
+        with self._phase("facts"):
+            planned.facts = facts_of(agents, planned.plan, start_seconds(config.timeout, AGENT_SECONDS))
+        self._compare(planned)
+        with self.interrupt.deferred():
+            self._launch_all(agents, head)
+            self._bring_logs(agents)
+
+    def _mark(self, phase: str, limit_seconds: float) -> None:
+        self.channel.mark(phase, limit_seconds, self.record)
+
+    def joining(self, address: str) -> None:
+        """A running cluster is joined next."""
+        self.channel.joining(address)
+
+    def before_embedding(self) -> None:
+        """All ranks will be on this machine."""
+        check_embedded(self.record.config)
 
     def _plan(self, session: Session) -> Planned:
         config = self.record.config
@@ -117,17 +171,20 @@ class Run:
     def _launch_all(self, agents: Agents, head: HeadWatch) -> None:
         planned, repeats = self.record.need(), self.record.config.repeats
         steps = sum(steps_of(spec, planned.plan.world_size) for spec in planned.specs) * repeats
-        self.display.start(steps, _title(planned))
+        self.channel.start(steps, _title(planned))
         with self._counting_traffic(agents, planned):
             for number in range(repeats):
                 planned.collector.launch, self.record.launches = number, number + 1
+                self.record.benchmark = None
                 with self._phase("ranks"):
                     self._launch(agents, head, planned)
+                self._mark("counting the traffic", _TRAFFIC_SECONDS)
                 if self.record.incidents:
                     return
 
     def _launch(self, agents: Agents, head: HeadWatch, planned: Planned) -> None:
         config = self.record.config
+        self._mark("reserving the port", start_seconds(config.timeout, _PORT_SECONDS))
         launch = Launch(
             agents=agents,
             plan=planned.plan,
@@ -137,13 +194,14 @@ class Run:
             stopping=self.interrupt.event,
             timeout_seconds=config.timeout,
             head=head,
+            incidents=self.record.incidents,
         )
         jobs = jobs_of(planned, self._reserve_port(agents, planned), config.timeout)
         variables = variables_of(planned, self.record.run_id)
         for facts, own in zip(planned.facts, variables, strict=True):
             facts["variables"] = own | recorded({name: value for name, value in own.items() if value is not None})
+        self._mark("starting the ranks", max(START_SECONDS, config.timeout))
         launch.run(jobs, variables, parse_bytes(config.log_limit))
-        self.record.incidents += launch.incidents
         if launch.activity:
             self.record.logs["activity.txt"] = launch.activity.encode()
 
@@ -161,19 +219,22 @@ class Run:
     def _reserve_port(self, agents: Agents, planned: Planned) -> int:
         first = Agents(agents=agents.agents[:1], group=agents.group)
         wanted = planned.plan.nodes[0].address, self.record.config.master_port
-        answers, silent = first.ask(_PORT_SECONDS, "reserve_port", *wanted)
+        seconds = start_seconds(self.record.config.timeout, _PORT_SECONDS)
+        answers, silent = first.ask(seconds, "reserve_port", *wanted)
         if silent:
             raise IncompleteRunError(f"no port for the rendezvous on {planned.plan.nodes[0].name}: {silent[0]}")
         return int(answers[0])
 
     def _bring_logs(self, agents: Agents) -> None:
+        self._mark("bringing the logs", _LOG_SECONDS + _TRAFFIC_SECONDS)
         with self._phase("logs"):
             answers, silent = agents.ask(_LOG_SECONDS, "logs")
         for found in answers.values():
             self.record.logs |= found
         self._say_left_out(agents)
         for index, why in silent.items():
-            self.display.note(f"the logs of {agents.agents[index].node.name} could not be fetched: {why}")
+            self.channel.note(f"the logs of {agents.agents[index].node.name} could not be fetched: {why}")
+        self.channel.logs(self.record.logs)
 
     def _say_left_out(self, agents: Agents) -> None:
         if not any(spec.training is not None and spec.training.profile for spec in self.record.need().specs):
@@ -182,7 +243,7 @@ class Run:
         for index, left_out in sorted(answers.items()):
             for finding in trace_findings(agents.agents[index].node.name, left_out):
                 self.record.findings.append(finding)
-                self.display.note(f"WARNING: {finding['summary']}")
+                self.channel.note(f"WARNING: {finding['summary']}")
 
     def ready(self, rank: int, facts: Mapping[str, str]) -> None:
         """A rank has joined."""
@@ -200,17 +261,28 @@ class Run:
         for finding in found:
             if finding not in self.record.findings:
                 self.record.findings.append(finding)
-                self.display.note(f"{finding['severity'].upper()}: {finding['summary']}")
+                self.channel.note(f"{finding['severity'].upper()}: {finding['summary']}")
+
+    def troubled(self) -> None:
+        """Something broke, or the time is over: who is at fault is looked for, and then the ranks are ended."""
+        self.channel.consult(self.record)
+        self._mark(SEARCHING, _CAUSE_SECONDS)
+
+    def heard(self, data: bytes) -> None:
+        """An event of a rank that has to do with samples."""
+        self.channel.heard(self.record.launches - 1, data)
 
     def started(self, benchmark: int) -> None:
         """The ranks turn to a benchmark."""
+        self.record.benchmark = benchmark
+        self._mark(MEASURING, self.record.config.timeout)
         self._show(benchmark, 0)
 
     def measured(self, benchmark: int, samples: Mapping[int, RankSamples]) -> None:
         """A point is complete: into the journal, and on to the next size."""
         self.record.timings.setdefault("until_first_point", self.record.elapsed_seconds)
         spec = self.record.need().specs[benchmark]
-        self.journal.record(_journal_entry(self.record.launches - 1, spec, samples))
+        self.channel.record(_journal_entry(self.record.launches - 1, spec, samples))
         key = self.record.launches, benchmark  # the last point of one may come after another has started
         self._done[key] += 1
         self._show(benchmark, self._done[key])
@@ -219,7 +291,7 @@ class Run:
         """The same for a point of a workload."""
         self.record.timings.setdefault("until_first_point", self.record.elapsed_seconds)
         spec = self.record.need().specs[benchmark]
-        self.journal.record(
+        self.channel.record(
             {
                 "launch": self.record.launches - 1,
                 "benchmark": spec.name,
@@ -238,14 +310,14 @@ class Run:
             return
         if part.first_step + len(part.losses) < spec.training.steps:
             entry = {"launch": self.record.launches - 1, "benchmark": spec.name, "interim": True}
-            self.journal.record(entry | {"ranks": {str(rank): part}})
+            self.channel.record(entry | {"ranks": {str(rank): part}})
 
     def _show(self, benchmark: int, done: int) -> None:
         planned = self.record.need()
         spec, world_size = planned.specs[benchmark], planned.plan.world_size
         labels = labels_of(spec, world_size)
         if done < len(labels):
-            self.display.step(spec.name, labels[done].removeprefix(f"{spec.name} "), world_size)
+            self.channel.step(spec.name, labels[done].removeprefix(f"{spec.name} "), world_size)
 
     @contextlib.contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -254,6 +326,11 @@ class Run:
             yield
         finally:
             self.record.timings[name] = self.record.timings.get(name, 0.0) + time.monotonic() - began
+
+
+def start_seconds(timeout_seconds: float, most: float) -> float:
+    """How long a step of the start may take: as long as a benchmark may, but no shorter than a loaded machine needs."""
+    return min(max(timeout_seconds, _LEAST_START_SECONDS), most)
 
 
 def steps_of(spec: BenchmarkSpec, world_size: int) -> int:

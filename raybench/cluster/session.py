@@ -3,9 +3,10 @@
 import contextlib
 import gc
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from raybench.cluster.agent_actor import AgentActor
 from raybench.cluster.bounded import bounded, connection_problem, grpc_problem
@@ -16,7 +17,6 @@ from raybench.cluster.head_facts import check_versions, head_facts, token_proble
 from raybench.cluster.listener import foreign_listener
 from raybench.cluster.own_cluster import recorded_cluster
 from raybench.cluster.placement import Candidate, candidates_of
-from raybench.cluster.rank_host_process import short_folder
 from raybench.cluster.visitor import Visitor, check_reached, is_member
 from raybench.errors import ClusterUnavailableError
 from raybench.metadata import gpu_facts, interfaces
@@ -31,8 +31,8 @@ _INWARD = ". This machine is none of its nodes, and they must be able to open co
 class Session:
     """A joined cluster. ``host_socket``: where emulated nodes find the one process that holds all their ranks.
 
-    ``early``: a rank host that is getting ready on this machine, for its node to use. ``found_by`` says what named the
-    cluster where the user did not.
+    ``early``: the rank host that is getting ready on this machine, for its node or the emulated ones. ``found_by`` says
+    what named the cluster where the user did not.
     """
 
     address: str
@@ -48,40 +48,56 @@ class Session:
         return candidates_of(ray.nodes())  # type: ignore[no-untyped-call]
 
 
+class Caller(Protocol):
+    """What hears of embedding a cluster."""
+
+    def before_embedding(self) -> None:
+        """All ranks will be on this machine, and nothing is started yet."""
+
+    def joining(self, address: str) -> None:
+        """A running cluster is joined next."""
+
+    def troubled(self) -> None:
+        """Embedding failed; what was started is ended next."""
+
+
 @contextlib.contextmanager
 def open_session(
     address: str,
     *,
     nodes: int | None,
     backend: str | None,
+    workplace: Path,
     early: EarlyHost | None = None,
-    before_embedding: Callable[[], None] = lambda: None,
+    caller: Caller,
 ) -> Iterator[Session]:
     """Join the cluster at ``address``, or embed one of ``nodes`` nodes, and leave it again.
 
     ``auto`` takes RAY_ADDRESS, then the cluster that ``raybench cluster up`` left running, then a cluster of this
     machine, then an embedded one; ``local`` always embeds. ``early``: a rank host that imports torch meanwhile, for
-    the ranks of this machine. ``before_embedding`` is called where it is known that all ranks will be here, and nothing
-    is started yet; what it raises is passed on.
+    the ranks of this machine. ``workplace``: a folder with a short path, for sockets and files, which
+    the caller removes. What ``caller.before_embedding`` raises is passed on.
     Raises ClusterUnavailableError when there is no cluster at an address that was given.
     """
     if address == "auto":
         found = find_running()
         if found is not None:
-            with _joined(found.address, early=early, found_by=found.found_by) as session:
+            caller.joining(found.address)
+            with _joined(found.address, workplace, early=early, found_by=found.found_by) as session:
                 yield session
             return
     if address in ("auto", "local"):
-        before_embedding()
-        with _embedded(nodes or 1, embedded_gpus(backend), early) as session:
+        caller.before_embedding()
+        with _embedded(nodes or 1, embedded_gpus(backend), early, workplace, caller) as session:
             yield session
         return
-    with _joined(address, early=early) as session:
+    caller.joining(address)
+    with _joined(address, workplace, early=early) as session:
         yield session
 
 
 @contextlib.contextmanager
-def _joined(address: str, *, early: EarlyHost | None, found_by: str = "") -> Iterator[Session]:
+def _joined(address: str, workplace: Path, *, early: EarlyHost | None, found_by: str = "") -> Iterator[Session]:
     problem = connection_problem(address, _CONNECT_SECONDS)
     if problem is not None:
         raise no_cluster(address, problem)
@@ -95,7 +111,7 @@ def _joined(address: str, *, early: EarlyHost | None, found_by: str = "") -> Ite
         _take_own_token(address)
         visiting = not _head_is_here(address) and _is_stranger(address)
         if visiting:
-            stack.enter_context(Visitor(address, short_folder()))
+            stack.enter_context(Visitor(address, workplace / "v"))
         _init(address, hint=_INWARD if visiting else "")
         stack.callback(_leave)
         if visiting:
@@ -133,18 +149,24 @@ def _is_stranger(address: str) -> bool:
 
 
 @contextlib.contextmanager
-def _embedded(nodes: int, gpus: Sequence[str], early: EarlyHost | None) -> Iterator[Session]:
+def _embedded(
+    nodes: int, gpus: Sequence[str], early: EarlyHost | None, workplace: Path, caller: Caller
+) -> Iterator[Session]:
     check_room(nodes)
     set_ray_variables()
     with contextlib.ExitStack() as stack:
-        host = early or stack.enter_context(early_host())  # imports torch while Ray starts
-        own = Path(host.socket).parent / "c"  # whatever names it belongs to the cluster, and is ended with it
+        host = early or stack.enter_context(early_host(workplace))  # imports torch while Ray starts
+        own = workplace / "c"  # whatever names it belongs to the cluster, and is ended with it
         own.mkdir()
-        cluster = EmbeddedCluster(folder=own, cpus_per_node=1, gpus=gpu_shares(gpus, nodes))
+        cluster = EmbeddedCluster(folder=own, cpus_per_node=1, gpus=gpu_shares(gpus, nodes), troubled=caller.troubled)
         stack.callback(cluster.close)
-        _init(cluster.address)
+        try:
+            _init(cluster.address)
+        except ClusterUnavailableError:
+            caller.troubled()
+            raise
         stack.callback(_leave)
-        yield Session(address=cluster.address, emulated=True, host_socket=host.socket)
+        yield Session(address=cluster.address, emulated=True, host_socket=host.socket, early=host)
 
 
 def no_cluster(address: str, problem: str) -> ClusterUnavailableError:

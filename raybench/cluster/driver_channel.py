@@ -1,0 +1,179 @@
+"""What the driver, the process with Ray in it, tells the command that supervises it. Pickled: it is our own child.
+
+Ray's C++ may hold the driver's interpreter lock for minutes. So the command imports no Ray, and keeps for itself what
+it hears: with the last snapshot of the record and the ranks' events it can write the result without the driver.
+"""
+
+import contextlib
+import pickle
+import queue
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+
+from raybench.cluster.record import Record
+from raybench.errors import IncompleteRunError, RaybenchError
+
+BEAT_SECONDS = 1.0
+_CONSULT_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A phase of the run begins. The driver itself ends it within ``limit_seconds``, unless something holds it."""
+
+    phase: str
+    limit_seconds: float
+    began: float  # time.monotonic(), which all processes of a machine share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """The driver's interpreter runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The record as it is now, without samples and logs."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """An event of a rank, encoded, that has samples or says that they are complete."""
+
+    launch: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logs:
+    """Log files of the ranks, by name."""
+
+    logs: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalLine:
+    """One point for samples.jsonl."""
+
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A call of the progress display."""
+
+    method: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The driver is through; ``error`` is what ended the run early."""
+
+    error: RaybenchError | None = None
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consulted:
+    """The driver is in trouble, and goes on once the command has looked at the processes, all still as they were."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """The run is about to join the cluster at HOST:PORT, some of whose daemons may be on this machine."""
+
+    address: str
+
+
+Message = Consulted | Joining | Mark | Beat | Snapshot | Heard | Logs | JournalLine | Shown | Ended
+
+
+class DriverChannel:
+    """The driver's end. It is the run's display and journal as well: both are the command's.
+
+    One thread sends, so that a signal in the main thread leaves no half message behind; and it beats.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._sender = threading.Thread(target=self._send_all, daemon=True, name="driver-channel")
+        self._sender.start()
+
+    def mark(self, phase: str, limit_seconds: float, record: Record) -> None:
+        """Say that a phase begins, and what is known by now."""
+        self.keep(record)
+        self._put(Mark(phase=phase, limit_seconds=limit_seconds, began=time.monotonic()))
+
+    def keep(self, record: Record) -> None:
+        """Say what is known by now."""
+        self._put(Snapshot(record=record.without_samples()))
+
+    def heard(self, launch: int, data: bytes) -> None:
+        """Pass an event of a rank on."""
+        self._put(Heard(launch=launch, data=data))
+
+    def logs(self, logs: dict[str, bytes]) -> None:
+        """Pass the ranks' logs on."""
+        self._put(Logs(logs=logs))
+
+    def record(self, entry: Mapping[str, Any]) -> None:
+        """One line of the journal."""
+        self._put(JournalLine(line=msgspec.json.encode(entry)))
+
+    def start(self, total_steps: int, title: str) -> None:
+        """Begin a run of so many steps."""
+        self._put(Shown(method="start", arguments=(total_steps, title)))
+
+    def step(self, benchmark: str, detail: str, rank_count: int) -> None:
+        """Say what begins now."""
+        self._put(Shown(method="step", arguments=(benchmark, detail, rank_count)))
+
+    def note(self, text: str) -> None:
+        """Say something that stays."""
+        self._put(Shown(method="note", arguments=(text,)))
+
+    def joining(self, address: str) -> None:
+        """Say which cluster is about to be joined."""
+        self._put(Joining(address=address))
+
+    def consult(self, record: Record) -> None:
+        """Have the command look at the processes of the run before anything of it is ended."""
+        self.keep(record)
+        self._put(Consulted())
+        with contextlib.suppress(OSError, EOFError):
+            if self._connection.poll(_CONSULT_SECONDS):
+                self._connection.recv_bytes()
+
+    def end(self, error: RaybenchError | None, *, interrupted: bool = False) -> None:
+        """The last message; returns when all are sent."""
+        try:
+            self._put(Ended(error=error, interrupted=interrupted))
+        except (pickle.PicklingError, TypeError, AttributeError):
+            self._put(Ended(error=IncompleteRunError(str(error)), interrupted=interrupted))
+        self._waiting.put(None)
+        self._sender.join()
+
+    def _put(self, message: Message) -> None:
+        self._waiting.put(pickle.dumps(message))
+
+    def _send_all(self) -> None:
+        beat = pickle.dumps(Beat())
+        with contextlib.suppress(OSError):  # the command has gone, and the kernel ends us
+            while True:
+                try:
+                    data = self._waiting.get(timeout=BEAT_SECONDS)
+                except queue.Empty:
+                    data = beat
+                if data is None:
+                    return
+                self._connection.send_bytes(data)

@@ -1,0 +1,300 @@
+"""The command's side of a run: it starts the driver in a process of its own, watches it, and ends it when it must.
+
+Nothing that happens in Ray can hold this process: it imports none of it. The driver says which phase it is in and for
+how long at most, and beats every second. Where a signal comes, a process of the run is stopped or has ended, or a phase
+is over and the driver does not say so, the driver is asked to end in order, and after some seconds killed. The record
+is complete either way.
+"""
+
+import contextlib
+import os
+import pickle
+import queue
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+from raybench.benchmarks.events import decode
+from raybench.cluster.driver import Driver
+from raybench.cluster.driver_channel import (
+    Consulted,
+    Ended,
+    Heard,
+    Joining,
+    JournalLine,
+    Logs,
+    Mark,
+    Message,
+    Shown,
+    Snapshot,
+)
+from raybench.cluster.interrupt import Interrupt
+from raybench.cluster.log_files import capped_log
+from raybench.cluster.process_watch import ProcessWatch
+from raybench.cluster.record import Record
+from raybench.cluster.run import AFTERWARDS, LEAVING, MEASURING
+from raybench.cluster.sighting import Sighting, at_fault, conclusion, overdue
+from raybench.errors import ClusterUnavailableError, ProblemFoundError, RaybenchError, UsageError
+from raybench.units import parse_bytes
+
+_START_SECONDS = 60.0  # until the driver says what it does
+_END_SECONDS = 5.0
+_TICK_SECONDS = 0.25
+_LOOK_SECONDS = 1.0
+_AWAY_SECONDS = 3.0  # since the last tick: this process was stopped, or starved
+_ORDER_SECONDS = 12.0  # from being asked to end to being killed
+_SILENT_SECONDS = 4.0  # a driver that beats no more for so long will not do as it is asked
+_GRACE_SECONDS = 10.0  # after the limit of a phase, which the driver keeps by itself, ...
+_SILENT_GRACE_SECONDS = 4.0  # ... and where it does not beat
+
+
+class Display(Protocol):
+    """Where a person sees how far the run is."""
+
+    def start(self, total_steps: int, title: str) -> None:
+        """Begin a run of so many steps."""
+
+    def step(self, benchmark: str, detail: str, rank_count: int) -> None:
+        """Say what begins now."""
+
+    def note(self, text: str) -> None:
+        """Say something that stays."""
+
+
+class Journal(Protocol):
+    """Where raw samples go as soon as they are complete."""
+
+    def append(self, line: bytes) -> None:
+        """Keep one point."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What a decision rests on, in seconds."""
+
+    signals: int = 0
+    suspects: bool = False  # a process of the run is overdue
+    leaving: bool = False
+    silent: float = 0.0  # since the driver's last sign of life
+    over: float = -1.0  # past the limit of the phase; negative before it
+    asked: float | None = None  # since the driver was asked to end in order
+
+
+def decide(now: Situation) -> Literal["wait", "ask", "kill"]:
+    """Whether to leave the driver alone, to ask it to end in order, or to kill it."""
+    if now.signals > 1:
+        return "kill"
+    if now.asked is not None:
+        unable = now.silent > _SILENT_SECONDS and now.asked > _SILENT_SECONDS
+        through = now.leaving and now.suspects  # all is brought home, and leaving waits for what is stopped
+        return "kill" if unable or through or now.asked > _ORDER_SECONDS else "wait"
+    if now.signals or (now.suspects and not now.leaving):
+        return "ask"
+    grace = _SILENT_GRACE_SECONDS if now.silent > _SILENT_SECONDS else _GRACE_SECONDS
+    return "kill" if now.over > grace else "wait"
+
+
+@dataclass(kw_only=True)
+class Supervisor:
+    """Watches one run. ``record`` is replaced by what the driver says, and complete after ``watch``."""
+
+    record: Record
+    driver: Driver
+    display: Display
+    journal: Journal
+    interrupt: Interrupt
+    _watch: ProcessWatch = field(init=False)
+    _mark: Mark = field(init=False)
+    _waiting: queue.SimpleQueue[Message | None] = field(default_factory=queue.SimpleQueue)
+    _sightings: tuple[Sighting, ...] = ()
+    _guilty: list[Sighting] = field(default_factory=list)
+    _events: list[Heard] = field(default_factory=list)
+    _logs: dict[str, bytes] = field(default_factory=dict)
+    _step: str | None = None  # the phase in which what broke the run happened
+    _ended: Ended | None = None
+    _gone: bool = False  # the driver, without a last word
+    _asked: float | None = None
+    _consulted: bool = False
+    _heard: float = field(default_factory=time.monotonic)
+    _ticked: float = field(default_factory=time.monotonic)
+    _looked: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._watch = ProcessWatch(self.driver.pid, self.driver.spared)
+        self._mark = Mark(phase="starting", limit_seconds=_START_SECONDS, began=time.monotonic())
+
+    def watch(self) -> RaybenchError | None:
+        """Stay until the driver is through or ended. Returns the error by which it refused the run, if it did."""
+        reader = threading.Thread(target=self._read, daemon=True, name="driver-channel")
+        reader.start()
+        over = False
+        while not (self._ended or self._gone or over):
+            self._hear()
+            self._look()
+            match decide(self._situation()):
+                case "ask":
+                    self._asked = time.monotonic()
+                    self.driver.interrupt()
+                case "kill":
+                    over = True
+        self._logs = self._logs or logs_below(self.driver.workplace, self.record)
+        self.driver.end()
+        reader.join(_END_SECONDS)
+        self._drain()
+        self._rebuild()
+        return self._conclude(over=over)
+
+    def _read(self) -> None:
+        """In a thread of its own: half a message, of a driver that was stopped, keeps only this thread."""
+        with contextlib.suppress(OSError, EOFError):
+            while True:
+                self._waiting.put(pickle.loads(self.driver.connection.recv_bytes()))  # noqa: S301 - our own child
+        self._waiting.put(None)
+
+    def _hear(self) -> None:
+        """Take in what the driver says, for a moment at least."""
+        with contextlib.suppress(queue.Empty):
+            self._take(self._waiting.get(timeout=_TICK_SECONDS))
+            self._drain()
+        now = time.monotonic()
+        if (away := now - self._ticked) > _AWAY_SECONDS:  # it was us: nobody's silence counts
+            self._heard += away
+            self._mark = replace(self._mark, began=self._mark.began + away)
+            self._watch.forgive(away)
+        self._ticked = now
+
+    def _drain(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._take(self._waiting.get_nowait())
+
+    def _take(self, message: Message | None) -> None:
+        self._heard = time.monotonic()
+        match message:
+            case None:
+                self._gone = self._ended is None
+            case Mark():
+                self._mark = message
+                self._step = self._step if message.phase in AFTERWARDS else message.phase
+                self._look(at_once=True)
+                tell_phase(message.phase)
+            case Snapshot():
+                self._know(message.record)
+            case Heard():
+                self._events.append(message)
+            case Logs():
+                self._logs = message.logs
+            case JournalLine():
+                self.journal.append(message.line)
+            case Shown():
+                getattr(self.display, message.method)(*message.arguments)
+            case Joining() | Consulted():
+                self._look_closer(message)
+            case Ended():
+                self._ended = message
+
+    def _know(self, record: Record) -> None:
+        if self.record.planned is None and record.planned is not None:
+            self._watch.name_nodes({node.node_id: node.name for node in record.planned.plan.nodes})
+        self.record = record
+
+    def _look_closer(self, message: Joining | Consulted) -> None:
+        if isinstance(message, Joining):
+            self._watch.join(message.address)
+        else:
+            self._consult()
+
+    def _consult(self) -> None:
+        """Look while all is as it was, and not again: from here on the driver ends what it started."""
+        self._look(at_once=True)
+        self._consulted = True
+        self._guilty = self._guilty or at_fault(self._sightings)
+        with contextlib.suppress(OSError):
+            self.driver.connection.send_bytes(b"looked")
+
+    def _look(self, *, at_once: bool = False) -> None:
+        """See how the processes are, until the driver is told, or begins by itself, to end them."""
+        if self._mark.phase == LEAVING or self._asked is not None or self._consulted or self._gone or self._ended:
+            return
+        measuring = self._mark.phase == MEASURING
+        now = time.monotonic()
+        if at_once or now - self._looked > _LOOK_SECONDS:
+            self._looked = now
+            self._sightings = self._watch.look(find=at_once or not measuring)
+
+    def _situation(self) -> Situation:
+        now = time.monotonic()
+        overdue_ones = overdue(self._sightings, now, measuring=self._mark.phase == MEASURING)
+        if overdue_ones and self._asked is None:
+            self._guilty = self._guilty or overdue_ones
+        return Situation(
+            signals=self.interrupt.received,
+            suspects=bool(overdue_ones),
+            leaving=self._mark.phase == LEAVING,
+            silent=now - self._heard,
+            over=now - self._mark.began - self._mark.limit_seconds,
+            asked=None if self._asked is None else now - self._asked,
+        )
+
+    def _rebuild(self) -> None:
+        """Put together what the driver said in pieces."""
+        self.record.logs = self._logs
+        if self.record.planned is not None:
+            for heard in self._events:
+                self.record.planned.collector.take(heard.launch, decode(heard.data))
+
+    def _conclude(self, *, over: bool) -> RaybenchError | None:
+        """Put on record what ended the run, whoever noticed it. Returns the error where the run was refused."""
+        error = self._ended.error if self._ended else None
+        refused = isinstance(error, UsageError | ProblemFoundError)
+        if refused and not (self._guilty and isinstance(error, ClusterUnavailableError)):
+            return error
+        if self._mark.phase == LEAVING and not (self._asked or error):
+            return None  # all was brought home
+        if self._gone or over:
+            self._guilty = self._guilty or at_fault(self._sightings)
+        interrupted = self._ended is not None and self._ended.interrupted and self._asked is None
+        self.record.incidents = conclusion(
+            self.record.incidents,
+            self._guilty if self._broken(over=over) else (),
+            by_user=bool(self.interrupt.received) or interrupted,
+            error=None if error is None else str(error),
+            unexplained=self._unexplained(over=over) if self._gone or over else None,
+            step=self.record.step or self._step,
+        )
+        return None
+
+    def _broken(self, *, over: bool) -> bool:
+        """Whether the run ended otherwise than by itself: else a process may have ended as it likes."""
+        return bool(self.record.incidents or self._asked or self._gone or over or (self._ended and self._ended.error))
+
+    def _unexplained(self, *, over: bool) -> str:
+        driver = f"the driver (process {self.driver.pid})"
+        if not over:
+            return f"{driver} {self.driver.ending()}"
+        silent = time.monotonic() - self._heard
+        held = f"; it has not run for {silent:.0f} s, most likely inside Ray" if silent > _SILENT_SECONDS else ""
+        return (
+            f"{driver} did not come to an end within {self._mark.limit_seconds:.0f} s of {self._mark.phase}{held}; no "
+            "process of the run on this machine was seen to be stopped or to have ended"
+        )
+
+
+def tell_phase(phase: str) -> None:
+    """Append the phase that begins to the file named by RAYBENCH_PHASES, for whoever injects faults."""
+    path = os.environ.get("RAYBENCH_PHASES")
+    if path:
+        with contextlib.suppress(OSError), Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{time.monotonic():.3f} {phase}\n")
+
+
+def logs_below(workplace: Path, record: Record) -> dict[str, bytes]:
+    """Logs of ranks whose agents had their files in the run's own folder, as those of an embedded cluster have."""
+    limit = parse_bytes(record.config.log_limit)
+    found = {}
+    for path in sorted(workplace.glob("*/*-rank-*.log")):
+        with contextlib.suppress(OSError):
+            found[path.name] = capped_log(path, limit)
+    return found

@@ -21,6 +21,7 @@ MAX_JSON_VALUES = 2_000_000  # brackets, braces and commas; a value takes 60 byt
 MAX_ENTRIES = 20_000  # of one dump, the newest
 MAX_ALL_ENTRIES = 1_000_000  # of all dumps; those that come later keep MIN_ENTRIES
 MIN_ENTRIES = 50
+MAX_TIMES = 200  # of one dump, the newest
 MAX_SEQUENCE = 2**63
 MAX_RANK = 10**7
 _MAX_SIZES_CHARACTERS = 120
@@ -51,7 +52,17 @@ class Recorder:
         last: dict[str, int] = {}
         for group, sequence, *_ in rows:
             last[group] = max(sequence, last.get(group, -1))
-        return FlightRecord(rank=_rank(one.name, content), file=one.name, last_sequence=last, entries=rows)
+        return FlightRecord(
+            rank=_rank(one.name, content),
+            file=one.name,
+            last_sequence=last,
+            entries=rows,
+            created_ns=self._created([entry for entry in kept[-MAX_TIMES:] if isinstance(entry, dict)]),
+        )
+
+    def _created(self, entries: Sequence[Mapping[str, object]]) -> dict[tuple[str, int], int]:
+        times = ((self._entry(entry)[:2], entry.get("time_created_ns")) for entry in entries)
+        return {key: time for key, time in times if type(time) is int and 0 < time < MAX_SEQUENCE}
 
     def _entry(self, entry: Mapping[str, object]) -> _Entry:
         group = entry.get("process_group")

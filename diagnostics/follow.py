@@ -15,6 +15,7 @@ from diagnostics.jobs import MAX_HEAD_BYTES, Job, Part, sort_parts, survey_head
 from diagnostics.reader import CHUNK_BYTES, MAX_LINE_BYTES, Batch, is_packed, utf16_decoder
 
 POLL_SECONDS = 1.0
+PATIENCE_ROUNDS = 60  # without a new line, after which a start that is not complete is one that hangs
 
 
 class Tail:
@@ -174,12 +175,17 @@ def follow(
     flight-recorder dumps and archives each is read when it is whole. ``report`` gets the diagnosis and the findings
     that are new in it.
     """
-    watch, reported, done = _Watch(paths), set[tuple[str, str, str]](), 0
+    watch, reported, done, idle = _Watch(paths), set[tuple[str, str, str]](), 0, 0
     try:
         while rounds is None or done < rounds:
-            if watch.look() or (not done and watch.jobs):
+            idle = 0 if watch.look() else idle + 1
+            if not idle or idle == PATIENCE_ROUNDS or (not done and watch.jobs):
                 diagnosis = watch.diagnosis()
-                new = [finding for finding in diagnosis.findings if _key(finding) not in reported]
+                new = [
+                    finding
+                    for finding in diagnosis.findings
+                    if _key(finding) not in reported and (idle >= PATIENCE_ROUNDS or not _may_pass(finding))
+                ]
                 reported.update(map(_key, new))
                 report(diagnosis, new)
             elif not done:
@@ -189,6 +195,11 @@ def follow(
     except KeyboardInterrupt:
         pass
     return watch.diagnosis()
+
+
+def _may_pass(finding: Finding) -> bool:
+    """Whether a finding is a start that is not complete yet, which a job that starts shows too."""
+    return finding.rule == "init-hang" and finding.confidence == "possible"
 
 
 def _key(finding: Finding) -> tuple[str, str, str]:

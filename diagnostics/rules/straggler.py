@@ -15,15 +15,19 @@ from collections import defaultdict
 
 from diagnostics.events import Event
 from diagnostics.facts import MAX_COLLECTIVES, CollectiveLog, JobFacts
+from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
 
 _Progress = tuple[dict[int, int], list[Event], str]  # rank -> its last collective; lines that say so; whose word it is
+MIN_LATENESS_NS = 1_000_000_000  # clocks of hosts differ by less
 _SIGNS = ("watchdog-timeout", "watchdog-stuck", "ras-peer-dead")
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where the last enqueued collectives differ, in the log or in dumps."""
     desync = facts.of("desync")
+    if late := _late_in_records(facts):
+        return found(late)
     told = (_by_watchdog(facts), _by_recorder(facts), _by_count(facts))
     apart = next((progress for progress in told if len(set(progress[0].values())) > 1), None)
     if apart is None:
@@ -64,9 +68,51 @@ def _by_recorder(facts: JobFacts) -> _Progress:
         last = {
             record.rank: record.last_sequence[group] for record in facts.flight_records if group in record.last_sequence
         }
-        if len(set(last.values())) > 1:
+        if len(set(last.values())) > 1 and not _of_other_moments(facts, group, min(last.values())):
             return last, [], f"the flight recorder, process group {group}"
     return {}, [], ""
+
+
+def _of_other_moments(facts: JobFacts, group: str, number: int) -> bool:
+    """Whether the ranks whose dumps end first wait in that collective, and the others went on long after it."""
+    newest = {
+        record.rank: max((time for (name, _), time in record.created_ns.items() if name == group), default=0)
+        for record in facts.flight_records
+    }
+    lowest = [record for record in facts.flight_records if record.last_sequence.get(group) == number]
+    went_on = max(newest.values()) - max(newest[record.rank] for record in lowest) > MIN_LATENESS_NS
+    return all(newest.values()) and went_on and all(record.waits_in(group, number) for record in lowest)
+
+
+def _late_in_records(facts: JobFacts) -> Finding | None:
+    """The rank that came late to a collective in which another still waits in its dump.
+
+    Dumps are taken one after another: the rank that all waited for may have gone on by the time of its own, and then
+    those that waited seem to be behind it.
+    """
+    for group in sorted({group for record in facts.flight_records for group in record.last_sequence}):
+        records = [record for record in facts.flight_records if group in record.last_sequence]
+        number = min(record.last_sequence[group] for record in records)
+        lowest = [record for record in records if record.last_sequence[group] == number]
+        if len(lowest) == len(records) or not all(record.waits_in(group, number) for record in lowest):
+            continue
+        begun = sorted((r.created_ns[group, number], r.rank) for r in records if (group, number) in r.created_ns)
+        if len(begun) == len(records) and begun[-1][0] - begun[-2][0] > MIN_LATENESS_NS:
+            return _late(facts, group, number, begun[-1][1], (begun[-1][0] - begun[0][0]) / 1e9)
+    return None
+
+
+def _late(facts: JobFacts, group: str, number: int, rank: int, seconds: float) -> Finding:
+    return conclude(
+        facts,
+        [],
+        severity="critical",
+        confidence="likely",
+        summary=f"Rank {rank} came {seconds:.1f} s late to collective {number} of process group {group}",
+        explanation="Read from the flight recorder: the others had begun it and waited. The dumps are not of one "
+        "moment, so a rank whose dump ends earlier is not behind for that.",
+        occurrences=1,
+    )
 
 
 def _by_count(facts: JobFacts) -> _Progress:

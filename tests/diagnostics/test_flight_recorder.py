@@ -71,3 +71,39 @@ def test_damaged_dumps_are_reported(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "nccl_trace_rank_0").write_bytes(content)
     with pytest.raises(DamagedDumpError):
         read_dump(str(tmp_path / "nccl_trace_rank_0"))
+
+
+def begun(number: int, second: float, *, done: bool = True) -> dict[str, object]:
+    return {**entry(number), "state": "completed" if done else "started", "time_created_ns": int((1e9 + second) * 1e9)}
+
+
+def test_who_slept_is_named_though_its_dump_was_taken_after_it_went_on(tmp_path: Path) -> None:
+    """Ranks 0 and 1 wait in collective 5 when they are dumped; rank 2, for which they wait, is dumped 40 s later."""
+    for rank in range(2):
+        write(tmp_path, rank, [*(begun(number, number) for number in range(5)), begun(5, 5, done=False)])
+    write(tmp_path, 2, [*(begun(number, number) for number in range(5)), *(begun(n, 30 + n) for n in range(5, 9))])
+    (finding,) = [f for f in diagnose_paths([tmp_path]).findings if f.rule == "straggler"]
+    assert finding.summary == "Rank 2 came 30.0 s late to collective 5 of process group 0"
+
+
+def test_who_has_not_come_is_behind(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path, rank, [*(begun(number, number) for number in range(5)), begun(5, 5, done=False)])
+    write(tmp_path, 2, [begun(number, number) for number in range(5)])
+    (finding,) = [f for f in diagnose_paths([tmp_path]).findings if f.rule == "straggler"]
+    assert finding.summary.startswith("Rank 2 is behind: last collective 4, the others are at 5")
+
+
+def test_dumps_of_other_moments_of_a_healthy_job_accuse_nobody(tmp_path: Path) -> None:
+    for rank in range(3):
+        last = 5 + 20 * rank
+        write(tmp_path, rank, [*(begun(number, number) for number in range(last)), begun(last, last, done=False)])
+    assert not diagnose_paths([tmp_path]).findings
+
+
+def test_a_rank_whose_collective_does_not_end_is_behind(tmp_path: Path) -> None:
+    write(tmp_path, 0, [*(begun(number, number) for number in range(5)), begun(5, 5, done=False)])
+    for rank in (1, 2):
+        write(tmp_path, rank, [*(begun(number, number) for number in range(6)), begun(6, 5.1, done=False)])
+    (finding,) = [f for f in diagnose_paths([tmp_path]).findings if f.rule == "straggler"]
+    assert finding.summary.startswith("Rank 0 is behind")

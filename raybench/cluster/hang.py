@@ -37,7 +37,7 @@ def hang(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec], *, world_size: in
     elsewhere = [one for one in alive if state_of(one) != "waiting"]
     if not alive or not is_stalled(alive):
         return []
-    if elsewhere:
+    if elsewhere or len(ranks) < world_size:  # of a node that does not answer nothing is known
         return [_behind(one, waiting, plan, world_size) for one in _absent(elsewhere, waiting)]
     return mismatches(ranks, plan, world_size=world_size) or _stuck(waiting, plan, world_size)
 

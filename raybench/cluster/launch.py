@@ -1,8 +1,6 @@
 """One launch of a run's ranks, from the rendezvous to their end, watched all the while."""
 
-import contextlib
 import re
-import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -31,7 +29,9 @@ from raybench.cluster.answers import AnswerError, decode_answer
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
 from raybench.cluster.doing import Seen
+from raybench.cluster.ending import at_work_text, ending_text
 from raybench.cluster.event_check import EventError, event_of
+from raybench.cluster.flight_file import flight_records
 from raybench.cluster.hang import hang, is_stalled, mismatches
 from raybench.cluster.incident import Incident, culprits, failure_kind, next_step, step_text, stopped
 from raybench.cluster.messages import RankPosition
@@ -47,7 +47,6 @@ _LOOK_SECONDS = 5.0  # a node that takes longer to say what its ranks do is not 
 _ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
 START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
 _RANK_HOST_ERROR = re.compile(rf"(?:[\w.]*\.)?{RankHostError.__name__}: ")  # as the last line of a traceback
-_SHORTER = {"training": "--steps", "memory": "--batch-sizes", "checkpoint": "--saves"}  # what else takes its time
 
 
 class Watcher(Protocol):
@@ -88,7 +87,7 @@ class Launch:
     timeout_seconds: float
     head: HeadWatch
     incidents: list[Incident] = field(default_factory=list)
-    activity: str = ""  # what every rank was doing when the launch broke, for the logs
+    activity: dict[str, bytes] = field(default_factory=dict)  # files that say what every rank did when it broke
     _ready: set[int] = field(default_factory=set)
     _finished: set[int] = field(default_factory=set)
     _benchmark: int = -1
@@ -139,8 +138,14 @@ class Launch:
             self.incidents.append(Incident(kind="time-limit", reason=reason, step=self._step()))
         elif self._benchmark < 0 and self._join_limit.passed and not self.incidents:
             self._join_limit = Deadline(self.timeout_seconds)
-            self.incidents += stopped(self._positions(), self.specs, world_size=self.plan.world_size)
+            self.incidents += self._missing()
         return bool(self.incidents)
+
+    def _missing(self) -> list[Incident]:
+        """Who keeps the others from coming together: found at the limit, though a start may take longer than it."""
+        positions, world_size = self._positions(), self.plan.world_size
+        found = stopped(positions, self.specs, world_size=world_size)
+        return found or hang(self._look(positions), self.specs, world_size=world_size)
 
     def _node_at(self, address: str) -> str | None:
         """The name of the only node of the plan with the host of HOST:PORT; None where there is none, or several."""
@@ -239,7 +244,7 @@ class Launch:
         elif event.rank in self._finished or any(one.rank == event.rank for one in self.incidents):
             return
         else:
-            kind, reason = "rank-died", _ending(event)
+            kind, reason = "rank-died", ending_text(event)
         self.incidents.append(Incident(kind=kind, reason=reason, node=node, rank=event.rank, step=self._step()))
 
     def _node_lost(self, name: str, index: int, why: str) -> None:
@@ -304,7 +309,7 @@ class Launch:
             for node, position in positions
             if position.rank in found
         ]
-        self.activity = activity_text(seen)
+        self.activity = {"activity.txt": activity_text(seen).encode()} | flight_records(seen, self.plan.backend)
         return seen
 
     def _positions(self) -> list[tuple[str, RankPosition]]:
@@ -326,21 +331,18 @@ class Launch:
             text = f"{first.reason}; whether the ranks hang or are slow cannot be told"
             self.incidents[0] = replace(first, reason=text, explanation=explanation_of(seen), confidence="possible")
             return
-        kind = self.specs[self._benchmark].kind if self._benchmark >= 0 else "collective"
-        fewer = _SHORTER.get(kind, "--sizes")
-        advice = f"{first.reason}, and the ranks were still at work; raise --timeout or ask for fewer {fewer}"
-        self.incidents[0] = replace(first, reason=advice)
+        spec = self.specs[self._benchmark] if self._benchmark >= 0 else None
+        measured = self.collector.measured(self._benchmark) if spec is not None else 0
+        iterations = [one.position.iteration for one in seen if one.position.phase == "timing"]
+        text = at_work_text(
+            spec,
+            points=measured,
+            steps=min(iterations, default=0),
+            world_size=self.plan.world_size,
+            limit_seconds=self.timeout_seconds,
+        )
+        self.incidents[0] = replace(first, reason=f"{first.reason}, {text}")
 
     def _sharpen_steps(self, positions: Sequence[tuple[str, RankPosition]]) -> None:
         steps = {position.rank: step_text(position, self.specs, self.plan.world_size) for _, position in positions}
         self.incidents[:] = [replace(one, step=steps[one.rank]) if one.rank in steps else one for one in self.incidents]
-
-
-def _ending(event: RankExited) -> str:
-    if event.code < 0:
-        with contextlib.suppress(ValueError):
-            name = signal.Signals(-event.code).name
-            hint = " (the kernel does this when memory runs out: see dmesg)" if name == "SIGKILL" else ""
-            return f"the process was killed by {name}{hint}"
-    tail = event.output_tail.strip().splitlines()
-    return f"the process ended with status {event.code}" + (f": {tail[-1][:200]}" if tail else "")

@@ -8,6 +8,7 @@ from then on at a fresh one each time that has filled, so that the beginning and
 import os
 from pathlib import Path
 
+FLIGHT_RECORD = "nccl_trace_rank_"  # and the rank: PyTorch's flight record, as 'raybench diagnose' knows it
 _TAIL_CHARACTERS = 2000
 _READ_BLOCK = 2**20
 

@@ -23,7 +23,7 @@ from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cluster.bounded import bounded
 from raybench.cluster.early_host import EarlyHost
-from raybench.cluster.log_files import capped_log
+from raybench.cluster.log_files import FLIGHT_RECORD, capped_log
 from raybench.cluster.messages import (
     Activities,
     AskActivities,
@@ -111,7 +111,7 @@ class NodeAgent:
     def rest(self, seconds: float) -> None:
         """Wait for the next run with torch imported, but not longer; then end, with the placement group."""
         self.stop()
-        for path in self._folder.glob("*-rank-*.log*"):
+        for path in (*self._folder.glob("*-rank-*.log*"), *self._folder.glob(f"{FLIGHT_RECORD}*")):
             path.unlink(missing_ok=True)
         with self._claim:
             self._claimed = False
@@ -221,6 +221,9 @@ class NodeAgent:
         for path in self._traces():
             with contextlib.suppress(OSError):
                 logs |= {} if path.name in long else {path.name: path.read_bytes()}
+        for path in sorted(self._folder.glob(f"{FLIGHT_RECORD}*")):
+            with contextlib.suppress(OSError):
+                logs |= {path.name: path.read_bytes()} if path.stat().st_size <= LONGEST_TRACE_BYTES else {}
         return logs
 
     def long_traces(self) -> dict[str, tuple[int, int]]:

@@ -23,7 +23,7 @@ from raybench.benchmarks.events import Event, RankExited, encode
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import FIELDS, ProgressSlot
 from raybench.benchmarks.registry import BENCHMARKS
-from raybench.cluster.log_files import LogCap, log_name, output_name, tail_of
+from raybench.cluster.log_files import FLIGHT_RECORD, LogCap, log_name, output_name, tail_of
 from raybench.cluster.messages import RankPosition, RanksStopped, StartRanks
 from raybench.cluster.rank_activity import STACK_SIGNAL, Watched, state_of
 
@@ -196,6 +196,9 @@ def _set_variables(variables: dict[str, str | None], job: RankJob, log_folder: s
             os.environ[name] = value
     os.environ["RAYBENCH_RANK_FOLDER"] = log_folder  # for what a rank leaves beside its logs
     os.environ["NCCL_DEBUG_FILE"] = str(Path(log_folder, log_name(job.rank)))
+    for name in ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"):  # PyTorch adds the rank
+        os.environ.setdefault(name, str(Path(log_folder, FLIGHT_RECORD)))
+    os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")
     os.environ |= {"RANK": str(job.rank), "LOCAL_RANK": str(job.local_rank), "WORLD_SIZE": str(job.world_size)}
 
 

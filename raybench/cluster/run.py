@@ -202,8 +202,7 @@ class Run:
             facts["variables"] = own | recorded({name: value for name, value in own.items() if value is not None})
         self._mark("starting the ranks", max(START_SECONDS, config.timeout))
         launch.run(jobs, variables, parse_bytes(config.log_limit))
-        if launch.activity:
-            self.record.logs["activity.txt"] = launch.activity.encode()
+        self.record.logs |= launch.activity
 
     @contextlib.contextmanager
     def _counting_traffic(self, agents: Agents, planned: Planned) -> Iterator[None]:

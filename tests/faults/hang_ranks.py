@@ -1,4 +1,4 @@
-"""``python -m tests.faults.hang_ranks [NAME...]``: the hangs of ``hang_cases``, all at once, and what is said of each.
+"""``python -m tests.faults.hang_ranks [all | NAME...]``: hangs of ``hang_cases`` at once, and what is said of each.
 
 The ranks are forked by raybench's own ``RankProcesses``, from this process. Prints a JSON object by name.
 """
@@ -69,7 +69,7 @@ class Started:
 def main(names: list[str]) -> None:
     """Fork all cases, wait until they stand still, look at them side by side, end them."""
     _let_faults_in()
-    chosen = [case for case in CASES if not names or case.name in names]
+    chosen = [case for case in CASES if case.name in names or names == ["all"] or (case.in_ci and not names)]
     with tempfile.TemporaryDirectory(prefix="hangs-") as folder, selectors.DefaultSelector() as selector:
         started = [_start(case, Path(folder, str(number)), selector) for number, case in enumerate(chosen)]
         _hear(selector, started)

@@ -304,11 +304,13 @@ def _verdict(findings: Sequence[Finding], network: str, facts: JobFacts) -> Verd
         return "critical"
     if worst == "warning":
         return "warning"
-    return "unknown" if _open_question(network, facts) else "ok"
+    return "unknown" if _open_question(network, findings, facts) else "ok"
 
 
-def _open_question(network: str, facts: JobFacts) -> str:
+def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
     """What keeps a log without faults from showing that the job works; empty where it does show it."""
+    if any(finding.rule == "application-error" for finding in findings):
+        return "the log ends with an exception of the program; see what it did to the run."
     if network == "unknown" or not facts.lines_nccl:
         return (
             "the log does not say which network NCCL chose. "
@@ -358,7 +360,7 @@ def _explain(verdict: Verdict, network: str, findings: Sequence[Finding], facts:
             "Run again with NCCL_DEBUG=INFO in the environment of every rank."
         )
     if verdict == "unknown":
-        return f"No problem is shown, but {_open_question(network, facts)}"
+        return f"No problem is shown, but {_open_question(network, findings, facts)}"
     return "No problem is shown by the log."
 
 

@@ -33,7 +33,14 @@ _NOT_OWN = (
     "ActorDiedError",
 )
 _OF_NCCL = ("NCCL", "nccl", "c10d", "ProcessGroup", "CUDA out of memory", "TCPStore", "store->get", "Gloo", "gloo")
-_CONSEQUENCES = ("watchdog-timeout", "peer-closed", "communicator-aborted", "process-killed", "watchdog-exception")
+_CONSEQUENCES = (
+    "watchdog-timeout",
+    "peer-closed",
+    "communicator-aborted",
+    "process-killed",
+    "watchdog-exception",
+    "launcher-failure",
+)
 _TAIL_LINES = 150
 
 

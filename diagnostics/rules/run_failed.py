@@ -44,6 +44,19 @@ _FAILS = (
 _OF_NCCL = (
     r"(?:^|[\s/])[\w/.\-]+\.(?:cc|h|cu):\d+ (?:\(\w+\) )?(?:NCCL )?WARN"  # a plugin's file is another's, mostly .c
 )
+_OF_FRAMEWORKS = frozenset(
+    {
+        "DistBackendError",
+        "DistNetworkError",
+        "DistStoreError",
+        "DistError",
+        "ProcessExitedException",
+        "ProcessRaisedException",
+        "RayActorError",
+        "ActorDiedError",
+        "WorkerCrashedError",
+    }
+)
 _TOLD = (
     "run-error",
     "failure-frame",
@@ -77,7 +90,8 @@ def check(facts: JobFacts) -> Outcome:
 def failure_lines(facts: JobFacts) -> list[Event]:
     """What says that the run failed, the most telling first: warnings no rule knows, results, stacks, exit codes."""
     warned = [event for event in facts.of("unclassified-warning") if says_failure(event)]
-    told = [event for event in (*warned, *facts.of(*_TOLD)) if not facts.survived(event)]
+    raised = [e for e in facts.of("python-error") if e.fields["name"].rsplit(".", 1)[-1] in _OF_FRAMEWORKS]
+    told = [event for event in (*warned, *facts.of(*_TOLD), *raised) if not facts.survived(event)]
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
     told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
     return told + facts.of("launcher-failure", "process-killed", "communicator-aborted")
@@ -98,6 +112,8 @@ def _said(events: list[Event]) -> str:
         if event.kind == "completion-error":
             status = event.fields.get("status") or event.fields.get("error", "?")
             return f"a transfer of the adapter ended with status {status}"
+        if event.kind == "python-error":
+            return f"{event.fields['name']}: {event.fields['reason']}"[:160]
         if said := event.fields.get("text") or _RESULTS.get(event.fields.get("code", ""), ""):
             return said[:160]
         if signal := event.fields.get("signal"):

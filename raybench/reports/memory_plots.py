@@ -27,7 +27,7 @@ def _stack(point: MemoryPoint, name: str, *, emulated: bool) -> Plot:
     unit, scale = _unit(max(max(use.peak, use.estimate.get("allocated", 0)) for use in shown))
     figure, axes = new_figure(x_label="batch a rank", y_label=f"memory of a rank ({unit})", emulated=emulated)
     highest = max(_bars(axes, shown, scale))
-    _limit(axes, point, highest, unit, scale)
+    _limit(axes, point, highest, scale)
     axes.set_xticks(range(len(shown)), [str(use.batch_size) for use in shown])
     axes.minorticks_off()
     axes.grid(visible=False, axis="x")
@@ -87,9 +87,10 @@ def _estimated(estimate: Mapping[str, int]) -> dict[str, int]:
     return known | {"other": max(int(estimate.get("allocated", 0)) - sum(known.values()), 0)}
 
 
-def _limit(axes: Any, point: MemoryPoint, highest: float, unit: str, scale: float) -> None:
+def _limit(axes: Any, point: MemoryPoint, highest: float, scale: float) -> None:
     limit = point.limit_bytes / scale
-    text = f"limit {limit:.4g} {unit}"
+    own_unit, own_scale = _unit(point.limit_bytes)
+    text = f"limit {point.limit_bytes / own_scale:.4g} {own_unit}"
     if highest and limit > _LIMIT_ROOM * highest:
         axes.set_ylim(0, 1.25 * highest)
         axes.plot([], [], "--", color=TEXT, linewidth=1.2, label=f"{text}: {limit / highest:,.0f} x the highest bar")

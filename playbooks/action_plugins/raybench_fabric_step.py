@@ -115,7 +115,9 @@ def _reply(kind: Any, name: str, variables: Any) -> Any:
         )
         if key in variables
     }
-    problem = str(found.get("msg") or "it was not reached")
+    problem = str(found.get("msg") or "it was not reached").removeprefix("Task failed: ")
+    if "Timed out after" in problem or "expected time frame" in problem:  # Ansible 2.19, and before
+        problem = f"it did not answer in time ({problem.rstrip('.')}); raybench preflight says where its login hangs"
     lost = str(variables.get("fabric_lost") or "")
     return kind(name=name, end=_plain(end) if end else None, problem=problem, options=options, lost=lost)
 

@@ -56,6 +56,17 @@ options:
     type: list
     elements: int
     default: []
+  reach_early:
+    description:
+      - Hosts, as in O(reach), to try at O(listen_ports) while the rest is gathered. Where all answer, they are in the
+        returned C(reached) and need no second call.
+    type: list
+    elements: list
+    default: []
+  reach_early_seconds:
+    description: How long to wait for them once the rest is gathered.
+    type: float
+    default: 0
   expectations:
     description: What the inventory expects of this host. Handed through to the checks.
     type: dict
@@ -115,6 +126,10 @@ noise:
   description: What the login shell printed beside the answer.
   returned: always
   type: str
+reached:
+  description: What came of trying other hosts' ports. Empty where not all of O(reach_early) answered.
+  returned: always
+  type: list
 packed:
   description: The same as zlib-compressed JSON in base64.
   returned: when packed
@@ -143,6 +158,8 @@ def main():
             "listen_connections": {"type": "int", "default": 0},
             "reach": {"type": "list", "elements": "list", "default": []},
             "reach_ports": {"type": "list", "elements": "int", "default": []},
+            "reach_early": {"type": "list", "elements": "list", "default": []},
+            "reach_early_seconds": {"type": "float", "default": 0},
             "expectations": {"type": "dict", "default": {}},
             "limit_seconds": {"type": "float", "default": 60},
             "environment_variables": {"type": "dict", "default": {}},
@@ -159,7 +176,7 @@ def main():
     facts = gather(options)
     if options["packed"]:
         text = base64.b64encode(zlib.compress(json.dumps(facts).encode("utf-8"), 6)).decode("ascii")
-        module.exit_json(changed=False, packed=text, address=own_address(facts))
+        module.exit_json(changed=False, packed=text, address=own_address(facts), reached=facts["reached"])
     module.exit_json(changed=False, facts=facts)
 
 

@@ -166,7 +166,7 @@ def entry(name, answer, reached):
         "sent_at": answer.get("sent_at"),
         "received_at": answer.get("received_at"),
         "noise": answer.get("noise") or "",
-        "reached": (reached or {}).get("reached") or (),
+        "reached": (reached or {}).get("reached") or answer.get("reached") or (),
     }
     if answer.get("packed"):
         try:

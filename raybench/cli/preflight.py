@@ -1,7 +1,10 @@
 """``raybench preflight``: are the hosts right, before anything is measured on them?"""
 
+import contextlib
+import importlib
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +92,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     names, left_out = _names(",".join(only)), _names(",".join(skip))
     check_names(names, left_out)
     expectations = expectations_from(expect)
+    threading.Thread(target=_import_what_comes_later, daemon=True).start()  # while Ansible reads the inventory
     inventory = read_inventory(inventories or (data_folder("inventory") / "localhost.yml",), limit=limit)
     folder = _writable(Path(output_dir, f"preflight-{new_run_id()}"))
     with PreflightTable(sys.stderr, inventory.names) as table:
@@ -106,6 +110,13 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         )
     _print(report, folder, as_json=as_json)
     sys.exit(exit_code(report))
+
+
+def _import_what_comes_later() -> None:
+    """Libraries of the run and its reports. Where one is missing, whoever needs it says so."""
+    for name in ("ansible_runner", "raybench.reports.preflight_page"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 def _show(table: "PreflightTable", one: "Gathered", only: tuple[str, ...], skip: tuple[str, ...]) -> None:

@@ -5,6 +5,7 @@ handed on as they come and not stored. However the run ends, its processes and s
 """
 
 import contextlib
+import re
 import secrets
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ PlaybookStatus = Literal["successful", "failed", "timeout", "canceled"]
 _POLL_SECONDS = 0.5
 _TAIL_CHARACTERS = 4000
 _LONGEST_PARENT = 28  # of a socket's 104 letters, 76 are the folder's name, "cp", ssh's hash and its random suffix
+_OUT_OF_TIME = re.compile(r"Timed out after \d+ second|in the expected time frame")  # Ansible 2.19, and before
 _COUNTS = {"ok": "ok", "changed": "changed", "failures": "failed", "dark": "unreachable", "skipped": "skipped"}
 
 
@@ -120,6 +122,12 @@ class _Tally:
                 self.trouble = error
         return False
 
+    @property
+    def has_timeouts(self) -> bool:
+        """Whether a task ran out of its own time limit."""
+        said = (one.message for failures in self.failures.values() for one in failures)
+        return any(_OUT_OF_TIME.search(message) for message in said)
+
     def hosts(self) -> tuple[HostOutcome, ...]:
         names = {name: None for key in _COUNTS for name in self.stats.get(key, {})} | dict.fromkeys(self.failures)
         return tuple(
@@ -203,7 +211,8 @@ def _run(
                 quiet=True,
                 **{key: value for key, value in settings.items() if value is not None},
             )
-        finished = ended.status in {"successful", "failed"}
+        # Ansible leaves the connection of a task that ran out of time
+        finished = ended.status in {"successful", "failed"} and not tally.has_timeouts
         return _outcome(ended, tally)
     finally:
         _close_masters(control)

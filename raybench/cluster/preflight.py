@@ -1,6 +1,5 @@
 """Running preflight on an inventory: the playbook, its report, and what is known when it could not be finished."""
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, message_of
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.preflight.checks import selected
 from raybench.preflight.report import OVER_ALL, Gathered, build_report, reason_of, unpack
-from raybench.preflight.writing import REPORT_NAME, write_report
+from raybench.preflight.writing import write_report
 
 GATHER_TASK = "Gather everything in one round trip"
 
@@ -29,7 +28,7 @@ class _Progress:
     def take(self, event: PlaybookEvent) -> None:
         if event.kind not in {"ok", "failed", "unreachable"} or not event.host:
             return
-        if event.result.get("reached"):
+        if event.result.get("reached"):  # while it was probed, or when that was tried again
             self.reached[event.host] = event.result["reached"]
         if event.task.endswith(GATHER_TASK):
             self.gathered[event.host] = one = gathered_from(event)
@@ -77,16 +76,11 @@ def run_preflight(  # noqa: PLR0913 - the command's options
     """
     check_names(only, skip)
     progress = _Progress(on_host=on_host)
-    variables = {
-        **(expectations or {}),
-        "preflight_only": list(only),
-        "preflight_skip": list(skip),
-        "preflight_output_dir": str(output_dir.absolute()),
-    }
+    variables = {**(expectations or {}), "preflight_only": list(only), "preflight_skip": list(skip)}
     if host_timeout_seconds is not None:
         variables["preflight_host_timeout_seconds"] = host_timeout_seconds
     outcome = run_playbook(
-        "preflight",
+        "preflight_probe",
         inventory=inventory,
         variables=variables,
         limit=limit,
@@ -95,11 +89,7 @@ def run_preflight(  # noqa: PLR0913 - the command's options
         on_event=progress.take,
         stop=stop,
     )
-    written = output_dir.absolute() / REPORT_NAME
-    if written.is_file():
-        report: dict[str, Any] = json.loads(written.read_text(encoding="utf-8"))
-        return report
-    return _rescued(inventory, progress, outcome, only, skip, output_dir)
+    return _judged(inventory, progress, outcome, only, skip, output_dir)
 
 
 def check_names(only: Sequence[str], skip: Sequence[str]) -> None:
@@ -111,7 +101,7 @@ def check_names(only: Sequence[str], skip: Sequence[str]) -> None:
         raise UsageError(str(error)) from error
 
 
-def _rescued(
+def _judged(
     inventory: Inventory,
     progress: _Progress,
     outcome: PlaybookOutcome,
@@ -119,7 +109,7 @@ def _rescued(
     skip: Sequence[str],
     output_dir: Path,
 ) -> dict[str, Any]:
-    """A report of what came back before the playbook ended."""
+    """The report of what came back, however the playbook ended."""
     why = {"canceled": "stopped before it answered", "timeout": "no answer within the time limit"}
     if not progress.gathered and outcome.status == "failed":
         raise IncompleteRunError(f"the preflight playbook failed before any host was probed: {outcome.error}")
@@ -133,5 +123,8 @@ def _rescued(
             one = replace(one, reached=progress.reached.get(name, ()))
         hosts.append(one)
     report = build_report(hosts, only=only, skip=skip, finished_at=time.time())
-    write_report(report, output_dir)
+    try:
+        write_report(report, output_dir)
+    except OSError as error:
+        raise IncompleteRunError(f"the report cannot be written to {output_dir}: {error.strerror or error}") from error
     return report

@@ -68,7 +68,8 @@ def identity_results(hosts: Mapping[str, HostView]) -> dict[str, CheckResult]:
 
 def _main_address(view: HostView) -> str:
     interface = view.readings.get("default_interface", {}).get("value")
-    return view.interfaces.get(str(interface), "")
+    others = [address for name, address in sorted(view.interfaces.items()) if not address.startswith("169.254.")]
+    return view.interfaces.get(str(interface), "") or (others[0] if others else "")
 
 
 def _identity(

@@ -1,5 +1,6 @@
 """The probe's own parts, on this machine: nothing that hangs, floods or is cut may hang it, fill it or pass for all."""
 
+import json
 import os
 import socket
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raybench_probe import filters, network, ports, process, settings, system
+from raybench_probe import filters, network, ports, process, programs, settings, system
 
 _ROOMS = Path(__file__).resolve().parents[2] / "playbooks/module_utils"
 
@@ -242,3 +243,32 @@ def test_only_a_process_without_a_step_is_stuck(
 def test_what_the_probe_started_is_its_own() -> None:
     parents = {"50": str(os.getpid()), "60": "50", "70": "1", "80": "80"}
     assert [system._is_ours(pid, parents) for pid in ("50", "60", "70", "80")] == [True, True, False, False]
+
+
+def test_a_port_that_opens_later_is_reached_while_the_host_is_probed() -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        host = ["gpu-02", "127.0.0.1", ""]
+        early = ports.EarlyAttempts([host], [port], 20)
+        never = ports.EarlyAttempts([host, ["gpu-03", "127.0.0.1", ""]], [port, 1], 0.5)
+        time.sleep(0.3)
+        reserved.listen(8)
+        assert [(one["host"], one["port"], one["answer"]) for one in early.finish()] == [("gpu-02", port, "connected")]
+        assert never.finish() == []  # port 1 is not open: a second look says why
+    assert ports.EarlyAttempts([], [], 20).finish() == []
+
+
+def test_versions_of_packages_are_those_that_python_would_import(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for path in (first / "torch-2.6.0+cu124.dist-info", second / "torch-2.5.0.dist-info", second / "ray.egg-info",
+                 second / "nvidia_nccl_cu12-2.21.5.dist-info", second / "numpy-1.24.2-py3.11.egg-info"):  # fmt: skip
+        path.mkdir(parents=True)
+    (second / "ray.egg-info/PKG-INFO").write_text("Metadata-Version: 2.1\nName: ray\nVersion: 2.49.1\n")
+    options = {"prefix": [], "python": sys.executable}
+    (command,) = [words for name, words in programs.commands(options, os.defpath) if name == "python"]
+    environment = os.environ | {"PYTHONPATH": f"{first}{os.pathsep}{second}"}
+    said = subprocess.run([command[0], "-S", *command[1:]], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(said.stdout)["packages"] == {
+        "torch": "2.6.0+cu124", "ray": "2.49.1", "nvidia-nccl-cu12": "2.21.5", "numpy": "1.24.2",
+    }  # fmt: skip

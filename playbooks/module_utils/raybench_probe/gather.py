@@ -14,7 +14,7 @@ from .apart import Apart, guarded
 from .counters import Counting
 from .files import FILES, read_files
 from .filters import FILTERS
-from .ports import listen
+from .ports import EarlyAttempts, listen
 from .process import Reading
 from .programs import commands, environment
 from .runner import Runner
@@ -28,6 +28,7 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     variables = environment(options["environment_variables"])
     runner = Runner(variables, options["timeout_seconds"])
     listening = listen(options["listen_ports"], options["listen_seconds"], options["listen_connections"])
+    early = EarlyAttempts(options["reach_early"], options["listen_ports"], options["reach_early_seconds"])
     readings: dict[str, Reading] = {"listening": listening}
     file_systems = system.FileSystems(options["folders"])
     asked_name = Apart(network.own_name)  # a name server that does not answer holds it
@@ -40,6 +41,7 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     readings["own_name"] = asked_name.answer(begun + options["timeout_seconds"])
     readings.update(counting.finish())
     readings.update(runner.finish())
+    reached = early.finish()
     return {
         "schema": SCHEMA,
         "hostname": socket.gethostname(),
@@ -48,6 +50,7 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
         "uid": os.geteuid(),
         "module_python": ".".join(map(str, sys.version_info[:3])),
         "expectations": options["expectations"],
+        "reached": reached,
         "readings": readings,
     }
 

@@ -17,6 +17,7 @@ from .network import addresses
 from .process import Reading
 
 _SLACK_SECONDS = 2.0
+_EARLY_SECONDS, _PAUSE_SECONDS = 1.0, 0.1
 
 
 def listen(ports: Sequence[int], seconds: float, connections: int = 0) -> Reading:
@@ -127,6 +128,37 @@ def reach(hosts: Sequence[Sequence[Any]], ports: Sequence[int], seconds: float) 
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     return sorted(results, key=lambda result: (result["host"], result["port"]))
+
+
+class EarlyAttempts:
+    """Tries made while the rest is gathered: other hosts begin to listen when their own probe does, now or later.
+
+    What is reached so needs no second look; what is not is left to one.
+    """
+
+    def __init__(self, hosts: Sequence[Sequence[Any]], ports: Sequence[int], seconds: float) -> None:
+        self._wanted, self._seconds = len(hosts) * len(ports), seconds
+        self._found: list[dict[str, Any]] = []
+        self._over = threading.Event()
+        for host, port in ((host, port) for host in hosts for port in ports):
+            threading.Thread(target=self._until_it_answers, args=(host, port), daemon=True).start()
+
+    def _until_it_answers(self, host: Sequence[Any], port: int) -> None:
+        while not self._over.is_set():
+            result = connect(host, port, _EARLY_SECONDS)
+            if result["answer"] == "connected":
+                self._found.append(result)
+                return
+            self._over.wait(_PAUSE_SECONDS)
+
+    def finish(self) -> list[dict[str, Any]]:
+        """The answers if all came within the time, which is waited for; else nothing."""
+        deadline = time.monotonic() + self._seconds
+        while len(self._found) < self._wanted and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
+        self._over.set()
+        found = sorted(self._found, key=lambda result: (result["host"], result["port"]))
+        return found if len(found) == self._wanted else []
 
 
 def connect(host: Sequence[Any], port: int, seconds: float) -> dict[str, Any]:

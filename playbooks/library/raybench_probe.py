@@ -56,10 +56,15 @@ options:
     type: list
     elements: int
     default: []
+  reached_earlier:
+    description: What an earlier call returned as C(reached). What was connected then is not tried again.
+    type: list
+    elements: dict
+    default: []
   reach_early:
     description:
-      - Hosts, as in O(reach), to try at O(listen_ports) while the rest is gathered. Where all answer, they are in the
-        returned C(reached) and need no second call.
+      - Hosts, as in O(reach), to try at O(listen_ports) while the rest is gathered. Where all are connected in the
+        returned C(reached), no second call is needed.
     type: list
     elements: list
     default: []
@@ -127,7 +132,7 @@ noise:
   returned: always
   type: str
 reached:
-  description: What came of trying other hosts' ports. Empty where not all of O(reach_early) answered.
+  description: What came of trying other hosts' ports.
   returned: always
   type: list
 packed:
@@ -158,6 +163,7 @@ def main():
             "listen_connections": {"type": "int", "default": 0},
             "reach": {"type": "list", "elements": "list", "default": []},
             "reach_ports": {"type": "list", "elements": "int", "default": []},
+            "reached_earlier": {"type": "list", "elements": "dict", "default": []},
             "reach_early": {"type": "list", "elements": "list", "default": []},
             "reach_early_seconds": {"type": "float", "default": 0},
             "expectations": {"type": "dict", "default": {}},
@@ -171,7 +177,10 @@ def main():
     options = module.params
     if options["reach"]:
         module.exit_json(
-            changed=False, reached=reach(options["reach"], options["reach_ports"], options["timeout_seconds"])
+            changed=False,
+            reached=reach(
+                options["reach"], options["reach_ports"], options["timeout_seconds"], options["reached_earlier"]
+            ),
         )
     facts = gather(options)
     if options["packed"]:

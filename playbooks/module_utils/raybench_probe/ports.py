@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from .apart import guarded
@@ -111,16 +111,20 @@ def _hold(sockets: list[socket.socket], seconds: float, connections: int, door: 
         os._exit(0)
 
 
-def reach(hosts: Sequence[Sequence[Any]], ports: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-    """Try every port of every host at once: [{"host", "port", "answer", "seconds"}, ...].
+def reach(
+    hosts: Sequence[Sequence[Any]], ports: Sequence[int], seconds: float, earlier: Sequence[Mapping[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """Try every port of every host at once, but those connected ``earlier``: [{"host", "port", "answer", "seconds"}].
 
     A host is its name, the address that the inventory says others reach it at, and addresses that may be.
     """
-    results: list[dict[str, Any]] = []
+    results = [dict(one) for one in earlier if one["answer"] == "connected"]
+    done = {(one["host"], int(one["port"])) for one in results}
     threads = [
         threading.Thread(target=lambda h, p: results.append(connect(h, p, seconds)), args=(host, port), daemon=True)
         for host in hosts
         for port in ports
+        if (str(host[0]), port) not in done
     ]
     for thread in threads:
         thread.start()
@@ -133,32 +137,35 @@ def reach(hosts: Sequence[Sequence[Any]], ports: Sequence[int], seconds: float) 
 class EarlyAttempts:
     """Tries made while the rest is gathered: other hosts begin to listen when their own probe does, now or later.
 
-    What is reached so needs no second look; what is not is left to one.
+    A listener ends once all have called it, so what is reached is not to be tried again; the rest is left to ``reach``.
     """
 
     def __init__(self, hosts: Sequence[Sequence[Any]], ports: Sequence[int], seconds: float) -> None:
-        self._wanted, self._seconds = len(hosts) * len(ports), seconds
-        self._found: list[dict[str, Any]] = []
+        self._seconds = seconds
+        self._found: dict[tuple[str, int], dict[str, Any]] = {}
         self._over = threading.Event()
-        for host, port in ((host, port) for host in hosts for port in ports):
+        self._wanted = [(host, port) for host in hosts for port in ports]
+        for host, port in self._wanted:
             threading.Thread(target=self._until_it_answers, args=(host, port), daemon=True).start()
 
     def _until_it_answers(self, host: Sequence[Any], port: int) -> None:
         while not self._over.is_set():
             result = connect(host, port, _EARLY_SECONDS)
+            self._found[str(host[0]), port] = result
             if result["answer"] == "connected":
-                self._found.append(result)
                 return
             self._over.wait(_PAUSE_SECONDS)
 
     def finish(self) -> list[dict[str, Any]]:
-        """The answers if all came within the time, which is waited for; else nothing."""
+        """The last answer of each that gave one; those that are not connected are waited for until the time is over."""
         deadline = time.monotonic() + self._seconds
-        while len(self._found) < self._wanted and time.monotonic() < deadline:
+        while self._connected() < len(self._wanted) and time.monotonic() < deadline:
             time.sleep(_PAUSE_SECONDS)
         self._over.set()
-        found = sorted(self._found, key=lambda result: (result["host"], result["port"]))
-        return found if len(found) == self._wanted else []
+        return sorted(self._found.copy().values(), key=lambda result: (result["host"], result["port"]))
+
+    def _connected(self) -> int:
+        return sum(result["answer"] == "connected" for result in self._found.copy().values())
 
 
 def connect(host: Sequence[Any], port: int, seconds: float) -> dict[str, Any]:

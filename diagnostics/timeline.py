@@ -27,7 +27,7 @@ def stamp_of(text: str) -> tuple[str, str] | None:
 
 
 def in_time_order(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings with the ``sequence`` of those above info exchanged so that it follows their earliest stamps.
+    """The findings with the ``sequence`` of those above info such that it follows their earliest stamps.
 
     Reading order stays where all rest on one file, and where one of them has no stamp or one of another kind.
     """
@@ -38,8 +38,8 @@ def in_time_order(findings: Sequence[Finding]) -> list[Finding]:
     if len(files) < 2 or len(stamped) < len(faults) or len({kind for kind, _ in stamped}) > 1:
         return list(findings)
     order = sorted(range(len(faults)), key=lambda number: (stamped[number], faults[number].sequence))
-    sequences = sorted(finding.sequence for finding in faults)
-    timed = {id(faults[number]): sequence for number, sequence in zip(order, sequences, strict=True)}
+    first = min(finding.sequence for finding in faults)  # several may rest on one line: each gets a place of its own
+    timed = {id(faults[number]): sequence for sequence, number in enumerate(order, start=first)}
     return [replace(finding, sequence=timed.get(id(finding), finding.sequence)) for finding in findings]
 
 

@@ -249,3 +249,23 @@ def test_a_port_of_somebody_else_is_named_with_its_holder_and_the_variable_that_
         assert "ray_node_port" in told
         holder.refuse_taken_ports(["start", "--include-dashboard=false", f"--dashboard-port={port}"])  # it has none
     holder.refuse_taken_ports(["start", "--head", f"--port={port}"])
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("hosts", "kept"), [(["gpu-01", "gpu-02"], True), (["localhost"], False)])
+def test_taking_down_other_hosts_leaves_the_record_of_a_cluster_and_its_token(
+    hosts: list[str], kept: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "raybench" / "cluster"
+    folder.mkdir(parents=True)
+    for name, text in (("cluster.json", json.dumps({"hosts": hosts})), ("token", "secret")):
+        (folder / name).write_text(text)
+    program = Path(sys.executable).with_name("ansible-playbook")
+    done = subprocess.run(
+        [program, "playbooks/cluster_down.yml", "-e", f"ray_node_folder={tmp_path}/node"],
+        cwd=PLAYBOOKS.parent, env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
+        capture_output=True, text=True, check=False, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stdout + done.stderr
+    assert sorted(path.name for path in folder.iterdir()) == (["cluster.json", "token"] if kept else [])

@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.combine import training_point
@@ -19,10 +20,11 @@ FACTS = {"gpu": None, "dtype": "float32", "tokens_per_sample": 64, "expected_wir
 STEP = 0.1
 
 
-def point_of(waits: list[float], **exposure: Any) -> TrainingPoint:
-    """Steps of 0.1 s; pairs of steps that differ by these shares of one."""
-    spec = BenchmarkSpec(name="ddp", kind="training", sizes=(), training=TrainingOptions(steps=12))
-    record = TrainingRecord(
+SPEC = BenchmarkSpec(name="ddp", kind="training", sizes=(), training=TrainingOptions(steps=12))
+
+
+def record_of(waits: list[float], **exposure: Any) -> TrainingRecord:
+    return TrainingRecord(
         label="ddp tiny",
         stamps=tuple(STEP * step for step in range(1, 13)),
         phases={"forward": (STEP,) * 12},
@@ -35,7 +37,23 @@ def point_of(waits: list[float], **exposure: Any) -> TrainingPoint:
         check=Check(),
         facts=FACTS,
     )
-    return training_point([{0: record, 1: record}], spec, 2)
+
+
+def point_of(waits: list[float], **exposure: Any) -> TrainingPoint:
+    """Steps of 0.1 s; pairs of steps that differ by these shares of one."""
+    record = record_of(waits, **exposure)
+    return training_point([{0: record, 1: record}], SPEC, 2)
+
+
+def test_each_step_keeps_its_fastest_and_its_slowest_rank() -> None:
+    even = record_of([0.1] * 6)
+    late = structs.replace(even, stamps=(0.15, *even.stamps[1:]))
+    point = training_point([{0: even, 1: late}], SPEC, 2)
+    fastest, slowest = zip(*point.rank_step_seconds[:3], strict=True)
+    assert fastest == pytest.approx((0.1, 0.05, 0.1))
+    assert slowest == pytest.approx((0.15, 0.1, 0.1))
+    content = point.to_json()["rank_step_seconds"]
+    assert (len(content["fastest"]), content["slowest"][0]) == (12, pytest.approx(0.15))
 
 
 def said(point: TrainingPoint) -> tuple[str, str]:

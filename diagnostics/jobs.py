@@ -300,7 +300,7 @@ def _by_named_folder(parts: Sequence[Part], groups: Sequence[list[Part]]) -> lis
         folders[_named_folder(part.file)].append(part)
     lacking = [group for group in groups if _lacks_ranks(group)]
     made: list[list[Part]] = []
-    for found in folders.values():
+    for found in (together for parts_of in folders.values() for together in _by_launch(parts_of)):
         open_groups = made[-1:] if made else lacking if len(lacking) == 1 else []
         hosts = set().union(*(part.hosts for part in found))
         known = set().union(*(part.hosts for group in open_groups for part in group))
@@ -309,6 +309,26 @@ def _by_named_folder(parts: Sequence[Part], groups: Sequence[list[Part]]) -> lis
         else:
             made.append(found)
     return made
+
+
+def _by_launch(parts: Sequence[Part]) -> list[list[Part]]:
+    """Parts of one folder that name no communicator's id: apart where the same rank and GPU are another process's.
+
+    Releases before 2.16 print no id. What names no rank goes with the first of several.
+    """
+    launches: list[list[Part]] = []
+    for part in parts:
+        fitting = [launch for launch in launches if not any(_replaces(part, one) for one in launch)]
+        if fitting:
+            fitting[0].append(part)
+        else:
+            launches.append([part])
+    return launches
+
+
+def _replaces(part: Part, other: Part) -> bool:
+    """Whether a rank of one is a rank of the other as well, on the same GPU, in another process."""
+    return bool(part.ranks & other.ranks) and any(other.gpus.get(gpu, pid) != pid for gpu, pid in part.gpus.items())
 
 
 def _lacks_ranks(group: Sequence[Part]) -> bool:

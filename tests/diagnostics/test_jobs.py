@@ -84,6 +84,17 @@ def test_runs_of_releases_without_ids_are_told_apart_by_their_folders(tmp_path: 
     assert jobs_of(diagnose_paths(logs(tmp_path))) == {"a": "ok", "b": "warning"}
 
 
+def test_runs_without_ids_in_one_folder_are_told_apart_by_their_ranks(tmp_path: Path) -> None:
+    for name, network, pid in (("a", "IB", 100), ("b", "Socket", 300)):
+        lines = [
+            line
+            for rank in range(2)
+            for line in rank_lines(rank, host=f"n{rank}", pid=pid + rank, nranks=2, network=network, communicator=None)
+        ]
+        (tmp_path / f"{name}.log").write_text("\n".join(lines) + "\n")
+    assert jobs_of(diagnose_paths([tmp_path])) == {"a.log": "ok", "b.log": "warning"}
+
+
 def test_a_run_that_failed_before_its_communicator_is_not_part_of_another(tmp_path: Path) -> None:
     write_job(tmp_path / "a" / "logs")
     (tmp_path / "b" / "logs").mkdir(parents=True)

@@ -35,11 +35,15 @@ def hang(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec], *, world_size: in
     alive = [one for one in ranks if state_of(one) not in ("ended", "finished")]
     waiting = [one for one in alive if state_of(one) == "waiting"]
     elsewhere = [one for one in alive if state_of(one) != "waiting"]
-    if not alive or not is_stalled(alive):
+    if not alive or any(one.activity.is_moving for one in alive):
+        return []
+    if not elsewhere and (found := mismatches(ranks, plan, world_size=world_size)):
+        return found  # however short they have stood so: no rank can go on
+    if not is_stalled(alive):
         return []
     if elsewhere or len(ranks) < world_size:  # of a node that does not answer nothing is known
         return [_behind(one, waiting, plan, world_size) for one in _absent(elsewhere, waiting)]
-    return mismatches(ranks, plan, world_size=world_size) or _stuck(waiting, plan, world_size)
+    return _stuck(waiting, plan, world_size)
 
 
 def is_stalled(ranks: Sequence[Seen], patience: float = _PATIENCE) -> bool:

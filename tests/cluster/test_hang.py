@@ -1,6 +1,7 @@
 """What is said of ranks in which nothing moves, from what was seen of each; what cannot be told blames nobody."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -159,6 +160,13 @@ def test_without_a_record_the_gpu_that_completed_least_is_behind() -> None:
     waits = operation("device", 5, count=0)
     ranks = [seen(rank, waits, stack=(TIMING,), iteration=2 if rank == 1 else 3) for rank in range(3)]
     assert [(rule, blamed) for rule, blamed, _ in said(*ranks)] == [("rank-behind", [1])]
+
+
+def test_a_mismatch_needs_no_patience_unless_a_rank_still_moves() -> None:
+    slow: dict[str, Any] = {"quiet": 0.2, "steps": (2.0, 2.0, 2.0)}
+    ranks = [seen(0, WAITING, **slow), seen(1, operation("barrier", count=0), **slow), seen(2, WAITING, **slow)]
+    assert [(rule, blamed) for rule, blamed, _ in said(*ranks)] == [("collective-mismatch", [1])]
+    assert said(*ranks[:2], seen(2, WAITING, moving=True, **slow)) == []
 
 
 def test_sizes_that_ranks_may_choose_are_no_mismatch() -> None:

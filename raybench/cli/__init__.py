@@ -5,6 +5,7 @@ Ray nor torch nor Ansible. The table below is the list of commands.
 """
 
 import importlib
+import signal
 import sys
 
 import click
@@ -96,6 +97,9 @@ def group() -> None:
 def main() -> None:
     """Entry point of the console script. Never shows a traceback for an error of ours."""
     open_closed_streams()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # not under nohup
+            signal.signal(number, signal.default_int_handler)  # ends a command in order, as Ctrl-C does
     status = _run_command()
     for name in ("stdout", "stderr"):
         with printing(name):
@@ -116,7 +120,7 @@ def _run_command() -> int:
         with printing("stderr"):
             explained(error, sys.argv[1:]).show()
         return 2
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         say("raybench: stopped")
         return 3
     except RaybenchError as error:

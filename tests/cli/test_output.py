@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -165,3 +167,13 @@ def test_a_display_whose_terminal_has_gone_ends_quietly() -> None:
 def test_printing_swallows_nothing_but_trouble_with_the_stream() -> None:
     with pytest.raises(KeyError), printing("stdout"):
         raise KeyError
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_any_command_in_order(number: signal.Signals) -> None:
+    command = [sys.executable, "-c", "from raybench.cli import main; main()", "diagnose", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
+        time.sleep(2)  # it reads its standard input by then, on a loaded machine too
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors.splitlines()[-1:]) == (3, ["raybench: stopped"])

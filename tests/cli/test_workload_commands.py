@@ -85,7 +85,7 @@ def test_weights_that_no_rank_will_find_are_refused_before_a_cluster_is_started(
 @pytest.mark.cluster
 def test_two_emulated_nodes_train() -> None:
     options = ["--strategy", "ddp,fsdp", "--sequence-length", "16", "--batch-size", "2", "--steps", "4"]
-    with started("train", "--nodes", "2", "--address", "local", *options, "--overlap-steps", "1") as run:
+    with started("train", "--nodes", "2", "--address", "local", *options, "--overlap-steps", "1", "--full") as run:
         assert run.finish(240) == 0, run.errors
         result, shown = run.result(), run.out
         (folder,) = run.run_folders

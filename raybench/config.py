@@ -278,7 +278,7 @@ def _read(path: Path) -> dict[str, Any]:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_plain_loader())  # noqa: S506 - a safe one
     except OSError as error:
         raise UsageError(f"the configuration file {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, or a number without end
         raise UsageError(f"the configuration file {path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise UsageError(f"the configuration file {path} must hold 'key: value' lines, such as 'nodes: 4'")

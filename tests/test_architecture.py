@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("raybench", "errors", "units", "whole_file"),
     ("host_ranges", "unreachable", "installation"),
-    ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic"),
+    ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic", "document", "result_parts"),
     ("results", "verdicts", "workloads"),
     ("stability", "compare", "model", "peers", "run_folder"),
     ("benchmarks", "preflight", "importers"),

@@ -1,12 +1,13 @@
 """What ``raybench estimate`` takes for the machine: GPU, links and network cards, each given, measured or looked up."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raybench.document import read_document, taking_apart
 from raybench.errors import UsageError
+from raybench.results import SCHEMA
 
 if TYPE_CHECKING:
     from raybench.model.hardware import Gpu
@@ -76,20 +77,12 @@ def _check_speeds(options: Mapping[str, Any]) -> None:
 def _measured(path: str) -> "MeasuredLinks":
     from raybench.model.measured import measured_links  # noqa: PLC0415
 
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--result {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"--result {path} is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"--result {path} is not a result of raybench run")
-    try:
-        return measured_links(content)
-    except UsageError as error:
-        raise UsageError(f"--result {path}: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"--result {path} is not complete: {type(error).__name__} {error}") from error
+    content = read_document(Path(path), SCHEMA, "--result")
+    with taking_apart(f"--result {path}"):
+        try:
+            return measured_links(content)
+        except UsageError as error:
+            raise UsageError(f"--result {path}: {error}") from error
 
 
 def _node_speed(

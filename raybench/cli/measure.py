@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.util
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -13,10 +12,11 @@ import click
 
 from raybench.cli.output import announce, printing, say
 from raybench.config import RunConfig
+from raybench.document import read_document
 from raybench.errors import UsageError
 from raybench.installation import install_advice
 from raybench.reports.errors import MissingLibraryError
-from raybench.results import RunResult
+from raybench.results import SCHEMA, RunResult
 from raybench.run_folder import RunFolder, new_run_id
 
 if TYPE_CHECKING:
@@ -72,13 +72,7 @@ def _baseline(path: str | None) -> "Baseline | None":
     from raybench.model.baseline import baseline_of  # noqa: PLC0415
 
     place = Path(path) / "result.json" if Path(path).is_dir() else Path(path)
-    try:
-        content = json.loads(place.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"the baseline {place} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise UsageError(f"the baseline {place} is no JSON: {error}") from error
-    return baseline_of(content, f"the baseline {place}")
+    return baseline_of(read_document(place, SCHEMA, "the baseline"), f"the baseline {place}")
 
 
 @contextlib.contextmanager

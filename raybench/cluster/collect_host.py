@@ -75,7 +75,7 @@ class HostFolder:
 
     def __post_init__(self) -> None:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with contextlib.suppress(OSError, msgspec.MsgspecError):
+        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             earlier = msgspec.json.decode((self.path / LIST_NAME).read_bytes(), type=HostReport)
             self._known = {file.remote: file for file in earlier.files}
 

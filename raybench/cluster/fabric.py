@@ -1,6 +1,5 @@
 """A fabric test through the playbook ``fabric.yml``: progress as rounds end, the report, and a clean stop."""
 
-import json
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +8,9 @@ from typing import Any
 
 from raybench.cluster.hosts import Inventory
 from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, run_playbook
+from raybench.document import DocumentError, read_document
 from raybench.errors import IncompleteRunError
+from raybench.preflight.fabric.report import SCHEMA
 
 _STOP_SECONDS = 90.0
 _PLAN_TASKS = ("Plan the rounds", "Plan a round that tells what is at fault")
@@ -103,9 +104,8 @@ def _stop(inventory: Inventory, variables: Mapping[str, Any], limit: str | None,
 
 def _read(path: Path, outcome: PlaybookOutcome) -> dict[str, Any]:
     try:
-        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return read_document(path, SCHEMA, "the report")
+    except DocumentError as error:
         failures = [f"{host.name}: {failure.message}" for host in outcome.hosts for failure in host.failures]
         reason = "; ".join(failures[:5]) or outcome.error or outcome.output_tail[-500:]
         raise IncompleteRunError(f"the fabric test ended without a report: {reason}") from error
-    return report

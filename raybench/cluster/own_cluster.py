@@ -5,7 +5,6 @@ Two places tell of it: on the machine that brought it up ``$XDG_STATE_HOME/raybe
 """
 
 import getpass
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from raybench.cluster.trusted_file import UntrustedFileError, read_trusted
+from raybench.document import DocumentError, document_of
 from raybench.errors import UsageError
 
 SCHEMA = "raybench.cluster/1"
@@ -77,25 +77,27 @@ def read_record(path: Path) -> OwnCluster | None:
     """
     try:
         data = read_trusted(path)
-        content = None if data is None else json.loads(data)
     except UntrustedFileError as error:
         if not os.path.lexists(path):  # only a folder on the way to it is somebody else's
             return None
         raise UsageError(f"{path}, which names raybench's own cluster, is not used: {error}; {_WAY_OUT}") from error
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except OSError as error:
+        reason = error.strerror or error
         raise UsageError(f"{path}, which names raybench's own cluster, cannot be read: {reason}; {_WAY_OUT}") from error
     if data is None:
         return None
-    return _parsed(path, content)
+    try:
+        return _parsed(path, document_of(data, SCHEMA, f"the record of a cluster {path}"))
+    except DocumentError as error:
+        raise UsageError(f"{error}; {_WAY_OUT}") from error
 
 
 _WAY_OUT = "remove it, then run 'raybench cluster up' again, or give --address"
 
 
 def _parsed(path: Path, content: Any) -> OwnCluster:
-    texts = isinstance(content, dict) and all(isinstance(content.get(name), str) for name in ("address", "token_path"))
-    if not texts or content.get("schema") != SCHEMA:
+    lists = all(isinstance(content.get(name) or [], list) for name in ("inventory", "hosts"))
+    if not lists or not all(isinstance(content.get(name), str) for name in ("address", "token_path")):
         raise UsageError(f"{path} is no record of a cluster ({SCHEMA}); {_WAY_OUT}")
     return OwnCluster(
         path=path,

@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from raybench.document import check_schema, taking_apart
 from raybench.errors import UsageError
-from raybench.results import BenchmarkResult, ClusterInfo, Expected, Point, RunResult
+from raybench.result_parts import check_result
+from raybench.results import SCHEMA, BenchmarkResult, ClusterInfo, Expected, Point, RunResult
 from raybench.units import format_bytes
 from raybench.verdicts import Check
 
@@ -43,9 +45,9 @@ class Baseline:
 
 def baseline_of(content: Any, where: str) -> Baseline:
     """From the content of a result.json. Raises UsageError where it is none, or has no collective that was measured."""
-    if not isinstance(content, Mapping) or not str(content.get("schema", "")).startswith("raybench.result/"):
-        raise UsageError(f"{where} is not a result of raybench run: its schema is not raybench.result/1")
-    try:
+    check_schema(content, SCHEMA, where)
+    with taking_apart(where):
+        check_result(content)
         points = {
             _key(benchmark["name"], benchmark["parameters"], point["message_bytes"]): _point(point)
             for benchmark in content["benchmarks"]
@@ -55,8 +57,6 @@ def baseline_of(content: Any, where: str) -> Baseline:
         }
         shape = _shape(content["cluster"])
         run_id, started_at = str(content["run_id"]), str(content["started_at"])
-    except (LookupError, TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
-        raise UsageError(f"{where} is not a whole result of raybench run: {error!r}") from error
     if not points:
         raise UsageError(f"{where} has no collective with a bandwidth; run 'raybench run --suite collectives' for one")
     return Baseline(run_id=run_id, started_at=started_at, shape=shape, points=points)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raybench.errors import UsageError
+from raybench.result_parts import check_result
 
 _SMALL_BYTES = 64 * 1024
 
@@ -24,9 +25,11 @@ class MeasuredLinks:
 
 
 def measured_links(result: Mapping[str, Any]) -> MeasuredLinks:
-    """What a run (``raybench.result/1``) measured with all_reduce. Raises UsageError where it has none."""
-    if not str(result.get("schema", "")).startswith("raybench.result/"):
-        raise UsageError("this is not a result of raybench run: its schema is not raybench.result/1")
+    """What a run (``raybench.result/1``) measured with all_reduce.
+
+    Raises UsageError where it has none, and msgspec.ValidationError where the result is damaged.
+    """
+    check_result(result)
     points = _all_reduce_points(result.get("benchmarks") or ())
     if not points:
         raise UsageError("this result has no measured all_reduce; run 'raybench run --suite all_reduce' first")

@@ -13,8 +13,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from diagnostics.findings import SCHEMA as DIAGNOSIS_SCHEMA
+from raybench.document import DocumentError, read_document, taking_apart
 from raybench.errors import UsageError
 from raybench.model.cost import Price
+from raybench.result_parts import check_result
+from raybench.results import SCHEMA as RESULT_SCHEMA
 from raybench.studies.design import SCHEMA, Study, Trial
 from raybench.studies.outcome import Outcome, outcome_of
 from raybench.whole_file import write_whole
@@ -82,16 +86,15 @@ class StudyFolder:
 
     def study(self) -> Study:
         """The plan. Raises UsageError when the folder holds none that can be read."""
-        try:
-            content = msgspec.json.decode((self.path / PLAN).read_bytes())
-            if content.pop("schema", None) != SCHEMA:
-                raise UsageError(f"{self.path / PLAN} is no {SCHEMA}; was it written by another version of raybench?")
-            return _checked(msgspec.convert(content, Study))
-        except (OSError, msgspec.MsgspecError, AttributeError) as error:
+        if not (self.path / PLAN).is_file():
             raise UsageError(
-                f"{self.path} is not the folder of a study: {PLAN} cannot be read ({error}); give the folder that an "
-                "earlier 'raybench study' named"
-            ) from error
+                f"{self.path} is not the folder of a study: there is no {PLAN}; give the folder that an earlier "
+                "'raybench study' named"
+            )
+        content = read_document(self.path / PLAN, SCHEMA, "the study's plan")
+        content.pop("schema")
+        with taking_apart(f"the study's plan {self.path / PLAN}"):
+            return _checked(msgspec.convert(content, Study))
 
     def write_plan(self, study: Study) -> None:
         """Keep what is to be done. Raises OSError."""
@@ -174,8 +177,11 @@ class StudyFolder:
 def _read(trial: Trial, result: Path) -> Outcome | None:
     """The outcome of a run; None where its files cannot be read as such: then nothing is known of it."""
     try:
+        content = read_document(result, RESULT_SCHEMA, "the result")
         diagnosis = result.with_name("diagnosis.json")
-        found = msgspec.json.decode(diagnosis.read_bytes()) if diagnosis.exists() else None
-        return outcome_of(trial, msgspec.json.decode(result.read_bytes()), found, result.parent.name)
-    except (OSError, msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+        found = read_document(diagnosis, DIAGNOSIS_SCHEMA, "the diagnosis") if diagnosis.exists() else None
+        with taking_apart(f"the result {result}"):
+            check_result(content)
+            return outcome_of(trial, content, found, result.parent.name)
+    except DocumentError:
         return None

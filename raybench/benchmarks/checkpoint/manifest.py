@@ -84,13 +84,13 @@ def decode(data: bytes, where: str) -> Manifest:
     advice = "the checkpoint is cut off or damaged; use an older one, or save again"
     try:
         signed = msgspec.json.decode(data, type=_Signed)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CheckpointError(f"{where}/{MANIFEST} cannot be read ({error}): {advice}") from error
     if zlib.crc32(bytes(signed.content)) != signed.crc32:
         raise CheckpointError(f"{where}/{MANIFEST} does not match its checksum: {advice}")
     try:
         content = msgspec.json.decode(signed.content, type=_Content)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CheckpointError(f"{where}/{MANIFEST} is not of this format ({error}): {advice}") from error
     if content.format != FORMAT:
         raise CheckpointError(f"{where} has the format '{content.format}', and this reads '{FORMAT}'")

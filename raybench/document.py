@@ -43,7 +43,7 @@ def document_of(data: bytes, schema: str, where: str) -> dict[str, Any]:
         content = msgspec.json.decode(data)
         place = _strange_place(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DocumentError(f"{where} is damaged or no JSON ({_first_line(error)})") from error
+        raise DocumentError(f"{where} is no JSON, or damaged ({_first_line(error)})") from error
     if place is not None:
         raise DocumentError(f"{where} is damaged: {place}")
     check_schema(content, schema, where)

@@ -1,4 +1,4 @@
-"""The parts of a ``raybench.result/1`` that other commands read, with their types. More may be in it."""
+"""The parts of a ``raybench.result/1`` that other commands read, with their types. More, or less, may be in it."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict
@@ -34,25 +34,25 @@ class _Point(TypedDict):
 
 
 class _Benchmark(TypedDict):
-    name: str
-    kind: str
-    parameters: dict[str, Any]
-    points: list[_Point]
+    name: NotRequired[str]
+    kind: NotRequired[str]
+    parameters: NotRequired[dict[str, Any]]
+    points: NotRequired[list[_Point]]
     status: NotRequired[str]
     reason: NotRequired[str | None]
 
 
 class _Node(TypedDict):
-    name: str
+    name: NotRequired[str]
     facts: NotRequired[dict[str, Any]]
     ranks: NotRequired[list[_Count]]
 
 
 class _Cluster(TypedDict):
-    nodes: list[_Node]
-    world_size: _Count
-    backend: str
-    emulated: bool
+    nodes: NotRequired[list[_Node]]
+    world_size: NotRequired[_Count]
+    backend: NotRequired[str]
+    emulated: NotRequired[bool]
 
 
 class _Finding(TypedDict):
@@ -61,14 +61,14 @@ class _Finding(TypedDict):
 
 
 class _Result(TypedDict):
-    run_id: str
-    status: str
+    run_id: NotRequired[str]
+    status: NotRequired[str]
     started_at: NotRequired[str]
-    cluster: _Cluster
-    benchmarks: list[_Benchmark]
+    cluster: NotRequired[_Cluster]
+    benchmarks: NotRequired[list[_Benchmark]]
     findings: NotRequired[list[_Finding]]
 
 
 def check_result(content: Mapping[str, Any]) -> None:
-    """Raises msgspec.ValidationError, which names the place, where a part is missing or of another type."""
+    """Raises msgspec.ValidationError, which names the place, where a part is of another type."""
     msgspec.convert(content, _Result)

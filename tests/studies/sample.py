@@ -45,6 +45,8 @@ def run_result(
         "emulated": False,
     }
     result: dict[str, Any] = {
+        "schema": "raybench.result/1",
+        "run_id": "20261121-180000-aaaa",
         "status": "complete",
         "started_at": "2026-11-21T18:00:00Z",
         "cluster": cluster | {key: changes.pop(key) for key in ("backend", "emulated") if key in changes},

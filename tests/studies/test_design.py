@@ -114,7 +114,7 @@ def test_a_damaged_plan_is_refused_before_anything_runs(damage: dict[str, object
     folder = StudyFolder.create(str(tmp_path), whole)
     assert folder.study() == whole
     folder.write("plan.json", {**whole.to_json(), **damage})
-    with pytest.raises(UsageError, match=r"is not the folder of a study: plan\.json cannot be read") as caught:
+    with pytest.raises(UsageError, match=r"plan\.json is damaged") as caught:
         folder.study()
     assert words in str(caught.value)
 

@@ -71,6 +71,7 @@ def main(names: list[str]) -> None:
     _let_faults_in()
     chosen = [case for case in CASES if case.name in names or names == ["all"] or (case.in_ci and not names)]
     with tempfile.TemporaryDirectory(prefix="hangs-") as folder, selectors.DefaultSelector() as selector:
+        tempfile.tempdir = folder  # of the ranks, too: they are forked
         started = [_start(case, Path(folder, str(number)), selector) for number, case in enumerate(chosen)]
         _hear(selector, started)
         looking = [threading.Thread(target=one.look) for one in started]

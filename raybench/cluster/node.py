@@ -10,7 +10,6 @@ import queue
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from multiprocessing.connection import Connection
@@ -44,6 +43,7 @@ from raybench.cluster.messages import (
     encode,
 )
 from raybench.cluster.rank_host_process import LOG, RankHostError, RankHostWatch, end_rank_host, start_rank_host
+from raybench.cluster.scratch_folder import scratch_folder
 from raybench.cluster.unix_socket import connect
 from raybench.metadata import node_facts
 from raybench.traffic import Counters, read_counters
@@ -74,7 +74,7 @@ class NodeAgent:
         """
         # on an embedded cluster below the run's own folder, which goes with the run whatever becomes of us
         below = None if host_socket is None else Path(host_socket).parent
-        self._folder = Path(tempfile.mkdtemp(prefix="raybench-", dir=below if below and below.is_dir() else None))
+        self._folder = scratch_folder(str(below) if below and below.is_dir() else None)
         self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
         self._asking = threading.Lock()

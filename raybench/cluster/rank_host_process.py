@@ -9,6 +9,7 @@ from pathlib import Path
 
 from raybench.cluster.log_files import tail_of
 from raybench.cluster.rank_activity import state_of
+from raybench.cluster.scratch_folder import scratch_folder
 
 LOG = "rank-host.log"  # what it prints, beside its socket
 _LONGEST_BASE = 40
@@ -71,4 +72,4 @@ def end_rank_host(host: "subprocess.Popen[bytes]") -> None:
 def short_folder() -> Path:
     """A new private folder with a path short enough for UNIX sockets (107 characters) in Ray's folders below it."""
     base = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="raybench-", dir=base if len(base) < _LONGEST_BASE else "/tmp"))  # noqa: S108
+    return scratch_folder(base if len(base) < _LONGEST_BASE else "/tmp")  # noqa: S108

@@ -170,3 +170,15 @@ def test_what_starts_fast_imports_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}; print([name for name in {heavy.split()!r} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert answer.stdout.strip() == "[]"
+
+
+def test_no_process_of_ours_imports_from_the_folder_that_the_command_was_called_in() -> None:
+    """``python -m`` begins its search there, and the folder may be anybody's; with -P it does not."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, _ in modules("raybench")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.List)
+        and [ast.unparse(word) for word in node.elts[:2]] in (["sys.executable", "'-m'"], ["sys.executable", "'-c'"])
+    ]
+    assert found == []

@@ -38,7 +38,7 @@ def head_facts(address: str) -> HeadFacts:
         raise ClusterUnavailableError(f"the Ray cluster at '{address}' cannot be asked: {problem}")
     try:
         child = subprocess.run(
-            [sys.executable, "-m", "raybench.cluster.head_facts", address],
+            [sys.executable, "-P", "-m", "raybench.cluster.head_facts", address],
             env=os.environ | {"RAY_BACKEND_LOG_LEVEL": "error"},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -39,6 +39,9 @@ def _outputs(nodes: int, per_node: int, folder: Path) -> dict[str, Callable[[], 
 
     result, diagnosis = synthetic_result(nodes, per_node), synthetic_diagnosis(nodes, per_node)
 
+    def summary() -> None:
+        (folder / "summary.json").write_text(json.dumps(summary_of(result)))
+
     def terminal() -> None:
         stream = io.StringIO()
         print_result(result, stream, width=120)
@@ -46,7 +49,7 @@ def _outputs(nodes: int, per_node: int, folder: Path) -> dict[str, Callable[[], 
 
     return {
         "result.json": lambda: None,
-        "summary.json": lambda: (folder / "summary.json").write_text(json.dumps(summary_of(result))) and None,
+        "summary.json": summary,
         "result.csv": lambda: write_csv(result, folder / "result.csv"),
         "terminal.txt": terminal,
         "report.md": lambda: write_markdown(result, folder / "report.md", diagnosis),

@@ -94,7 +94,7 @@ def check_shown(text: str, folder: Path) -> None:
         (["network", "--networks", "tcp,rdma", "--seed", "-4"], "--seed is -4"),
         (["network", "--networks", "tcp,rdma", "--", "run", "--sizes", "8:1:2"], "swap the two"),
         (["network", "--networks", "tcp,rdma", "--nodse", "2", "--", "run"], "No such option"),
-        (["network", "--networks", "tcp,rdma", "--output-dir", "/proc/nowhere"], "cannot be written"),
+        (["network", "--networks", "a=lo,b=lo", "--output-dir", "/proc/nowhere"], "cannot be written"),
         (["network", "--networks", "tcp"], "has nothing to compare with"),
         (["model-size", "--models", "tiny,lama-8b"], "did you mean 'llama-8b'"),
         (["network", "--resume", "/nowhere"], "is not the folder of a study"),

@@ -110,8 +110,9 @@ def test_a_foreign_actor_survives_our_run_and_its_abort(ray_lab: Lab) -> None:
         assert nothing_left(ray_lab, 5, but=foreign)
         with lab_run(ray_lab, "--suite", "quick", "--sizes", "1K:900K:+1K", "--timeout", "60") as run:
             run.wait_for_points(1)
-            (driver,) = [one for one in ray_lab.nodes[0].leftover_processes() if "raybench.cli" in one.command]
-            ray_lab.nodes[0].signal(driver, signal.SIGKILL)
+            ours = [one for one in ray_lab.nodes[0].leftover_processes() if "raybench.cli" in one.command]
+            (command,) = [one for one in ours if one.parent_pid not in {other.pid for other in ours}]
+            ray_lab.nodes[0].signal(command, signal.SIGKILL)
             assert run.finish(10) == -signal.SIGKILL
         assert nothing_left(ray_lab, 10, but=foreign)
         stranger.stdin.write("again\n")

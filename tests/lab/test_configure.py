@@ -83,6 +83,7 @@ def states(lab: Lab) -> dict[str, Report]:
 
 def prepare(lab: Lab) -> Path:
     plain, hostile, users, dead = lab.nodes
+    plain.run(["mkdir", "-p", "/etc/network"], check=True)
     write(plain, "/etc/network/interfaces", INTERFACES)
     for node in (plain, hostile, users):
         node.run(["mount", "-o", "remount,size=16m", "/dev/shm"], check=True)

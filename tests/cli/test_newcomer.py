@@ -147,7 +147,8 @@ def test_every_command_of_the_help_can_be_asked_for_help() -> None:
     listed = shown.partition("Commands:")[2].partition("Exit codes:")[0]
     assert re.findall(r"^  ([a-z-]+) ", listed, re.MULTILINE) == list(COMMANDS)
     for name in COMMANDS:
-        assert CliRunner().invoke(group, [name, "-h"]).exit_code == 0
+        # A process each: click keeps a command's help option as it was first asked for, in other tests without -h.
+        assert subprocess.run([*RAYBENCH, name, "-h"], capture_output=True, check=False).returncode == 0
 
 
 def test_the_first_line_does_not_wait_for_ray(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def head_facts(address: str) -> HeadFacts:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_ANSWER_SECONDS,
             check=False,
         )

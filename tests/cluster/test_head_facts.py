@@ -1,9 +1,11 @@
 """Joining a cluster from a machine that is none of its nodes: what its head is asked, what is refused in words."""
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,3 +100,23 @@ def test_what_native_code_writes_to_standard_error_goes_to_a_file(
     os.write(2, b"after")
     assert capfd.readouterr().err == "after"
     assert "network_util" in (tmp_path / "log").read_text()
+
+
+def test_the_process_that_asks_imports_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("open('imported', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    asked: list[list[str]] = []
+    run = subprocess.run
+
+    def without_ray(command: list[str], **options: Any) -> "subprocess.CompletedProcess[str]":
+        asked.append(command)
+        return run([*command[: command.index("-m")], "-c", "import json; json.dumps"], **options)
+
+    monkeypatch.setattr(subprocess, "run", without_ray)
+    with contextlib.suppress(ClusterUnavailableError, IndexError):
+        head_facts("127.0.0.1:1")
+    assert asked
+    assert not (tmp_path / "imported").exists()

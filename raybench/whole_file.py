@@ -7,6 +7,7 @@ import secrets
 import stat
 from pathlib import Path
 
+_MOST_LINKS = 40  # as the kernel, path_resolution(7)
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)  # of a folder: some network file systems have no such thing
 
 
@@ -15,11 +16,11 @@ def write_whole(path: Path, content: bytes | str, *, private: bool = False) -> N
 
     It is written to a new file beside it, forced to disk, and renamed; then the folder is forced to disk. The file gets
     the permissions of the one in whose place it comes, else those that the umask leaves, and with ``private`` its
-    owner's only. A link is followed; what is no regular file (a terminal, a pipe) is written to. Raises OSError, with
-    the old file as it was.
+    owner's only. A link is followed, but none that somebody else put into a folder as /tmp; what is no regular file (a
+    terminal, a pipe) is written to. Raises OSError, with the old file as it was.
     """
     data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
-    target = path.resolve() if path.is_symlink() else path
+    target = _followed(path)
     mode = _mode_of(target)
     if mode is not None and not stat.S_ISREG(mode):
         target.write_bytes(data)
@@ -33,6 +34,24 @@ def write_whole(path: Path, content: bytes | str, *, private: bool = False) -> N
             partial.unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
+
+
+def _followed(path: Path) -> Path:
+    """What a path names through its last links, each as the kernel follows it with fs.protected_symlinks set."""
+    place = path
+    for _ in range(_MOST_LINKS):
+        try:
+            link = place.lstat()
+        except FileNotFoundError:
+            return place
+        if not stat.S_ISLNK(link.st_mode):
+            return place
+        folder = place.parent.stat()
+        everybodys = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+        if everybodys and link.st_uid not in (os.geteuid(), folder.st_uid):
+            raise PermissionError(errno.EACCES, "it is a link that somebody else made", str(place))
+        place = place.parent / place.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
 def _mode_of(path: Path) -> int | None:

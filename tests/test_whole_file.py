@@ -93,3 +93,32 @@ def test_every_document_is_written_so() -> None:
             if isinstance(node, ast.Attribute) and node.attr in ("write_text", "write_bytes"):
                 found.add(str(path.relative_to(ROOT / "raybench")))
     assert found == set(OTHERS)
+
+
+def test_own_links_are_followed_to_the_end(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "second").symlink_to("folder/new")
+    (tmp_path / "first").symlink_to(tmp_path / "second")
+    write_whole(tmp_path / "first", "written")
+    assert (tmp_path / "folder" / "new").read_text() == "written"
+    assert (tmp_path / "first").is_symlink()
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        write_whole(tmp_path / "round", "written")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of somebody else's")
+def test_a_link_that_somebody_else_put_into_a_folder_as_tmp_is_not_followed(tmp_path: Path) -> None:
+    """As the kernel does (fs.protected_symlinks): ``-o /tmp/report.html`` must not write to root's .bashrc."""
+    precious, link = tmp_path / "precious", tmp_path / "shared" / "report.html"
+    precious.write_text("old")
+    link.parent.mkdir()
+    link.parent.chmod(0o1777)
+    link.symlink_to(precious)
+    os.chown(link, 54321, 54321, follow_symlinks=False)
+    with pytest.raises(PermissionError, match="a link that somebody else made"):
+        write_whole(link, "new")
+    assert precious.read_text() == "old"
+    os.chown(link, 0, 0, follow_symlinks=False)
+    write_whole(link, "new")
+    assert precious.read_text() == "new"

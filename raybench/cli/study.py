@@ -282,7 +282,7 @@ def _planned(
 
 def _taken_up(folder: "StudyFolder", kind: str, repeats: int | None) -> "Study":
     """An earlier study, with more repeats where they are asked for."""
-    study = folder.study()
+    study = folder.study(to_run=True)
     if study.kind != kind:
         raise UsageError(f"{folder.path} is another study; go on with it by: raybench study {study.kind} --resume DIR")
     if repeats is not None and repeats != study.repeats:

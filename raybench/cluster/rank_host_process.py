@@ -10,9 +10,11 @@ from pathlib import Path
 from raybench.cluster.log_files import tail_of
 from raybench.cluster.rank_activity import state_of
 from raybench.cluster.scratch_folder import scratch_folder
+from raybench.cluster.trusted_file import trusted_folder
 
 LOG = "rank-host.log"  # what it prints, beside its socket
 _LONGEST_BASE = 40
+_TMP = "/tmp"  # noqa: S108 - sticky
 _STOPPED_SECONDS = 9.0  # as long as a node may be silent, and before its driver gives it up
 
 
@@ -70,6 +72,11 @@ def end_rank_host(host: "subprocess.Popen[bytes]") -> None:
 
 
 def short_folder() -> Path:
-    """A new private folder with a path short enough for UNIX sockets (107 characters) in Ray's folders below it."""
-    base = tempfile.gettempdir()
-    return scratch_folder(base if len(base) < _LONGEST_BASE else "/tmp")  # noqa: S108
+    """A new private folder with a path short enough for UNIX sockets (107 characters) in Ray's folders below it.
+
+    It is in /tmp where $TMPDIR is long, or one where others could put a folder of theirs in its place; but not where
+    /tmp is so as well, as in a container whose folders belong to nobody.
+    """
+    bases = [base for base in (tempfile.gettempdir(), _TMP) if len(base) < _LONGEST_BASE]
+    best = next((base for base in bases if trusted_folder(Path(base))), bases[0])
+    return scratch_folder(best)

@@ -16,6 +16,7 @@ from raybench.errors import UsageError
 
 _MOST_LINKS = 40  # as the kernel, path_resolution(7)
 _LIMIT_BYTES = 64 * 2**10
+_LARGEST_BYTES = 2**26
 
 
 class UntrustedFileError(UsageError):
@@ -42,8 +43,28 @@ def read_trusted(path: Path) -> bytes | None:
         return file.read(_LIMIT_BYTES)
 
 
-def _walk(path: Path) -> int:
-    """A descriptor (O_PATH) of the file, after every step to it was found to be trustworthy."""
+def read_own(path: Path) -> bytes:
+    """What is in a file that is this user's or root's, and that others cannot write; its folder may be anybody's.
+
+    Raises UntrustedFileError, and OSError where it cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        _check(descriptor, path, is_file=True)
+        return file.read(_LARGEST_BYTES)
+
+
+def trusted_folder(path: Path) -> bool:
+    """Whether nobody but this user and root can put anything in the place of a folder, or of what is in it."""
+    try:
+        os.close(_walk(path, is_file=False))
+    except (UntrustedFileError, OSError):
+        return False
+    return True
+
+
+def _walk(path: Path, *, is_file: bool = True) -> int:
+    """A descriptor (O_PATH) of the file or folder, after every step to it was found to be trustworthy."""
     parts, place, links = list(path.absolute().parts[1:]), Path("/"), 0
     current = _opened("/", None)
     try:
@@ -59,7 +80,7 @@ def _walk(path: Path) -> int:
                 name, following = ("/", _opened("/", None)) if target.is_absolute() else (".", os.dup(current))
             os.close(current)
             current, place = following, Path(os.path.normpath(place / name))
-            _check(current, place, is_file=not parts)
+            _check(current, place, is_file=is_file and not parts)
     except BaseException:
         os.close(current)
         raise
@@ -71,7 +92,7 @@ def _opened(name: str, folder: int | None) -> int:
 
 
 def _target(link: int, place: Path, links: int) -> Path:
-    _check_owner(os.fstat(link), place)
+    _read_owner(os.fstat(link), place)
     if links > _MOST_LINKS:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(place))
     return Path(os.readlink("", dir_fd=link))
@@ -79,7 +100,7 @@ def _target(link: int, place: Path, links: int) -> Path:
 
 def _check(descriptor: int, place: Path, *, is_file: bool = False) -> None:
     status = os.fstat(descriptor)
-    _check_owner(status, place)
+    _read_owner(status, place)
     if is_file and not stat.S_ISREG(status.st_mode):
         raise UntrustedFileError(f"{place} is no regular file")
     shared = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid))
@@ -88,7 +109,7 @@ def _check(descriptor: int, place: Path, *, is_file: bool = False) -> None:
         raise UntrustedFileError(f"the {what} {place} of {user_name(status.st_uid)} can be written by others ({mode})")
 
 
-def _check_owner(status: os.stat_result, place: Path) -> None:
+def _read_owner(status: os.stat_result, place: Path) -> None:
     if status.st_uid not in (0, os.geteuid()):
         raise UntrustedFileError(f"{place} belongs to {user_name(status.st_uid)}")
 

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from diagnostics.findings import SCHEMA as DIAGNOSIS_SCHEMA
-from raybench.document import DocumentError, read_document, taking_apart
+from raybench.cluster.trusted_file import UntrustedFileError, read_own
+from raybench.document import DocumentError, document_of, read_document, taking_apart
 from raybench.errors import UsageError
 from raybench.model.cost import Price
 from raybench.result_parts import check_result
@@ -84,17 +85,32 @@ class StudyFolder:
         whole = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() follows links
         return cls(path=whole.parent if whole.name in (PLAN, RESULT, REPORT) else whole)
 
-    def study(self) -> Study:
-        """The plan. Raises UsageError when the folder holds none that can be read."""
+    def study(self, *, to_run: bool = False) -> Study:
+        """The plan. Raises UsageError when the folder holds none that can be read.
+
+        ``to_run``: its words are going to be commands of this user, so nobody else may have written them.
+        """
         if not (self.path / PLAN).is_file():
             raise UsageError(
                 f"{self.path} is not the folder of a study: there is no {PLAN}; give the folder that an earlier "
                 "'raybench study' named"
             )
-        content = read_document(self.path / PLAN, SCHEMA, "the study's plan")
+        content = self._own_plan() if to_run else read_document(self.path / PLAN, SCHEMA, "the study's plan")
         content.pop("schema")
         with taking_apart(f"the study's plan {self.path / PLAN}"):
             return _checked(msgspec.convert(content, Study))
+
+    def _own_plan(self) -> dict[str, Any]:
+        path = self.path / PLAN
+        try:
+            return document_of(read_own(path), SCHEMA, f"the study's plan {path}")
+        except UntrustedFileError as error:
+            raise UsageError(
+                f"the study is not gone on with: {error}, and its plan says which commands are run. Look at it with "
+                f"'raybench study show {self.path}', and begin one of your own"
+            ) from error
+        except OSError as error:
+            raise DocumentError(f"the study's plan {path} cannot be read: {error.strerror}") from error
 
     def write_plan(self, study: Study) -> None:
         """Keep what is to be done. Raises OSError."""

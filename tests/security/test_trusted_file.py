@@ -1,6 +1,8 @@
 """Which files may name a cluster: every way in which somebody else could have written what they say is refused."""
 
+import dataclasses
 import os
+import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -8,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from raybench.cluster import own_cluster
+from raybench.cluster import own_cluster, rank_host_process
 from raybench.cluster.found_cluster import find_running
 from raybench.cluster.listener import foreign_listener
+from raybench.cluster.rank_host_process import short_folder
 from raybench.cluster.trusted_file import UntrustedFileError, read_trusted
-from raybench.errors import ClusterUnavailableError
+from raybench.errors import ClusterUnavailableError, UsageError
+from raybench.studies.design import Study, Variant
+from raybench.studies.folder import StudyFolder
 
 from .ordinary_user import USER_ID, acting, given, needs_root
 
@@ -167,3 +172,56 @@ def test_an_own_port_and_one_elsewhere_are_nobody_elses(port: int) -> None:
     assert foreign_listener(f"127.0.0.1:{port}") is None
     assert foreign_listener("192.0.2.77:6379") is None
     assert foreign_listener("no-such-host.invalid:6379") is None
+
+
+def test_the_folder_of_a_run_is_where_nobody_can_exchange_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, fallback = (Path(tempfile.mkdtemp(prefix="t-", dir="/tmp")) for _ in range(2))
+    try:
+        monkeypatch.setattr(tempfile, "tempdir", str(base))
+        monkeypatch.setattr(rank_host_process, "_TMP", str(fallback))
+        assert short_folder().parent == base
+        base.chmod(0o777)
+        assert short_folder().parent == fallback
+        base.chmod(0o1777)
+        assert short_folder().parent == base
+        base.chmod(0o777)
+        fallback.chmod(0o777)  # as in a container whose folders are nobody's
+        assert short_folder().parent == base
+    finally:
+        for folder in (base, fallback):
+            shutil.rmtree(folder)
+
+
+def study_of(folder: Path) -> StudyFolder:
+    plan = Study(kind="scaling", workload=("train",), variants=(Variant(name="1"),), repeats=1, seed=7)
+    found = StudyFolder(path=folder)
+    found.write_plan(dataclasses.replace(plan, variants=(Variant(name="1", facts={"nodes": 1, "modes": ["weak"]}),)))
+    return found
+
+
+def test_a_study_that_others_can_have_planned_is_shown_and_not_run(tmp_path: Path) -> None:
+    """What its plan says becomes commands of this user: ``configure -i INVENTORY --yes`` would be one."""
+    folder = study_of(tmp_path)
+    assert folder.study(to_run=True).workload == ("train",)
+    tmp_path.chmod(0o777)  # a folder that a group shares is no hindrance: nobody else can own the plan
+    assert folder.study(to_run=True).workload == ("train",)
+    (tmp_path / "plan.json").chmod(0o666)
+    with pytest.raises(UsageError, match=r"can be written by others .*raybench study show"):
+        folder.study(to_run=True)
+    assert folder.study().workload == ("train",)
+
+
+@needs_root
+def test_a_study_of_somebody_else_is_not_run(tmp_path: Path) -> None:
+    folder = study_of(tmp_path)
+    given(tmp_path / "plan.json")
+    with pytest.raises(UsageError, match=f"belongs to uid {USER_ID}"):
+        folder.study(to_run=True)
+
+
+def test_a_plan_that_is_a_link_or_not_there_is_one_clear_line(tmp_path: Path) -> None:
+    folder = study_of(tmp_path)
+    (tmp_path / "plan.json").rename(tmp_path / "other.json")
+    (tmp_path / "plan.json").symlink_to("other.json")
+    with pytest.raises(UsageError, match="cannot be read: Too many levels of symbolic links"):
+        folder.study(to_run=True)

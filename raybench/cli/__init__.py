@@ -100,6 +100,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # not under nohup
             signal.signal(number, signal.default_int_handler)  # ends a command in order, as Ctrl-C does
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited; the kernel then keeps how a child ended
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     status = _run_command()
     for name in ("stdout", "stderr"):
         with printing(name):

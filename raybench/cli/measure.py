@@ -52,17 +52,17 @@ def _run(config: RunConfig, *, as_json: bool, full: bool, quiet: bool) -> int:
 
     baseline = _baseline(config.baseline)
     run_id = new_run_id()
-    with Interrupt().installed() as interrupt:
+    with Interrupt().installed() as interrupt, contextlib.ExitStack() as undisturbed:
         folder = RunFolder(config.output_dir, run_id)
         with _nothing_left(folder), contextlib.closing(folder):
-            record = _measure(config, run_id, folder, interrupt, quiet=quiet)
+            record = _measure(config, run_id, folder, interrupt, undisturbed, quiet=quiet)
         from raybench.model.annotate import with_expectations  # noqa: PLC0415
         from raybench.peers.findings import with_peers  # noqa: PLC0415
 
         result = record.result()
         result = _attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
         result = _attempt(folder, "the comparison of ranks and pairs", lambda: with_peers(result)) or result
-        return _deliver(result, record.logs, folder, as_json=as_json, full=full, undisturbed=interrupt.counting)
+        return _deliver(result, record.logs, folder, as_json=as_json, full=full, undisturbed=lambda: undisturbed)
 
 
 def _baseline(path: str | None) -> "Baseline | None":
@@ -86,8 +86,20 @@ def _nothing_left(folder: RunFolder) -> Iterator[None]:
         raise
 
 
-def _measure(config: RunConfig, run_id: str, folder: RunFolder, interrupt: "Interrupt", *, quiet: bool) -> "Record":
-    """Do the run. Trouble that leaves something to report goes on record; wrong use is raised, and leaves no folder."""
+def _measure(
+    config: RunConfig,
+    run_id: str,
+    folder: RunFolder,
+    interrupt: "Interrupt",
+    undisturbed: contextlib.ExitStack,
+    *,
+    quiet: bool,
+) -> "Record":
+    """Do the run. Trouble that leaves something to report goes on record; wrong use is raised, and leaves no folder.
+
+    From the driver's start to the end of ``undisturbed`` signals are only counted: one that came while what was
+    started is ended would cost the result.
+    """
     from raybench.cluster.early_host import early_host, workplace  # noqa: PLC0415
 
     # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
@@ -101,10 +113,10 @@ def _measure(config: RunConfig, run_id: str, folder: RunFolder, interrupt: "Inte
         from raybench.cluster.supervisor import Supervisor  # noqa: PLC0415
 
         record = Record(config=config, run_id=run_id)
-        with interrupt.counting():
-            driver = start_driver(record, early, place)
-            supervisor = Supervisor(record=record, driver=driver, display=display, journal=folder, interrupt=interrupt)
-            refusal = supervisor.watch()
+        undisturbed.enter_context(interrupt.counting())
+        driver = start_driver(record, early, place)
+        supervisor = Supervisor(record=record, driver=driver, display=display, journal=folder, interrupt=interrupt)
+        refusal = supervisor.watch()
     if refusal is not None:
         folder.discard()
         raise refusal

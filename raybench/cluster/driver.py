@@ -42,6 +42,7 @@ class Driver:
     connection: Connection
     workplace: Path
     spared: int | None  # the rank host, which the command itself started and ends
+    others: frozenset[psutil.Process] = frozenset()  # children that this process had before: a shell's, before `exec`
     status: int | None = None  # as of waitpid
 
     def interrupt(self) -> None:
@@ -86,7 +87,7 @@ class Driver:
         left = []
         for child in psutil.Process().children():
             with contextlib.suppress(psutil.Error):
-                if child.pid != self.spared:
+                if child.pid != self.spared and child not in self.others:
                     left += [one for one in (child, *child.children(recursive=True)) if _runs(one)]
         return left
 
@@ -111,6 +112,7 @@ def start_driver(record: Record, early: EarlyHost | None, workplace: Path) -> Dr
     From then on this process adopts what is left below it, so that ``Driver.end`` finds all of it.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    others = frozenset(psutil.Process().children(recursive=True))
     here, there = Pipe()
     parent = os.getpid()
     for stream in (sys.stdout, sys.stderr):
@@ -124,7 +126,8 @@ def start_driver(record: Record, early: EarlyHost | None, workplace: Path) -> Dr
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     there.close()
-    return Driver(pid=pid, connection=here, workplace=workplace, spared=early.pid if early else None)
+    spared = early.pid if early else None
+    return Driver(pid=pid, connection=here, workplace=workplace, spared=spared, others=others)
 
 
 def _be_driver(

@@ -1,6 +1,7 @@
 """Looking at the processes below this one: Ray's daemons, their workers, the rank host, the driver."""
 
 import contextlib
+import ipaddress
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,8 +19,12 @@ _HOST_MODULE = "raybench.cluster.rank_host"
 class ProcessWatch:
     """The run's processes as last seen. Only looks; also at what this process adopted (see ``adopt_orphans``)."""
 
-    def __init__(self, driver_pid: int, rank_host_pid: int | None) -> None:
+    def __init__(
+        self, driver_pid: int, rank_host_pid: int | None, others: frozenset[psutil.Process] = frozenset()
+    ) -> None:
+        """``others``: processes below this one that are none of the run's."""
         self._known: dict[int, Sighting] = {}
+        self._others = others
         self._starts: dict[int, str] = {}
         self._keep(driver_pid, "driver", None)
         if rank_host_pid is not None:
@@ -57,6 +62,8 @@ class ProcessWatch:
 
     def _find(self) -> None:
         for child in psutil.Process().children(recursive=True):
+            if child in self._others:
+                continue
             with contextlib.suppress(psutil.Error):
                 known = self._known.get(child.pid)
                 if known is None or known.component == "worker":  # one that takes the agent in becomes it
@@ -102,9 +109,19 @@ def component_of(command: Sequence[str], parent: Component | None) -> Component 
 
 def is_of_cluster(command: Sequence[str], address: str) -> bool:
     """Whether a daemon's command line is of the cluster whose head is at HOST:PORT."""
+    host, _, port = address.rpartition(":")
     if Path(command[0]).name == "gcs_server":
-        return option_of(command, "gcs-server-port") == address.rpartition(":")[2]
+        place = option_of(command, "node-ip-address")
+        return option_of(command, "gcs-server-port") == port and (place is None or _may_be(host.strip("[]"), place))
     return any(f"--gcs-address={address}" in argument.split() for argument in command)
+
+
+def _may_be(host: str, address: str) -> bool:
+    """Whether a host may have the address of a process of this machine: a name, which is not looked up here, may."""
+    try:
+        return host == address or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return True
 
 
 def node_of(command: Sequence[str]) -> str | None:

@@ -122,7 +122,7 @@ class Supervisor:
     _looked: float = 0.0
 
     def __post_init__(self) -> None:
-        self._watch = ProcessWatch(self.driver.pid, self.driver.spared)
+        self._watch = ProcessWatch(self.driver.pid, self.driver.spared, self.driver.others)
         self._mark = Mark(phase="starting", limit_seconds=_START_SECONDS, began=time.monotonic())
 
     def watch(self) -> RaybenchError | None:

@@ -176,9 +176,16 @@ def test_the_node_of_a_raylet(words: list[str], node: str | None) -> None:
     [
         (["/x/gcs_server", "--gcs_server_port=6379"], True),
         (["/x/gcs_server", "--gcs_server_port=6380"], False),
+        (["/x/gcs_server", "--gcs_server_port=6379", "--node-ip-address=192.0.2.1"], True),
+        (["/x/gcs_server", "--gcs_server_port=6379", "--node-ip-address=192.0.2.7"], False),  # another
         (["/x/raylet", "--python_worker_command=python x --gcs-address=192.0.2.1:6379 --webui=None"], True),
         (["/x/raylet", "--python_worker_command=python x --gcs-address=192.0.2.1:63790"], False),
     ],
 )
 def test_the_daemons_of_the_cluster_that_is_joined(command: list[str], belongs: bool) -> None:
     assert is_of_cluster(command, "192.0.2.1:6379") == belongs
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "head"])
+def test_a_head_may_be_named_otherwise_than_it_names_itself(host: str) -> None:
+    assert is_of_cluster(["/x/gcs_server", "--gcs_server_port=6379", "--node-ip-address=192.0.2.7"], f"{host}:6379")

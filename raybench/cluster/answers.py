@@ -70,6 +70,8 @@ def _check(question: str, answer: Any) -> None:
         strange = [position.phase for position in answer if position.phase not in PHASES]
         if strange:
             raise msgspec.ValidationError(f"There is no phase {strange[0][:40]!r}")
+        if any(min(one.benchmark, one.point, one.block, one.iteration) < 0 for one in answer):
+            raise msgspec.ValidationError("A negative count")
 
 
 def _check_depth(value: Any, left: int) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Container, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -61,21 +62,29 @@ def _problem(event: Event, ranks: Container[int], plan: Sequence[BenchmarkSpec],
         case RankFailed() if not event.error.strip():
             problem = "it does not say what failed"
         case PointMeasured():
-            problem = _samples_problem(event.samples, world_size)
+            problem = _samples_problem(event.samples, event.rank, plan[event.benchmark], world_size)
         case WorkloadMeasured():
             problem = _record_problem(event.record, plan[event.benchmark], world_size)
     return problem
 
 
-def _samples_problem(samples: RankSamples, world_size: int) -> str | None:
+def _samples_problem(samples: RankSamples, rank: int, spec: BenchmarkSpec, world_size: int) -> str | None:
     if min(samples.message_bytes, samples.element_count, samples.wrong_elements) < 0:
         return "a negative count"
-    if not 1 <= samples.contributors <= world_size:
+    of_pairs = spec.name == "p2p_matrix"
+    if samples.contributors != (2 if of_pairs else world_size):
         return f"{samples.contributors} ranks are said to measure it, of {world_size}"
+    pair = (samples.source_rank, samples.destination_rank)
+    known = rank in pair and all(one in range(world_size) for one in pair) if of_pairs else pair == (None, None)
+    if not known:
+        return f"the pair {pair}, which is none of its"
     if not samples.stamps or not all(samples.stamps):
         return "a block without samples"
     seconds = [one for block in samples.stamps for one in block]
-    return None if _are_times([*seconds, samples.bus_factor]) else "a time that is none"
+    if not _are_times([*seconds, *samples.own_seconds, samples.bus_factor]):
+        return "a time that is none"
+    growing = (before < after for block in samples.stamps for before, after in pairwise((0.0, *block)))
+    return None if all(growing) else "a clock that does not go on"
 
 
 def _record_problem(record: Record, spec: BenchmarkSpec, world_size: int) -> str | None:

@@ -6,9 +6,14 @@ from then on at a fresh one each time that has filled, so that the beginning and
 """
 
 import os
+import re
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 FLIGHT_RECORD = "nccl_trace_rank_"  # and the rank: PyTorch's flight record, as 'raybench diagnose' knows it
+_OF_RANK = re.compile(
+    rf"(?:(?:nccl|output|trace)-rank-|{FLIGHT_RECORD})([0-9]{{1,7}})(?:[-.][\w.+-]{{1,150}})?", re.ASCII
+)
 _TAIL_CHARACTERS = 2000
 _READ_BLOCK = 2**20
 
@@ -21,6 +26,12 @@ def log_name(rank: int) -> str:
 def output_name(rank: int) -> str:
     """File name of what a rank printed."""
     return f"output-rank-{rank}.log"
+
+
+def logs_of(ranks: Container[int], found: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Those of the files that a node sent whose names are of its own ranks: nobody speaks for another node's."""
+    named = {name: _OF_RANK.fullmatch(name) for name in found}
+    return {name: found[name] for name, match in named.items() if match and int(match[1]) in ranks}
 
 
 class LogCap:

@@ -21,6 +21,7 @@ from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.jobs import jobs_of, variables_of
 from raybench.cluster.launch import START_SECONDS, Launch
 from raybench.cluster.left_out import trace_findings
+from raybench.cluster.log_files import logs_of
 from raybench.cluster.needs import check_embedded, plan_over
 from raybench.cluster.record import Planned, Record
 from raybench.cluster.session import Session, open_session
@@ -228,8 +229,14 @@ class Run:
         self._mark("bringing the logs", _LOG_SECONDS + _TRAFFIC_SECONDS)
         with self._phase("logs"):
             answers, silent = agents.ask(_LOG_SECONDS, "logs")
-        for found in answers.values():
-            self.record.logs |= found
+        for index, found in sorted(answers.items()):
+            own = logs_of(self.record.need().plan.ranks_of(index), found)
+            self.record.logs |= own
+            if len(own) < len(found):
+                node = agents.agents[index].node.name
+                self.channel.note(
+                    f"{len(found) - len(own)} logs of {node} are left out: they are of no rank of its own"
+                )
         self._say_left_out(agents)
         for index, why in silent.items():
             self.channel.note(f"the logs of {agents.agents[index].node.name} could not be fetched: {why}")

@@ -24,6 +24,7 @@ from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.cluster.answers import AnswerError, decode_answer, encode_answer
 from raybench.cluster.collector import Collector
 from raybench.cluster.event_check import EventError, event_of
+from raybench.cluster.log_files import logs_of
 from raybench.cluster.messages import RankPosition
 from raybench.metadata import node_facts
 
@@ -41,6 +42,7 @@ MEMORY = MemoryRecord(
     label="x", trials=(), largest_batch=0, reached_most=False, limit_bytes=1, emulated=True, estimates={}
 )
 POSITION = RankPosition(rank=0, state="R", phase="timing", benchmark=0, point=0, block=0, iteration=0)
+_COUNTED = ("benchmark", "point", "block", "iteration")
 FACTS = node_facts() | {"node_id": "a", "gpu_ids": ["0"], "early_rank_host": False}
 GOOD: dict[str, Any] = {
     "claim": True,
@@ -84,6 +86,7 @@ def test_an_answer_arrives_as_it_was_given(question: str) -> None:
         ("reserve_port", encode_answer(10**6)),
         ("positions", encode_answer([msgspec.structs.replace(POSITION, phase="elsewhere")])),
         ("positions", encode_answer([{"rank": 0}])),
+        *(("positions", encode_answer([msgspec.structs.replace(POSITION, **{name: -99})])) for name in _COUNTED),
         ("poll", encode_answer(["text"])),
         ("logs", encode_answer({"a": 1})),
         ("stop", encode_answer(1)),
@@ -147,6 +150,12 @@ def test_events_of_the_nodes_own_ranks_are_taken(event: Event) -> None:
                 ({"stamps": ((math.inf,),)}, "a time that is none"),
                 ({"stamps": ((-1.0,),)}, "a time that is none"),
                 ({"bus_factor": math.nan}, "a time that is none"),
+                ({"own_seconds": (math.nan,)}, "a time that is none"),
+                ({"contributors": 1}, "1 ranks are said to measure it, of 2"),  # else it alone would be the point
+                ({"source_rank": 99, "destination_rank": 0}, "the pair"),
+                ({"stamps": ((0.0, 0.0),)}, "a clock that does not go on"),  # nothing is divided by such a time
+                ({"stamps": ((0.1, 0.2), (1.0, 1.0, 1.0))}, "a clock that does not go on"),
+                ({"stamps": ((0.2, 0.1),)}, "a clock that does not go on"),
             )
         ),
         (WorkloadMeasured(rank=0, benchmark=0, record=MEMORY), "a record of another kind than collective"),
@@ -168,3 +177,27 @@ def test_ranks_that_measured_different_blocks_are_no_point() -> None:
     collector.add(0, 0, SAMPLES)
     with pytest.raises(EventError, match="rank 1 measured other blocks"):
         collector.add(0, 1, replace(SAMPLES, stamps=((0.1,),)))
+
+
+def test_a_pair_is_measured_by_its_two_ranks() -> None:
+    plan = (BenchmarkSpec(name="p2p_matrix", kind="p2p", sizes=(1024,)),)
+    good = PointMeasured(rank=1, benchmark=0, samples=replace(SAMPLES, source_rank=1, destination_rank=2))
+    assert event_of(encode(good), (1,), plan, 4) == good
+    for pair in ((0, 2), (1, 4), (-1, 1), (None, None), (1, None)):
+        other = replace(SAMPLES, source_rank=pair[0], destination_rank=pair[1])
+        with pytest.raises(EventError, match="the pair"):
+            event_of(encode(PointMeasured(rank=1, benchmark=0, samples=other)), (1,), plan, 4)
+
+
+def test_a_node_speaks_in_logs_for_its_own_ranks_only() -> None:
+    own = ("nccl-rank-3.log", "output-rank-2.log", "nccl_trace_rank_3", "trace-rank-2-fsdp-grad-op.17.pt.trace.json.gz")
+    foreign = (
+        "nccl-rank-0.log",
+        "nccl-rank-30.log",
+        "activity.txt",
+        "..",
+        "a\0b",
+        "nccl-rank-3.log\n",
+        "x/nccl-rank-3",
+    )
+    assert set(logs_of((2, 3), dict.fromkeys((*own, *foreign), b""))) == set(own)

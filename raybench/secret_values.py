@@ -5,9 +5,27 @@ from collections.abc import Mapping, MutableMapping, Sequence
 
 RECORDED = "set"
 
-_ANYWHERE = re.compile("SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL")
+_ANYWHERE = re.compile("SECRET|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|CREDENTIAL|WEBHOOK")
 _ENDS = re.compile("(TOKEN|TOKENS|APIKEY|ACCESSKEY|PRIVATEKEY)$")  # also where nothing is between: GHTOKEN
-_WORDS = frozenset(("TOKEN", "TOKENS", "KEY", "KEYS", "AUTH", "PWD", "PASS", "COOKIE", "JWT", "SAS", "DSN"))
+_WORDS = frozenset(
+    (
+        "TOKEN",
+        "TOKENS",
+        "KEY",
+        "KEYS",
+        "AUTH",
+        "PWD",
+        "PASS",
+        "COOKIE",
+        "JWT",
+        "SAS",
+        "DSN",
+        "CREDS",
+        "PAT",
+        "BEARER",
+        "SSHPASS",
+    )
+)
 _PLAIN = frozenset(("PWD", "OLDPWD"))
 # In the settings of communication libraries KEY and AUTH are no secrets: NCCL_IB_PKEY is a partition.
 _LIBRARIES = ("NCCL_", "TORCH_", "GLOO_", "UCX_", "FI_", "OFI_", "RCCL_", "MLX5_", "IBV_", "RDMAV_", "SHARP_", "OMP_")

@@ -136,7 +136,7 @@ def _deliver(
     *,
     as_json: bool,
     full: bool = False,
-    undisturbed: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    undisturbed: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
 ) -> int:
     """Keep the result, then what explains it, then print; the exit status depends on none of the printing.
 

@@ -76,14 +76,15 @@ def _hosts(words: tuple[str, ...], hostfile: Path | None) -> tuple[tuple["DraftH
 def _write(output: Path, text: str, hosts: tuple["DraftHost", ...], head: str) -> None:
     """Write the file once Ansible has read it as it is meant. Raises UsageError where it cannot be written."""
     from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
+    from raybench.whole_file import write_whole  # noqa: PLC0415
 
     draft = output.with_name(f".{output.stem}-{os.getpid()}.yml")
     try:
-        draft.write_text(text, encoding="utf-8")
+        write_whole(draft, text)
         read = read_inventory([draft])
         if set(read.names) != {host.name for host in hosts} or read.groups.get("ray_head") != (head,):
             raise UsageError(f"Ansible reads other hosts than were named: {', '.join(read.names)}; please report this")
-        draft.replace(output)
+        write_whole(output, text)
     except OSError as error:
         raise UsageError(f"{output} cannot be written: {error.strerror or error}; choose another --output") from error
     finally:

@@ -11,7 +11,7 @@ import raybench.preflight
 
 from .role_readme import ROLES, readme
 
-_ADVISED = re.compile(r"configure\.yml --tags ([a-z_,-]+)")
+_ADVISED = re.compile(r"raybench configure --tags ([a-z_,-]+)")
 CONFIGURING = sorted({item.split(".")[0] for item in ITEMS})
 
 

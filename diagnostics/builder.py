@@ -37,6 +37,7 @@ class FactBuilder:
     processes: dict[ProcessKey, Process] = field(default_factory=dict)
     communicators: dict[str, Communicator] = field(default_factory=dict)
     collectives: dict[tuple[str, int], CollectiveLog] = field(default_factory=dict)
+    work: dict[str, int] = field(default_factory=dict)  # file -> where its last line stands that shows work
     _kept_collectives: int = 0
     _pointers: dict[tuple[ProcessKey, str], tuple[Communicator, int]] = field(default_factory=dict)
     _members: int = 0
@@ -54,7 +55,7 @@ class FactBuilder:
         if kind not in _NO_PROGRESS:
             process.last_progress = event.origin.sequence
         if kind in _WORK:
-            process.last_work = event.origin.sequence
+            process.last_work = self.work[event.origin.file] = event.origin.sequence
         if handler := _HANDLERS.get(kind):
             handler(self, event, process)
 
@@ -177,6 +178,7 @@ class FactBuilder:
         dumps: Sequence[FlightRecord] = (),
         damaged_dumps: Sequence[str] = (),
         starts_left_out: bool = False,
+        last_lines: Mapping[str, int] | None = None,
     ) -> JobFacts:
         """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
         table = tuple(_channel(event, channels[key]) for key, event in channel_event.items())
@@ -192,6 +194,8 @@ class FactBuilder:
             files=tuple(files),
             lines_read=lines[0],
             lines_nccl=lines[1],
+            last_lines=dict(last_lines or {}),
+            last_work=dict(self.work),
             notes=tuple(notes),
             unterminated=tuple(unterminated),
             flight_records=tuple(dumps),

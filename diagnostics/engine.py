@@ -115,6 +115,7 @@ class Reading:
             dumps=self._dumps,
             damaged_dumps=self._damaged,
             starts_left_out=self._scanner.starts_left_out or self._scanner.deduplicated,
+            last_lines=self._scanner.last_lines,
         )
 
     def diagnosis(self) -> Diagnosis:

@@ -134,6 +134,8 @@ class JobFacts:
     files: Sequence[str]
     lines_read: int
     lines_nccl: int
+    last_lines: Mapping[str, int] = field(default_factory=dict)  # file -> the number of its last line
+    last_work: Mapping[str, int] = field(default_factory=dict)  # file -> where its last line stands that shows work
     notes: Sequence[str] = ()
     unterminated: Sequence[str] = ()  # files whose last line has no end
     flight_records: Sequence["FlightRecord"] = ()
@@ -256,10 +258,13 @@ class JobFacts:
         return True if crowded else None
 
     def survived(self, event: Event) -> bool:
-        """Whether the process that printed a line went on to work; where the line names none, whether any did."""
+        """Whether the process that printed a line went on to work; where it names none, whether its file shows work.
+
+        Files are read one after another, so that what another one shows need not have come later.
+        """
         process = self.processes.get(event.origin.process) if event.origin.process else None
-        after = [process] if process else self.processes.values()
-        return any(one.last_work > event.origin.sequence for one in after)
+        after = process.last_work if process else self.last_work.get(event.origin.file, -1)
+        return after > event.origin.sequence
 
     @cached_property
     def failed(self) -> bool:

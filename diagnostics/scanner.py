@@ -78,6 +78,11 @@ class Scanner:
     _quotes_error: bool = False  # PyTorch repeats NCCL's last warning on the line after "Last error:"
     _opening: str = ""  # of a watchdog's message that was wrapped before what it waits for
 
+    @property
+    def last_lines(self) -> dict[str, int]:
+        """The number of the last line that was read, of each file."""
+        return {file: line - 1 for file, line in self._next_line.items()}
+
     def feed(self, batch: Batch) -> None:
         """Read the lines of one batch."""
         self._file = batch.file

@@ -83,6 +83,24 @@ PATTERNS = (
         ),
     ),
     Pattern(
+        kind="run-error",
+        literal="Out of bounds values",
+        expression=r"(?P<text>Out of bounds values *: *\d+ FAILED)",
+        samples=("# Out of bounds values : 12 FAILED",),
+    ),
+    Pattern(
+        kind="launcher-failure",
+        literal="BAD TERMINATION",
+        expression=r"(?P<text>BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES)",
+        samples=("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",),
+    ),
+    Pattern(
+        kind="launcher-failure",
+        literal="Node failure on",
+        expression=r"(?P<text>\bNode failure on \S+)",
+        samples=("srun: error: Node failure on gpu-a",),
+    ),
+    Pattern(
         kind="launcher-failure",
         literal="MPI_A",
         expression=r"(?P<text>MPI_ABORT was invoked on rank \d+|MPI_Abort\(.*)",

@@ -48,7 +48,7 @@ PATTERNS = (
     Pattern(
         kind="watchdog-stuck",
         literal="watchdog",
-        expression=r"watchdog got stuck for (?P<seconds>\d+) ?seconds",
+        expression=r"(?P<text>watchdog got stuck for \d+ ?seconds)",
         samples=("ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress",),
     ),
     Pattern(
@@ -87,13 +87,15 @@ PATTERNS = (
         kind="python-error",
         literal="rror",
         expression=(
-            r"^(?:.*?(?:[:|)\]]|std(?:err|out) [FP]) )??"  # what launchers, Ray and Kubernetes put in front
+            r"^(?:.*?(?:[:|)\]]|std(?:err|out) [FP]"  # what launchers, Ray and Kubernetes put in front
+            r"|:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) )??"  # and with time stamps
             r"(?P<name>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?P<reason>.+)"
         ),
         samples=(
             "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
             "(RayTrainWorker pid=1, ip=10.0.0.1) ValueError: bad batch",
             "stderr F KeyError: 'labels'",
+            "[pod/worker-0/trainer] 2026-11-22T08:33:08.123456789Z KeyError: 'labels'",
             "ValueError: bad batch",
         ),
     ),
@@ -108,11 +110,12 @@ PATTERNS = (
         literal="ignal",
         expression=(
             r"(?P<who>(?:exitcode|killed by|Received|terminated|exited on).{0,80}?)"
-            r"\b(?P<signal>SIG(?:KILL|SEGV|ABRT|BUS)|signal 9|signal 11)"
+            r"\b(?P<signal>SIG(?:KILL|SEGV|ABRT|BUS)|signal (?:9|11|[4678])\b)"
         ),
         samples=(
             "failed (exitcode: -9) local_rank: 3 (pid: 4117) of binary: python, Signal 9 (SIGKILL) received",
             "mpirun noticed that process rank 3 exited on signal 9 (Killed).",
+            "prterun noticed that process rank 1 with PID 13 on node n1 exited on signal 6 (Aborted).",
         ),
     ),
     Pattern(
@@ -131,6 +134,30 @@ PATTERNS = (
             "[gpu-a:4101 :0:4101] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))",
             "Segmentation fault (core dumped)",
         ),
+    ),
+    *(
+        Pattern(
+            kind="process-killed",
+            literal=literal,
+            expression=(
+                rf"(?:\btasks? [\d,\[\]-]+: (?=[\w ]+(?:\(core dumped\))?\s*$)|: line \d+: +\d+ )(?P<signal>{literal})"
+                r"(?= *$| +\(core|   )"
+            ),
+            samples=(f"srun: error: gpu-a: task 3: {literal}", *samples),
+        )
+        for literal, samples in (
+            ("Killed", ("run.sh: line 12:  4117 Killed                  python train.py",)),
+            ("Segmentation fault", ("run.sh: line 12:  4117 Segmentation fault      (core dumped) python train.py",)),
+            ("Bus error", ("bash: line 1: 4117 Bus error               (core dumped) python train.py",)),
+            ("Aborted", ("bash: line 1: 4117 Aborted                 (core dumped) python train.py",)),
+            ("Out Of Memory", ()),
+        )
+    ),
+    Pattern(
+        kind="process-killed",
+        literal="oom",
+        expression=r"Detected \d+ (?P<signal>oom[_-]kill) event",
+        samples=("slurmstepd: error: Detected 1 oom_kill event in StepId=12.0.",),
     ),
     Pattern(
         kind="verbs-foreign",

@@ -52,9 +52,11 @@ def check(facts: JobFacts) -> Outcome:
     first = errors[0]
     consequences = facts.of(*_CONSEQUENCES)
     corroborated = any(_follows(event, first) for event in consequences)
-    at_end = len(facts.files) == 1 and first.origin.line > facts.lines_read - _TAIL_LINES
-    if not corroborated and not at_end:
-        return CLEAR
+    if not corroborated:
+        errors = [event for event in errors if _ends_its_file(event, facts)]
+        if not errors:
+            return CLEAR
+        first = errors[0]
     return found(
         conclude(
             facts,
@@ -64,7 +66,7 @@ def check(facts: JobFacts) -> Outcome:
             summary=f"The program raised {first.fields['name']}: {first.fields['reason'][:120]}",
             explanation="This exception comes before the faults of the other ranks, which are its consequences."
             if corroborated
-            else "The log ends with this exception of the program. Nothing in the log connects it with NCCL.",
+            else "The output ends with this exception of the program. Nothing in the log connects it with NCCL.",
             occurrences=len(errors),
         )
     )
@@ -78,6 +80,12 @@ def _follows(consequence: Event, error: Event) -> bool:
     if stamps[0] and stamps[1] and stamps[0][0] == stamps[1][0]:
         return stamps[0] >= stamps[1]
     return True
+
+
+def _ends_its_file(event: Event, facts: JobFacts) -> bool:
+    """Whether an exception is among the last lines of its file, and no line after it shows work."""
+    last = facts.last_lines.get(event.origin.file, 0)
+    return event.origin.line > last - _TAIL_LINES and not facts.survived(event)
 
 
 def _is_own(event: Event) -> bool:

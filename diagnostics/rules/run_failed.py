@@ -91,7 +91,8 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     """What says that the run failed, the most telling first: warnings no rule knows, results, stacks, exit codes."""
     warned = [event for event in facts.of("unclassified-warning") if says_failure(event)]
     raised = [e for e in facts.of("python-error") if e.fields["name"].rsplit(".", 1)[-1] in _OF_FRAMEWORKS]
-    told = [event for event in (*warned, *facts.of(*_TOLD), *raised) if not facts.survived(event)]
+    stuck = facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
+    told = [event for event in (*warned, *facts.of(*_TOLD), *raised, *stuck) if not facts.survived(event)]
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
     told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
     return told + facts.of("launcher-failure", "process-killed", "communicator-aborted")

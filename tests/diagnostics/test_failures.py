@@ -79,3 +79,70 @@ def test_where_the_process_goes_on_to_work_it_did_not_fail(place: str, text: str
 def test_a_warning_that_nccl_goes_on_after_fails_nothing(place: str, text: str) -> None:
     assert diagnosis_of(f"{place} NCCL WARN {text}").verdict == "unknown"
     assert diagnosis_of(*WORK, f"{place} NCCL WARN {text}").verdict == "ok"
+
+
+FAILED_AFTER_WORK = (
+    "srun: error: gpu01: task 3: Killed",
+    "srun: error: gpu01: tasks 2-3: Segmentation fault (core dumped)",
+    "srun: error: gpu01: task 3: Out Of Memory",
+    "srun: error: Node failure on gpu01",
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=12.0. Some of the step tasks have been OOM Killed.",
+    "run.sh: line 12:  4117 Killed                  python train.py",
+    "/bin/bash: line 1: 4117 Bus error               (core dumped) python train.py",
+    "prterun noticed that process rank 1 with PID 13 on node n1 exited on signal 6 (Aborted).",
+    "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+    "# Out of bounds values : 12 FAILED",
+    (
+        "[rank0]:[F1218 20:27:21.4 ProcessGroupNCCL.cpp:1557] [PG ID 0 Rank 0] ProcessGroupNCCL's "
+        "watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives."
+    ),
+    "[pod/worker-0/trainer] 2026-11-22T08:33:08.123456789Z torch.OutOfMemoryError: CUDA out of memory.",
+)
+NO_FAILURES = (
+    "Killed 3 stale workers of the last run",
+    "INFO: task 3: Killed time 12 s",
+    "# Out of bounds values : 0 OK",
+    "Installing a handler: signal 9 cannot be caught",
+    "Aborted 0 requests",
+)
+
+
+@pytest.mark.parametrize("line", FAILED_AFTER_WORK, ids=[line[:40] for line in FAILED_AFTER_WORK])
+def test_what_ends_a_run_that_worked_is_critical_and_quoted(line: str) -> None:
+    diagnosis = _followed_by(line)
+    assert diagnosis.verdict == "critical"
+    assert any(line[-30:] in evidence.text for finding in diagnosis.findings for evidence in finding.evidence)
+
+
+@pytest.mark.parametrize("line", NO_FAILURES, ids=[line[:40] for line in NO_FAILURES])
+def test_words_of_a_failure_in_other_lines_accuse_nothing(line: str) -> None:
+    assert _followed_by(line).verdict == "ok"
+
+
+def _followed_by(line: str) -> Diagnosis:
+    reading = Reading()
+    block = "\n".join(["NCCL version 2.27.5+cuda12.8", *(PREFIX + message for message in WORK), line])
+    reading.feed(Batch(file="a.log", block=block.encode(), first=True))
+    reading.flush()
+    return reading.diagnosis()
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        (
+            "n1: Test NCCL failure common.cu:958 'unhandled system error (run with NCCL_DEBUG=INFO for details)'",
+            "critical",
+        ),
+        ("ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.", "critical"),
+        ("Traceback (most recent call last):\nKeyError: 'loss'", "unknown"),
+    ],
+    ids=["nccl-tests", "ray", "program"],
+)
+def test_work_in_a_file_that_is_read_later_does_not_show_that_a_failed_rank_went_on(line: str, verdict: str) -> None:
+    reading = Reading()
+    for name, pid, more in (("rank0.log", 41, [line]), ("rank1.log", 42, [])):
+        messages = [f"n1:{pid}:{pid} [0] " + message.replace("rank 0", f"rank {pid - 41}") for message in WORK]
+        reading.feed(Batch(file=name, block="\n".join([*messages, *more]).encode(), first=True))
+    reading.flush()
+    assert reading.diagnosis().verdict == verdict

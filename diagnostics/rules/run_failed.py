@@ -91,11 +91,17 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     """What says that the run failed, the most telling first: warnings no rule knows, results, stacks, exit codes."""
     warned = [event for event in facts.of("unclassified-warning") if says_failure(event)]
     raised = [e for e in facts.of("python-error") if e.fields["name"].rsplit(".", 1)[-1] in _OF_FRAMEWORKS]
-    stuck = facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
-    told = [event for event in (*warned, *facts.of(*_TOLD), *raised, *stuck) if not facts.survived(event)]
+    told = [*warned, *facts.of(*_TOLD), *raised]
+    told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
+    told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
     told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
     return told + facts.of("launcher-failure", "process-killed", "communicator-aborted")
+
+
+def _is_last_word(event: Event) -> bool:
+    """Whether a line is one of nccl-tests' that no test goes on after; files that were joined put others behind it."""
+    return event.kind == "run-error" and event.fields["text"].startswith(("Out of bounds", "Test "))
 
 
 def says_failure(event: Event) -> bool:

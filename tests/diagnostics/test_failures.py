@@ -146,3 +146,21 @@ def test_work_in_a_file_that_is_read_later_does_not_show_that_a_failed_rank_went
         reading.feed(Batch(file=name, block="\n".join([*messages, *more]).encode(), first=True))
     reading.flush()
     assert reading.diagnosis().verdict == verdict
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# Out of bounds values : 12 FAILED",
+        "n1: Test NCCL failure common.cu:958 'unhandled system error (run with NCCL_DEBUG=INFO for details)'",
+        "[rank0]:[F1218 20:27:21.4 ProcessGroupNCCL.cpp:1557] ProcessGroupNCCL's watchdog got stuck for 480 seconds",
+    ],
+    ids=["wrong data", "nccl-tests", "watchdog"],
+)
+def test_what_no_program_goes_on_after_is_critical_before_the_output_of_other_ranks_in_one_file(line: str) -> None:
+    others = [message.replace("n1:41:41", "n1:42:42").replace("rank 0", "rank 1") for message in WORK]
+    reading = Reading()
+    lines = [*(PREFIX + message for message in WORK), line, *("n1:42:42 [1] " + message for message in others)]
+    reading.feed(Batch(file="all.log", block="\n".join(lines).encode(), first=True))
+    reading.flush()
+    assert reading.diagnosis().verdict == "critical"

@@ -345,9 +345,11 @@ def steps_of(spec: BenchmarkSpec, world_size: int) -> int:
 
 
 def _title(planned: Planned) -> str:
-    kind = "EMULATED nodes on this machine" if planned.emulated else "nodes"
+    plan, emulated = planned.plan, planned.emulated
+    nodes = f"{len(plan.nodes)} {'EMULATED ' * emulated}node{'s' * (len(plan.nodes) > 1)}"
+    ranks = f"{plan.world_size} rank{'s' * (plan.world_size > 1)}"
     cluster = f"; Ray cluster {planned.found_by}" if planned.found_by else ""
-    return f"{len(planned.plan.nodes)} {kind}, {planned.plan.world_size} ranks, {planned.plan.backend}{cluster}"
+    return f"{nodes}{' on this machine' * emulated}, {ranks}, {plan.backend}{cluster}"
 
 
 def _journal_entry(launch: int, spec: BenchmarkSpec, samples: Mapping[int, RankSamples]) -> dict[str, Any]:

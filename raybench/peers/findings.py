@@ -78,7 +78,7 @@ def own_seconds(benchmarks: Sequence[BenchmarkResult]) -> dict[int, list[float]]
 
 def _check(name: str, found: Sequence[Mapping[str, Any]], not_judged: str | None) -> Check:
     if found:
-        return Check(name=name, outcome="failed", text=f"{len(found)} of the {name} slow")
+        return Check(name=name, outcome="failed", text=f"slow {name}: {len(found)}")
     if not_judged:
         return Check(name=name, outcome="not judged", text=f"{name} not compared ({not_judged})")
     return Check(name=name, outcome="passed", text=f"{name} alike")

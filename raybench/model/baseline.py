@@ -109,15 +109,29 @@ def _with_findings(result: RunResult, found: Sequence[dict[str, Any]], baseline:
     elif found:
         check = Check(name="baseline", outcome="failed", text=f"slower than the baseline {baseline.run_id}")
     else:
-        check = Check(name="baseline", outcome="passed", text=f"as fast as the baseline {baseline.run_id}")
+        check = Check(name="baseline", outcome="passed", text=_as_fast(result.benchmarks, baseline))
     return replace(result, findings=(*result.findings, *found), checks=(*result.checks, check))
+
+
+def _as_fast(benchmarks: Sequence[BenchmarkResult], baseline: Baseline) -> str:
+    """Which collectives are as fast as the baseline, where it has not all of them."""
+    collectives = [one for one in benchmarks if one.kind == "collective" and one.is_measured]
+    compared = [one for one in collectives if _compared(one, baseline)]
+    part = "" if len(compared) == len(collectives) else f"{len(compared)} of {len(collectives)} collectives "
+    return f"{part}as fast as the baseline {baseline.run_id}"
 
 
 def _findings(
     benchmarks: Sequence[BenchmarkResult], baseline: Baseline, cluster: ClusterInfo
 ) -> Sequence[dict[str, Any]]:
     if cluster.emulated:
-        return (_incomparable(baseline, "was not compared with: emulated nodes share the processors of one machine"),)
+        return (
+            _incomparable(
+                baseline,
+                "is shown and not compared: emulated nodes share the processors of one machine",
+                advice="compare on nodes of their own: name their cluster with --address, and take a baseline there",
+            ),
+        )
     if not any(_compared(benchmark, baseline) for benchmark in benchmarks):
         least = format_bytes(LEAST_BYTES)
         return (_incomparable(baseline, f"has no collective in common with this run at {least} or more"),)
@@ -179,13 +193,18 @@ def _fast(point: Point) -> float:
     return point.busbw_gb_per_s * point.seconds.median / low if low > 0 else point.busbw_gb_per_s
 
 
-def _incomparable(baseline: Baseline, why: str) -> dict[str, Any]:
+def _incomparable(
+    baseline: Baseline,
+    why: str,
+    *,
+    advice: str = "take a baseline of this shape and with these messages while it is healthy, and keep its result.json",
+) -> dict[str, Any]:
     return _finding(
         rule=INCOMPARABLE,
         severity="warning",  # asked for, and not done
         summary=f"the baseline {baseline.run_id} {why}",
         explanation="Bandwidth depends on nodes, ranks, types and sizes, so nothing was judged by it.",
-        advice="take a baseline of this shape and with these messages while it is healthy, and keep its result.json",
+        advice=advice,
         commands=["raybench run --suite collectives"],
     )
 

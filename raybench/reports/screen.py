@@ -129,7 +129,7 @@ def _rows(result: RunResult) -> Iterator[Row]:
 def _collective(table: Table) -> Row:
     points = table.points
     peak = max(points, key=lambda point: point.busbw_gb_per_s)
-    sizes = f"{format_bytes(points[0].message_bytes)}-{format_bytes(points[-1].message_bytes)}"
+    sizes = "-".join(dict.fromkeys(format_bytes(point.message_bytes) for point in (points[0], points[-1])))
     figures = f"{bandwidth(peak.busbw_gb_per_s):>6} GB/s busbw at {format_bytes(peak.message_bytes)}"
     ratio = f"{peak.expected_ratio:.2f} of expected" if peak.expected_ratio is not None else ""
     wrong = sum(point.wrong_elements for point in points)
@@ -199,5 +199,5 @@ def _unstable(result: RunResult) -> Iterable[str]:
     points = [point for table in tables(result.benchmarks) for point in table.points]
     doubtful = sum(map(is_doubtful, points))
     if doubtful:
-        return (f"~ {doubtful} of {count_of(len(points), 'point')} unstable: other jobs? More --iters or --repeats.",)
+        return (f"~ {doubtful} of {len(points)} points unstable: other jobs? More --iters or --repeats.",)
     return ()

@@ -89,6 +89,7 @@ def test_emulated_nodes_are_shown_beside_the_baseline_and_that_they_are_not_judg
     (finding,) = judged.findings
     assert (finding["rule"], finding["severity"]) == (INCOMPARABLE, "warning")
     assert "emulated nodes share the processors" in finding["summary"]
+    assert "of this shape" not in finding["recommendations"][0]["text"]  # it is of this shape, and that does not help
     assert judged.conclusion.verdict == "warning"
     assert judged.benchmarks[0].points[-1].expected_ratio == pytest.approx(0.25, rel=0.1)
 
@@ -123,3 +124,10 @@ def test_points_with_wrong_elements_are_no_baseline() -> None:
     points = tuple(replace(point, wrong_elements=1) for point in benchmark.points)
     with pytest.raises(UsageError, match="no collective"):
         baseline_of(replace(wrong, benchmarks=(replace(benchmark, points=points),)).to_json(), "it")
+
+
+def test_collectives_that_the_baseline_lacks_are_not_said_to_be_as_fast() -> None:
+    known = all_reduce(390)
+    now = run_result(known, replace(known, name="all_gather"), cluster=cluster(), variables={}, findings=())
+    (check,) = [one for one in with_expectations(now, baseline(390)).checks if one.name == "baseline"]
+    assert (check.outcome, check.text) == ("passed", "1 of 2 collectives as fast as the baseline 20261121-014334-a1b2")

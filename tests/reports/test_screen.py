@@ -145,3 +145,11 @@ def test_a_study_whose_intervals_decide_nothing_is_no_clean_answer() -> None:
     plan = study(1, 2)
     made = result_of("s", plan, noisy_repeats(plan))
     assert (made.conclusion.verdict, made.exit_code) == ("warning", 0)
+
+
+def test_one_size_is_no_range_and_of_one_point_the_plural_is_kept() -> None:
+    whole = sweep(noise=0.5)
+    lines = shown(run_result(replace(whole, points=whole.points[-1:])))
+    (row,) = [line for line in lines if "all_reduce" in line]
+    assert "all_reduce float32 sum, 128M " in row
+    assert any("of 1 points unstable" in line for line in lines)

@@ -40,7 +40,7 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False
         from raybench.cluster.needs import check_needs  # noqa: PLC0415
 
         check_needs(config)
-        say("raybench: the options are right, and what they need of this machine is here; nothing was measured")
+        say("raybench: the options are right, and this machine has what they need of it; nothing was measured")
         return 0
     where = {"auto": "looking for a Ray cluster, else embedding one here", "local": "embedding a Ray cluster here"}
     announce(where.get(config.address, f"joining the Ray cluster at {config.address}"), quiet=quiet)

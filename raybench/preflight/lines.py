@@ -62,9 +62,8 @@ def _hosts(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _totals(report: Mapping[str, Any], path: str) -> Iterator[str]:
     summary = report["summary"]
-    told = (
-        f"{summary['hosts']} hosts: {len(summary['failed_hosts'])} failed, {len(summary['warned_hosts'])} with warnings"
-    )
+    hosts = f"{summary['hosts']} host{'s' * (summary['hosts'] != 1)}"
+    told = f"{hosts}: {len(summary['failed_hosts'])} failed, {len(summary['warned_hosts'])} with warnings"
     if summary["unreachable"]:
         told += f", {len(summary['unreachable'])} without an answer ({folded(summary['unreachable'], _MOST_HOSTS)})"
     yield f"{told}. Verdict: {report['verdict']}"

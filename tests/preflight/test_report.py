@@ -90,6 +90,11 @@ def test_lines_name_the_finding_once_with_its_hosts_and_advice() -> None:
     assert lines[-1] == "report: /runs/x.json"
 
 
+@pytest.mark.parametrize(("names", "totals"), [(("a",), "1 host: 0 failed"), (("a", "b"), "2 hosts: 0 failed")])
+def test_one_host_is_no_plural(names: tuple[str, ...], totals: str) -> None:
+    assert any(line.startswith(totals) for line in report_lines(report(*map(fine, names))))
+
+
 def test_control_characters_of_a_host_reach_no_terminal() -> None:
     odd = Gathered(host="a", reason="\x1b[2J\nFAIL host-os on b: faked", unreachable=True)
     lines = report_lines(report(odd))

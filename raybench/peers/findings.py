@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from raybench.peers.judgement import Severity
 from raybench.peers.matrix import SlowPart, judge_matrix
 from raybench.peers.own_speed import SlowRank, judge_speed
 from raybench.results import BenchmarkResult, ClusterInfo, RunResult
@@ -84,12 +85,22 @@ def _check(name: str, found: Sequence[Mapping[str, Any]], not_judged: str | None
     return Check(name=name, outcome="passed", text=f"{name} alike")
 
 
+def is_crowded(cluster: ClusterInfo) -> bool:
+    """Whether emulated ranks share processors: then the scheduler alone can make one of them slow."""
+    processors = [count for node in cluster.nodes if isinstance(count := node.facts.get("cpu_count"), int)]
+    return cluster.emulated and bool(processors) and cluster.world_size > min(processors)
+
+
+def _severity(found: Severity, cluster: ClusterInfo) -> Severity:
+    return "warning" if is_crowded(cluster) else found
+
+
 def _slow_rank(one: SlowRank, cluster: ClusterInfo) -> dict[str, Any]:
     node = cluster.node_of_rank(one.rank).name
     seen = f"{format_seconds(one.own_seconds)} for work that takes the others {format_seconds(one.others_seconds)}"
     return {
         "rule": "slow-rank",
-        "severity": one.severity,
+        "severity": _severity(one.severity, cluster),
         "confidence": "likely",
         "summary": f"rank {one.rank} ({node}) works at {one.share.value:.2f} of the others' speed: {seen}"
         f"{_label(cluster)}",
@@ -109,7 +120,7 @@ def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: C
     beside = "" if part.kind == "way" else " at the same time"
     return {
         "rule": f"slow-{part.kind}",
-        "severity": part.severity,
+        "severity": _severity(part.severity, cluster),
         "confidence": "likely",
         "summary": f"{_subject(part)} {_reaches(part)} {part.share.value:.2f} of its peers' bandwidth {where}: "
         f"{figures}{_label(cluster)}",
@@ -125,6 +136,8 @@ def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: C
 
 
 def _label(cluster: ClusterInfo) -> str:
+    if is_crowded(cluster):
+        return f" (emulated: {cluster.world_size} ranks share this machine's processors)"
     return " (emulated)" if cluster.emulated else ""
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.command import Command, started
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.alone]  # seconds from a fault to the exit count
 TIMEOUT = 7.0
 GRACE = 15.0
 SWEEP = ["run", "--address", "local", "--nodes", "2", "--suite", "quick", "--sizes", "1K:999K:+1K", "--iters", "200"]

@@ -1,5 +1,7 @@
 """Which rank is slow by itself, and what a run says of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from raybench.peers.findings import with_peers
@@ -60,6 +62,16 @@ def test_the_run_says_so_and_ends_with_1() -> None:
     assert finding["summary"].endswith("(emulated)")
     assert (judged.conclusion.verdict, judged.conclusion.exit_code) == ("critical", 1)
     assert "(emulated)" not in str(with_peers(run_of(own_times(4, {2: 0.55}), emulated=False)).findings)
+
+
+@pytest.mark.parametrize(("processors", "verdict"), [(2, "warning"), (4, "critical")])
+def test_emulated_ranks_that_share_processors_are_worth_a_warning(processors: int, verdict: str) -> None:
+    run = run_of(own_times(4, {2: 0.55}))
+    nodes = tuple(replace(node, facts={**node.facts, "cpu_count": processors}) for node in run.cluster.nodes)
+    judged = with_peers(replace(run, cluster=replace(run.cluster, nodes=nodes)))
+    assert judged.findings[0]["ranks"] == [2]
+    assert judged.conclusion.verdict == verdict
+    assert ("share this machine's processors" in judged.findings[0]["summary"]) == (verdict == "warning")
 
 
 def test_a_clean_run_says_what_was_compared() -> None:

@@ -148,10 +148,12 @@ class Supervisor:
 
     def _read(self) -> None:
         """In a thread of its own: half a message, of a driver that was stopped, keeps only this thread."""
-        with contextlib.suppress(OSError, EOFError):
-            while True:
-                self._waiting.put(pickle.loads(self.driver.connection.recv_bytes()))  # noqa: S301 - our own child
-        self._waiting.put(None)
+        try:
+            with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
+                while True:
+                    self._waiting.put(pickle.loads(self.driver.connection.recv_bytes()))  # noqa: S301 - our own child
+        finally:
+            self._waiting.put(None)
 
     def _hear(self) -> None:
         """Take in what the driver says, for a moment at least."""

@@ -63,7 +63,8 @@ class Command:
     def samples(self) -> list[dict[str, Any]]:
         """Lines of samples.jsonl so far."""
         found = [folder / "samples.jsonl" for folder in self.run_folders]
-        lines = found[0].read_text().splitlines() if found and found[0].exists() else []
+        text = found[0].read_text() if found and found[0].exists() else ""
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last one may still be on its way
         return [json.loads(line) for line in lines]
 
     def wait_for(self, condition: Callable[[], Any], seconds: float = 60.0) -> Any:

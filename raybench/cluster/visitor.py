@@ -47,6 +47,7 @@ class Visitor:
         # A driver places agents and reads their answers: 3.11.7 here and 3.11.2 there are no hindrance.
         os.environ.setdefault("RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL", "minor")
         try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
             with _errors_to(self._folder / "start.log"):
                 self._node = self._thread.submit(self._start).result()
         except Exception as error:

@@ -25,8 +25,10 @@ class Seen:
         self.commands: set[str] = set()
 
     def look(self, command: Command) -> None:
-        for pid, text in command.processes().items():
-            if pid != command.process.pid:  # what the user typed
+        found = command.processes()
+        typed = found.get(command.process.pid)  # by the user; its driver is a fork and shows the same line
+        for pid, text in found.items():
+            if text != typed:
                 self.commands.add(text)
             try:
                 process = psutil.Process(pid)

@@ -138,6 +138,7 @@ def test_an_unplugged_node_is_silent_until_plugged_again(lab: Lab) -> None:
     assert wait_until(lambda: reaches(lab.nodes[0], lab.nodes[1]))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("direction", ["to the node", "from the node"])
 @pytest.mark.parametrize("rate", ["50mbit", "200mbit"])
 def test_a_shaped_link_carries_its_rate(lab: Lab, rate: str, direction: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from score_corpus import CAUSES, find_corpus, score_corpus
 
 import diagnostics
-from diagnostics import engine
+from diagnostics import judgement
 from diagnostics.actions import ACTIONS
 from diagnostics.engine import diagnose_paths
 from diagnostics.follow import follow
@@ -81,7 +81,7 @@ def test_a_faulty_rule_does_not_take_the_others_with_it(monkeypatch: pytest.Monk
         raise RuntimeError("boom")
 
     rules = (Rule(id="broken", title="", severity="", actions=(), check=broken), *load_rules())
-    monkeypatch.setattr(engine, "load_rules", lambda: rules)
+    monkeypatch.setattr(judgement, "load_rules", lambda: rules)
     diagnosis = diagnose_paths([CASES / "duplicate-gpu" / "classic" / "input.log"])
     assert "duplicate-gpu" in {finding.rule for finding in diagnosis.findings}
     assert any(unsure.rule == "broken" and "boom" in unsure.why for unsure in diagnosis.rules_cannot_tell)

@@ -1,0 +1,75 @@
+"""The verdict on a log and the sentence that explains it: a log without faults may still leave the question open."""
+
+from collections.abc import Sequence
+
+from diagnostics import transport
+from diagnostics.facts import JobFacts
+from diagnostics.findings import Finding, Verdict
+
+
+def verdict_on(findings: Sequence[Finding], network: str, facts: JobFacts) -> Verdict:
+    """What the findings, the worst first, and the facts say of the job."""
+    worst = findings[0].severity if findings else None
+    if worst == "critical":
+        return "critical"
+    if worst == "warning":
+        return "warning"
+    return "unknown" if _open_question(network, findings, facts) else "ok"
+
+
+def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
+    """What keeps a log without faults from showing that the job works; empty where it does show it."""
+    if any(finding.rule == "application-error" for finding in findings):
+        return "the log ends with an exception of the program; see what it did to the run."
+    if network == "unknown" or not facts.lines_nccl:
+        return (
+            "the log does not say which network NCCL chose. "
+            "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV,GRAPH on every rank would show it."
+        )
+    if not facts.works:
+        return (
+            "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
+            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+        )
+    if waiting := _without_completion(facts):
+        return (
+            f"no line shows that {waiting} ranks, which start a communicator, complete it. "
+            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+        )
+    if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
+        return (
+            "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
+            "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
+        )
+    return ""
+
+
+def _without_completion(facts: JobFacts) -> int:
+    """Ranks of the world that started and did not complete, as far as the log holds all starts and completions."""
+    if facts.world is None or facts.starts_left_out:
+        return 0
+    return sum(member.started and not member.completed for member in facts.world.members.values())
+
+
+def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
+    """Why this is the verdict, and what would answer a question that is left open."""
+    if verdict in ("critical", "warning"):
+        return findings[0].summary
+    if not facts.lines_nccl and network == "unknown" and facts.flight_records:
+        return (
+            f"The flight-recorder dumps of {len(facts.flight_records)} ranks show no difference between them, and "
+            "there is no line of NCCL beside them. Give the ranks' logs as well."
+        )
+    if not facts.lines_read:
+        return (
+            "The input is empty. "
+            "Run again with NCCL_DEBUG=INFO in the environment of every rank, and give what the ranks print."
+        )
+    if not facts.lines_nccl and network == "unknown":
+        return (
+            "The input holds no line of NCCL or RCCL: another backend such as gloo, or NCCL_DEBUG was not set. "
+            "Run again with NCCL_DEBUG=INFO in the environment of every rank."
+        )
+    if verdict == "unknown":
+        return f"No problem is shown, but {_open_question(network, findings, facts)}"
+    return "No problem is shown by the log."

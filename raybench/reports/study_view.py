@@ -28,6 +28,7 @@ from raybench.reports.workloads import Section
 from raybench.units import format_seconds
 
 _PROOF_TONES = {"proved": "", "unproven": "warn", "refuted": "bad"}
+_VERDICT_TONES = {"ok": "", "warning": "warn", "unknown": "warn", "incomplete": "warn", "critical": "bad"}
 _STATUS_TONES = {"complete": "", "partial": "warn", "failed": "bad", "missing": "bad"}
 
 
@@ -63,14 +64,20 @@ def trial_section(content: Json) -> Section:
         ("trial", lambda trial: text(trial["folder"])),
         ("repeat", lambda trial: text(trial["block"] + 1)),
         ("status", lambda trial: text(trial["status"], _STATUS_TONES.get(trial["status"], "bad"))),
+        ("verdict", lambda trial: text(trial.get("verdict"), _VERDICT_TONES.get(trial.get("verdict"), ""))),
         ("time", lambda trial: seconds(trial["measured"][0]["seconds"]) if trial["measured"] else NONE),
         ("ranks", lambda trial: text(trial["world_size"] or None)),
         ("network", lambda trial: text(f"{trial['network']}" if trial["backend"] == "nccl" else "TCP (gloo)")
          if trial["measured"] else NONE),
         ("whole run", lambda trial: seconds(trial["seconds"])),
-        ("reason", lambda trial: text(trial["reason"])),
+        ("reason", lambda trial: text(trial["reason"] or _found(trial))),
     )  # fmt: skip
     return Section(title="Trials, in the order of doing", grid=grid_of(columns, content["trials"]))
+
+
+def _found(trial: Json) -> str | None:
+    """Why a complete trial's verdict is not ok."""
+    return None if trial.get("verdict") in (None, "ok") else trial.get("verdict_reason")
 
 
 def _network_sections(content: Json) -> Iterator[Section]:

@@ -84,6 +84,7 @@ class Outcome:
     run: str | None = None
     verdict: str | None = None  # of the run, with its reason; None of a run that has none
     verdict_reason: str | None = None
+    findings: tuple[Mapping[str, str], ...] = ()  # rule, severity, summary: those of the run, then those of its logs
 
     @property
     def answered(self) -> bool:
@@ -127,13 +128,20 @@ def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, 
         versions=result.get("environment", {}).get("versions", {}),
         started_at=result.get("started_at"),
         seconds=(result.get("timings_seconds") or {}).get("total"),
-        wrong=any(figure.verified is False for figure in measured),
+        wrong=any(
+            point.get("verified") is False for benchmark in result["benchmarks"] for point in benchmark["points"]
+        ),
         reason=None if status == "complete" and measured else _reasons(result)[0] + _cut(result),
         verdict=result.get("verdict"),
         verdict_reason=result.get("verdict_reason"),
+        findings=tuple(_brief(one) for one in (*result.get("findings", ()), *found.get("findings", ()))),
         does_not_fit=not measured and any(_OUT_OF_MEMORY.search(reason) for reason in _reasons(result)),
         run=run,
     )
+
+
+def _brief(finding: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(finding.get(name) or "") for name in ("rule", "severity", "summary")}
 
 
 def _log_facts(nodes: Sequence[Mapping[str, Any]], diagnosis: Mapping[str, Any]) -> LogFacts:

@@ -15,6 +15,7 @@ from raybench.studies.outcome import Outcome
 from raybench.studies.scaling import answer_scaling
 from raybench.studies.strategy import answer_strategy
 from raybench.studies.sweep import answer_sweep
+from raybench.studies.trial_findings import grave_text, grave_trials
 from raybench.verdicts import Conclusion, Verdict
 
 SCHEMA = "raybench.study-result/1"
@@ -82,22 +83,25 @@ class StudyResult:
 
     @property
     def conclusion(self) -> Conclusion:
-        """The verdict: a problem, missing trials, problems that trials found, then the answer where it is certain."""
-        complete = sum(outcome.status == "complete" for outcome in self.outcomes)
-        of = f"{complete} of {len(self.outcomes)} trials complete"
+        """The verdict: a problem, missing trials, the gravest trial, then the answer where it is certain."""
         if self.problems:
             return Conclusion(verdict="critical", reason=self.problems[0])
+        grave = grave_trials(self.study, self.outcomes)
+        beside = grave_text(grave, len(self.outcomes)) if grave else ""
         if self.broken or self.status == "failed":
-            kept = ", their results kept; --resume does the rest" if complete else ""
-            why = "stopped by you" if self.stopped else self._first_reason()
-            return Conclusion(verdict="incomplete", reason=f"{why}; {of}{kept}")
-        found = [one for one in self.outcomes if one.verdict in ("critical", "warning")]
+            told = f"; {beside}" if grave and grave[0].gravity == "critical" else ""
+            return Conclusion(verdict="incomplete", reason=f"{self._gap()}{told}")
         answer, sure = headline(self.study.kind, self.answer.to_json())
-        if found:
-            beside = f"{len(found)} of {len(self.outcomes)} trials found: {found[0].verdict_reason}"
-            return Conclusion(verdict="warning", reason=f"{beside}; {answer}")
+        if grave:
+            return Conclusion(verdict=grave[0].gravity, reason=f"{beside}; {answer}")
         verdicts: dict[bool | None, Verdict] = {True: "ok", False: "warning", None: "unknown"}
         return Conclusion(verdict=verdicts[sure], reason=answer)
+
+    def _gap(self) -> str:
+        complete = sum(outcome.status == "complete" for outcome in self.outcomes)
+        kept = ", their results kept; --resume does the rest" if complete else ""
+        why = "stopped by you" if self.stopped else self._first_reason()
+        return f"{why}; {complete} of {len(self.outcomes)} trials complete{kept}"
 
     def _first_reason(self) -> str:
         told = next((one for one in self.outcomes if one.reason), None)

@@ -64,7 +64,7 @@ def trial_section(content: Json) -> Section:
         ("trial", lambda trial: text(trial["folder"])),
         ("repeat", lambda trial: text(trial["block"] + 1)),
         ("status", lambda trial: text(trial["status"], _STATUS_TONES.get(trial["status"], "bad"))),
-        ("verdict", lambda trial: text(trial.get("verdict"), _VERDICT_TONES.get(trial.get("verdict"), ""))),
+        ("verdict", lambda trial: text(trial.get("verdict"), _VERDICT_TONES.get(str(trial.get("verdict")), ""))),
         ("time", lambda trial: seconds(trial["measured"][0]["seconds"]) if trial["measured"] else NONE),
         ("ranks", lambda trial: text(trial["world_size"] or None)),
         ("network", lambda trial: text(f"{trial['network']}" if trial["backend"] == "nccl" else "TCP (gloo)")

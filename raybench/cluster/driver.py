@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -26,7 +25,6 @@ from raybench.cluster.log_files import tail_of
 from raybench.cluster.rank_process import die_with_parent
 from raybench.cluster.record import Record
 from raybench.cluster.run import Run
-from raybench.errors import IncompleteRunError, RaybenchError
 
 OUTPUT = "driver.log"
 _END_SECONDS = 5.0
@@ -166,19 +164,12 @@ def _print_to(path: Path) -> None:
 
 def _drive(record: Record, early: EarlyHost | None, workplace: Path, channel: DriverChannel) -> None:
     """Do the run, and say how it ended."""
-    error: RaybenchError | None = None
-    interrupted = False
     with Interrupt().installed() as interrupt:
         run = Run(record=record, channel=channel, interrupt=interrupt, early=early, workplace=workplace)
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             run.measure()
-        except RaybenchError as raised:
-            error = raised
-        except KeyboardInterrupt:
-            interrupted = True
-        except Exception as raised:  # noqa: BLE001 - the end of a process: what is not said here is lost
-            traceback.print_exc()
-            error = IncompleteRunError(f"the driver failed, which is a bug: {type(raised).__name__}: {raised}")
+        except (Exception, KeyboardInterrupt) as raised:  # noqa: BLE001 - the end of a process: what is not said here is lost
+            channel.failed(raised)
         channel.keep(record)
-        channel.end(error, interrupted=interrupted)
+        channel.end()

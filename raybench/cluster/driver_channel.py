@@ -9,6 +9,7 @@ import pickle
 import queue
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -17,10 +18,13 @@ from typing import Any
 import msgspec
 
 from raybench.cluster.record import Record
-from raybench.errors import IncompleteRunError, RaybenchError
+from raybench.errors import ClusterUnavailableError, IncompleteRunError, ProblemFoundError, RaybenchError, UsageError
 
 BEAT_SECONDS = 1.0
 _CONSULT_SECONDS = 3.0
+_KINDS = (ClusterUnavailableError, UsageError, ProblemFoundError, IncompleteRunError)  # of errors, the narrow one first
+# What unpickling raises for a message that is damaged, or of a type that does not come back.
+_UNPICKLING_ERRORS = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +79,23 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """The driver is through; ``error`` is what ended the run early."""
+class Failed:
+    """What ended the run early: said before the cluster is left, since leaving may hang."""
 
     error: RaybenchError | None = None
     interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The driver is through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """In place of a message that could not be unpickled: what the driver said with it is lost."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +110,9 @@ class Joining:
     address: str
 
 
-Message = Consulted | Joining | Mark | Beat | Snapshot | Heard | Logs | JournalLine | Shown | Ended
+Message = (
+    Consulted | Joining | Mark | Beat | Snapshot | Heard | Logs | JournalLine | Shown | Failed | Ended | Unreadable
+)
 
 
 class DriverChannel:
@@ -105,7 +123,7 @@ class DriverChannel:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[bytes | threading.Event | None] = queue.SimpleQueue()
         self._sender = threading.Thread(target=self._send_all, daemon=True, name="driver-channel")
         self._sender.start()
 
@@ -154,12 +172,16 @@ class DriverChannel:
             if self._connection.poll(_CONSULT_SECONDS):
                 self._connection.recv_bytes()
 
-    def end(self, error: RaybenchError | None, *, interrupted: bool = False) -> None:
+    def failed(self, raised: BaseException) -> None:
+        """Say what ended the run early, and wait until it is said: what comes next may end us."""
+        sent = threading.Event()
+        self._put(_failure(raised))
+        self._waiting.put(sent)
+        sent.wait(_CONSULT_SECONDS)
+
+    def end(self) -> None:
         """The last message; returns when all are sent."""
-        try:
-            self._put(Ended(error=error, interrupted=interrupted))
-        except (pickle.PicklingError, TypeError, AttributeError):
-            self._put(Ended(error=IncompleteRunError(str(error)), interrupted=interrupted))
+        self._put(Ended())
         self._waiting.put(None)
         self._sender.join()
 
@@ -171,9 +193,32 @@ class DriverChannel:
         with contextlib.suppress(OSError):  # the command has gone, and the kernel ends us
             while True:
                 try:
-                    data = self._waiting.get(timeout=BEAT_SECONDS)
+                    item = self._waiting.get(timeout=BEAT_SECONDS)
                 except queue.Empty:
-                    data = beat
-                if data is None:
+                    item = beat
+                if item is None:
                     return
-                self._connection.send_bytes(data)
+                if isinstance(item, threading.Event):
+                    item.set()
+                else:
+                    self._connection.send_bytes(item)
+
+
+def message_of(data: bytes) -> Message:
+    """A message of our own child, which may still be of a type that does not unpickle: an error of some library."""
+    try:
+        message: Message = pickle.loads(data)  # noqa: S301 - our own child
+    except _UNPICKLING_ERRORS as error:
+        return Unreadable(reason=f"{type(error).__name__}: {error}")
+    return message
+
+
+def _failure(raised: BaseException) -> Failed:
+    """What the command hears of an exception. One that no command raises is a bug of the driver's."""
+    if isinstance(raised, KeyboardInterrupt):
+        return Failed(interrupted=True)
+    kind = next((kind for kind in _KINDS if isinstance(raised, kind)), None)
+    if kind is not None:
+        return Failed(error=kind(str(raised)))
+    traceback.print_exception(raised)  # into the driver's log
+    return Failed(error=IncompleteRunError(f"the driver failed, which is a bug: {type(raised).__name__}: {raised}"))

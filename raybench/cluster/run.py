@@ -55,6 +55,9 @@ class Channel(Protocol):
     def consult(self, record: Record) -> None:
         """There is trouble, and all processes are still as they were."""
 
+    def failed(self, raised: BaseException) -> None:
+        """The run ends early, by this."""
+
     def heard(self, launch: int, data: bytes) -> None:
         """An event of a rank that has to do with samples."""
 
@@ -92,14 +95,9 @@ class Run:
         """Do the run. Raises UsageError and ProblemFoundError before anything is measured; later trouble is kept."""
         with contextlib.ExitStack() as stack:
             try:
-                joined = self._join(stack)
-            except BaseException:  # what was started is ended by now
-                self.channel.mark(LEAVING, _LEAVE_SECONDS, self.record)
-                raise
-            try:
-                self._measure(stack, joined)
-            except Exception:
-                self.channel.consult(self.record)
+                self._measure(stack, self._join(stack))
+            except BaseException as raised:
+                self.channel.failed(raised)  # leaving may hang
                 raise
             finally:
                 self.channel.mark(LEAVING, _LEAVE_SECONDS, self.record)
@@ -119,6 +117,13 @@ class Run:
             return stack.enter_context(session)
 
     def _measure(self, stack: contextlib.ExitStack, joined: Session) -> None:
+        try:
+            self._place_and_launch(stack, joined)
+        except Exception:
+            self.channel.consult(self.record)
+            raise
+
+    def _place_and_launch(self, stack: contextlib.ExitStack, joined: Session) -> None:
         config = self.record.config
         planned = self._plan(joined)
         self._mark("placement", PLACE_SECONDS)

@@ -8,7 +8,6 @@ is complete either way.
 
 import contextlib
 import os
-import pickle
 import queue
 import threading
 import time
@@ -21,6 +20,7 @@ from raybench.cluster.driver import Driver
 from raybench.cluster.driver_channel import (
     Consulted,
     Ended,
+    Failed,
     Heard,
     Joining,
     JournalLine,
@@ -29,6 +29,8 @@ from raybench.cluster.driver_channel import (
     Message,
     Shown,
     Snapshot,
+    Unreadable,
+    message_of,
 )
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.log_files import capped_log
@@ -113,7 +115,9 @@ class Supervisor:
     _events: list[Heard] = field(default_factory=list)
     _logs: dict[str, bytes] = field(default_factory=dict)
     _step: str | None = None  # the phase in which what broke the run happened
-    _ended: Ended | None = None
+    _failed: Failed | None = None  # the first word on it counts
+    _unreadable: str | None = None
+    _ended: bool = False
     _gone: bool = False  # the driver, without a last word
     _asked: float | None = None
     _consulted: bool = False
@@ -149,9 +153,9 @@ class Supervisor:
     def _read(self) -> None:
         """In a thread of its own: half a message, of a driver that was stopped, keeps only this thread."""
         try:
-            with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
+            with contextlib.suppress(OSError, EOFError):
                 while True:
-                    self._waiting.put(pickle.loads(self.driver.connection.recv_bytes()))  # noqa: S301 - our own child
+                    self._waiting.put(message_of(self.driver.connection.recv_bytes()))
         finally:
             self._waiting.put(None)
 
@@ -176,7 +180,7 @@ class Supervisor:
         self._heard = time.monotonic()
         match message:
             case None:
-                self._gone = self._ended is None
+                self._gone = not self._ended
             case Mark():
                 self._mark = message
                 self._step = self._step if message.phase in AFTERWARDS else message.phase
@@ -194,8 +198,17 @@ class Supervisor:
                 getattr(self.display, message.method)(*message.arguments)
             case Joining() | Consulted():
                 self._look_closer(message)
+            case Failed() | Unreadable() | Ended():
+                self._take_end(message)
+
+    def _take_end(self, message: Failed | Unreadable | Ended) -> None:
+        match message:
+            case Failed():
+                self._failed = self._failed or message
+            case Unreadable():
+                self._unreadable = self._unreadable or message.reason
             case Ended():
-                self._ended = message
+                self._ended = True
 
     def _know(self, record: Record) -> None:
         if self.record.planned is None and record.planned is not None:
@@ -249,33 +262,36 @@ class Supervisor:
 
     def _conclude(self, *, over: bool) -> RaybenchError | None:
         """Put on record what ended the run, whoever noticed it. Returns the error where the run was refused."""
-        error = self._ended.error if self._ended else None
+        error = self._failed.error if self._failed else None
         refused = isinstance(error, UsageError | ProblemFoundError)
         if refused and not (self._guilty and isinstance(error, ClusterUnavailableError)):
             return error
-        if self._mark.phase == LEAVING and not (self._asked or error):
+        if self._mark.phase == LEAVING and not (self._asked or self._failed or self._unreadable):
             return None  # all was brought home
-        if self._gone or over:
+        if (self._gone or over) and self._failed is None:
             self._guilty = self._guilty or at_fault(self._sightings)
-        interrupted = self._ended is not None and self._ended.interrupted and self._asked is None
+        interrupted = self._failed is not None and self._failed.interrupted and self._asked is None
         self.record.incidents = conclusion(
             self.record.incidents,
             self._guilty if self._broken(over=over) else (),
             by_user=bool(self.interrupt.received) or interrupted,
             error=None if error is None else str(error),
-            unexplained=self._unexplained(over=over) if self._gone or over else None,
+            unexplained=self._unexplained(over=over),
             step=self.record.step or self._step,
         )
         return None
 
     def _broken(self, *, over: bool) -> bool:
         """Whether the run ended otherwise than by itself: else a process may have ended as it likes."""
-        return bool(self.record.incidents or self._asked or self._gone or over or (self._ended and self._ended.error))
+        return bool(self.record.incidents or self._asked or self._gone or over or self._failed)
 
-    def _unexplained(self, *, over: bool) -> str:
+    def _unexplained(self, *, over: bool) -> str | None:
+        """How the driver ended that did not say why; None where it came to its end."""
         driver = f"the driver (process {self.driver.pid})"
+        if self._unreadable is not None:
+            return f"a message of {driver} cannot be read, and what it said with it is lost ({self._unreadable})"
         if not over:
-            return f"{driver} {self.driver.ending()}"
+            return f"{driver} {self.driver.ending()}" if self._gone else None
         silent = time.monotonic() - self._heard
         held = f"; it has not run for {silent:.0f} s, most likely inside Ray" if silent > _SILENT_SECONDS else ""
         return (

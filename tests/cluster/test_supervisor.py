@@ -1,0 +1,120 @@
+"""What the command knows of a run whose driver, a real process, does not come to its end, or cannot be understood."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+# A process of its own, since it adopts what is left below it from then on.
+CODE = """
+import json, os, signal, sys, time
+from pathlib import Path
+from raybench.cluster import driver, run, supervisor
+from raybench.cluster.interrupt import Interrupt
+from raybench.cluster.record import Record
+from raybench.config import RunConfig
+from raybench.errors import IncompleteRunError, UsageError
+
+run._LEAVE_SECONDS = supervisor._GRACE_SECONDS = supervisor._SILENT_GRACE_SECONDS = 0.3
+
+class AgentError(IncompleteRunError):
+    def __init__(self, *, node):
+        super().__init__(f"the agent of {node} did not start")
+
+class NoWayBack:
+    def __reduce__(self):
+        return int, ("no number",)
+
+def leave():
+    if leaving == "dies":
+        time.sleep(0.2 if trouble == "none" else 0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60 if leaving == "hangs" else 0)
+
+def join(self, stack):
+    stack.callback(leave)
+
+def measure(self, stack, joined):
+    match trouble:
+        case "agent":
+            raise AgentError(node="node-2")
+        case "usage":
+            raise UsageError("--nodes 3 is more than there are")
+        case "bug":
+            raise ZeroDivisionError("division by zero")
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "unreadable":
+            self.channel._put(NoWayBack())
+            self.channel.logs({"nccl-rank-0.log": b"said after it"})
+
+run.Run._join, run.Run._measure = join, measure
+found = {}
+for case in sys.argv[2:]:
+    trouble, leaving = case.split()
+    record = Record(config=RunConfig(), run_id="a")
+    with Interrupt().installed() as interrupt, interrupt.counting():
+        started = driver.start_driver(record, None, Path(sys.argv[1]))
+        watch = supervisor.Supervisor(record=record, driver=started, display=None, journal=None, interrupt=interrupt)
+        refusal = watch.watch()
+    found[case] = {
+        "refusal": refusal and f"{type(refusal).__name__}: {refusal}",
+        "findings": [(one["rule"], one["summary"]) for one in watch.record.result().findings],
+        "logs": sorted(watch.record.logs),
+    }
+print(json.dumps(found))
+"""
+CASES = ["agent ends", "agent hangs", "agent dies", "bug hangs", "usage hangs", "interrupt hangs", "unreadable ends"]
+FINE = ["none ends", "none hangs", "none dies"]
+
+
+@pytest.fixture(scope="module")
+def concluded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What is concluded of runs, by what ended each and how its driver then left."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, str(tmp_path_factory.mktemp("place")), *CASES, *FINE],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("leaving", ["ends", "hangs", "dies"])
+def test_why_a_run_failed_is_known_however_the_driver_leaves(
+    concluded: dict[str, dict[str, Any]], leaving: str
+) -> None:
+    found = concluded[f"agent {leaving}"]
+    assert (found["refusal"], found["findings"]) == (None, [["cluster-lost", "the agent of node-2 did not start"]])
+
+
+def test_a_bug_of_the_driver_is_named_though_it_hangs(concluded: dict[str, dict[str, Any]]) -> None:
+    ((rule, summary),) = concluded["bug hangs"]["findings"]
+    assert (rule, "ZeroDivisionError: division by zero" in summary) == ("cluster-lost", True)
+
+
+def test_wrong_use_is_refused_though_the_driver_hangs(concluded: dict[str, dict[str, Any]]) -> None:
+    assert concluded["usage hangs"]["refusal"] == "UsageError: --nodes 3 is more than there are"
+
+
+def test_an_interrupt_stays_one_though_the_driver_hangs(concluded: dict[str, dict[str, Any]]) -> None:
+    assert concluded["interrupt hangs"]["findings"] == [["interrupted", "stopped by you"]]
+
+
+@pytest.mark.parametrize("case", FINE)
+def test_nobody_is_accused_of_a_run_that_was_brought_home(concluded: dict[str, dict[str, Any]], case: str) -> None:
+    assert concluded[case]["findings"] == []
+
+
+def test_a_message_that_cannot_be_read_keeps_the_run_from_being_complete_and_loses_no_other(
+    concluded: dict[str, dict[str, Any]],
+) -> None:
+    found = concluded["unreadable ends"]
+    ((rule, summary),) = found["findings"]
+    assert (rule, "cannot be read" in summary) == ("driver-lost", True)
+    assert found["logs"] == ["nccl-rank-0.log"]

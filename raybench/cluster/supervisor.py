@@ -45,6 +45,10 @@ _START_SECONDS = 60.0  # until the driver says what it does
 _END_SECONDS = 5.0
 _TICK_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
+_EAGER_SECONDS = (
+    0.2  # while the cluster starts: of a process that has ended, nobody can tell any more whose node it was
+)
+_LOOK_SHARE = 0.1  # of one processor, at most, on a machine with many processes
 _AWAY_SECONDS = 3.0  # since the last tick: this process was stopped, or starved
 _ORDER_SECONDS = 12.0  # from being asked to end to being killed
 _SILENT_SECONDS = 4.0  # a driver that beats no more for so long will not do as it is asked
@@ -78,6 +82,7 @@ class Situation:
 
     signals: int = 0
     suspects: bool = False  # a process of the run is overdue
+    deaf: bool = False  # the driver itself is
     leaving: bool = False
     silent: float = 0.0  # since the driver's last sign of life
     over: float = -1.0  # past the limit of the phase; negative before it
@@ -92,6 +97,8 @@ def decide(now: Situation) -> Literal["wait", "ask", "kill"]:
         unable = now.silent > _SILENT_SECONDS and now.asked > _SILENT_SECONDS
         through = now.leaving and now.suspects  # all is brought home, and leaving waits for what is stopped
         return "kill" if unable or through or now.asked > _ORDER_SECONDS else "wait"
+    if now.deaf and not now.leaving:
+        return "kill"
     if now.signals or (now.suspects and not now.leaving):
         return "ask"
     grace = _SILENT_GRACE_SECONDS if now.silent > _SILENT_SECONDS else _GRACE_SECONDS
@@ -124,6 +131,7 @@ class Supervisor:
     _heard: float = field(default_factory=time.monotonic)
     _ticked: float = field(default_factory=time.monotonic)
     _looked: float = 0.0
+    _look_seconds: float = 0.0  # that the last look took
 
     def __post_init__(self) -> None:
         self._watch = ProcessWatch(self.driver.pid, self.driver.spared, self.driver.others)
@@ -235,9 +243,11 @@ class Supervisor:
             return
         measuring = self._mark.phase == MEASURING
         now = time.monotonic()
-        if at_once or now - self._looked > _LOOK_SECONDS:
-            self._looked = now
+        pause = _LOOK_SECONDS if self.record.planned else max(_EAGER_SECONDS, self._look_seconds / _LOOK_SHARE)
+        if at_once or now - self._looked > min(pause, _LOOK_SECONDS):
             self._sightings = self._watch.look(find=at_once or not measuring)
+            self._looked = time.monotonic()
+            self._look_seconds = self._looked - now
 
     def _situation(self) -> Situation:
         now = time.monotonic()
@@ -247,6 +257,7 @@ class Supervisor:
         return Situation(
             signals=self.interrupt.received,
             suspects=bool(overdue_ones),
+            deaf=any(one.component == "driver" and one.stopped for one in overdue_ones),
             leaving=self._mark.phase == LEAVING,
             silent=now - self._heard,
             over=now - self._mark.began - self._mark.limit_seconds,
@@ -266,20 +277,26 @@ class Supervisor:
         refused = isinstance(error, UsageError | ProblemFoundError)
         if refused and not (self._guilty and isinstance(error, ClusterUnavailableError)):
             return error
-        if self._mark.phase == LEAVING and not (self._asked or self._failed or self._unreadable):
+        if self._mark.phase == LEAVING and not (
+            self._asked or self._failed or self._unreadable or self.record.incidents
+        ):
             return None  # all was brought home
         if (self._gone or over) and self._failed is None:
             self._guilty = self._guilty or at_fault(self._sightings)
-        interrupted = self._failed is not None and self._failed.interrupted and self._asked is None
         self.record.incidents = conclusion(
             self.record.incidents,
             self._guilty if self._broken(over=over) else (),
-            by_user=bool(self.interrupt.received) or interrupted,
+            by_user=bool(self.interrupt.received) or (self._asked is None and self._was_interrupted()),
             error=None if error is None else str(error),
             unexplained=self._unexplained(over=over),
             step=self.record.step or self._step,
         )
         return None
+
+    def _was_interrupted(self) -> bool:
+        """Whether a signal ended the run in the driver: ours where we asked it to end, else somebody else's."""
+        said = self._failed is not None and self._failed.interrupted
+        return said or any(one.kind == "interrupted" for one in self.record.incidents)
 
     def _broken(self, *, over: bool) -> bool:
         """Whether the run ended otherwise than by itself: else a process may have ended as it likes."""

@@ -129,6 +129,8 @@ def test_that_we_asked_the_driver_to_end_is_nobodys_interrupt() -> None:
         (Situation(signals=2, asked=0.1), "kill"),
         (Situation(suspects=True), "ask"),
         (Situation(suspects=True, leaving=True), "wait"),  # all is brought home
+        (Situation(suspects=True, deaf=True), "kill"),  # a stopped driver cannot do as it is asked
+        (Situation(suspects=True, deaf=True, leaving=True), "wait"),
         (Situation(signals=1, asked=1.0), "wait"),
         (Situation(signals=1, asked=5.0, silent=5.0), "kill"),  # it cannot hear
         (Situation(signals=1, asked=12.5), "kill"),

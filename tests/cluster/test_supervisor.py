@@ -9,15 +9,19 @@ import pytest
 
 # A process of its own, since it adopts what is left below it from then on.
 CODE = """
-import json, os, signal, sys, time
+import json, os, shutil, signal, subprocess, sys, time
 from pathlib import Path
 from raybench.cluster import driver, run, supervisor
+from raybench.cluster.incident import Incident
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.record import Record
 from raybench.config import RunConfig
 from raybench.errors import IncompleteRunError, UsageError
 
 run._LEAVE_SECONDS = supervisor._GRACE_SECONDS = supervisor._SILENT_GRACE_SECONDS = 0.3
+
+gcs = f"{sys.argv[1]}/gcs_server"  # a process that is known as the head by its name
+os.symlink(shutil.which("sleep"), gcs)
 
 class AgentError(IncompleteRunError):
     def __init__(self, *, node):
@@ -49,6 +53,15 @@ def measure(self, stack, joined):
         case "unreadable":
             self.channel._put(NoWayBack())
             self.channel.logs({"nccl-rank-0.log": b"said after it"})
+        case "limit" | "limit-stopped" | "signal":
+            head = subprocess.Popen([gcs, "60"])
+            if trouble == "limit-stopped":
+                time.sleep(0.2)  # until it has its own program
+                head.send_signal(signal.SIGSTOP)
+            kind = "interrupted" if trouble == "signal" else "time-limit"
+            self.record.incidents.append(Incident(kind=kind, reason="it is over"))
+            self.channel.consult(self.record)
+            head.kill()
 
 run.Run._join, run.Run._measure = join, measure
 found = {}
@@ -67,6 +80,7 @@ for case in sys.argv[2:]:
 print(json.dumps(found))
 """
 CASES = ["agent ends", "agent hangs", "agent dies", "bug hangs", "usage hangs", "interrupt hangs", "unreadable ends"]
+CASES += ["limit ends", "limit-stopped ends", "signal ends"]
 FINE = ["none ends", "none hangs", "none dies"]
 
 
@@ -104,6 +118,19 @@ def test_wrong_use_is_refused_though_the_driver_hangs(concluded: dict[str, dict[
 
 def test_an_interrupt_stays_one_though_the_driver_hangs(concluded: dict[str, dict[str, Any]]) -> None:
     assert concluded["interrupt hangs"]["findings"] == [["interrupted", "stopped by you"]]
+
+
+def test_a_process_seen_to_be_stopped_explains_a_limit_that_is_over(concluded: dict[str, dict[str, Any]]) -> None:
+    ((rule, summary), *_) = concluded["limit-stopped ends"]["findings"]
+    assert (rule, "GCS" in summary, "is stopped" in summary) == ("cluster-lost", True, True)
+
+
+def test_a_head_that_runs_explains_none(concluded: dict[str, dict[str, Any]]) -> None:
+    assert concluded["limit ends"]["findings"] == [["time-limit", "it is over"]]
+
+
+def test_a_signal_that_somebody_sent_to_the_driver_ended_the_run(concluded: dict[str, dict[str, Any]]) -> None:
+    assert concluded["signal ends"]["findings"] == [["interrupted", "it is over"]]
 
 
 @pytest.mark.parametrize("case", FINE)

@@ -10,6 +10,7 @@ _TWO = ("--address", "local", "--nodes", "2")
 _JOIN = ("--address", "{address}", "--nodes", "2")
 _SWEEP = ("--suite", "quick", "--iters", "200")
 _STEP = ("--sequence-length", "8", "--batch-size", "1", "--warmup-steps", "1")
+_SHORT_SECONDS = 60  # a command that nothing shall end: no limit for a busy machine
 _STUDY = ("study", "scaling", "--nodes", "2,1", "--repeats", "1", "--seed", "2", "--output-dir", "{folder}/runs")
 
 
@@ -29,7 +30,8 @@ class Workload:
 
     def command_line(self, *, short: bool, folder: Path, address: str) -> list[str]:
         """Arguments, with the folder for what the workload itself stores, and the cluster to join."""
-        words = (*(self.short if short else self.long), "--timeout", str(self.timeout_seconds))
+        timeout_seconds = _SHORT_SECONDS if short else self.timeout_seconds
+        words = (*(self.short if short else self.long), "--timeout", str(timeout_seconds))
         return [one.replace("{folder}", str(folder)).replace("{address}", address) for one in words]
 
 
@@ -73,7 +75,7 @@ WORKLOADS = {
         ),
         Workload(
             name="study",
-            long=(*_STUDY, "--", "train", "--address", "local", *_STEP, "--steps", "3000"),
+            long=(*_STUDY, "--", "train", "--address", "local", *_STEP, "--steps", "1000"),
             short=(*_STUDY, "--", "train", "--address", "local", *_STEP, "--steps", "10"),
             nodes=1,
             ranks=1,

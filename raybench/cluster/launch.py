@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -18,60 +18,30 @@ from raybench.benchmarks.events import (
     RankFailed,
     RankFinished,
     RankReady,
-    Record,
     WorkloadMeasured,
 )
 from raybench.benchmarks.job import RankJob
-from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
-from raybench.cluster.activity_text import activity_text, explanation_of
+from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cluster.agents import Agent, Agents, Deadline, reason_of
 from raybench.cluster.answers import AnswerError, decode_answer
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.collector import Collector
 from raybench.cluster.doing import Seen
-from raybench.cluster.ending import at_work_text, ending_text
+from raybench.cluster.ending import ending_text
 from raybench.cluster.event_check import EventError, event_of
-from raybench.cluster.flight_file import flight_records
-from raybench.cluster.hang import hang, is_stalled, mismatches
-from raybench.cluster.incident import Incident, culprits, failure_kind, next_step, step_text, stopped
-from raybench.cluster.messages import RankPosition
+from raybench.cluster.incident import Incident, failure_kind, next_step, step_text
+from raybench.cluster.investigation import ANSWER_SECONDS, Investigation, Positions
 from raybench.cluster.placement import Plan
 from raybench.cluster.rank_host_process import RankHostError
+from raybench.cluster.watcher import Watcher
 from raybench.errors import UsageError
 
 POLL_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
 _ABSENCE_SECONDS = 3.0
 _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
-_LOOK_SECONDS = 5.0  # a node that takes longer to say what its ranks do is not waited for
-_ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
 START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
 _RANK_HOST_ERROR = re.compile(rf"(?:[\w.]*\.)?{RankHostError.__name__}: ")  # as the last line of a traceback
-
-
-class Watcher(Protocol):
-    """What a launch tells while it runs."""
-
-    def ready(self, rank: int, facts: Mapping[str, str]) -> None:
-        """A rank has joined the process group."""
-
-    def heard(self, data: bytes) -> None:
-        """An event, encoded, that has samples or says that they are complete."""
-
-    def troubled(self) -> None:
-        """Something broke; nothing has been ended yet."""
-
-    def started(self, benchmark: int) -> None:
-        """The ranks turn to a benchmark of the plan."""
-
-    def measured(self, benchmark: int, samples: Mapping[int, RankSamples]) -> None:
-        """All ranks have measured a point."""
-
-    def worked(self, benchmark: int, records: Mapping[int, Record]) -> None:
-        """All ranks have measured a point of a workload."""
-
-    def told(self, benchmark: int, rank: int, part: Record) -> None:
-        """A rank goes on with a point of a workload, and says what it has by now."""
 
 
 @dataclass(kw_only=True)
@@ -87,7 +57,6 @@ class Launch:
     timeout_seconds: float
     head: HeadWatch
     incidents: list[Incident] = field(default_factory=list)
-    activity: dict[str, bytes] = field(default_factory=dict)  # files that say what every rank did when it broke
     _ready: set[int] = field(default_factory=set)
     _finished: set[int] = field(default_factory=set)
     _benchmark: int = -1
@@ -95,8 +64,16 @@ class Launch:
     _last_heard: float = field(default_factory=time.monotonic)
     # While ranks join: when to look for one that is stopped.
     _join_limit: Deadline = field(default_factory=lambda: Deadline(START_SECONDS))
-    _answered: set[int] = field(default_factory=set)  # nodes that could say where their ranks were
+    _investigation: Investigation = field(init=False)
     _polls: dict[Any, tuple[Agent, float]] = field(default_factory=dict)  # by reference: who, and asked when
+
+    def __post_init__(self) -> None:
+        self._investigation = Investigation(agents=self.agents, plan=self.plan, specs=self.specs)
+
+    @property
+    def activity(self) -> dict[str, bytes]:
+        """Files that say what every rank did when it broke."""
+        return self._investigation.activity
 
     def run(
         self, jobs: Sequence[Sequence[RankJob]], variables: Sequence[Mapping[str, str | None]], log_limit: int
@@ -116,9 +93,10 @@ class Launch:
         if self.incidents:
             self.watcher.troubled()
             self._investigate()
-        _, silent = self.agents.ask(_ANSWER_SECONDS, "stop")
+        _, silent = self.agents.ask(ANSWER_SECONDS, "stop")
         for index, why in silent.items():
-            if self.incidents and index not in self._answered:  # one that answered may take its time to end its ranks
+            # one that answered may take its time to end its ranks
+            if self.incidents and index not in self._investigation.answered:
                 self._node_lost(self.plan.nodes[index].name, index, why)
 
     def _poll(self, agent: Agent) -> None:
@@ -138,14 +116,8 @@ class Launch:
             self.incidents.append(Incident(kind="time-limit", reason=reason, step=self._step()))
         elif self._benchmark < 0 and self._join_limit.passed and not self.incidents:
             self._join_limit = Deadline(self.timeout_seconds)
-            self.incidents += self._missing()
+            self.incidents += self._investigation.missing(self._positions())  # a start may take longer than the limit
         return bool(self.incidents)
-
-    def _missing(self) -> list[Incident]:
-        """Who keeps the others from coming together: found at the limit, though a start may take longer than it."""
-        positions, world_size = self._positions(), self.plan.world_size
-        found = stopped(positions, self.specs, world_size=world_size)
-        return found or hang(self._look(positions), self.specs, world_size=world_size)
 
     def _node_at(self, address: str) -> str | None:
         """The name of the only node of the plan with the host of HOST:PORT; None where there is none, or several."""
@@ -284,65 +256,29 @@ class Launch:
         while not until.passed:
             self._hear(min(until.left, 0.25))
         positions = self._positions()
-        seen = self._look(positions)
+        seen = self._investigation.look(positions)
         self._sharpen_steps(positions)
-        self.incidents += self._blamed(positions, seen)
-
-    def _blamed(self, positions: Sequence[tuple[str, RankPosition]], seen: Sequence[Seen]) -> list[Incident]:
-        """Who held up a run that came to its limit, or lost a connection; whose operation broke the others'."""
-        world_size = self.plan.world_size
-        if self.incidents[0].kind not in ("time-limit", "connection-lost"):
-            return mismatches(seen, self.specs, world_size=world_size)
-        spoken = {one.rank for one in self.incidents if one.rank is not None}
-        found = culprits(positions, self.specs, spoken, world_size=world_size)
-        found = found or hang(seen, self.specs, world_size=world_size)
+        found = self._investigation.blamed(self.incidents, positions, seen)
         if not found and self.incidents[0].kind == "time-limit":
-            self._say_at_work(seen)
-        return found
+            self.incidents[0] = self._without_culprit(seen)
+        self.incidents += found
 
-    def _look(self, positions: Sequence[tuple[str, RankPosition]]) -> list[Seen]:
-        """What every rank that can be reached is doing. Takes two seconds, and never longer than ``_LOOK_SECONDS``."""
-        answers, _ = self.agents.ask(_LOOK_SECONDS, "activities")
-        found = {one.rank: one for node in answers.values() for one in node}
-        seen = [
-            Seen(node=node, position=position, activity=found[position.rank])
-            for node, position in positions
-            if position.rank in found
-        ]
-        self.activity = {"activity.txt": activity_text(seen).encode()} | flight_records(seen, self.plan.backend)
-        return seen
-
-    def _positions(self) -> list[tuple[str, RankPosition]]:
-        """Where the ranks are of every node that answers; the others are lost."""
-        answers, silent = self.agents.ask(_ANSWER_SECONDS, "positions")
-        for index, why in silent.items():
+    def _positions(self) -> Positions:
+        positions, lost = self._investigation.positions()
+        for index, why in lost.items():
             self._node_lost(self.plan.nodes[index].name, index, why)
-        for index, found in list(answers.items()):
-            if not {one.rank for one in found} <= set(self.plan.ranks_of(index)):
-                self._node_lost(self.plan.nodes[index].name, index, "it speaks for ranks of other nodes")
-                del answers[index]
-        self._answered |= set(answers)
-        return [(self.plan.nodes[index].name, one) for index, found in sorted(answers.items()) for one in found]
+        return positions
 
-    def _say_at_work(self, seen: Sequence[Seen]) -> None:
-        """Nobody is to blame: the ranks were slow for their limit, or it cannot be told what holds them up."""
-        first = self.incidents[0]
-        if is_stalled(seen):
-            text = f"{first.reason}; whether the ranks hang or are slow cannot be told"
-            self.incidents[0] = replace(first, reason=text, explanation=explanation_of(seen), confidence="possible")
-            return
+    def _without_culprit(self, seen: Sequence[Seen]) -> Incident:
         spec = self.specs[self._benchmark] if self._benchmark >= 0 else None
-        measured = self.collector.measured(self._benchmark) if spec is not None else 0
-        iterations = [one.position.iteration for one in seen if one.position.phase == "timing"]
-        text = at_work_text(
-            spec,
-            points=measured,
-            steps=min(iterations, default=0),
-            world_size=self.plan.world_size,
+        return self._investigation.without_culprit(
+            self.incidents[0],
+            seen,
+            spec=spec,
+            points=self.collector.measured(self._benchmark) if spec is not None else 0,
             limit_seconds=self.timeout_seconds,
         )
-        self.incidents[0] = replace(first, reason=f"{first.reason}, {text}")
 
-    def _sharpen_steps(self, positions: Sequence[tuple[str, RankPosition]]) -> None:
+    def _sharpen_steps(self, positions: Positions) -> None:
         steps = {position.rank: step_text(position, self.specs, self.plan.world_size) for _, position in positions}
         self.incidents[:] = [replace(one, step=steps[one.rank]) if one.rank in steps else one for one in self.incidents]

@@ -1,0 +1,32 @@
+"""What a launch tells whoever started it, while it runs."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from raybench.benchmarks.events import Record
+from raybench.benchmarks.spec import RankSamples
+
+
+class Watcher(Protocol):
+    """What a launch tells while it runs."""
+
+    def ready(self, rank: int, facts: Mapping[str, str]) -> None:
+        """A rank has joined the process group."""
+
+    def heard(self, data: bytes) -> None:
+        """An event, encoded, that has samples or says that they are complete."""
+
+    def troubled(self) -> None:
+        """Something broke; nothing has been ended yet."""
+
+    def started(self, benchmark: int) -> None:
+        """The ranks turn to a benchmark of the plan."""
+
+    def measured(self, benchmark: int, samples: Mapping[int, RankSamples]) -> None:
+        """All ranks have measured a point."""
+
+    def worked(self, benchmark: int, records: Mapping[int, Record]) -> None:
+        """All ranks have measured a point of a workload."""
+
+    def told(self, benchmark: int, rank: int, part: Record) -> None:
+        """A rank goes on with a point of a workload, and says what it has by now."""

@@ -121,6 +121,15 @@ ALWAYS = (
     "terminate called",
     "ChildFailedError",
     "CANCELLED",
+    "PBS: job killed: ",
+    "TERM_",
+    "low on resource",
+    "DeadlineExceeded",
+    "longer than specified deadline",
+    "reempt",
+    "got signal: ",
+    "death signal",
+    "sending signal TERM",
     "KeyboardInterrupt",
     "SIGTERM",
     ", retrying",
@@ -231,7 +240,8 @@ FOREIGN = (
     b"Test failure", b"invalid usage", b"invalid argument (", b"retrying", b"ncclInvalid", b"Test CUDA failure",
     b"Test HIP failure", b": Killed", b" Killed ", b"Bus error", b" Aborted ", b": Aborted", b": Out Of Memory",
     b"oom-kill event", b"oom_kill event", b"Out of bounds values", b"BAD TERMINATION", b"NODE FAILURE",
-    b"Node failure on", b"got stuck for", *(body.encode() for body in BODIES),
+    b"Node failure on", b"got stuck for", b"PBS: job killed: ", b"TERM_", b"low on resource", b"DeadlineExceeded",
+    b"longer than specified deadline", b"reempt", b"death signal", *(body.encode() for body in BODIES),
 )  # fmt: skip
 NOISE = frozenset(
     head.encode()

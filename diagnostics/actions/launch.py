@@ -5,6 +5,17 @@ from collections.abc import Mapping, Sequence
 from diagnostics.actions.rows import ENV, NCCL, TROUBLE, Row
 
 ACTIONS: Mapping[str, Sequence[Row]] = {
+    "why-cancelled": [
+        {
+            "text": "Ask the scheduler why the job ended. If its time was over: was it as fast as before? Compare its "
+            "first steps with an earlier job's, and measure the network, before raising the limit.",
+            "commands": [
+                "sacct -j <job> --format=JobID,State,ExitCode,Elapsed,Timelimit",
+                "kubectl describe job <job>",
+                "raybench run --suite all_reduce",
+            ],
+        }
+    ],
     "same-environment": [
         {
             "text": "Give every rank the same variables; an exported variable does not reach other nodes by itself.",

@@ -125,10 +125,88 @@ PATTERNS = (
         samples=("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",),
     ),
     Pattern(
+        kind="launcher-failure",
+        literal="NODE FAILURE",
+        expression=r"(?P<text>DUE TO NODE FAILURE.*)",
+        samples=("slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO NODE FAILURE ***",),
+    ),
+    Pattern(
+        kind="launcher-failure",
+        literal="PBS: job killed: ",
+        expression=r"PBS: job killed: (?P<text>(?!walltime|cput).*)",
+        samples=("=>> PBS: job killed: vmem 68719480832 exceeded limit 68719476736",),
+    ),
+    Pattern(
+        kind="launcher-failure",
+        literal="TERM_",
+        expression=r"(?P<text>\bTERM_(?:MEMLIMIT|SWAP|UNKNOWN|EXTERNAL_SIGNAL)\b.*)",
+        samples=("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",),
+    ),
+    Pattern(
+        kind="launcher-failure",
+        literal="low on resource",
+        expression=r"(?P<text>(?:The )?node was low on resource: .*)",
+        samples=("  Message: The node was low on resource: memory. Threshold quantity: 100Mi, available: 60Mi.",),
+    ),
+    Pattern(
         kind="cancelled",
         literal="CANCELLED",
-        expression=r"(?P<text>CANCELLED AT .*)",
+        expression=r"(?P<text>CANCELLED (?:AT|by|DUE TO) (?!.*NODE FAILURE).*)",
         samples=("slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***",),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="PBS: job killed: ",
+        expression=r"PBS: job killed: (?P<text>(?:walltime|cput).*)",
+        samples=("=>> PBS: job killed: walltime 3637 exceeded limit 3600",),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="TERM_",
+        expression=(
+            r"(?P<text>\bTERM_(?:RUNLIMIT|CPULIMIT|DEADLINE|WINDOW|PREEMPT|LOAD|OWNER|ADMIN|FORCE_OWNER|FORCE_ADMIN|"
+            r"REQUEUE_OWNER|REQUEUE_ADMIN|RC_RECLAIM)\b.*)"
+        ),
+        samples=("TERM_RUNLIMIT: job killed after reaching LSF run time limit.",),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="DeadlineExceeded",
+        expression=r"(?P<text>(?:[Rr]eason:? *|JobFailed|Warning +|^\S* *)\(?\bDeadlineExceeded\b.*)",
+        samples=("  Warning  DeadlineExceeded  2m  job-controller  Job was active longer than specified deadline",),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="active longer than specified deadline",
+        expression=r"(?P<text>active longer than specified deadline)",
+        samples=("Job was active longer than specified deadline",),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="reempt",
+        expression=(
+            r"(?P<text>\bPreempted (?:by|in order to) .*|[Rr]eason:? +Preempt\w+.*|"
+            r"(?:[Jj]ob \S+|[Ii]nstance) (?:was|has been|is being) preempted.*)"
+        ),
+        samples=("  Normal  Preempted  3s  default-scheduler  Preempted by pod 5f6c on node gpu-a",),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="got signal: ",
+        expression=r"(?P<text>SignalException: Process \d+ got signal: (?:1|2|15)\b)",
+        samples=("torch.distributed.elastic.multiprocessing.api.SignalException: Process 4110 got signal: 15",),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="death signal",
+        expression=r"(?P<text>Received (?:Signals\.)?(?:SIGTERM|SIGINT|SIGHUP|15|2|1) death signal)",
+        samples=("Received 15 death signal, shutting down workers", "Received Signals.SIGTERM death signal, shutting"),
+    ),
+    Pattern(
+        kind="cancelled",
+        literal="sending signal TERM",
+        expression=r"(?P<text>^timeout: sending signal TERM to command .*)",
+        samples=("timeout: sending signal TERM to command 'python'",),
     ),
     Pattern(
         kind="cancelled",

@@ -56,6 +56,7 @@ RULE_IDS: tuple[str, ...] = (
     "watchdog-timeout",
     "straggler",
     "init-hang",
+    "job-cancelled",
     "peer-died",
     "application-error",
     "env-inconsistent",

@@ -15,17 +15,18 @@ Source: NCCL's socket.cc and proxy.cc.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.job_cancelled import before_any_cut
 from diagnostics.rules.verbs import completion_status, peer_names
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where connections were lost before the end of the run."""
-    killed = facts.of("process-killed", "ras-peer-dead")
+    killed = before_any_cut(facts, facts.of("process-killed", "ras-peer-dead"))
     lost = warned(facts, "peer-closed")
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
     lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
     lost += facts.of("communicator-aborted")
-    lost = [event for event in lost if not _after_the_end(event, facts)]
+    lost = before_any_cut(facts, [event for event in lost if not _after_the_end(event, facts)])
     events = sorted(killed + lost, key=lambda event: event.origin.sequence)
     if not events:
         return CLEAR

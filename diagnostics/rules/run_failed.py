@@ -7,7 +7,8 @@ launcher that reports an exit code, a process that was killed.
 Why: these lines say that something failed, not what. The cause stands before them, often in the output of another rank,
 or needs a higher NCCL_DEBUG.
 
-Not when: another finding explains the failure (the lines are then listed under it); the process goes on to work after
+Not when: another finding explains the failure (the lines are then listed under it); the lines follow from the job's end
+by its scheduler or user; the process goes on to work after
 them: NCCL also tries what it can do without, such as SHARP.
 
 Source: NCCL's checks.h and debug.cc; nccl-tests' common.h.
@@ -17,6 +18,7 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.job_cancelled import before_any_cut
 
 _RESULTS = {
     "1": "a CUDA call failed",
@@ -96,7 +98,8 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
     told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
-    return told + facts.of("launcher-failure", "process-killed", "communicator-aborted")
+    told += facts.of("launcher-failure", "process-killed", "communicator-aborted")
+    return before_any_cut(facts, told)
 
 
 def _is_last_word(event: Event) -> bool:

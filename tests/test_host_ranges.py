@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from raybench.errors import UsageError
 from raybench.host_ranges import expanded, folded
-from raybench.unreachable import brief_reason, reason_lines
+from raybench.unreachable import advice_on, brief_reason, reason_lines
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,36 @@ def test_hosts_are_grouped_by_reason_whoever_says_it() -> None:
         ("n1", "odd at n1"),
         ("n2", "odd at n2"),
     ]
-    assert list(reason_lines(failures)) == [
+    assert [line for line in reason_lines(failures) if line[0] != " "] == [
         "7 hosts: connection timed out: gpu-[03-09]",
         "2 hosts: odd at it: n1, n2",
         "1 host: connection refused: no sshd on that port: gpu-01",
     ]
+    advice = [line for line in reason_lines(failures) if line[0] == " "]
+    assert len(advice) == 2
+    assert "nc -vz HOST 22" in advice[0]
+    assert advice[1].startswith("  -> on gpu-01: systemctl status sshd")
     assert brief_reason("") == "no reason was given"
-    assert brief_reason("sudo: a password is required", "a") == "sudo: a password is required"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "typed"),
+    [
+        ("Task failed: Missing sudo password", "sudo asks for a password", "visudo"),
+        ("sudo: a password is required", "sudo asks for a password", "visudo"),
+        ("Timeout (12s) waiting for privilege escalation prompt: ", "sudo does not answer", "sudo -n true"),
+        ("/bin/sh: 1: sudo: not found", "sudo is not installed there", "install sudo on gpu-1"),
+        ("The module interpreter '/opt/py' was not found.", "there is no Python at that path", "ssh gpu-1 'command -v"),
+        ("OSError: [Errno 28] No space left on device: '/tmp/x'", "a file system is full there", "df -h"),
+        ("root@10.0.0.2: Permission denied (publickey,password).", "ssh login is refused", "ssh-copy-id gpu-1"),
+        ("WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!", "its host key has changed", "ssh-keygen -R"),
+        ("Connection to 10.0.0.2 closed by remote host.", "the connection was closed before the answer was there",
+         "journalctl"),
+        ("kex_exchange_identification: Connection closed by remote host", "sshd closed the connection", "MaxStartups"),
+        ("no answer within 60 s: hangs\n-> look at .bashrc", "no answer within 60 s: hangs", "look at .bashrc"),
+        ("mkdir: '/x': Permission denied", "mkdir: '/x': Permission denied", None),
+    ],
+)  # fmt: skip
+def test_each_reason_is_short_and_says_what_to_type(said: str, reason: str, typed: str | None) -> None:
+    assert brief_reason(said, "gpu-1") == reason
+    assert typed in advice_on(said, "gpu-1") if typed else not advice_on(said, "gpu-1")

@@ -82,6 +82,12 @@ options:
         finds out where it hangs, and the host counts as unreachable. Kept by the control node.
     type: float
     default: 60
+  first_contact:
+    description:
+      - Only log in and answer, within O(limit_seconds). A host that does not, for whatever reason, counts as
+        unreachable, with what it does and what to look at.
+    type: bool
+    default: false
   environment_variables:
     description: Environment variables for the programs, as for a simulated fabric.
     type: dict
@@ -168,6 +174,7 @@ def main():
             "reach_early_seconds": {"type": "float", "default": 0},
             "expectations": {"type": "dict", "default": {}},
             "limit_seconds": {"type": "float", "default": 60},
+            "first_contact": {"type": "bool", "default": False},
             "environment_variables": {"type": "dict", "default": {}},
             "prefix": {"type": "list", "elements": "str", "default": []},
             "packed": {"type": "bool", "default": False},
@@ -175,6 +182,8 @@ def main():
         supports_check_mode=True,
     )
     options = module.params
+    if options["first_contact"]:
+        module.exit_json(changed=False, reached=[])
     if options["reach"]:
         module.exit_json(
             changed=False,

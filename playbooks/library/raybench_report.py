@@ -159,14 +159,15 @@ def find_package(module):
 
 def entry(name, answer, reached):
     """What the tasks registered for a host, as the report takes it."""
-    from raybench.preflight.report import Gathered, reason_of, unpack
+    from raybench.preflight.probe_answer import attempts_of, unpack
+    from raybench.preflight.report import Gathered, reason_of
 
     common = {
         "host": name,
         "sent_at": answer.get("sent_at"),
         "received_at": answer.get("received_at"),
         "noise": answer.get("noise") or "",
-        "reached": (reached or {}).get("reached") or answer.get("reached") or (),
+        "reached": attempts_of((reached or {}).get("reached") or answer.get("reached")),
     }
     if answer.get("packed"):
         try:

@@ -31,6 +31,8 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
     click.option("-f", "--forks", type=click.IntRange(1, 1000), metavar="N", help="Hosts at a time."),
     click.option("--timeout", type=click.FloatRange(1, 86400), default=3600.0, show_default=True, metavar="S",
                  help="Time limit of the whole, seconds."),
+    click.option("--host-timeout", type=click.FloatRange(1, 86400), metavar="S", help="Give a host up that has not let "
+                 "raybench log in after so many seconds, and say where its login hangs.  [default: 60]"),
     click.option("--json", "as_json", is_flag=True, help="Print JSON (raybench.cluster_status/1) instead of a table."),
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
 )  # fmt: skip
@@ -114,6 +116,7 @@ def _play(
         variables=variables,
         forks=common["forks"],
         timeout_seconds=common["timeout"],
+        host_timeout_seconds=common["host_timeout"],
         on_task=show,
         check=check,
     )
@@ -122,7 +125,7 @@ def _play(
     return report
 
 
-_TOLD = {"Build", "Make", "Copy", "Install", "Start", "Wait", "End", "Look"}
+_TOLD = {"Log", "Build", "Make", "Copy", "Install", "Start", "Wait", "End", "Look"}
 
 
 def _end(report: "ClusterReport", common: Mapping[str, Any], code: int) -> None:

@@ -41,6 +41,13 @@ Examples:
 @click.option(
     "--timeout", "timeout_seconds", default=7200.0, show_default=True, help="End the run after so many seconds."
 )
+@click.option(
+    "--host-timeout",
+    type=click.FloatRange(1, 86400),
+    metavar="S",
+    help="Give a host up that has not let raybench log in after so many seconds, and say where its login hangs.  "
+    "[default: 60]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     inventories: tuple[str, ...],
@@ -54,6 +61,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     yes: bool,
     forks: int | None,
     timeout_seconds: float,
+    host_timeout: float | None,
     as_json: bool,
 ) -> None:
     """Bring nodes into the state that GPU training needs: RDMA, limits, MTU, QoS, clock, NCCL's file.
@@ -87,6 +95,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         forks=forks,
         remove_packages=remove_packages,
         timeout_seconds=timeout_seconds,
+        host_timeout_seconds=host_timeout,
         on_event=_progress if sys.stderr.isatty() else None,
     )
     report = done.to_json()

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from raybench.cluster.hosts import Inventory, read_inventory
 from raybench.cluster.own_cluster import controlled_cluster
-from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, run_playbook
+from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, contact_variables, run_playbook
 from raybench.errors import UsageError
 
 Action = Literal["up", "status", "down"]
@@ -102,6 +102,7 @@ def play_cluster(  # noqa: PLR0913 - the options of the command
     variables: Mapping[str, Any] | None = None,
     forks: int | None = None,
     timeout_seconds: float = 3600.0,
+    host_timeout_seconds: float | None = None,
     check: bool = False,
     on_task: Callable[[str], None] = lambda _: None,
 ) -> ClusterReport:
@@ -116,7 +117,7 @@ def play_cluster(  # noqa: PLR0913 - the options of the command
     outcome = run_playbook(
         f"cluster_{action}",
         inventory=inventory,
-        variables=variables,
+        variables={**contact_variables(host_timeout_seconds), **(variables or {})},
         limit=limit,
         forks=forks,
         check=check,

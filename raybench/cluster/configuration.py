@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from raybench.cluster.ansible_setup import data_folder
 from raybench.cluster.hosts import Inventory
-from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, message_of, run_playbook
+from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, contact_variables, message_of, run_playbook
 from raybench.errors import unknown_name
 
 SCHEMA = "raybench.configure/1"
@@ -92,9 +92,13 @@ def configure_hosts(  # noqa: PLR0913 - the options of the command
     forks: int | None = None,
     remove_packages: bool = False,
     timeout_seconds: float = 7200.0,
+    host_timeout_seconds: float | None = None,
     on_event: Callable[[PlaybookEvent], None] | None = None,
 ) -> Configuration:
-    """Run ``configure.yml``, or ``rollback.yml`` for the items that ``tags`` name. Raises UsageError on a bad tag."""
+    """Run ``configure.yml``, or ``rollback.yml`` for the items that ``tags`` name. Raises UsageError on a bad tag.
+
+    ``host_timeout_seconds`` is what logging in to a host may take; None leaves it to the inventory (60).
+    """
     check_tags(tags)
     collected = _Collected()
 
@@ -106,7 +110,8 @@ def configure_hosts(  # noqa: PLR0913 - the options of the command
     outcome = run_playbook(
         "rollback" if rollback else "configure",
         inventory=inventory,
-        variables={"rollback_items": list(tags), "rollback_packages": remove_packages} if rollback else {},
+        variables=contact_variables(host_timeout_seconds)
+        | ({"rollback_items": list(tags), "rollback_packages": remove_packages} if rollback else {}),
         tags=() if rollback else tags,
         limit=limit,
         check=check,

@@ -178,6 +178,11 @@ def run_playbook(  # noqa: PLR0913 - the options of ansible-playbook
     return outcome
 
 
+def contact_variables(host_timeout_seconds: float | None) -> dict[str, float]:
+    """What ``contact.yml`` is told of how long logging in to a host may take; nothing leaves it to the inventory."""
+    return {} if host_timeout_seconds is None else {"raybench_host_timeout_seconds": host_timeout_seconds}
+
+
 def _flags(tags: Sequence[str], skip_tags: Sequence[str], *, check: bool, diff: bool) -> Iterator[str]:
     for option, values in (("--tags", tags), ("--skip-tags", skip_tags)):
         for value in values:

@@ -11,7 +11,8 @@ from raybench.cluster.hosts import Inventory
 from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, message_of, run_playbook
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.preflight.checks import selected
-from raybench.preflight.report import OVER_ALL, Gathered, build_report, reason_of, unpack
+from raybench.preflight.probe_answer import attempts_of, unpack
+from raybench.preflight.report import OVER_ALL, Gathered, build_report, reason_of
 from raybench.preflight.writing import write_report
 
 GATHER_TASK = "Gather everything in one round trip"
@@ -29,7 +30,7 @@ class _Progress:
         if event.kind not in {"ok", "failed", "unreachable"} or not event.host:
             return
         if event.result.get("reached"):  # while it was probed, or when that was tried again
-            self.reached[event.host] = event.result["reached"]
+            self.reached[event.host] = attempts_of(event.result["reached"])
         if event.task.endswith(GATHER_TASK):
             self.gathered[event.host] = one = gathered_from(event)
             if self.on_host is not None:

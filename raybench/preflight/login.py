@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 SHELL_MARK, PYTHON_MARK = "raybench-shell-answers", "raybench-python-answers"
 _ANSWER = re.compile(r'\{\s*"')
+_BEGINNING = re.compile(r'\{\s*"(\w+)":')
 _ANSWER_KEYS = frozenset({"packed", "reached", "facts", "failed", "msg"})
 _MOST_CHARACTERS = 80
+_MOST_READ = 10_000
+_MOST_GREETING = 100_000  # characters; a long message of the day has a few thousand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +44,24 @@ _PYTHON = LoginStage(
     advice="run ansible_python_interpreter by hand; it, or a folder on its path, may lie on a file system that does "
     "not answer",
 )
+_FLOOD = LoginStage(
+    hangs="at login the shell prints without an end, or far more than a greeting, on standard output",
+    advice="look at ~/.bashrc, ~/.ssh/rc and /etc/profile.d; print only where there is a terminal: [ -t 1 ] && ...",
+)
 _ALL = LoginStage(
     hangs="a second login started Python, so the login is slow or the probe hangs",
     advice="time ssh HOST true; raise preflight_host_timeout_seconds, or lower preflight_timeout_seconds to see in "
     "host-probe what hangs",
 )
-_STAGES = (_TCP, _BANNER, _AUTHENTICATION, _SHELL, _PYTHON, _ALL)
+_PYTHON_FLOOD = LoginStage(
+    hangs="what it starts as Python prints without an end",
+    advice="run ansible_python_interpreter --version by hand: is it a Python?",
+)
+_NOISE = LoginStage(
+    hangs="at login the shell prints what breaks Ansible's modules",
+    advice="in ~/.bashrc and /etc/profile.d, print only where there is a terminal: [ -t 1 ] && ...",
+)
+_STAGES = (_TCP, _BANNER, _AUTHENTICATION, _SHELL, _PYTHON, _FLOOD, _PYTHON_FLOOD, _NOISE, _ALL)
 
 
 def login_stage(errors: str, output: str) -> LoginStage:
@@ -57,6 +72,8 @@ def login_stage(errors: str, output: str) -> LoginStage:
     ``debug1: Connection established.``, ``debug1: Remote protocol version 2.0, remote software version
     OpenSSH_9.2p1``, ``Authenticated to 10.0.0.2 ([10.0.0.2]:22) using "publickey".``
     """
+    if len(output.partition(SHELL_MARK)[0]) > _MOST_GREETING:
+        return _FLOOD
     if PYTHON_MARK in output:
         return _ALL
     if SHELL_MARK in output:
@@ -77,16 +94,25 @@ def answer_within(output: str) -> tuple[str, str]:
     for match in _ANSWER.finditer(output):
         try:
             answer, end = json.JSONDecoder().raw_decode(output, match.start())
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(answer, dict) and _ANSWER_KEYS & answer.keys():
             return output[match.start() : end], shown_noise(output[: match.start()] + output[end:])
     return "", shown_noise(output)
 
 
+def no_answer(output: str) -> str:
+    """What came over standard output where no answer is within it; empty where nothing came."""
+    begun = next((found for found in _BEGINNING.finditer(output) if found[1] in _ANSWER_KEYS | {"changed"}), None)
+    if begun is not None:
+        length = len(output) - begun.start()
+        return f"its answer is cut off after {length} characters: Python or the connection was ended on the way"
+    return f'it printed "{shown_noise(output)}" instead of an answer' if output.strip() else ""
+
+
 def shown_noise(text: str) -> str:
     """Noise as it is quoted: on one line, not longer than a reader needs to know it again."""
-    line = " ".join(text.split())
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text[:_MOST_READ]).split())
     return line if len(line) <= _MOST_CHARACTERS else line[:_MOST_CHARACTERS] + "..."
 
 
@@ -96,6 +122,17 @@ def late_reason(limit_seconds: float, stage: LoginStage | None, looked: str = ""
     if stage is None:
         return f"{late}; {looked or 'where it hangs is not known'}"
     return f"{late}: {stage.hangs}"
+
+
+def flood_reason(stage: LoginStage | None) -> str:
+    """Why a host that sends far too much is without an answer: ``stage`` as in ``late_reason``."""
+    sends = "sends more than 32 MB instead of an answer"
+    return f"{sends}: {stage.hangs}" if stage is _FLOOD else f"{sends}: {_PYTHON_FLOOD.hangs}"
+
+
+def breaking_reason(noise: str) -> str:
+    """Why nothing can be done on a host whose answers Ansible cannot find within the noise of its shell."""
+    return f'{_NOISE.hangs}: "{noise}"'
 
 
 def advice_for(reason: str) -> str | None:

@@ -3,9 +3,6 @@
 JSON, schema ``raybench.preflight/1``. A host that was not reached is in it like the others, with the reason.
 """
 
-import base64
-import json
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +18,7 @@ from raybench.preflight.expectations import read_expectations, strangers
 from raybench.preflight.host_view import HostView
 from raybench.preflight.login import advice_for
 from raybench.preflight.verdict import CheckResult, Verdict, worst
+from raybench.unreachable import advice_on
 
 SCHEMA = "raybench.preflight/1"
 _MOST_REASON = 600
@@ -45,15 +43,6 @@ class Gathered:
     received_at: float | None = None
     noise: str = ""
     reached: Sequence[Mapping[str, Any]] = ()
-
-
-def unpack(packed: str) -> dict[str, Any]:
-    """The facts that the probe module packed. Raises ValueError where they are damaged."""
-    try:
-        facts: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed, validate=True)))
-    except zlib.error as error:
-        raise ValueError(f"the probe's answer is damaged: {error}") from error
-    return facts
 
 
 def view_of(facts: Mapping[str, Any]) -> HostView:
@@ -207,19 +196,21 @@ def reason_of(said: str) -> str:
     return " ".join(said.split()).removeprefix("Task failed: ")[:_MOST_REASON] or "the probe gave no answer"
 
 
+_UNREACHABLE_ADVICE = (
+    "check power, network and sshd of the host, its address and user in the inventory, and its key in known_hosts"
+)
+_BROKEN_ADVICE = "read the reason; the host needs Python 3.8 or newer, and ansible_python_interpreter may name it"
+
+
 def _absent(one: Gathered) -> CheckResult:
-    advice = advice_for(one.reason) or (
-        "check power, network and sshd of the host, its address and user in the inventory, and its key in known_hosts"
-        if one.unreachable
-        else "read the reason; the host needs Python 3.8 or newer, and ansible_python_interpreter may name it"
-    )
+    unknown = _UNREACHABLE_ADVICE if one.unreachable else _BROKEN_ADVICE
     return CheckResult(
         check="host-reachable",
         verdict="fail" if one.unreachable else "error",
         seen=one.reason or "no answer",
         expected="answers, and runs the probe",
         basis="Ansible",
-        advice=advice,
+        advice=advice_for(one.reason) or advice_on(one.reason, one.host) or unknown,
     )
 
 

@@ -30,7 +30,7 @@ def _lines(report: Mapping[str, Any], *, diff: bool) -> Iterator[str]:
     if diff:
         yield from _diff_lines(hosts)
     silent = [(host["name"], host["unreachable"]) for host in hosts if host["unreachable"] is not None]
-    yield from (f"{'MISSING':8} {line}" for line in reason_lines(silent))
+    yield from (f"{'' if line[0] == ' ' else 'MISSING':8} {line}" for line in reason_lines(silent))
     for name, title in _LEFT:
         texts = _by_text(hosts, name)
         if texts:

@@ -24,7 +24,8 @@ from typing import Any
 import yaml
 
 from raybench.preflight.lines import report_lines
-from raybench.preflight.report import Gathered, build_report, unpack
+from raybench.preflight.probe_answer import unpack
+from raybench.preflight.report import Gathered, build_report
 from tests.conftest import REPOSITORY
 from tests.lab.cluster import Lab
 from tests.lab.requirement import lab_available

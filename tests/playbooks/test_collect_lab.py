@@ -147,13 +147,17 @@ def test_wrong_use_is_refused(controller: LabController, arguments: list[str], s
     assert "Traceback" not in done.stderr
 
 
-def test_the_playbook_collects_too(controller: LabController) -> None:
+def test_the_playbook_collects_too_and_fails_the_host_whose_logs_are_critical(controller: LabController) -> None:
+    (log,) = [case for case in CASE.glob("*/input.log") if json.loads(case.with_name("expected.json").read_text())][:1]
+    controller.lab.nodes[1].run(["sh", "-c", "cat > /var/log/job9.log"], text_in=log.read_text())
     done = controller.playbook(
         "collect_logs.yml",
-        "--limit=node1",
+        "--limit=node1,node2",
         *("-e", json.dumps({"log_collect_output_folder": str(controller.lab.folder.shared / "played")})),
-        *("-e", json.dumps({"log_collect_paths": ["/etc/hostname"]})),
+        *("-e", json.dumps({"log_collect_paths": ["/etc/hostname", "/var/log/job9*"]})),
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 2, done.stdout + done.stderr
     (found,) = (controller.lab.folder.shared / "played").glob("*/hosts/node1/files/etc/hostname")
     assert found.read_text() == "node1\n"
+    recap = {line.split()[0]: line for line in done.stdout.partition("PLAY RECAP")[2].splitlines() if "failed=" in line}
+    assert {name for name, line in recap.items() if "failed=0" not in line} == {"node2"}, recap

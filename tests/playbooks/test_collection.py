@@ -71,6 +71,15 @@ FOREIGN = """
     - {ansible.builtin.import_role: {name: raybench.cluster.preflight}, ignore_errors: true}
     - {ansible.builtin.import_role: {name: raybench.cluster.fabric}}
     - {ansible.builtin.import_role: {name: raybench.cluster.nccl_config}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.gpu_peer_memory}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.network_mtu}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.pcie_access_control}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.rdma_driver}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.roce_qos}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.system_limits}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.time_sync}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.ray_node}, vars: {ray_node_state: probed}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.log_collect}}
     - {ansible.builtin.debug: {msg: "after the roles on {{ inventory_hostname }}"}}
 - hosts: localhost
   gather_facts: false

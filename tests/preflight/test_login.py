@@ -9,8 +9,11 @@ from raybench.preflight.login import (
     SHELL_MARK,
     advice_for,
     answer_within,
+    flood_reason,
     late_reason,
     login_stage,
+    no_answer,
+    shown_noise,
     stage_command,
 )
 
@@ -34,6 +37,8 @@ BY_PROXY = "debug1: Executing proxy command: exec ssh -W 10.88.0.4:22 bastion\n"
         (LOGGED_IN, "Welcome\n", "login shell runs no command"),
         (LOGGED_IN, SHELL_MARK + "\n", "Python does not start"),
         (LOGGED_IN, f"Welcome\n{SHELL_MARK}\n{PYTHON_MARK}\n", "a second login started Python"),
+        (LOGGED_IN, "y\n" * 500_000, "prints without an end"),
+        (LOGGED_IN, "=" * 5000 + f"\n{SHELL_MARK}\n", "Python does not start"),
     ],
 )
 def test_the_stage_in_which_a_login_stops(errors: str, output: str, told: str) -> None:
@@ -67,6 +72,21 @@ ANSWER = json.dumps({"changed": False, "packed": "eJw{}", "address": "10.0.0.1"}
 )
 def test_an_answer_is_found_within_the_noise_of_a_shell(before: str, after: str, noise: str) -> None:
     assert answer_within(before + ANSWER + after) == (ANSWER, noise)
+
+
+def test_what_is_no_answer_is_called_what_it_is() -> None:
+    assert "cut off after 40 characters" in no_answer("Welcome\n" + ANSWER[:40])
+    assert no_answer('{"motd": "hi"}') == 'it printed "{"motd": "hi"}" instead of an answer'
+    assert no_answer(" \n") == ""
+    assert answer_within('{"packed":' * 50_000) == ("", shown_noise('{"packed":' * 50_000))  # no RecursionError
+
+
+def test_a_host_that_sends_without_an_end_is_told_by_what_prints() -> None:
+    shell = login_stage(LOGGED_IN, "y\n" * 500_000)
+    python = login_stage(LOGGED_IN, f"{SHELL_MARK}\n" + "y\n" * 500_000)
+    assert "at login the shell prints" in flood_reason(shell)
+    assert "what it starts as Python prints" in flood_reason(python)
+    assert all(advice_for(flood_reason(stage)) for stage in (shell, python, None))
 
 
 def test_noise_without_an_answer_is_noise() -> None:

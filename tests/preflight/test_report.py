@@ -1,6 +1,7 @@
 """The report: complete whatever happened to a host, selected checks only, exit codes, and lines of text."""
 
 import base64
+import contextlib
 import json
 import zlib
 from dataclasses import fields
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
+from raybench.preflight import probe_answer
 from raybench.preflight.checks import CHECKS
 from raybench.preflight.expectations import PREFIX, Expectations, read_expectations
 from raybench.preflight.lines import report_lines
-from raybench.preflight.report import OVER_ALL, Gathered, build_report, exit_code, unpack
+from raybench.preflight.probe_answer import unpack
+from raybench.preflight.report import OVER_ALL, Gathered, build_report, exit_code
 from raybench.preflight.writing import write_report
 from raybench.reports.preflight_page import write_preflight_page
 
@@ -101,12 +104,52 @@ def test_control_characters_of_a_host_reach_no_terminal() -> None:
     assert not any("\x1b" in line or "\n" in line for line in lines)
 
 
-def test_packed_facts_come_back_and_damaged_ones_are_refused() -> None:
-    packed = base64.b64encode(zlib.compress(json.dumps({"a": 1}).encode())).decode()
-    assert unpack(packed) == {"a": 1}
+def test_packed_facts_come_back_and_damaged_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = pack(facts({"memlock": value([1, 2])}))
+    assert unpack(packed) == facts({"memlock": value([1, 2])})
     for broken in (packed[:-8], "nonsense!", base64.b64encode(b"nonsense").decode()):
-        with pytest.raises(ValueError, match=r"damaged|base64|[Pp]adding|[Nn]on-base64|Only base64"):
+        with pytest.raises(ValueError, match="the probe's answer is damaged"):
             unpack(broken)
+    monkeypatch.setattr(probe_answer, "_MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match="it is cut off, or has more than"):
+        unpack(pack(["0" * 10_000_000]))
+
+
+JUNK: tuple[Any, ...] = (
+    None,
+    [],
+    {},
+    "x",
+    -1,
+    10**400,
+    [None],
+    {"a": None},
+    {"status": "ok"},
+    {"status": "", "value": 7},
+)
+
+
+@pytest.mark.parametrize("junk", JUNK)
+@pytest.mark.parametrize(
+    "path",
+    [(), ("clock",), ("readings",), ("reached",), ("expectations",), ("readings", "memlock"), ("readings", "mounts"),
+     ("readings", "file_systems", "value"), ("readings", "addresses", "value"), ("readings", "proc", "values")],
+)  # fmt: skip
+def test_facts_of_another_form_spoil_no_report(path: tuple[str, ...], junk: Any) -> None:
+    hostile: Any = {"": json.loads(json.dumps(fine("b").facts))}
+    place = hostile
+    for name in ("", *path)[:-1]:
+        place = place.setdefault(name, {})
+    place[("", *path)[-1]] = junk
+    other = Gathered(host="b", reason="the probe's answer is damaged")
+    with contextlib.suppress(ValueError):
+        other = Gathered(host="b", facts=unpack(pack(hostile[""])), sent_at=0.0, received_at=1.0)
+    assert [host["reached"] for host in report(fine("a"), other)["hosts"]] == [True, other.facts is not None]
+
+
+def pack(content: Any) -> str:
+    """As the probe module does it."""
+    return base64.b64encode(zlib.compress(json.dumps(content).encode())).decode()
 
 
 def test_the_report_is_written_whole(tmp_path: Path) -> None:

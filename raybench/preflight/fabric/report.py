@@ -15,6 +15,7 @@ from raybench.preflight.fabric.rails import HostProblem
 from raybench.preflight.fabric.schedule import Fabric
 from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.fabric.suspects import Suspect, suspects
+from raybench.unreachable import advice_on, brief_reason
 from raybench.verdicts import Conclusion, Verdict
 
 SCHEMA = "raybench.fabric/1"
@@ -203,7 +204,8 @@ def _host(name: str, fabric: Fabric, facts: RunFacts, ranked: Sequence[Suspect])
 
 
 def _gone(name: str, why: str) -> Json:
-    problem = {"seen": why, "advice": "see whether the host is up and ssh reaches it", "device": None, "fault": False}
+    advice = advice_on(why, name) or "see whether the host is up and ssh reaches it"
+    problem = {"seen": brief_reason(why, name), "advice": advice, "device": None, "fault": False}
     return {"name": name, "verdict": "error", "reachable": False, "ports": [], "problems": [problem]}
 
 

@@ -1,0 +1,98 @@
+"""Logs of public threads, with what was wrong in each: ``python -m tests.diagnostics.threads [file]`` scores them.
+
+Each log was labelled from its thread before any diagnosis of it was seen. Hosts, addresses and process ids are changed,
+and what does not matter is left out; the messages are NCCL's. A case begins with ``=== name | thread | outcome |
+findings | network | gdr | tcp_fallback``: commas separate answers that are all right, ``-`` is none. The findings of a
+failed run are its possible causes, one of which must be found and stand on top; those of a healthy one may be warned of.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from diagnostics.engine import Reading
+from diagnostics.findings import Diagnosis
+from diagnostics.reader import Batch
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadLog:
+    """A log and its label."""
+
+    name: str
+    thread: str
+    failed: bool
+    findings: tuple[str, ...]
+    networks: tuple[str, ...]
+    gdr: tuple[bool | None, ...]
+    tcp_fallback: tuple[bool | None, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What is wrong with the diagnosis of one log."""
+
+    facts: tuple[str, ...]
+    cause_missed: bool = False
+    other_on_top: bool = False
+    failure_missed: bool = False
+    false_alarms: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> list[str]:
+        """All of it, in words."""
+        told = list(self.facts)
+        told += ["cause missed"] if self.cause_missed else []
+        told += ["another finding on top"] if self.other_on_top else []
+        told += ["FAILED RUN NOT CRITICAL"] if self.failure_missed else []
+        return told + [f"false alarm {rule}" for rule in self.false_alarms]
+
+
+def read_logs(file: Path) -> Iterator[ThreadLog]:
+    """The logs of a file."""
+    for part in file.read_text(encoding="utf-8").split("=== ")[1:]:
+        head, _, text = part.partition("\n")
+        name, thread, outcome, findings, networks, gdr, fallback = head.split(" | ")
+        yield ThreadLog(
+            name=name,
+            thread=thread,
+            failed=outcome == "failed",
+            findings=tuple(findings.split(",")),
+            networks=tuple(networks.split(",")),
+            gdr=tuple(json.loads(value) for value in gdr.split(",")),
+            tcp_fallback=tuple(json.loads(value) for value in fallback.split(",")),
+            text=text,
+        )
+
+
+def diagnose(text: str) -> Diagnosis:
+    """The diagnosis of one file with this text."""
+    reading = Reading()
+    reading.feed(Batch(file="a.log", block=text.encode(), first=True))
+    reading.flush()
+    return reading.diagnosis()
+
+
+def score(log: ThreadLog, diagnosis: Diagnosis) -> Score:
+    """A diagnosis against its label."""
+    network = "none/unknown" if diagnosis.network in ("none", "unknown") else diagnosis.network
+    facts = (
+        ("network", network, log.networks),
+        ("gdr", diagnosis.gdr, log.gdr),
+        ("tcp_fallback", diagnosis.tcp_fallback, log.tcp_fallback),
+    )
+    wrong = tuple(f"{name} is {seen}, not {wanted[0]}" for name, seen, wanted in facts if seen not in wanted)
+    rules = [finding.rule for finding in diagnosis.findings]
+    alarms = [f.rule for f in diagnosis.findings if f.severity != "info" and f.rule not in log.findings]
+    if not log.failed:
+        return Score(facts=wrong, false_alarms=tuple(alarms))
+    return Score(
+        facts=wrong,
+        cause_missed=not set(log.findings) & set(rules),
+        other_on_top=not rules or rules[0] not in log.findings,
+        failure_missed=diagnosis.verdict != "critical",
+    )

@@ -15,6 +15,7 @@ from diagnostics.facts import (
     Channel,
     CollectiveLog,
     Communicator,
+    Device,
     FlightRecord,
     JobFacts,
     Member,
@@ -25,6 +26,7 @@ from diagnostics.facts import (
 )
 
 _UNKNOWN: ProcessKey = ("", 0)
+MAX_DEVICES = 256
 
 
 @dataclass(slots=True)
@@ -81,6 +83,14 @@ class FactBuilder:
     def _take_devices(self, event: Event, process: Process) -> None:
         process.devices = read_devices(event.fields["devices"])
         process.devices_event = event
+
+    def _take_device(self, event: Event, process: Process) -> None:
+        """One line a device, as up to 2.3."""
+        fields = event.fields
+        device = Device(name=fields["name"], port=int(fields["port"][:6]), layer=fields["layer"])
+        if device not in (process.devices or ()) and len(process.devices or ()) < MAX_DEVICES:
+            process.devices = (*(process.devices or ()), device)
+            process.devices_event = process.devices_event or event
 
     def _take_variable(self, event: Event, process: Process) -> None:
         if len(process.variables) < 200:
@@ -237,6 +247,7 @@ _HANDLERS: Mapping[str, Callable[[FactBuilder, Event, Process], None]] = {
     "version": FactBuilder._take_version,
     "network": FactBuilder._take_network,
     "ib-devices": FactBuilder._take_devices,
+    "ib-device": FactBuilder._take_device,
     "variable": FactBuilder._take_variable,
     "channel": FactBuilder._take_channel,
     "init-start": FactBuilder._take_init,

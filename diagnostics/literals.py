@@ -133,6 +133,11 @@ ALWAYS = (
     "KeyboardInterrupt",
     "SIGTERM",
     ", retrying",
+    "NIC distance",
+    "NET : Using interface",
+    "IP Interfaces",
+    "have failed or timed out",
+    "ncclIbRoce",
 )
 # what the bodies of warnings hold; looked for on lines without NCCL's mark too
 BODIES = (
@@ -191,6 +196,8 @@ BODIES = (
     "XML Mismatch",
     "Could not find a path",
     "Net device counts",
+    "RoCE v",
+    "RoCEv",
     "] INFO ",
     " WARN ",
 )

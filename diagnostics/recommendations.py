@@ -30,12 +30,15 @@ class Action:
 
 
 def setting_of(facts: JobFacts) -> Setting:
-    """What the log shows of the surroundings: ``amd``, ``efa``, ``roce``, ``container``, ``kubernetes``, ``slurm``."""
+    """What the log shows of the surroundings: ``amd``, ``efa``, ``roce``, ``infiniband``, ``container`` and so on."""
     found: set[str] = set()
     if facts.library == "RCCL":
         found.add("amd")
-    if link_layer(facts) == "roce" or any(device.layer == "RoCE" for device in facts.devices):
+    layer = link_layer(facts)
+    if layer == "roce" or any(device.layer == "RoCE" for device in facts.devices):
         found.add("roce")
+    elif layer == "ib":
+        found.add("infiniband")
     if any("efa" in event.text.lower() for event in facts.of("ofi", "ofi-provider", "ofi-platform")):
         found.add("efa")
     if any(device.name.startswith(("hfi", "opa")) for device in facts.devices):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from diagnostics.events import Event, Origin, quote
 from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_foreign
-from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, PATTERNS, info_patterns
+from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, PATTERNS, SIGNS, info_patterns
 from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
@@ -295,8 +295,8 @@ class Scanner:
         if message.level == "INFO":
             patterns = info_patterns(message.text)
         found = read_message(patterns, message.text[:MAX_PATTERN_CHARACTERS])
-        if not found and message.level == "WARN" and message.text:
-            found = [("unclassified-warning", {"text": message.text})]
+        if message.level == "WARN" and message.text and SIGNS.issuperset(kind for kind, _ in found):
+            found.append(("unclassified-warning", {"text": message.text}))
         for kind, fields in found:
             self._send(kind, fields, message, quoted, line)
 

@@ -12,7 +12,7 @@ from diagnostics.facts import Channel, JobFacts
 from diagnostics.parsers.base import compiled
 
 _OFI_NAMES = frozenset({"aws libfabric", "libfabric", "ofi", "aws-ofi-nccl"})
-_SYNONYMS = {"infiniband": "ib", "ib": "ib", "socket": "socket", "sockets": "socket", "tcp": "socket"}
+_SYNONYMS = {"infiniband": "ib", "ib": "ib", "socket": "socket", "sockets": "socket", "tcp": "socket", "ip": "socket"}
 _DATA_CALLS = ("reg_mr", "reg_dmabuf", "modify_qp", "create_qp", "create_cq")
 TCP_NETWORKS = frozenset({"socket", "plugin:FastSocket"})
 FABRIC_INTERFACE = r"^(?:ib\d|ibs|ibp|ib[A-Z]|hsn\d|opa\d)"
@@ -24,6 +24,11 @@ _WANTED_VARIABLES = (
     "NCCL_IB_TC",
     "NCCL_IB_SL",
 )
+
+
+# what rdma-core's naming, drivers that know Ethernet only, and bonds (which InfiniBand has none of) prove
+_ROCE_NAMES = r"(?i)^(?:roce|bnxt_re|irdma|ionic|rxe|hns_|qedr|mlx5_bond_)"
+_IB_NAMES = r"^(?:ib[ps]\d|hfi1|opa|qib)"
 
 
 def network_class(name: str, layer: str | None) -> str:
@@ -45,6 +50,8 @@ def link_layer(facts: JobFacts) -> str | None:
     if listed:
         most = max(listed.values())
         return next(device.layer.lower() for device in facts.devices if listed[device.layer] == most)
+    if facts.of("roce-sign", "gid-unreadable"):
+        return "roce"
     if any("RoCE" in event.fields["devices"] for event in facts.of("ib-devices")):
         return "roce"
     connections = facts.of("ib-connection")
@@ -56,10 +63,12 @@ def link_layer(facts: JobFacts) -> str | None:
 def _layer_of_errors(facts: JobFacts) -> str | None:
     """The link layer by what errors name: NCCL prints GIDs of RoCE only, and devices may be named by their layer."""
     errors = facts.of("completion-error", "verbs-failed", "async-event", "link-layer-mismatch", "ib-open-failed")
-    names = {event.fields.get("device", "") for event in errors}
-    if any(compiled(r"(?i)^roce").match(name) for name in names) or any(_has_gid(event) for event in errors):
+    names = {event.fields.get("device", "") for event in (*errors, *facts.of("gdr-adapter"))}
+    filters = (*facts.variables.get("NCCL_IB_HCA", ()), facts.typed_variables.get("NCCL_IB_HCA", ""))
+    names.update(name for value in filters if "^" not in value for name in compiled(r"[\w.]+").findall(value))
+    if any(compiled(_ROCE_NAMES).match(name) for name in names) or any(_has_gid(event) for event in errors):
         return "roce"
-    return "ib" if any(compiled(r"^ib[ps]\d").match(name) for name in names) else None
+    return "ib" if any(compiled(_IB_NAMES).match(name) for name in names) else None
 
 
 def _has_gid(event: Event) -> bool:
@@ -102,6 +111,8 @@ def _hinted_names(facts: JobFacts) -> set[str]:
     """What is implied by lines that only one network prints, where no line names the choice."""
     if vendor := facts.first("vendor-network"):
         return {vendor.fields["name"]}
+    if distances := facts.of("nic-distance"):
+        return {event.fields["name"] for event in distances}
     if facts.of("ofi") and not facts.of("ofi-failed"):
         return {"aws-ofi-nccl"}
     if devices := facts.of("gdr-adapter"):  # printed for the devices of the network in use, under its name
@@ -113,10 +124,17 @@ def _socket_or_verbs(facts: JobFacts) -> set[str]:
     sockets = facts.of("socket-devices")
     if not (sockets and facts.of("ib-no-device")) and _rdma_data_events(facts):
         return {"IB"}
-    units = {event.fields["unit"] for event in facts.of("trace")}
+    units = {event.fields["unit"] for event in facts.of("trace")} | _units_of_warnings(facts)
     if (sockets and (facts.of("ib-no-device") or not _lists_sockets_always(facts))) or "net_socket" in units:
         return {"Socket"}
     return {"IB"} if "net_ib" in units or any(process.devices for process in facts.processes.values()) else set()
+
+
+def _units_of_warnings(facts: JobFacts) -> set[str]:
+    """The transports of NCCL whose own source files, or names, stand in warnings about transfers."""
+    told = facts.of("message-truncated", "unclassified-warning", "collective-mismatch", "peer-closed")
+    marks = {"net_socket": ("transport/net_socket", "NET/Socket"), "net_ib": ("transport/net_ib", "NET/IB")}
+    return {unit for unit, names in marks.items() if any(name in event.text for event in told for name in names)}
 
 
 def _lists_sockets_always(facts: JobFacts) -> bool:
@@ -173,12 +191,43 @@ def adapter_states(facts: JobFacts) -> dict[tuple[str, str], bool]:
 
 def tcp_by_choice(facts: JobFacts) -> Event | None:
     """The line that shows that the user wanted TCP."""
-    for name, wanted in (("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "socket"), ("NCCL_NET_PLUGIN", "none")):
+    choices = (("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "socket"), ("NCCL_NET_PLUGIN", "none"))
+    for name, wanted in choices if platform_signs(facts) else choices[:2]:  # verbs work without a plugin
         values = chain(facts.variables.get(name, ()), filter(None, (facts.typed_variables.get(name),)))
-        if name != "NCCL_NET_PLUGIN" and any(value.lower() == wanted for value in values):
+        if any(value.lower() == wanted for value in values):
             return facts.variable_event(name)
     requested = facts.first("network-requested")
     return requested if requested and requested.fields["name"].strip().lower() == "socket" else None
+
+
+def platform_signs(facts: JobFacts) -> list[Event]:
+    """Lines that show a platform whose network is reached through a plugin only: EFA, Slingshot."""
+    sign = compiled(r"\b(?:hsn\d|efa\b|rdmap\d|FI_PROVIDER=(?:efa|cxi)|aws-ofi|p[345]\w{0,3}\.\d+xlarge)")
+    kinds = (
+        "bootstrap-interface",
+        "socket-devices",
+        "variable",
+        "shell-variable",
+        "plugin-absent",
+        "ofi",
+        "topology-file",
+    )
+    return [event for event in facts.of(*kinds) if sign.search(event.text)]
+
+
+def absent_named_plugin(facts: JobFacts) -> tuple[str, Event] | None:
+    """A plugin that NCCL was told to load by name (NCCL_NET_PLUGIN) and whose file is not there, and the line.
+
+    Without a name NCCL looks for ``libnccl-net.so`` alone; ``none`` is what users write to have no plugin.
+    """
+    if facts.of("plugin-loaded", "ofi-provider"):
+        return None
+    for event in facts.of("plugin-absent", "plugin-load-error"):
+        if event.kind == "plugin-absent" or _is_absent_plugin(event):
+            named = compiled(r"lib[nr]ccl-net-([\w.\-]+?)\.so").search(event.text)
+            if named and named[1] != "none":
+                return named[1], event
+    return None
 
 
 def never_tried(facts: JobFacts) -> Event | None:

@@ -45,12 +45,35 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "link": ENV + "#nccl-ib-gid-index",
         },
     ],
+    "check-route": [
+        {
+            "text": "Which interface owns the local RoCE address, and do a route and a neighbour lead to the peer's? "
+            "Run this where the rank runs, in its container.",
+            "commands": [
+                "rdma link show",
+                "ip route get <peer's address> from <local address>",
+                "ip neigh show dev <interface>",
+                "ping -I <interface> <peer's address>",
+            ],
+            "link": TROUBLE + "#rdma-over-converged-ethernet-roce",
+            "never": ["infiniband", "efa"],
+        }
+    ],
     "check-fabric": [
         {
             "text": "Check the ports, counters and cables on the way to the named peer.",
             "commands": ["ibstat", "perfquery -x", "ibdiagnet -r", "mlxlink -d <device> -c"],
             "link": TROUBLE + "#infiniband",
-            "never": ["roce", "efa"],
+            "only": ["infiniband"],
+        },
+        {
+            "text": (
+                "The log does not show whether the adapters run InfiniBand or RoCE; look, then check port and cable "
+                "on the way to the named peer."
+            ),
+            "commands": ["cat /sys/class/infiniband/*/ports/*/link_layer", "rdma link show", "mlxlink -d <device> -c"],
+            "link": TROUBLE + "#infiniband",
+            "never": ["infiniband", "roce", "efa"],
         },
         {
             "text": (
@@ -92,7 +115,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
                 "Look at the port and at the kernel's log around the time; a flapping port is a cable, a "
                 "transceiver or a switch."
             ),
-            "commands": ["ibstat <device>", "dmesg -T | grep -i -E 'mlx5|link'", "mlxlink -d <device> -m -c"],
+            "commands": ["rdma link show <device>", "dmesg -T | grep -i -E 'mlx5|link'", "mlxlink -d <device> -m -c"],
             "link": TROUBLE + "#infiniband",
         }
     ],

@@ -19,7 +19,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "text": "On each node: are there adapters, is the port ACTIVE, and at which rate? No device here "
             "means driver or "
             "hardware, not NCCL.",
-            "commands": ["ibv_devinfo", "ibstat", "ls -l /dev/infiniband /sys/class/infiniband"],
+            "commands": ["ibv_devinfo", "rdma link show", "ls -l /dev/infiniband /sys/class/infiniband"],
             "link": TROUBLE + "#infiniband",
             "never": ["efa"],
         },
@@ -112,6 +112,29 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "link": ENV + "#nccl-net-plugin",
         }
     ],
+    "open-provider": [
+        {
+            "text": "Can a process of this user, in this container, open the provider at all? The log of libfabric "
+            "names the call that is refused.",
+            "commands": ["fi_info -v | head -40", "export FI_LOG_LEVEL=warn", "ls -l /dev/infiniband; ulimit -l"],
+            "link": "https://ofiwg.github.io/libfabric/main/man/fi_info.1.html",
+        }
+    ],
+    "plugin-path": [
+        {
+            "text": "Did the receiver's process or host end? Look there first; then at drops on the path.",
+            "commands": ["dmesg -T | tail -50", "rdma statistic show"],
+            "link": "https://github.com/aws/aws-ofi-nccl",
+            "never": ["efa"],
+        },
+        {
+            "text": "Did the receiver's process or host end? Look there first. The security group must allow all "
+            "traffic from and to itself, outbound too.",
+            "commands": ["dmesg -T | tail -50", "rdma -p statistic show", "fi_pingpong -p efa <other host>"],
+            "link": EFA,
+            "only": ["efa"],
+        },
+    ],
     "check-plugin-registration": [
         {
             "text": "The plugin cannot register GPU memory. Try NCCL's own verbs network, then the plugin "
@@ -139,7 +162,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
                 "Compare the adapters of the nodes; the one that is missing has a port that is down or is "
                 "not given to the job."
             ),
-            "commands": ['ibstat | grep -E "CA \'|State|Rate"', "lspci | grep -ci mellanox"],
+            "commands": ["rdma link show", "cat /sys/class/infiniband/*/ports/1/rate", "lspci | grep -ci mellanox"],
             "link": TROUBLE + "#infiniband",
             "never": ["efa"],
         },

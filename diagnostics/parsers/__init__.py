@@ -39,13 +39,15 @@ _BODIES = frozenset(
     {
         "address-invalid", "algorithm-unavailable", "async-event", "bind-failed", "collective-mismatch",
         "communicator-fatal", "completion-error", "connect-failed", "connect-retry", "cuda-failure", "duplicate-gpu",
-        "foreign-connection", "gpu-out-of-memory", "ipc-failed", "library-missing",
+        "foreign-connection", "gid-unreadable", "gpu-out-of-memory", "ipc-failed", "library-missing",
         "link-layer-mismatch", "message-truncated", "net-device-mismatch", "network-not-found", "no-interface",
         "no-transport", "nvls-failed", "peer-closed", "plugin-none", "plugin-registration-failed",
+        "roce-sign",
         "rank-count-mismatch", "search-failed", "shm-attach-failed", "shm-extend-failed", "topology-file-bad",
         "verbs-failed", "version-mismatch",
     }
 )  # fmt: skip
+SIGNS = frozenset({"roce-sign"})  # of a warning they tell something, and not what it warns of
 BODY_PATTERNS: tuple[Pattern, ...] = tuple(pattern for pattern in PATTERNS if pattern.kind in _BODIES)
 
 # Errors count at level WARN only: at INFO the same texts are attempts that NCCL retries or does without.

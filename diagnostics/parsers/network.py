@@ -75,13 +75,36 @@ PATTERNS = (
         kind="ib-connection",
         literal=" qpn ",
         expression=(
-            r"Port (?P<port>\d+) qpn \d+ mtu (?P<mtu>\d) (?:LID (?P<lid>\d+)|GID (?P<gid_index>\d+) "
-            r"\((?P<gid>[^)]*)\))"
+            r"Port (?P<port>\d+) qpn \d+ mtu (?P<mtu>\d) (?:query_ece=\{[^}]*\} )?"
+            r"(?:LID (?P<lid>\d+)|GID (?P<gid_index>\d+) \((?P<gid>[^)]*)\))"
         ),
         samples=(
             "NET/IB: Dev 0 Port 1 qpn 312 mtu 5 LID 17",
             "NET/IB: NCCL Dev 0 IbDev 0 Port 1 qpn 312 mtu 3 GID 3 (0/8A6D0A0AFFFF0000)",
+            "NET/IB: IbDev 0 Port 1 qpn 42 mtu 3 query_ece={supported=0, vendor_id=0x0} GID 1 (0/19001EACFFFF0000)",
         ),
+    ),
+    Pattern(
+        kind="ib-device",
+        literal="NET/IB: [",
+        expression=rf"^NET/IB: \[\d+\] {DEVICE}",
+        samples=("NET/IB: [0] mlx5_1:1/IB",),
+    ),
+    Pattern(
+        kind="nic-distance",
+        literal="CUDA Dev ",
+        expression=r"CUDA Dev \d+(?:\[\d+\])?, (?P<name>[\w ]+?) (?:NIC distance|Ports|Interfaces) ?:",
+        samples=(
+            "CUDA Dev 1[1], AWS Libfabric NIC distance :  SYS",
+            "CUDA Dev 0, IP Interfaces : lo(SOC) eth0(SOC)",
+            "CUDA Dev 2, IB Ports : mlx5_0/1(PHB)",
+        ),
+    ),
+    Pattern(
+        kind="roce-sign",
+        literal="RoCE",
+        expression=r"\b(?P<sign>RoCE ?v[12])\b",
+        samples=("GID[  3]: ::ffff:200.1.209.6, RoCE v2",),
     ),
     Pattern(
         kind="socket-devices",
@@ -100,6 +123,12 @@ PATTERNS = (
         literal="Bootstrap",
         expression=r"Bootstrap ?: Using (?:\[0\])?(?P<interface>[^:\s\[]+):(?P<address>[^<\s]+)<",
         samples=("Bootstrap : Using [0]ib0:10.148.0.76<0> [1]ib1:10.149.0.76<0>", "Bootstrap: Using eth0:10.0.0.1<0>"),
+    ),
+    Pattern(
+        kind="bootstrap-interface",
+        literal="NET : Using interface",
+        expression=r"^NET : Using interface (?P<interface>[^:\s]+):(?P<address>[^<\s]+)<",
+        samples=("NET : Using interface eth0:10.6.6.12<0>",),
     ),
     Pattern(
         kind="net-device-count",

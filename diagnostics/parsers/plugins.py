@@ -120,10 +120,13 @@ PATTERNS = (
         kind="plugin-request-failed",
         literal="completed with error",
         expression=(
-            r"Request \S+ completed with error\. RC: (?P<code>-?\d+)\. Error: (?P<error>-?\d+) "
-            r"\((?P<reason>[^)]*)\)"
+            r"Request \S+ completed with error\. RC: (?P<code>-?\d+)\. Error: "
+            r"(?:(?P<error>-?\d+) \((?P<reason>[^)]*)\)|(?P<text>[^.]+))"
         ),
-        samples=("NET/OFI Request 0x55 completed with error. RC: 113. Error: 4113 (Unresponsive receiver)",),
+        samples=(
+            "NET/OFI Request 0x55 completed with error. RC: 113. Error: 4113 (Unresponsive receiver)",
+            "NET/OFI Request 0x7f completed with error. RC: 21. Error: unknown error. Completed length: 0",
+        ),
     ),
     Pattern(
         kind="sharp-unavailable",

@@ -24,6 +24,27 @@ PATTERNS = (
         ),
     ),
     Pattern(
+        kind="watchdog-timeout",
+        literal="collective operation timeout",
+        expression=(
+            r"^(?!.*Rank \d+\]).*collective operation timeout: WorkNCCL\("  # without a rank, fields in any order
+            r"(?=(?:[^)]*?SeqNum=(?P<sequence>\d+))?)(?=(?:[^)]*?Timeout\(ms\)=(?P<timeout_ms>\d+))?)"
+            r"[^)]*?OpType=(?P<operation>\w+)(?:.*? ran for (?P<ran_ms>\d+))?"
+        ),
+        samples=(
+            (
+                "[E ProcessGroupNCCL.cpp:523] Watchdog caught collective operation timeout: "
+                "WorkNCCL(OpType=ALLREDUCE, SeqNum=458) ran for 1800600 ms before timing out."
+            ),
+        ),
+    ),
+    Pattern(
+        kind="watchdog-stuck",
+        literal="have failed or timed out",
+        expression=r"(?P<text>Some NCCL operations have failed or timed out)",
+        samples=("[E ProcessGroupNCCL.cpp:537] Some NCCL operations have failed or timed out. Due to the async",),
+    ),
+    Pattern(
         kind="watchdog-status",
         literal="ast enqueued",
         expression=(

@@ -5,7 +5,8 @@ from diagnostics.parsers.base import Pattern
 _REASON = (
     r"(?P<reason>Connection refused|Connection timed out|No route to host|Network is unreachable|Connection "
     r"reset by peer"
-    r"|Cannot assign requested address|Broken pipe|Operation now in progress|Software caused connection abort)"
+    r"|Cannot assign requested address|Broken pipe|Operation now in progress|Software caused connection abort"
+    r"|errno \d{1,3}\b|\d{1,3}(?=[\s,)]|$))"
 )
 
 PATTERNS = (
@@ -54,6 +55,7 @@ PATTERNS = (
             "socketPollConnect: Connect to 10.0.0.4<5> returned 113(No route to host) errno 115(Operation in progress)",
             "Call to connect returned Connection refused, retrying",
             "Call to connect timeout : Connection refused",
+            "socketStartConnect: Connect to 10.0.0.1<4> failed : errno 113",
         ),
     ),
     Pattern(
@@ -131,8 +133,14 @@ PATTERNS = (
     Pattern(
         kind="files-exhausted",
         literal="Too many open files",
-        expression=r"Too many open files",
+        expression=r"(?P<reason>Too many open files(?: in system)?)",
         samples=("Call to socket failed : Too many open files",),
+    ),
+    Pattern(
+        kind="files-exhausted",
+        literal="Call to ",
+        expression=r"Call to \w+ failed ?: (?P<reason>errno 2[34])\b",
+        samples=("Call to socket failed : errno 24",),
     ),
     Pattern(
         kind="proxy-victim",

@@ -30,7 +30,7 @@ PATTERNS = (
         kind="verbs-failed",
         literal="Call to ibv_",
         expression=(
-            r"Call to (?P<call>ibv_\w+) failed(?: with (?:error )?(?:(?P<number>\d+) )?(?P<reason>[A-Z][^,]*?)?"
+            r"Call to (?P<call>ibv_\w+) failed(?: with (?:error )?(?:(?P<number>\d+)\b ?)?(?P<reason>[A-Z][^,]*?)?"
             r"(?: errno (?P<errno>\d+))?)?"
             r"(?:, (?:on dev (?P<device>[^,]+), )?(?P<detail>.*))?$"
         ),
@@ -38,6 +38,7 @@ PATTERNS = (
             "Call to ibv_open_device failed",
             "Call to ibv_reg_mr failed with error Cannot allocate memory",
             "Call to ibv_create_qp failed with error Cannot allocate memory errno 12",
+            "Call to ibv_modify_qp failed with error 19",
             (
                 "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, "
                 "next state RTR, "
@@ -63,6 +64,12 @@ PATTERNS = (
         literal="NET/IB : ",
         expression=r"NET/IB : (?P<device>\S+?):(?P<port>\d+) (?P<event>GID table changed|unknown event type \(\d+\))",
         samples=("NET/IB : mlx5_0:1 GID table changed", "NET/IB : mlx5_0:1 unknown event type (18)"),
+    ),
+    Pattern(
+        kind="gid-unreadable",
+        literal="ncclIbRoce",
+        expression=r"(?P<what>\w+) failed in ncclIbRoce\w+: (?P<reason>.*)",
+        samples=("NET/IB: read failed in ncclIbRoceGetVersionNum: Invalid argument",),
     ),
     Pattern(
         kind="communicator-fatal",

@@ -1,28 +1,26 @@
 """A peer cannot be reached.
 
 Symptom: ``Connect to 10.0.0.1<4312> failed : Connection refused`` or ``Connection timed out``; a host name that does
-not resolve; a bad NCCL_COMM_ID.
+not resolve; a bad NCCL_COMM_ID; a port that is taken; no route any more to a rank that was connected.
 
-Why: refused: nobody listens there, because that process died, or another process's address was used. Timed out: a
-firewall or security group drops the packets, or the route is wrong.
+Why: refused (111): nobody listens there, because that process died, or another process's address was used. Timed out
+(110): a firewall or security group drops the packets, or the route is wrong. No route (113, 101) after data had flowed:
+the link or the host was lost.
 
 Not when: NCCL retries and goes on (``returned Connection refused, retrying`` at level INFO); an earlier fault ended
-the peer.
+the peer; there never was a route (wrong-interface).
 
 Source: NCCL's socket.cc.
 """
 
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
-from diagnostics.rules.connecting import unanswered
+from diagnostics.rules.connecting import MEANING, had_worked, is_unrouted, socket_error, unanswered
 
-_REASONS = (
-    "Connection refused",
-    "Connection timed out",
-    "retries",
-    "timeouts",
-    "Operation now in progress",
-    "Software caused connection abort",
+_UNKNOWN = (
+    "Refused means that nobody listens: look for the process that ended first. Timed out means that packets are "
+    "dropped: firewall, security group or interface."
 )
 
 
@@ -31,31 +29,38 @@ def check(facts: JobFacts) -> Outcome:
     failed = [
         event
         for event in facts.of("connect-failed")
-        if event.fields["reason"] in _REASONS and "retrying" not in event.text and event.origin.level != "INFO"
+        if "retrying" not in event.fields and event.origin.level != "INFO" and _is_here(event, facts)
     ]
-    failed += [event for event in unanswered(facts) if event.fields["reason"] in _REASONS]
+    failed += [event for event in unanswered(facts) if _is_here(event, facts)]
     bad = warned(facts, "address-invalid")
     bad += [event for event in warned(facts, "bind-failed") if "ras/" not in event.text]
-    store = facts.of("store-failed")
-    events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
+    events = sorted(failed + bad + facts.of("store-failed"), key=lambda event: event.origin.sequence)
     if not events:
         return CLEAR
     first = events[0]
     peers = sorted({event.fields["peer"].split("<")[0] for event in failed if "peer" in event.fields})
-    reason = first.fields.get("reason", "the address cannot be used")
+    error = socket_error(first)
+    reason = str(error) if error else first.fields.get("reason", "the address cannot be used")[:100]
+    lost = is_unrouted(first)
     return found(
         conclude(
             facts,
             events,
             severity="critical",
             confidence="likely",
-            summary=f"A peer cannot be reached{' at ' + ', '.join(peers[:4]) if peers else ''}: {reason[:100]}",
-            explanation="Refused means that nobody listens: look for the process that ended first. Timed out "
-            "means that packets "
-            "are dropped: firewall, security group or interface.",
+            summary=("A peer can no longer be reached" if lost else "A peer cannot be reached")
+            + f"{' at ' + ', '.join(peers[:4]) if peers else ''}: {reason}",
+            explanation=(MEANING.get(error.name, _UNKNOWN) if error else _UNKNOWN)
+            + (" Data had flowed before: the link or the host was lost, not a wrong interface chosen." if lost else ""),
             occurrences=len(events),
+            actions=("check-reachability", "look-at-rank") if lost else (),
         )
     )
+
+
+def _is_here(event: Event, facts: JobFacts) -> bool:
+    """Whether a failed connection is this rule's; without a route only where data had flowed before."""
+    return not is_unrouted(event) or had_worked(event, facts)
 
 
 RULE = Rule(

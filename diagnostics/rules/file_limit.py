@@ -1,6 +1,6 @@
 """The process may not open more files.
 
-Symptom: ``Too many open files`` while NCCL opens sockets.
+Symptom: ``Too many open files`` while NCCL opens sockets (24, the process's limit; 23, the machine's).
 
 Why: each peer and channel needs file descriptors; large jobs exceed a limit of 1024.
 
@@ -9,18 +9,26 @@ Not when: the text comes from another program.
 Source: NCCL user guide, troubleshooting.
 """
 
+from diagnostics.error_number import named_error
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import Outcome, Rule, answer, warned
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where NCCL was refused a descriptor."""
+    events = warned(facts, "files-exhausted")
+    error = named_error(events[0].fields["reason"]) if events else None
+    whole = error is not None and error.name == "ENFILE"
     return answer(
         facts,
-        warned(facts, "files-exhausted"),
+        events,
         severity="critical",
-        summary="The limit of open files is too low for the number of ranks",
-        explanation="NCCL opens several sockets for each peer. The limit of the rank's own process counts.",
+        summary=f"The {'machine has' if whole else 'process may have'} no more open files ({error}): "
+        "the limit is too low for the number of ranks",
+        explanation="NCCL opens several sockets for each peer. "
+        + (
+            "The limit of the machine counts (fs.file-max)." if whole else "The limit of the rank's own process counts."
+        ),
     )
 
 

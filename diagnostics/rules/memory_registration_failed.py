@@ -1,7 +1,7 @@
 """Memory cannot be registered with the adapter.
 
-Symptom: ``Call to ibv_reg_mr failed with error Bad address`` (14), ``ibv_reg_dmabuf_mr failed with error Invalid
-argument``.
+Symptom: ``Call to ibv_reg_mr failed with error Bad address`` (14), ``ibv_reg_dmabuf_mr failed with error Operation not
+supported`` (95).
 
 Why: the adapter's driver does not accept this memory: the peer memory module is missing or does not fit the driver,
 the memory is of the virtual kind (cuMem) that the module cannot map, or DMA-BUF is not supported.
@@ -13,7 +13,15 @@ Source: NCCL's ibvwrap.cc; kernel documentation of peer memory.
 
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
-from diagnostics.rules.verbs import failed_calls, is_out_of_memory
+from diagnostics.rules.verbs import failed_calls, is_out_of_memory, verbs_error
+
+_MEANING = {
+    "EFAULT": "The driver cannot map this memory, mostly GPU memory without a peer memory module that fits.",
+    "EINVAL": "The driver refuses this kind of memory or its size.",
+    "EOPNOTSUPP": "The driver does not support registering memory this way (DMA-BUF).",
+    "ENOSYS": "The kernel does not support registering memory this way.",
+    "EPERM": "The process lacks the right to pin memory (IPC_LOCK).",
+}
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -21,7 +29,8 @@ def check(facts: JobFacts) -> Outcome:
     events = [event for event in failed_calls(facts, "reg_") if not is_out_of_memory(event)]
     if not events:
         return CLEAR
-    reason = events[0].fields.get("reason", "no reason printed").strip()
+    error = verbs_error(events[0])
+    reason = str(error) if error else events[0].fields.get("reason", "no reason printed").strip()
     return found(
         conclude(
             facts,
@@ -29,9 +38,9 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             confidence="likely",
             summary=f"Memory cannot be registered with the RDMA adapter: {reason}",
-            explanation="GPU memory is usually meant: the peer memory module is missing or does not fit the "
-            "driver, or the memory "
-            "is of a kind that it cannot map. NCCL_NET_GDR_LEVEL=LOC or NCCL_CUMEM_ENABLE=0 tell these apart.",
+            explanation=(f"{_MEANING[error.name]} " if error and error.name in _MEANING else "")
+            + "GPU memory is usually meant: the peer memory module is missing or does not fit the driver, or the "
+            "memory is of a kind that it cannot map. NCCL_NET_GDR_LEVEL=LOC or NCCL_CUMEM_ENABLE=0 tell these apart.",
             occurrences=len(events),
         )
     )

@@ -1,12 +1,13 @@
 """A platform that needs a network plugin has none.
 
 Symptom: an AWS EFA, HPE Slingshot or Google Cloud machine runs over Socket, and ``NET/Plugin: Could not find``; or
-``Error: network <name> not found.`` for a name given in NCCL_NET.
+``Error: network <name> not found.`` for a name given in NCCL_NET; or ``Could not find: libnccl-net-ofi.so`` for a
+plugin named in NCCL_NET_PLUGIN.
 
 Why: these fabrics are not reachable through verbs. Without aws-ofi-nccl or the vendor's plugin, TCP remains.
 
 Not when: the machine has verbs adapters; there ``No plugin found, using internal implementation`` is normal and means
-nothing.
+nothing; the name is ``none``, which is how users ask for no plugin.
 
 Source: aws-ofi-nccl documentation; NCCL's plugin loader.
 """
@@ -15,7 +16,6 @@ from diagnostics import transport
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding
-from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 
@@ -37,8 +37,10 @@ def check(facts: JobFacts) -> Outcome:
         )
     if none := facts.of("plugin-none"):
         return found(_none(facts, none))
+    if absent_plugin := transport.absent_named_plugin(facts):
+        return found(_absent(facts, *absent_plugin))
     absent = facts.of("plugin-absent")
-    signs = _platform_signs(facts)
+    signs = transport.platform_signs(facts)
     if not absent or not signs or not facts.multi_node or transport.job_network(facts) not in transport.TCP_NETWORKS:
         return CLEAR
     return found(
@@ -55,6 +57,19 @@ def check(facts: JobFacts) -> Outcome:
     )
 
 
+def _absent(facts: JobFacts, name: str, event: Event) -> Finding:
+    network = transport.job_network(facts)
+    over_tcp = network in transport.TCP_NETWORKS and facts.multi_node is not False
+    went_on = f" NCCL went on with {network}." if network not in ("unknown", "none") else ""
+    return conclude(
+        facts,
+        [event],
+        severity="warning" if over_tcp or not went_on else "info",
+        summary=f"The network plugin that NCCL was told to load ('{name}') is not there",
+        explanation="NCCL_NET_PLUGIN names it, and no such file is on the library path of this process." + went_on,
+    )
+
+
 def _none(facts: JobFacts, events: list[Event]) -> Finding:
     """No network at all: sockets always work where there is an interface, so one was asked for that is not there."""
     return conclude(
@@ -67,20 +82,6 @@ def _none(facts: JobFacts, events: list[Event]) -> Finding:
         "log does not show the name. The run stops here.",
         blocks=True,
     )
-
-
-def _platform_signs(facts: JobFacts) -> list[Event]:
-    sign = compiled(r"\b(?:hsn\d|efa\b|rdmap\d|FI_PROVIDER=(?:efa|cxi)|aws-ofi|p[345]\w{0,3}\.\d+xlarge)")
-    kinds = (
-        "bootstrap-interface",
-        "socket-devices",
-        "variable",
-        "shell-variable",
-        "plugin-absent",
-        "ofi",
-        "topology-file",
-    )
-    return [event for event in facts.of(*kinds) if sign.search(event.text)]
 
 
 RULE = Rule(

@@ -15,6 +15,7 @@ Source: NCCL's socket.cc and proxy.cc.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.connecting import LOST, MEANING, socket_error
 from diagnostics.rules.job_cancelled import before_any_cut
 from diagnostics.rules.verbs import completion_status, peer_names
 
@@ -38,13 +39,31 @@ def check(facts: JobFacts) -> Outcome:
             events,
             severity="critical",
             confidence="likely" if killed else "possible",
-            summary=(f"A rank's process was ended ({first})" if first else "A rank's process went away")
+            summary=(f"A rank's process was ended ({first})" if first else _what_went(events[0]))
             + (f"; first peer lost: {peers[0]}" if peers else ""),
-            explanation="The lines show the neighbours of the rank that ended, not why it ended. Look at that "
-            "rank's own output and "
-            "at its host's kernel log.",
+            explanation=_explain(lost[0] if lost and not killed else None),
             occurrences=facts.count("peer-closed", "process-killed", "communicator-aborted") or len(events),
         )
+    )
+
+
+def _what_went(event: Event) -> str:
+    error = socket_error(event)
+    if error is None:
+        return "A rank's process went away"
+    return f"{'The connection to a rank was lost' if error.name in LOST else 'A rank went away'} ({error})"
+
+
+def _explain(event: Event | None) -> str:
+    error = socket_error(event) if event is not None else None
+    if error is not None and error.name in LOST:
+        return (
+            f"{MEANING[error.name]} The connection stood before, so the host or its link went away; look at both, and "
+            "at that rank's own output."
+        )
+    return (
+        "The lines show the neighbours of the rank that ended, not why it ended. Look at that rank's own output and at "
+        "its host's kernel log."
     )
 
 

@@ -4,6 +4,7 @@ Symptom: the network is Socket on a machine with RDMA adapters.
 
 Why: ``NCCL_IB_DISABLE=1``, ``NCCL_NET=Socket`` or a network name in the program's configuration takes the verbs
 network out of the choice. Often a leftover of a debugging session, sometimes in /etc/nccl.conf or ~/.nccl.conf.
+``NCCL_NET_PLUGIN=none`` does the same where the network is reached through a plugin only, as EFA and Slingshot are.
 NCCL does not always echo the variable; but without it NCCL names its adapters, or says that it has none, so the start
 of a rank without either line shows the choice too (confidence "possible").
 
@@ -29,7 +30,7 @@ def check(facts: JobFacts) -> Outcome:
         return found(_untried(facts, untried)) if untried else CLEAR
     hardware = [
         line for line in transport.rdma_evidence(facts) if line.kind in ("ib-devices", "ib-open-failed", "ib-speed")
-    ]
+    ] or [line for line in transport.platform_signs(facts) if line is not event]
     typed = event.kind == "shell-variable"
     name = event.fields["name"]
     setting = (

@@ -1,7 +1,7 @@
 """The RoCE address index (GID) does not fit.
 
 Symptom: ``Call to ibv_modify_qp failed with error Invalid argument`` (22) on a RoCE adapter, a remote GID of zeros,
-or "No data available" (61).
+"No data available" (61), or ``read failed in ncclIbRoceGetVersionNum``: NCCL cannot read the table, as in containers.
 
 Why: each RoCE port has a table of addresses, for RoCE v1 and v2, IPv6 and IPv4. ``NCCL_IB_GID_INDEX`` picks a row;
 its right value differs between hosts and changes. From 2.21 on NCCL chooses by itself, and a forced index is the
@@ -16,13 +16,14 @@ from diagnostics import transport
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
-from diagnostics.rules.verbs import error_number, failed_calls
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.verbs import failed_calls, verbs_error
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where modify_qp fails in the way of a wrong index."""
     events = [event for event in failed_calls(facts, "modify_qp") if _fits(event, facts)]
+    events += [event for event in warned(facts, "gid-unreadable") if not facts.survived(event)]
     if not events:
         return CLEAR
     index = facts.value_of("NCCL_IB_GID_INDEX")
@@ -35,7 +36,12 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             confidence="likely",
             summary="The RoCE address (GID) does not fit" + (f": NCCL_IB_GID_INDEX={index}" if index else ""),
-            explanation="The queue pair could not be moved to the connected state with this address. "
+            explanation=(
+                "NCCL cannot read the table of RoCE addresses; in a container the rows of other network namespaces are "
+                "there and not readable. NCCL 2.26 passes over them. "
+                if events[0].kind == "gid-unreadable"
+                else "The queue pair could not be moved to the connected state with this address. "
+            )
             + ("From 2.21 on NCCL chooses the index itself; a forced one is the usual mistake. " if forced else "")
             + "The row must be a RoCE v2 address with an IPv4 form, of the same kind on all nodes.",
             occurrences=len(events),
@@ -46,10 +52,8 @@ def check(facts: JobFacts) -> Outcome:
 def _fits(event: Event, facts: JobFacts) -> bool:
     empty = compiled(r"(?:local|remote) GID (?:::|0+|fe80::)(?:[,\s]|$)").search(event.text) is not None
     roce = transport.link_layer(facts) == "roce" or compiled(r"GID \S*:\S*[.\d]").search(event.text) is not None
-    number = error_number(event)
-    return empty or (
-        roce and (number in (22, 61) or "Invalid argument" in event.text or "No data available" in event.text)
-    )
+    error = verbs_error(event)
+    return empty or (roce and error is not None and error.name in ("EINVAL", "ENODATA"))
 
 
 RULE = Rule(

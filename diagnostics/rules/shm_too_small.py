@@ -5,18 +5,21 @@ posix_fallocate.
 
 Why: containers get 64 MiB of /dev/shm by default; NCCL needs some MiB for each pair of local ranks.
 
-Not when: NCCL retries at INFO and goes on.
+Not when: NCCL retries at INFO and goes on; another error than "No space left on device" (28) is printed, such as
+"Permission denied" (shm-attach-failed).
 
 Source: NCCL user guide, troubleshooting, shared memory.
 """
 
+from diagnostics.error_number import named_error
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a segment could not be created or extended."""
-    events = warned(facts, "shm-extend-failed")
+    events = [event for event in warned(facts, "shm-extend-failed") if is_full(event)]
     if not events:
         return CLEAR
     size = next((event.fields.get("size") or event.fields.get("bytes") for event in events), None)
@@ -33,6 +36,12 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=facts.count("shm-extend-failed"),
         )
     )
+
+
+def is_full(event: Event) -> bool:
+    """Whether a segment did not fit: the line says ENOSPC, or no error, as older releases do."""
+    error = named_error(event.fields.get("reason", ""))
+    return error is None or error.name == "ENOSPC"
 
 
 RULE = Rule(

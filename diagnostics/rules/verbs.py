@@ -2,19 +2,9 @@
 
 from collections.abc import Iterable
 
+from diagnostics.error_number import ErrorNumber, named_error
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
-
-_OUT_OF_MEMORY = ("Cannot allocate memory", "errno 12")
-ERRNO = {
-    12: "ENOMEM",
-    14: "EFAULT",
-    22: "EINVAL",
-    61: "ENODATA",
-    101: "ENETUNREACH",
-    110: "ETIMEDOUT",
-    113: "EHOSTUNREACH",
-}
 
 
 def failed_calls(facts: JobFacts, *names: str) -> list[Event]:
@@ -26,14 +16,17 @@ def failed_calls(facts: JobFacts, *names: str) -> list[Event]:
     ]
 
 
+def verbs_error(event: Event) -> ErrorNumber | None:
+    """What a failed call says that the error is, in whichever spelling; None where it names none."""
+    numbers = (event.fields.get("number"), event.fields.get("errno"))
+    said = [event.fields.get("reason", ""), *(f"errno {number}" for number in numbers if number)]
+    return named_error(" ".join(said))
+
+
 def is_out_of_memory(event: Event) -> bool:
     """Whether a failed call says ENOMEM."""
-    return any(text in event.text for text in _OUT_OF_MEMORY) or error_number(event) == 12
-
-
-def error_number(event: Event) -> int | None:
-    """The errno of a failed call, where it is printed as a number."""
-    return event.number("number") if "number" in event.fields else event.number("errno")
+    error = verbs_error(event)
+    return error is not None and error.name == "ENOMEM"
 
 
 def completion_status(event: Event) -> int | None:

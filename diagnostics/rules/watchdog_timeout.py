@@ -25,7 +25,7 @@ def check(facts: JobFacts) -> Outcome:
         return CLEAR
     waiting: dict[str, set[int]] = defaultdict(set)
     for event in events:
-        waiting[_collective(event)].add(_rank(event))
+        waiting[_collective(event)].update(_ranks(event))
     collective, ranks = max(waiting.items(), key=lambda item: len(item[1]))
     reported = {rank for group in waiting.values() for rank in group}
     absent = _absent(facts, reported)
@@ -37,8 +37,11 @@ def check(facts: JobFacts) -> Outcome:
             events,
             severity="critical",
             confidence=("likely" if seen else "possible") if absent else "certain",
-            summary=f"Ranks {listed(sorted(ranks))} timed out in {collective}" + _other_ranks(absent, seen),
-            explanation=f"The ranks named waited {f'{seconds} s ' if seconds else ''}for the others. "
+            summary=(f"Ranks {listed(sorted(ranks))} timed out in " if ranks else "Timed out in ")
+            + collective
+            + _other_ranks(absent, seen),
+            explanation=("The ranks named" if reported else "Ranks")
+            + f" waited {f'{seconds} s ' if seconds else ''}for the others. "
             + (
                 (
                     "The absent ranks died, hang elsewhere, or took another path through the program; find out "
@@ -58,9 +61,10 @@ def _collective(event: Event) -> str:
     return event.fields["operation"] + (f" (sequence number {number})" if number else "")
 
 
-def _rank(event: Event) -> int:
-    rank = event.number("rank")
-    return rank if rank is not None else event.number("pg_rank") or 0
+def _ranks(event: Event) -> set[int]:
+    """The rank that waited; none where the line does not name it."""
+    ranks = (event.number("rank"), event.number("pg_rank"), event.origin.rank)
+    return {next(rank for rank in ranks if rank is not None)} if any(rank is not None for rank in ranks) else set()
 
 
 def _other_ranks(absent: list[int], seen: bool) -> str:
@@ -82,6 +86,8 @@ def _named_ranks(facts: JobFacts) -> set[int]:
 
 def _absent(facts: JobFacts, reported: set[int]) -> list[int]:
     """Ranks without a message, up to the world's size or else the highest rank that reported."""
+    if not reported:
+        return []
     size = facts.world.nranks if facts.world else max(reported) + 1
     size = max(size, max(_named_ranks(facts), default=-1) + 1)
     return [rank for rank in range(min(size, 100_000)) if rank not in reported] if len(reported) < size else []

@@ -16,16 +16,14 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
-from diagnostics.rules.connecting import unanswered
+from diagnostics.rules.connecting import MEANING, had_worked, is_unrouted, socket_error, unanswered
 
-_UNROUTED = ("No route to host", "Network is unreachable", "Cannot assign requested address")
 _LOCAL = r"^(?:lo|docker\d*|virbr\d*|veth\w*|br-[0-9a-f]{6,}|cni\d*|flannel[\w.]*|lxc\w*)$"
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a connection has no route, or where several nodes meet over a local interface."""
-    failed = [event for event in facts.of("connect-failed") if event.fields["reason"] in _UNROUTED or _to_bridge(event)]
-    failed += [event for event in unanswered(facts) if event.fields["reason"] in _UNROUTED or _to_bridge(event)]
+    failed = [event for event in [*facts.of("connect-failed"), *unanswered(facts)] if _is_misled(event, facts)]
     doubtful = [event for event in facts.of("bootstrap-interface") if _is_local(event)]
     if failed:
         peers = sorted({event.fields["peer"].split("<")[0] for event in failed if "peer" in event.fields})
@@ -36,12 +34,12 @@ def check(facts: JobFacts) -> Outcome:
                 severity="critical",
                 confidence="likely",
                 summary=(
-                    f"{failed[0].fields['reason']}{' to ' + ', '.join(peers[:4]) if peers else ''}: wrong "
-                    "interface or address"
+                    f"{socket_error(failed[0]) or failed[0].fields['reason']}"
+                    f"{' at ' + ', '.join(peers[:4]) if peers else ''}: wrong interface or address"
                 ),
-                explanation="The address that a peer offered cannot be reached from here. Usually NCCL picked "
-                "an interface that "
-                "the nodes do not share; less often a route or a firewall is missing.",
+                explanation=_meaning(failed[0]) + "The address that a peer offered cannot be reached from here. "
+                "Usually NCCL picked an interface that the nodes do not share; less often a route is missing, or a "
+                "firewall is in the way.",
                 occurrences=facts.count("connect-failed"),
             )
         )
@@ -61,6 +59,16 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=len(doubtful) + len(refused),
         )
     )
+
+
+def _is_misled(event: Event, facts: JobFacts) -> bool:
+    """Whether a connection fails as it does over a wrong interface; where data had flowed, a link was lost instead."""
+    return _to_bridge(event) or (is_unrouted(event) and not had_worked(event, facts))
+
+
+def _meaning(event: Event) -> str:
+    error = socket_error(event)
+    return f"{MEANING[error.name]} " if error and error.name in MEANING else ""
 
 
 def _to_bridge(event: Event) -> bool:

@@ -3,7 +3,7 @@
 Each log was labelled from its thread before any diagnosis of it was seen. Hosts, addresses and process ids are changed,
 and what does not matter is left out; the messages are NCCL's. A case begins with ``=== name | thread | outcome |
 findings | network | gdr | tcp_fallback``: commas separate answers that are all right, ``-`` is none. The findings of a
-failed run are its possible causes, one of which must be found and stand on top; those of a healthy one may be warned of.
+failed run are its possible causes, one of which must be found and stand on top; a healthy one may be warned of its own.
 """
 
 import json

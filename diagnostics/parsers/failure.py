@@ -89,6 +89,12 @@ PATTERNS = (
         samples=("# Out of bounds values : 12 FAILED",),
     ),
     Pattern(
+        kind="work-done",
+        literal="Out of bounds values",
+        expression=r"Out of bounds values *: *0 OK",
+        samples=("# Out of bounds values : 0 OK",),
+    ),
+    Pattern(
         kind="launcher-failure",
         literal="BAD TERMINATION",
         expression=r"(?P<text>BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES)",

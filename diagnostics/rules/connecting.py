@@ -45,7 +45,15 @@ def unanswered(facts: JobFacts) -> list[Event]:
 
 
 def had_worked(event: Event, facts: JobFacts) -> bool:
-    """Whether data had flowed before a connection failed: the process had connected all its channels."""
+    """Whether ranks had exchanged data over this network before a connection of it failed.
+
+    A communicator that is complete has met over its bootstrap; the data goes the same way where one interface is used.
+    """
     key = event.origin.process
-    connected = [one for one in facts.of("connected", "collective") if key is not None and one.origin.process == key]
-    return any(one.origin.sequence < event.origin.sequence for one in connected)
+    process = facts.processes.get(key) if key else None
+    if process is None or process.last_work > event.origin.sequence:
+        return False
+    listed = [one.fields["interfaces"] for one in facts.of("socket-devices") if one.origin.process == key]
+    one_way = all("[1]" not in interfaces for interfaces in listed)
+    members = (communicator.members.values() for communicator in facts.communicators if communicator.nranks > 1)
+    return one_way and any(one.completed and one.process == key for group in members for one in group)

@@ -1,6 +1,7 @@
 """InfiniBand and RoCE adapters are mixed.
 
-Symptom: one ``NET/IB : Using`` list holds ``/IB`` and ``/RoCE``; from 2.26.2 on NCCL refuses incompatible peers.
+Symptom: one ``NET/IB : Using`` list holds ``/IB`` and ``/RoCE``, or one rank's holds InfiniBand alone and another's
+RoCE alone; from 2.26.2 on NCCL refuses incompatible peers.
 
 Why: without a filter NCCL takes every active verbs port, so a management or storage adapter joins the data adapters.
 Two ranks that pick different kinds cannot connect.
@@ -12,8 +13,11 @@ Severity: critical where NCCL says that devices are incompatible, else warning: 
 Source: NCCL's net_ib.cc.
 """
 
+from collections import defaultdict
+
 from diagnostics import transport
-from diagnostics.facts import JobFacts
+from diagnostics.facts import JobFacts, Process
+from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 
@@ -33,6 +37,8 @@ def check(facts: JobFacts) -> Outcome:
                 occurrences=facts.count("link-layer-mismatch"),
             )
         )
+    if apart := _apart(facts):
+        return found(apart)
     mixed = [p for p in facts.processes.values() if len({device.layer for device in p.devices or ()}) > 1]
     events = [process.devices_event for process in mixed if process.devices_event]
     if not events or facts.multi_node is False:
@@ -49,6 +55,30 @@ def check(facts: JobFacts) -> Outcome:
                 "It may work, but ranks may pick adapters that cannot reach each other, or a slow management port."
             ),
         )
+    )
+
+
+def _apart(facts: JobFacts) -> Finding | None:
+    """Ranks that have adapters of one kind only, and not of the same kind."""
+    layers: dict[str, list[Process]] = defaultdict(list)
+    for process in facts.processes.values():
+        kinds = {device.layer for device in process.devices or ()}
+        if len(kinds) == 1 and process.devices_event is not None:
+            layers[kinds.pop()].append(process)
+        elif kinds:
+            return None
+    if len(layers) < 2 or facts.multi_node is False:
+        return None
+    hosts = {layer: sorted({process.host for process in found}) for layer, found in layers.items()}
+    works = facts.works and not facts.failed and not facts.of("verbs-failed", "completion-error")
+    return conclude(
+        facts,
+        [found[0].devices_event for found in layers.values() if found[0].devices_event],
+        severity="warning" if works else "critical",
+        confidence="likely",
+        summary="Ranks have adapters of different kinds: "
+        + "; ".join(f"{layer} on {', '.join(names[:4])}" for layer, names in sorted(hosts.items())),
+        explanation="InfiniBand and RoCE cannot talk to each other. Choose adapters of one kind on every node, or TCP.",
     )
 
 

@@ -60,10 +60,11 @@ def _load(facts: JobFacts, events: Sequence[Event]) -> Finding:
 def _open(facts: JobFacts, events: Sequence[Event]) -> Finding:
     """What the plugin could not open: fatal for a process that does not go on, over it or another network."""
     network = transport.job_network(facts)
-    in_use = network == "plugin:aws-ofi-nccl"
+    named = facts.of("network", "network-assigned", "ofi-provider") or facts.net_channels
+    in_use = network == "plugin:aws-ofi-nccl" and bool(named)
     went_on = all(facts.survived(event) for event in events)
     severity: Severity = "warning" if went_on else "critical"
-    if not in_use and network not in _NONE_YET:
+    if network not in (*_NONE_YET, "plugin:aws-ofi-nccl"):
         severity = _severity_by_successor(facts, unneeded=facts.multi_node is False or network in ("ib", "roce"))
     after = "" if went_on else "What the plugin in use cannot open, no other takes over."
     return conclude(
@@ -75,7 +76,6 @@ def _open(facts: JobFacts, events: Sequence[Event]) -> Finding:
         explanation="The provider, its devices or their limits refuse what the plugin asks for. "
         + (after if in_use else _successor(facts)),
         actions=("open-provider", "provider-efa"),
-        blocks=severity == "critical" and (in_use or network in _NONE_YET),
     )
 
 
@@ -120,7 +120,7 @@ def _severity_by_successor(facts: JobFacts, *, unneeded: bool) -> Severity:
 def _successor(facts: JobFacts) -> str:
     """What NCCL did without the plugin, as far as the log shows it."""
     network = transport.job_network(facts)
-    if network in _NONE_YET:
+    if network in (*_NONE_YET, "plugin:aws-ofi-nccl"):
         return "The log does not show which network NCCL took after it, or whether it went on at all."
     return f"NCCL went on with the next network in its list: {network}."
 

@@ -6,8 +6,9 @@ a killed process.
 Why: when one rank ends, its neighbours lose their connections. These lines are victims; the cause is on the rank that
 ended first, in its own output or the kernel's log (out-of-memory killer, Xid, node failure).
 
-Not when: an earlier fault is in the log (these lines are then listed under it); the run was ending anyway: ``[Service
-thread] Accept failed``, ``Could not receive type`` and a failed operation ``Close`` are noise of the teardown.
+Not when: an earlier fault is in the log (these lines are then listed under it); the run was ending anyway, its
+communicator destroyed or its results printed: ``[Service thread] Accept failed``, ``Could not receive type`` and a
+failed operation ``Close`` are noise of the teardown.
 
 Source: NCCL's socket.cc and proxy.cc.
 """
@@ -22,7 +23,8 @@ from diagnostics.rules.verbs import completion_status, peer_names
 
 def check(facts: JobFacts) -> Outcome:
     """Found where connections were lost before the end of the run."""
-    killed = before_any_cut(facts, facts.of("process-killed", "ras-peer-dead"))
+    silent = [event for event in facts.of("ras-peer-dead") if not _after_the_end(event, facts)]
+    killed = before_any_cut(facts, facts.of("process-killed") + silent)
     lost = warned(facts, "peer-closed")
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
     lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
@@ -72,9 +74,16 @@ def _matters(event: Event) -> bool:
 
 
 def _after_the_end(event: Event, facts: JobFacts) -> bool:
-    """Whether a communicator was already destroyed, or all work was done, when the line was printed."""
-    ended = facts.first("destroy")
-    return ended is not None and event.origin.sequence > ended.origin.sequence
+    """Whether a communicator was already destroyed, or all work was done, when the line was printed.
+
+    Ranks may leave without destroying their communicator; those that go last then see the others as gone.
+    """
+    ended = facts.first("destroy", "work-done")
+    if ended is None:
+        return False
+    if ended.origin.file == event.origin.file:  # by its line: a warning is read to its end after the lines behind it
+        return event.origin.line > ended.origin.line
+    return event.origin.sequence > ended.origin.sequence
 
 
 RULE = Rule(

@@ -17,6 +17,8 @@ Severity: critical where the log shows RDMA hardware or the wish for it, warning
 Source: NCCL user guide, troubleshooting; selection order read in NCCL's net.cc.
 """
 
+from dataclasses import replace
+
 from diagnostics import transport
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, unsure
@@ -55,21 +57,21 @@ def check(facts: JobFacts) -> Outcome:
         {name for event in facts.of("socket-devices") for name in transport.interface_names(event) if name}
     )
     over = f" on {', '.join(interfaces[:4])}" if interfaces else ""
-    return found(
-        conclude(
-            facts,
-            sorted(lines, key=lambda event: event.origin.sequence),
-            severity="critical" if wanted else "warning",
-            summary=(
-                "Data between nodes goes over TCP "
-                f"(NET/{'FastSocket' if 'Fast' in network else 'Socket'}){over}, not RDMA"
-            ),
-            explanation=_explain(bool(wanted)),
-            confidence="certain" if wanted else "likely",
-            occurrences=sum(channel.count for channel in channels) or None,
-            hosts=facts.hosts,
-        )
+    shown = facts.of("network", "socket-devices") or [channel.event for channel in channels] or lines
+    finding = conclude(
+        facts,
+        sorted(lines, key=lambda event: event.origin.sequence),
+        severity="critical" if wanted else "warning",
+        summary=(
+            f"Data between nodes goes over TCP (NET/{'FastSocket' if 'Fast' in network else 'Socket'}){over}, not RDMA"
+        ),
+        explanation=_explain(bool(wanted)),
+        confidence="certain" if wanted else "likely",
+        occurrences=sum(channel.count for channel in channels) or None,
+        hosts=facts.hosts,
     )
+    # where RDMA was there or wanted, what kept it away stands before the choice of TCP, and above it
+    return found(replace(finding, sequence=shown[0].origin.sequence) if wanted else finding)
 
 
 def _explain(wanted: bool) -> str:

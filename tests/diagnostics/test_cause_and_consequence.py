@@ -1,0 +1,217 @@
+"""What comes first is on top: causes and their consequences in one log, each with a near miss beside it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from diagnostics.findings import Diagnosis
+from tests.diagnostics import threads
+
+A, B = "n1:41:41 [0] ", "n2:42:42 [0] "
+BOTH = (A, B)
+VERSION = [A + "NCCL INFO NCCL version 2.27.5+cuda12.8"]
+NODES = [
+    f"{rank}NCCL INFO comm 0x{number + 5} rank {number} nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0"
+    for number, rank in enumerate(BOTH)
+]
+COMPLETE = [
+    f"{rank}NCCL INFO ncclCommInitRank comm 0x{number + 5} rank {number} nranks 2 cudaDev 0 nvmlDev 0 busId 1000 "
+    "commId 0xab - Init COMPLETE"
+    for number, rank in enumerate(BOTH)
+]
+NO_DEVICE = [rank + "NCCL INFO NET/IB : No device found." for rank in BOTH]
+TCP = [
+    *(f"{rank}NCCL INFO NET/Socket : Using [0]eth0:10.0.0.{number}<0>" for number, rank in enumerate(BOTH, start=1)),
+    *(rank + "NCCL INFO Using network Socket" for rank in BOTH),
+]
+RESULTS = ["# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 5.0"]
+OFI = [A + "NCCL INFO NET/OFI Selected Provider is efa (found 4 nics)", A + "NCCL INFO Using network AWS Libfabric"]
+CLOSED = "socketProgress: Connection closed by remote peer n2<45678>"
+UNROUTED = (
+    "socketPollConnect: Connect to 10.0.0.2<5> returned 113(No route to host) errno 115(Operation now in progress)"
+)
+REFUSED = (
+    "socketPollConnect: Connect to 10.0.0.2<5> returned 111(Connection refused) errno 115(Operation now in progress)"
+)
+TIMED_OUT = (
+    "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR"
+)
+RETRIES = "NET/IB: Got completion from peer 10.0.0.2<4> with status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_0"
+
+
+def verbs(first: str = "IB", second: str = "IB") -> list[str]:
+    lists = [f"NET/IB : Using [0]mlx5_0:1/{layer} [RO]; OOB eth0:10.0.0.1<0>" for layer in (first, second)]
+    used = [f"{rank}NCCL INFO {text}" for rank, text in zip(BOTH, lists, strict=True)]
+    return used + [rank + "NCCL INFO Using network IB" for rank in BOTH]
+
+
+def channels(via: str) -> list[str]:
+    return [f"{rank}NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via {via}" for rank in BOTH]
+
+
+def warned(text: str) -> list[str]:
+    return [f"{A}misc/socket.cc:50 NCCL WARN {text}"]
+
+
+def info(text: str) -> list[str]:
+    return [f"{A}NCCL INFO {text}"]
+
+
+def diagnosis_of(parts: Sequence[list[str]]) -> Diagnosis:
+    return threads.diagnose("\n".join(line for part in (VERSION, *parts) for line in part))
+
+
+OVER_TCP = channels("NET/Socket/0")
+OVER_IB = channels("NET/IB/0/GDRDMA")
+
+
+@pytest.mark.parametrize(
+    ("parts", "top", "verdict"),
+    [
+        # a slow path is never the cause of a failed connection
+        (
+            [NO_DEVICE, TCP, info("NCCL_IB_HCA set to mlx5_0"), NODES, warned(REFUSED)],
+            "bootstrap-unreachable",
+            "critical",
+        ),
+        ([verbs(), NODES, channels("NET/IB/0"), COMPLETE, warned(RETRIES)], "ib-retry-exceeded", "critical"),
+        ([verbs(), NODES, channels("NET/IB/0"), COMPLETE], "gdr-missing", "warning"),
+        # what kept RDMA away stands above the fallback
+        (
+            [info("NCCL_IB_HCA set by environment to mlx9_0"), NO_DEVICE, TCP, NODES, OVER_TCP, COMPLETE],
+            "hca-filter-excludes-all",
+            "critical",
+        ),
+        (
+            [warned("NET/IB : Unable to open device mlx5_0"), TCP, NODES, OVER_TCP, COMPLETE],
+            "rdma-device-not-openable",
+            "",
+        ),
+        ([NO_DEVICE, TCP, NODES, OVER_TCP, COMPLETE], "tcp-fallback", "warning"),
+        # a link that is lost after data had flowed is no wrong interface
+        ([NO_DEVICE, TCP, NODES, OVER_TCP, COMPLETE, warned(UNROUTED)], "bootstrap-unreachable", "critical"),
+        ([NO_DEVICE, TCP, NODES, warned(UNROUTED)], "wrong-interface", "critical"),
+        # a CUDA error of an allocation is out-of-memory only where it says so
+        (
+            [verbs(), warned("Cuda failure 'invalid argument'"), warned("Failed to CUDA malloc 64 bytes")],
+            "cuda-error",
+            "",
+        ),
+        (
+            [verbs(), warned("Cuda failure 'out of memory'"), warned("Failed to CUDA malloc 64 bytes")],
+            "gpu-out-of-memory",
+            "critical",
+        ),
+        # ranks that leave with their work done are not dead
+        ([verbs(), NODES, OVER_IB, COMPLETE, RESULTS, warned(CLOSED)], "", "ok"),
+        ([verbs(), NODES, OVER_IB, COMPLETE, RESULTS, info("RAS declaring peer 10.0.0.2<42> as DEAD")], "", "ok"),
+        ([verbs(), NODES, OVER_IB, COMPLETE, warned(CLOSED), RESULTS], "peer-died", "critical"),
+        ([verbs(), NODES, OVER_IB, COMPLETE, info("RAS declaring peer 10.0.0.2<42> as DEAD")], "peer-died", "critical"),
+        # two versions of the library in one log
+        ([[B + "NCCL INFO NCCL version 2.26.2+cuda12.8"], verbs(), warned(CLOSED)], "version-mismatch", "critical"),
+        ([[B + "NCCL INFO NCCL version 2.27.5+cuda12.4"], verbs(), warned(CLOSED)], "peer-died", "critical"),
+        # InfiniBand on one rank and RoCE on the other
+        ([verbs("IB", "RoCE"), NODES, warned(TIMED_OUT)], "hca-mixed-link-layers", "critical"),
+        ([verbs("RoCE", "RoCE"), NODES, warned(TIMED_OUT)], "ib-connect-failed", "critical"),
+        # a plugin that is named and absent
+        (
+            [info("NET/Plugin: Could not find: foo libnccl-net-foo.so."), TCP, NODES, OVER_TCP],
+            "net-plugin-missing",
+            "warning",
+        ),
+        ([info("NET/Plugin: Could not find: libnccl-net-none.so."), TCP, NODES, OVER_TCP], "tcp-fallback", "warning"),
+        ([info("NET/Plugin: Could not find: libnccl-net.so."), verbs(), NODES, OVER_IB, COMPLETE], "", "ok"),
+    ],
+)
+def test_the_cause_is_on_top(parts: Sequence[list[str]], top: str, verdict: str) -> None:
+    diagnosis = diagnosis_of(parts)
+    found = [finding for finding in diagnosis.findings if finding.severity != "info"]
+    assert (found[0].rule if found else "") == top
+    assert verdict in ("", diagnosis.verdict)
+
+
+@pytest.mark.parametrize(
+    ("parts", "severity", "said", "action"),
+    [
+        (
+            [info("NET/Plugin: libnccl-net.so: libfabric.so.1: cannot open shared object file: No such file"), TCP],
+            "critical",
+            "NCCL went on with the next network in its list: socket",
+            "check-plugin-libraries",
+        ),
+        (
+            [info("NET/Plugin: libnccl-net.so: libfabric.so.1: cannot open shared object file: No such file")],
+            "warning",
+            "does not show which network",
+            "check-plugin-libraries",
+        ),
+        (
+            [warned("NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument")],
+            "critical",
+            "does not show which network",
+            "open-provider",
+        ),
+        (
+            [
+                OFI,
+                NODES,
+                channels("NET/AWS Libfabric/0"),
+                warned("NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument"),
+            ],
+            "critical",
+            "no other takes over",
+            "open-provider",
+        ),
+        (
+            [
+                OFI,
+                warned("NET/OFI Couldn't open AV. RC: -22, ERROR: x"),
+                NODES,
+                channels("NET/AWS Libfabric/0"),
+                COMPLETE,
+            ],
+            "warning",
+            "refuse what the plugin asks for",
+            "open-provider",
+        ),
+        (
+            [
+                OFI,
+                COMPLETE,
+                warned("NET/OFI Request 0x5 completed with error. RC: 113. Error: 4113 (Unresponsive receiver)"),
+            ],
+            "critical",
+            "receiver's process or host",
+            "plugin-path",
+        ),
+        (
+            [OFI, warned("NET/OFI Unable to register memory (type = 2) for device 0. RC: -14, Error: Bad address")],
+            "critical",
+            "memory that NCCL handed it",
+            "check-plugin-registration",
+        ),
+    ],
+)
+def test_the_stages_of_a_plugin_are_told_apart(
+    parts: Sequence[list[str]], severity: str, said: str, action: str
+) -> None:
+    finding = next(one for one in diagnosis_of(parts).findings if one.rule == "net-plugin-broken")
+    assert finding.severity == severity
+    assert said in finding.explanation
+    assert action in {one.action for one in finding.recommendations}
+
+
+def test_efa_without_its_plugin_on_purpose_is_no_fallback_but_said() -> None:
+    command = ["mpirun -np 2 -x FI_PROVIDER=efa -x NCCL_NET_PLUGIN=none -x NCCL_DEBUG=INFO ./all_reduce_perf"]
+    diagnosis = diagnosis_of([command, NO_DEVICE, TCP, NODES, OVER_TCP, COMPLETE])
+    assert diagnosis.tcp_fallback is False
+    finding = next(one for one in diagnosis.findings if one.rule == "rdma-disabled-by-env")
+    assert finding.severity == "warning"
+    assert "NCCL_NET_PLUGIN=none" in finding.summary
+
+
+def test_no_plugin_is_nothing_where_verbs_need_none() -> None:
+    command = ["mpirun -np 2 -x NCCL_NET_PLUGIN=none -x NCCL_DEBUG=INFO ./all_reduce_perf"]
+    diagnosis = diagnosis_of([command, verbs(), NODES, OVER_IB, COMPLETE])
+    assert diagnosis.verdict == "ok"
+    assert not diagnosis.findings

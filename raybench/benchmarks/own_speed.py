@@ -48,19 +48,24 @@ def _host_seconds(work: tuple[torch.Tensor, torch.Tensor], crowd: int) -> float:
     """Per product, fewer of them the more ranks share a processor; without the time that it was ready and had none."""
     factor, product = work
     products = max(_CPU_PRODUCTS // crowd, _LEAST_PRODUCTS)
-    waited, began = _waited_seconds(), time.perf_counter()
+    waited, began = _waited_seconds() or 0.0, time.perf_counter()
     for _ in range(products):
         torch.mm(factor, factor, out=product)
     elapsed = time.perf_counter() - began
-    return max(elapsed - (_waited_seconds() - waited), elapsed / 1000) / products
+    return max(elapsed - ((_waited_seconds() or 0.0) - waited), elapsed / 1000) / products
 
 
-def _waited_seconds() -> float:
-    """What this thread has waited for a processor so far (the kernel's run delay); 0 where that is not counted."""
+def processor_wait() -> str:
+    """Whether the kernel counts what a thread waits for a processor: without that, a crowd looks like a slow rank."""
+    return "not counted" if _waited_seconds() is None else "counted"
+
+
+def _waited_seconds() -> float | None:
+    """What this thread has waited for a processor so far (the kernel's run delay); None where that is not counted."""
     try:
         return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
-        return 0.0
+        return None
 
 
 def _device_seconds(work: tuple[torch.Tensor, torch.Tensor]) -> float:

@@ -25,6 +25,7 @@ from raybench.benchmarks.events import (
     WorkloadMeasured,
 )
 from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.own_speed import processor_wait
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.recording import inside, recording
 from raybench.benchmarks.registry import BENCHMARKS
@@ -172,6 +173,7 @@ def rank_facts(context: RankContext) -> dict[str, str]:
         "niceness": str(os.nice(0)),
         "omp_threads": str(torch.get_num_threads()),
         "affinity": str(len(os.sched_getaffinity(0))),
+        "processor_wait": processor_wait(),
         "tcp_congestion_control": _line("/proc/sys/net/ipv4/tcp_congestion_control"),
         "device": str(context.device),
         "memlock": _memlock(),

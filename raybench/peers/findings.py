@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from raybench.peers.judgement import Severity
 from raybench.peers.matrix import SlowPart, judge_matrix
 from raybench.peers.own_speed import SlowRank, judge_speed
 from raybench.results import BenchmarkResult, ClusterInfo, RunResult
 from raybench.units import format_bytes, format_seconds
 from raybench.verdicts import Check
 
+_APART = " and without what it waited for a processor"
 _EMULATED = " Emulated nodes share the processors of one machine: this is a rank's process, not a machine."
 _ADVICE = {
     "node": "compare it with a good node: PCIe width and speed of its cards (lspci -vv), firmware, ACS and IOMMU, CPU "
@@ -91,21 +91,25 @@ def is_crowded(cluster: ClusterInfo) -> bool:
     return cluster.emulated and bool(processors) and cluster.world_size > min(processors)
 
 
-def _severity(found: Severity, cluster: ClusterInfo) -> Severity:
-    return "warning" if is_crowded(cluster) else found
+def _waits_are_counted(cluster: ClusterInfo) -> bool:
+    """Whether the ranks' own times are without what each waited for a processor: then no crowd is in them."""
+    known = [facts for node in cluster.nodes for facts in (node.facts.get("ranks") or {}).values()]
+    return bool(known) and all(facts.get("processor_wait") == "counted" for facts in known)
 
 
 def _slow_rank(one: SlowRank, cluster: ClusterInfo) -> dict[str, Any]:
     node = cluster.node_of_rank(one.rank).name
+    known = _waits_are_counted(cluster)
+    by_crowd, apart = is_crowded(cluster) and not known, _APART if known and cluster.backend == "gloo" else ""
     seen = f"{format_seconds(one.own_seconds)} for work that takes the others {format_seconds(one.others_seconds)}"
     return {
         "rule": "slow-rank",
-        "severity": _severity(one.severity, cluster),
+        "severity": "warning" if by_crowd else one.severity,
         "confidence": "likely",
         "summary": f"rank {one.rank} ({node}) works at {one.share.value:.2f} of the others' speed: {seen}"
-        f"{_label(cluster)}",
-        "explanation": f"Without any communication, in {len(one.share.rounds)} groups of samples over the whole run; "
-        f"95 % interval {one.share.low:.2f} to {one.share.high:.2f}. The others wait for it in every collective."
+        f"{_label(cluster, crowded=by_crowd)}",
+        "explanation": f"Without any communication{apart}, in {len(one.share.rounds)} groups of samples over the "
+        f"whole run; 95 % interval {one.share.low:.2f} to {one.share.high:.2f}. The others wait for it in every collective."
         f"{_EMULATED if cluster.emulated else ''}",
         "ranks": [one.rank],
         "hosts": [node],
@@ -120,10 +124,10 @@ def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: C
     beside = "" if part.kind == "way" else " at the same time"
     return {
         "rule": f"slow-{part.kind}",
-        "severity": _severity(part.severity, cluster),
+        "severity": "warning" if is_crowded(cluster) else part.severity,
         "confidence": "likely",
         "summary": f"{_subject(part)} {_reaches(part)} {part.share.value:.2f} of its peers' bandwidth {where}: "
-        f"{figures}{_label(cluster)}",
+        f"{figures}{_label(cluster, crowded=is_crowded(cluster))}",
         "explanation": f"{benchmark.name} with {format_bytes(size)} messages, beside pairs of the same kind{beside}; "
         f"95 % interval {part.share.low:.2f} to {part.share.high:.2f}.{_EMULATED if cluster.emulated else ''}",
         "ranks": list(part.ranks),
@@ -135,8 +139,8 @@ def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: C
     }
 
 
-def _label(cluster: ClusterInfo) -> str:
-    if is_crowded(cluster):
+def _label(cluster: ClusterInfo, *, crowded: bool) -> str:
+    if crowded:
         return f" (emulated: {cluster.world_size} ranks share this machine's processors)"
     return " (emulated)" if cluster.emulated else ""
 

@@ -64,14 +64,40 @@ def test_the_run_says_so_and_ends_with_1() -> None:
     assert "(emulated)" not in str(with_peers(run_of(own_times(4, {2: 0.55}), emulated=False)).findings)
 
 
-@pytest.mark.parametrize(("processors", "verdict"), [(2, "warning"), (4, "critical")])
-def test_emulated_ranks_that_share_processors_are_worth_a_warning(processors: int, verdict: str) -> None:
-    run = run_of(own_times(4, {2: 0.55}))
-    nodes = tuple(replace(node, facts={**node.facts, "cpu_count": processors}) for node in run.cluster.nodes)
-    judged = with_peers(replace(run, cluster=replace(run.cluster, nodes=nodes)))
+@pytest.mark.parametrize(
+    ("processors", "wait", "verdict"),
+    [(2, "counted", "critical"), (2, "not counted", "warning"), (2, None, "warning"), (4, None, "critical")],
+)
+def test_a_crowd_excuses_a_slow_rank_only_where_its_waiting_is_not_counted(
+    processors: int, wait: str | None, verdict: str
+) -> None:
+    judged = with_peers(crowded(run_of(own_times(4, {2: 0.55})), processors, wait))
     assert judged.findings[0]["ranks"] == [2]
     assert judged.conclusion.verdict == verdict
     assert ("share this machine's processors" in judged.findings[0]["summary"]) == (verdict == "warning")
+
+
+def test_slow_pairs_of_a_crowd_are_worth_a_warning() -> None:
+    points = tuple(matrix(4, 1, lambda pair: 0.55 if 1 in pair else 1.0))
+    run = run_result(pairs(points=points), cluster=cluster(4, 1, emulated=True))
+    assert with_peers(crowded(run, 2, "counted")).conclusion.verdict == "warning"
+    assert with_peers(crowded(run, 4, "counted")).conclusion.verdict == "critical"
+
+
+def crowded(run: RunResult, processors: int, wait: str | None) -> RunResult:
+    """The run on a machine of so many processors, whose kernel counts what waits for one or does not."""
+    nodes = tuple(
+        replace(
+            node,
+            facts={
+                **node.facts,
+                "cpu_count": processors,
+                "ranks": {str(rank): {"processor_wait": wait} if wait else {} for rank in node.ranks},
+            },
+        )
+        for node in run.cluster.nodes
+    )
+    return replace(run, cluster=replace(run.cluster, nodes=nodes))
 
 
 def test_a_clean_run_says_what_was_compared() -> None:

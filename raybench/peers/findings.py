@@ -109,7 +109,8 @@ def _slow_rank(one: SlowRank, cluster: ClusterInfo) -> dict[str, Any]:
         "summary": f"rank {one.rank} ({node}) works at {one.share.value:.2f} of the others' speed: {seen}"
         f"{_label(cluster, crowded=by_crowd)}",
         "explanation": f"Without any communication{apart}, in {len(one.share.rounds)} groups of samples over the "
-        f"whole run; 95 % interval {one.share.low:.2f} to {one.share.high:.2f}. The others wait for it in every collective."
+        f"whole run; 95 % interval {one.share.low:.2f} to {one.share.high:.2f}. The others wait for it in every "
+        f"collective."
         f"{_EMULATED if cluster.emulated else ''}",
         "ranks": [one.rank],
         "hosts": [node],

@@ -133,6 +133,12 @@ def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: C
         f"95 % interval {part.share.low:.2f} to {part.share.high:.2f}.{_EMULATED if cluster.emulated else ''}",
         "ranks": list(part.ranks),
         "hosts": list(part.nodes),
+        "pairs": {
+            "benchmark": benchmark.name,
+            "message_bytes": size,
+            "between_nodes": part.between,
+            "direction": part.direction,
+        },
         "evidence": [],
         "recommendations": [
             _recommendation("card" if part.kind == "rank" and part.good_within else part.kind, cluster)

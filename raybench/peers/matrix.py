@@ -263,10 +263,13 @@ class _Search:
         kinds: dict[bool, list[Pair]] = {}
         for pair in sorted(usable):
             kinds.setdefault(self._matrix.is_on_rail(pair), []).append(pair)
-        for pairs in kinds.values() if between else [sorted(usable)]:
+        apart = between and all(len(pairs) >= _LEAST_WAYS for pairs in kinds.values())
+        for pairs in kinds.values() if apart else [sorted(usable)]:
             speeds = {pair: self._matrix.speed([pair]) for pair in pairs}
             typical, spread = _typical(list(speeds.values()))
             if len(pairs) < _LEAST_WAYS:
+                if min(speeds.values(), default=typical) < LARGE * typical:
+                    self.blind = f"{len(pairs)} pairs of a kind are too few to tell a slow one"
                 continue
             for one, other in pairs:
                 ways = [way for way in ((one, other), (other, one)) if way in speeds]

@@ -10,7 +10,7 @@ from raybench.reports.errors import MissingLibraryError
 from raybench.reports.facts import facts_of, node_facts, node_grid, rank_facts
 from raybench.reports.findings import all_findings, headline, network_facts, place, severity
 from raybench.reports.findings_in_short import evidence_view, findings_view
-from raybench.reports.pairs import SLOW_RATIO, PairMatrix, ends_in_short, pair_matrices
+from raybench.reports.pairs import PairMatrix, ends_in_short, pair_matrices
 from raybench.reports.rows import (
     Table,
     all_warnings,
@@ -113,7 +113,6 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "workloads": workload_sections(result.benchmarks),
         "matrices": views,
         "pairs": pairs_grid((view.title, view.matrix) for view in views),
-        "slow_ratio": SLOW_RATIO,
         "absent": without_points(result.benchmarks),
         "findings": findings_view(all_findings(result, diagnosis)),
         "network": network_facts(diagnosis),
@@ -155,7 +154,7 @@ def _workload_plots(result: RunResult) -> tuple[Plot, ...]:
 def _matrix_views(result: RunResult, *, has_plots: bool) -> tuple[MatrixView, ...]:
     views = []
     for number, benchmark in enumerate(matrices(result.benchmarks)):
-        for matrix in pair_matrices(benchmark, result.cluster)[: -_MOST_MATRICES - 1 : -1]:
+        for matrix in pair_matrices(benchmark, result.cluster, result.findings)[: -_MOST_MATRICES - 1 : -1]:
             plot = _heatmap(matrix, f"pairs-{number}-{matrix.message_bytes}", result) if has_plots else None
             title = f"{benchmark.name}, {format_bytes(matrix.message_bytes)} messages"
             grid = pair_grid(matrix)

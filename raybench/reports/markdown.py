@@ -93,7 +93,7 @@ def _remarks(result: RunResult) -> Iterator[str]:
     for benchmark in without_points(result.benchmarks):
         yield f"{benchmark.name}, {benchmark.status}: {benchmark.reason or 'no reason was given'}"
     for benchmark in matrices(result.benchmarks):
-        matrix = pair_matrices(benchmark, result.cluster)[-1]
+        matrix = pair_matrices(benchmark, result.cluster, result.findings)[-1]
         slowest = pair_text(ranked_pairs(matrix)[0])
         yield f"{benchmark.name}, {format_bytes(matrix.message_bytes)}: slowest pair {slowest}"
         yield from ends_in_short(matrix)

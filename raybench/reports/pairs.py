@@ -1,6 +1,10 @@
-"""A point-to-point matrix: bandwidth by pair, the pairs that stand out, the same by node for many ranks. Pure."""
+"""A point-to-point matrix: bandwidth by pair, the pairs that stand out, the same by node for many ranks. Pure.
 
-from collections.abc import Callable, Mapping, Sequence
+What is slow is what the run's findings name, for the verdict and every table alike: a pair below the others that no
+finding names is within the noise, and is shown without a mark.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,38 +14,41 @@ from raybench.reports.text import bandwidth, inert
 from raybench.results import BenchmarkResult, ClusterInfo, Point
 from raybench.stats import median
 
-SLOW_RATIO = 0.8  # of the median of pairs of the same kind
-_LEAST_PARTNERS = 3  # other nodes that an end is slow with before it is blamed
+Finding = Mapping[str, Any]
+_RULES = ("slow-node", "slow-rank", "slow-way")
 MOST_ENDS = 20  # slow nodes and ranks that are named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowPair:
-    """A pair and how its bandwidth compares with the median of its kind: pairs within nodes, or between nodes."""
+    """A pair and how its bandwidth compares with the median of its kind: pairs within nodes, or between nodes.
+
+    ``is_slow``: a finding names the pair, or an end of it.
+    """
 
     point: Point
     source_node: str
     destination_node: str
     ratio: float
+    is_slow: bool = False
 
     @property
     def between_nodes(self) -> bool:
         """Whether its traffic crosses the network."""
         return self.source_node != self.destination_node
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether it is well below its kind."""
-        return self.ratio < SLOW_RATIO
-
 
 @dataclass(frozen=True, kw_only=True)
 class PairMatrix:
-    """One message size. ``gb_per_second[(source, destination)]`` by rank; ``groups`` are (node, its ranks) in order."""
+    """One message size. ``gb_per_second[(source, destination)]`` by rank; ``groups`` are (node, its ranks) in order.
+
+    ``findings``: what the run's verdict names of its nodes, ranks and ways.
+    """
 
     message_bytes: int
     points: Mapping[tuple[int, int], Point]
     groups: tuple[tuple[str, tuple[int, ...]], ...]
+    findings: tuple[Finding, ...] = ()
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -74,17 +81,43 @@ class PairMatrix:
         return len(self.ranks) * (len(self.ranks) - 1)
 
 
-def pair_matrices(benchmark: BenchmarkResult, cluster: ClusterInfo) -> tuple[PairMatrix, ...]:
-    """One matrix a message size, smallest first."""
+def pair_matrices(
+    benchmark: BenchmarkResult, cluster: ClusterInfo, findings: Sequence[Finding] = ()
+) -> tuple[PairMatrix, ...]:
+    """One matrix a message size, smallest first; ``findings`` are the run's."""
     by_size: dict[int, dict[tuple[int, int], Point]] = {}
     for point in benchmark.points:
         if is_measured(point) and point.source_rank is not None and point.destination_rank is not None:
             pairs = by_size.setdefault(point.message_bytes, {})
             pairs[point.source_rank, point.destination_rank] = point
     return tuple(
-        PairMatrix(message_bytes=size, points=pairs, groups=_groups(pairs, cluster))
+        PairMatrix(
+            message_bytes=size,
+            points=pairs,
+            groups=_groups(pairs, cluster),
+            findings=tuple(one for one in findings if _is_about(one, benchmark.name, size)),
+        )
         for size, pairs in sorted(by_size.items())
     )
+
+
+def _is_about(finding: Finding, benchmark: str, size: int) -> bool:
+    """Whether it names something of this matrix; a rank that is slow by itself is slow in every one."""
+    if finding.get("rule") not in _RULES:
+        return False
+    pairs = finding.get("pairs")
+    return pairs is None or (pairs["benchmark"], pairs["message_bytes"]) == (benchmark, size)
+
+
+def _names(finding: Finding, pair: tuple[int, int], *, between: bool) -> bool:
+    """Whether a finding is about this pair: one of its ranks is named, in this direction and kind; of a way both."""
+    pairs, ranks = finding.get("pairs") or {}, frozenset(finding.get("ranks") or ())
+    direction = pairs.get("direction", "")
+    if pairs.get("between_nodes", between) != between:
+        return False
+    if finding["rule"] == "slow-way":
+        return ranks == frozenset(pair) and (not direction or pair == tuple(finding["ranks"]))
+    return not ranks.isdisjoint(pair) if not direction else pair[direction == "receives"] in ranks
 
 
 def _groups(pairs: Mapping[tuple[int, int], Point], cluster: ClusterInfo) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -115,6 +148,7 @@ def _ranked(matrix: PairMatrix) -> tuple[SlowPair, ...]:
             source_node=node_of[pair[0]],
             destination_node=node_of[pair[1]],
             ratio=speed / typical[between[pair]],
+            is_slow=any(_names(one, pair, between=between[pair]) for one in matrix.findings),
         )
         for pair, speed in speeds.items()
     )
@@ -123,57 +157,34 @@ def _ranked(matrix: PairMatrix) -> tuple[SlowPair, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowEnd:
-    """A node (``rank`` None) or a rank whose pairs with other nodes are slow as a whole; ``ratio`` is their median."""
+    """A node (``rank`` None) or a rank that a finding names, and what the finding says of it."""
 
     node: str
     rank: int | None
-    ratio: float
+    summary: str
 
 
 def slow_ends(matrix: PairMatrix) -> tuple[SlowEnd, ...]:
-    """Slow nodes, then slow ranks of other nodes: what a hundred slow pairs have in common. None below three nodes."""
+    """Slow nodes, then slow ranks: what a hundred slow pairs have in common."""
     return matrix.slow_ends
 
 
 def _slow_ends(matrix: PairMatrix) -> tuple[SlowEnd, ...]:
-    if len(matrix.groups) < 3:
-        return ()
-    between = [pair for pair in ranked_pairs(matrix) if pair.between_nodes]
-    partners = min(_LEAST_PARTNERS, len(matrix.groups) - 1)
-    nodes = _slow_medians(between, lambda pair: (pair.source_node, pair.destination_node), partners)
-    ranks = _slow_medians(between, lambda pair: (pair.point.source_rank, pair.point.destination_rank), partners)
-    slow, node_of = dict(nodes), matrix.node_of
-    others = [(rank, ratio) for rank, ratio in ranks if node_of[rank] not in slow]
+    of_nodes = [one for one in matrix.findings if one["rule"] == "slow-node"]
+    of_ranks = [one for one in matrix.findings if one["rule"] == "slow-rank"]
     return (
-        *(SlowEnd(node=node, rank=None, ratio=ratio) for node, ratio in nodes),
-        *(SlowEnd(node=node_of[rank], rank=rank, ratio=ratio) for rank, ratio in others),
+        *(SlowEnd(node=str(one["hosts"][0]), rank=None, summary=str(one["summary"])) for one in of_nodes),
+        *(
+            SlowEnd(node=matrix.node_of.get(rank, "?"), rank=rank, summary=str(one["summary"]))
+            for one in of_ranks
+            for rank in one["ranks"]
+        ),
     )
 
 
-def _slow_medians(
-    pairs: Sequence[SlowPair], ends_of: Callable[[SlowPair], tuple[Any, Any]], partners: int
-) -> list[tuple[Any, float]]:
-    """(end, median ratio of its pairs) of the ends that are slow with as many other nodes as needed, slowest first.
-
-    An end that was measured with one or two others only, as the first rounds of a matrix leave it, is not blamed: its
-    partner may be what is slow.
-    """
-    ratios: dict[Any, list[float]] = {}
-    others: dict[Any, set[str]] = {}
-    for pair in pairs:
-        nodes = (pair.destination_node, pair.source_node)
-        for end, other in zip(ends_of(pair), nodes, strict=True):
-            ratios.setdefault(end, []).append(pair.ratio)
-            if pair.is_slow:
-                others.setdefault(end, set()).add(other)
-    medians = ((end, median(values)) for end, values in ratios.items() if len(others.get(end, ())) >= partners)
-    return sorted((item for item in medians if item[1] < SLOW_RATIO), key=lambda item: item[1])
-
-
 def end_text(end: SlowEnd) -> str:
-    """``slow node: pairs of node-b with other nodes reach 0.30 x the median``."""
-    kind, name = ("node", inert(end.node)) if end.rank is None else ("rank", f"rank {end.rank} ({inert(end.node)})")
-    return f"slow {kind}: pairs of {name} with other nodes reach {end.ratio:.2f} x the median"
+    """``slow node: node node-b reaches 0.30 of its peers' bandwidth between nodes: 1.2 GB/s, 4 of its peers``."""
+    return f"slow {'node' if end.rank is None else 'rank'}: {inert(end.summary)}"
 
 
 def ends_in_short(matrix: PairMatrix) -> tuple[str, ...]:
@@ -182,20 +193,16 @@ def ends_in_short(matrix: PairMatrix) -> tuple[str, ...]:
     texts = tuple(map(end_text, shown))
     if not rest:
         return texts
-    least = min(end.ratio for end in rest)
-    return (*texts, f"{len(rest):,} more slow nodes or ranks, each at {least:.2f} x the median or more")
+    return (*texts, f"{len(rest):,} more slow nodes or ranks: see the findings")
 
 
 def unexplained(matrix: PairMatrix) -> tuple[SlowPair, ...]:
-    """Slow pairs that no slow node or rank explains, slowest first."""
-    ends = slow_ends(matrix)
-    nodes, ranks = {end.node for end in ends if end.rank is None}, {end.rank for end in ends}
+    """Pairs that are named themselves, without those of slow nodes or ranks, slowest first."""
+    ways = {frozenset(one["ranks"]) for one in matrix.findings if one["rule"] == "slow-way"}
     return tuple(
         pair
         for pair in ranked_pairs(matrix)
-        if pair.is_slow
-        and nodes.isdisjoint((pair.source_node, pair.destination_node))
-        and ranks.isdisjoint((pair.point.source_rank, pair.point.destination_rank))
+        if pair.is_slow and frozenset((pair.point.source_rank, pair.point.destination_rank)) in ways
     )
 
 

@@ -144,7 +144,7 @@ def _collective(table: Table) -> Row:
 
 
 def _matrix(benchmark: BenchmarkResult, result: RunResult) -> Row:
-    matrix = pair_matrices(benchmark, result.cluster)[-1]
+    matrix = pair_matrices(benchmark, result.cluster, result.findings)[-1]
     speeds = list(matrix.gb_per_second.values())
     spread = f"{bandwidth(min(speeds))} to {bandwidth(max(speeds))}"
     wrong = sum(point.wrong_elements for point in benchmark.points)

@@ -95,7 +95,7 @@ def result_lines(
         yield from table_lines(table, width, emulated=result.cluster.emulated)
     for benchmark in matrices(result.benchmarks):
         yield (("#", ""),)
-        yield from matrix_lines(benchmark, result.cluster, width)
+        yield from matrix_lines(benchmark, result.cluster, width, result.findings)
     for section in workload_sections(result.benchmarks):
         yield (("#", ""),)
         yield from section_lines(section, width, emulated=result.cluster.emulated)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from raybench.reports.columns import Column, Line, lines, total_width
 from raybench.reports.pairs import (
+    Finding,
     PairMatrix,
     by_node,
     end_text,
@@ -24,11 +25,13 @@ from raybench.units import format_bytes
 SHOWN_PAIRS = 3
 
 
-def matrix_lines(benchmark: BenchmarkResult, cluster: ClusterInfo, width: int) -> Iterator[Line]:
+def matrix_lines(
+    benchmark: BenchmarkResult, cluster: ClusterInfo, width: int, findings: Sequence[Finding] = ()
+) -> Iterator[Line]:
     """The matrix of the largest size; what stands out in it; warnings."""
     emulated = "  emulated" if cluster.emulated else ""
     warnings = all_warnings(benchmark)
-    matrix = pair_matrices(benchmark, cluster)[-1]
+    matrix = pair_matrices(benchmark, cluster, findings)[-1]
     title = f"{inert(benchmark.name)}, {format_bytes(matrix.message_bytes)}, GB/s, row sends to column"
     yield (("# ", "dim"), (title, "bold cyan"), (emulated, "black on yellow"))
     yield from _grid(matrix, width)

@@ -103,3 +103,15 @@ def test_two_ranks_have_no_peers_and_that_is_said() -> None:
 def test_where_healthy_pairs_differ_by_too_much_that_is_said() -> None:
     said = {judged(4, 1, seed=seed, emulated=True, noise=0.6).not_judged for seed in range(6)}
     assert "healthy pairs differ among themselves too much" in said
+
+
+def test_a_slow_way_of_few_ranks_is_named_though_each_rail_has_few_pairs() -> None:
+    assert named(judged(2, 2, lambda pair: 0.3 if pair == (0, 3) else 1.0)) == [("way", (0, 3), "critical", "sends")]
+
+
+def test_pairs_that_are_too_few_to_tell_a_slow_one_are_not_called_alike() -> None:
+    nodes = {0: "n0", 1: "n0", 2: "n1", 3: "n2"}
+    points = [point for point in matrix(4, 1, lambda pair: 0.3 if pair == (0, 2) else 1.0)
+              if {point.source_rank, point.destination_rank} <= {0, 1, 2}]  # fmt: skip
+    judgement = judge_matrix(points, nodes, 4, emulated=False)
+    assert (judgement.slow, judgement.not_judged) == ((), "4 pairs of a kind are too few to tell a slow one")

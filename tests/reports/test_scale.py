@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from raybench.peers.findings import with_peers
 from raybench.reports.agreement import agreement_of, difference_grid, left_out_facts
 from raybench.reports.csv import csv_rows
 from raybench.reports.facts import node_facts, node_grid, rank_facts
@@ -169,12 +170,16 @@ def test_a_matrix_of_many_ranks_is_drawn_by_node_and_of_many_nodes_by_blocks() -
     assert "every pair is in result.json" in text
 
 
-def test_an_end_that_was_measured_with_two_others_only_is_not_blamed() -> None:
+def test_the_node_that_is_named_is_the_one_that_is_marked() -> None:
     """The first rounds of a matrix pair a healthy node with the slow one and nobody else."""
     for nodes in (10, 40):
-        result = bare(nodes)
-        ends = slow_ends(pair_matrices(result.benchmarks[0], result.cluster)[0])
-        assert [(end.node, end.rank) for end in ends] == [("node-0006", None)]
+        result = with_peers(replace(bare(nodes), findings=()))
+        assert [finding["hosts"] for finding in result.findings] == [["node-0006"]]
+        matrix = pair_matrices(result.benchmarks[0], result.cluster, result.findings)[0]
+        assert [(end.node, end.rank) for end in slow_ends(matrix)] == [("node-0006", None)]
+        slow = [pair for pair in matrix.ranked if pair.is_slow]
+        assert slow
+        assert all("node-0006" in (pair.source_node, pair.destination_node) for pair in slow)
 
 
 def test_rows_of_pairs_that_are_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from raybench.peers.findings import with_peers
+from raybench.reports.html import render_html
+from raybench.reports.markdown import render_markdown
 from raybench.reports.terminal import print_result
 from raybench.results import BenchmarkResult, DroppedNode, Point, RunResult
 
@@ -99,10 +102,21 @@ def test_skipped_partial_and_dropped_say_why() -> None:
 
 
 def test_matrix_names_the_slow_pair() -> None:
-    text = printed(run_result(pairs(4, slow=[(0, 3)])), 80)
+    text = printed(with_peers(run_result(pairs(8, slow=[(0, 3)]), cluster=cluster(4, 2))), 80)
     assert "slow pair: rank 0 (node-0) -> rank 3 (node-1)" in text
     assert "slowest pair" not in text
-    assert len(data_lines(text)) == 4
+    assert "VERDICT: CRITICAL: the way from rank 0 (node-0) to rank 3 (node-1)" in text
+    assert len(data_lines(text)) == 8
+
+
+def test_a_pair_that_no_finding_names_is_called_slow_nowhere() -> None:
+    """Of two ranks nothing can be told: what stands beside "OK" may not be red."""
+    result = with_peers(run_result(pairs(2, per_node=1, slow=[(0, 1)]), cluster=cluster(2, 1)))
+    assert result.conclusion.verdict == "ok"
+    terminal, page, markdown = printed(result, 80), render_html(result), render_markdown(result)
+    assert "slowest pair: rank 0 (node-0) -> rank 1 (node-1)" in terminal
+    assert not re.search(r"slow (pair|node|rank):", terminal + page + markdown)
+    assert "0 of them slow" in page
 
 
 def test_a_matrix_without_a_slow_pair_shows_only_its_slowest() -> None:
@@ -113,15 +127,15 @@ def test_a_matrix_without_a_slow_pair_shows_only_its_slowest() -> None:
 
 def test_matrix_names_the_slow_rank_instead_of_its_pairs() -> None:
     slow = [(3, other) for other in range(2, 8)] + [(other, 3) for other in range(8)]
-    text = printed(run_result(pairs(8, slow=slow), cluster=cluster(4, 2)), 80)
-    assert "slow rank: pairs of rank 3 (node-1)" in text
+    text = printed(with_peers(run_result(pairs(8, slow=slow), cluster=cluster(4, 2))), 80)
+    assert "slow rank: rank 3 (node-1) reaches 0.30 of its peers' bandwidth between nodes" in text
     assert "slow pair" not in text
 
 
 def test_matrix_names_the_slow_node() -> None:
     slow = [(rank, other) for rank in range(8) for other in range(8) if 1 in (rank // 2, other // 2)]
-    text = printed(run_result(pairs(8, slow=slow), cluster=cluster(4, 2)), 80)
-    assert "slow node: pairs of node-1" in text
+    text = printed(with_peers(run_result(pairs(8, slow=slow), cluster=cluster(4, 2))), 80)
+    assert "slow node: node node-1 reaches 0.30 of its peers' bandwidth between nodes" in text
 
 
 def test_wide_matrix_is_shown_by_node() -> None:

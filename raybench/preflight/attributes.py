@@ -48,6 +48,15 @@ SERIOUS_PREFIXES = (
 _SERIOUS_PACKAGES = ("libnccl", "aws-ofi-nccl")
 
 
+# Of nvidia-smi -q, by its drivers' names: 535 and later, before.
+_GPU_SETTINGS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "GPU power limit": (("GPU Power Readings", "Current Power Limit"), ("Power Readings", "Power Limit")),
+    "GPU ECC": (("ECC Mode", "Current"), ("Ecc Mode", "Current")),
+    "GPU compute mode": (("Compute Mode",),),
+    "GPU clocks set": (("Applications Clocks", "Graphics"),),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
     """One comparable fact. ``serious`` says that hosts which differ in it cannot run one job well."""
@@ -94,6 +103,15 @@ def _machine(view: HostView) -> Iterator[tuple[str, str]]:
     yield "memory", f"{_rounded(total / GIB)} GiB" if total else ""
     for name, path in (("model", "product_name"), ("BIOS", "bios_version")):
         yield name, view.file("kernel", f"/sys/class/dmi/id/{path}") or ""
+
+
+def _processor(view: HostView) -> Iterator[tuple[str, str]]:
+    found = view.value("processor")
+    yield "CPU", found["model"]
+    yield "CPUs that a login may use", str(found["usable"])
+    yield "microcode", found["microcode"]
+    yield "CPU boost", {True: "on", False: "off"}.get(found["boost"], "")
+    yield "highest CPU clock allowed", f"{found['most_khz'] / 1000:.0f} MHz" if found["most_khz"] else ""
 
 
 def _rounded(size: float) -> int:
@@ -174,6 +192,13 @@ def _smi_versions(view: HostView) -> Iterator[tuple[str, str]]:
         yield "VBIOS", ", ".join(sorted({gpu.get("VBIOS Version") or "" for gpu in view.smi.gpus} - {""}))
 
 
+def _gpu_settings(view: HostView) -> Iterator[tuple[str, str]]:
+    """What an administrator sets with nvidia-smi: a GPU with less of it holds up all others."""
+    for name, paths in _GPU_SETTINGS.items() if view.has_gpu_hardware else ():
+        found = Counter(next(filter(None, (gpu.get(*path) for path in paths)), "") for gpu in view.smi.gpus)
+        yield name, ", ".join(f"{count} x {text}" for text, count in sorted(found.items()) if text)
+
+
 def _python_versions(view: HostView) -> Iterator[tuple[str, str]]:
     facts = python_facts(view)
     yield "python", facts["python"]
@@ -247,11 +272,13 @@ def _limits(view: HostView) -> Iterator[tuple[str, str]]:
 
 _SOURCES: tuple[tuple[Kind, Callable[[HostView], Iterator[tuple[str, str]]]], ...] = (
     ("hardware", _machine),
+    ("hardware", _processor),
     ("hardware", _gpus),
     ("hardware", _ports),
     ("system", _system),
     ("system", _kernel_settings),
     ("system", _own_settings),
+    ("system", _gpu_settings),
     ("system", _variables),
     ("system", _parameters),
     ("versions", _smi_versions),

@@ -12,7 +12,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 _BASIS = "what most hosts of the group have"
 _ADVICE: Mapping[str, str] = {
     "hardware": "a part may have failed or be missing; or name groups with preflight_group",
-    "system": "bring the hosts to one image; raybench configure sets governor, NUMA balancing and /etc/nccl.conf",
+    "system": "bring the hosts to one image; raybench configure sets governor, NUMA balancing and /etc/nccl.conf, "
+    "nvidia-smi -pl, -e, -c and -ac the GPUs' power limit, ECC, compute mode and clocks",
     "versions": "install the same versions; raybench cluster up brings one Python environment to all hosts",
     "network": "raybench configure --tags mtu,roce_qos sets MTU and QoS; compare ip route, sysctl, /etc/resolv.conf",
     "limits": "raybench configure --tags memlock,nofile sets them alike; then log in again",

@@ -136,6 +136,7 @@ _VALUES: Mapping[str, Form] = {
     "pci_devices": _by_name(_list(_maybe(_text))),
     "kernel_release": _text,
     "cpu_count": _maybe(_number),
+    "processor": _record(model=_text, microcode=_text, usable=_number, boost=_maybe(_flag), most_khz=_maybe(_number)),
     "file_systems": _by_name(_maybe(_by_name(_number))),
     "own_name": _record(name=_text, addresses=_list(_text)),
 }

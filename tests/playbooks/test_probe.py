@@ -277,3 +277,15 @@ def test_versions_of_packages_are_those_that_python_would_import(tmp_path: Path)
     assert json.loads(said.stdout)["packages"] == {
         "torch": "2.6.0+cu124", "ray": "2.49.1", "nvidia-nccl-cu12": "2.21.5", "numpy": "1.24.2",
     }  # fmt: skip
+
+
+def test_processors_that_a_login_may_not_use_are_not_counted() -> None:
+    """As where sshd lies in a cpuset of its own."""
+    script = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    script += "from raybench_probe import system; print(system.processor()['usable'], os.cpu_count())"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(_ROOMS)}, capture_output=True, text=True,
+        check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.split() == ["1", str(os.cpu_count())]
+    assert system.processor()["usable"] == len(os.sched_getaffinity(0))

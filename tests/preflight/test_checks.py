@@ -318,3 +318,28 @@ def test_a_check_that_breaks_is_an_error_and_one_that_cannot_read_is_unknown() -
 def test_a_name_that_is_no_check_is_refused(names: list[str]) -> None:
     with pytest.raises(ValueError, match=names[-1]):
         selected(names)
+
+
+NCCL = '{"python": "3.12.3", "executable": "/usr/bin/python3", "packages": {"nvidia-nccl-cu12": "%s"}}'
+TWO_RANKS = 2 * 68_420_268 / GIB
+
+
+@pytest.mark.parametrize(
+    ("version", "total", "free", "wanted"),
+    [
+        ("2.32.3", 0.0625, 0.0625, "fail"),  # Docker's default
+        ("2.32.3", 8, TWO_RANKS * 0.99, "fail"),
+        ("2.32.3", 8, TWO_RANKS * 1.01, "pass"),
+        ("2.30.7", 0.0625, 0.0625, "pass"),
+        ("2.32.10", 0.0625, 0.0625, "fail"),
+        ("2.4.8", 0.0625, 0.0625, "pass"),
+    ],
+)
+def test_shared_memory_that_the_hosts_nccl_needs(version: str, total: float, free: float, wanted: str) -> None:
+    gpus = {**smi(), "devices": value({"/dev/nvidia0": True})}
+    readings = {**gpus, **room(total, free), "python": NCCL % version}
+    found = result("host-shm", host(readings, shm_min_gib=0.05))
+    assert found.verdict == wanted
+    if wanted == "fail":
+        assert "131 MiB free: NCCL" in found.expected
+        assert "--shm-size" in found.advice

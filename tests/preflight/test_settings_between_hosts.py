@@ -33,6 +33,26 @@ def variables(*rows: list[str]) -> dict[str, Any]:
     return {"variables": value(list(rows))}
 
 
+def processor(**odd: Any) -> dict[str, Any]:
+    usual = {"model": "AMD EPYC 9654 96-Core Processor", "microcode": "0xa101148", "usable": 192, "boost": True}
+    return {"processor": value(usual | {"most_khz": 3_707_812} | odd)}
+
+
+def gpus(power: str = "700.00 W", mode: str = "Default", ecc: str = "Enabled") -> dict[str, Any]:
+    """What nvidia-smi -q of driver 550 says of the settings of two GPUs, the second one as asked."""
+    one = (
+        "GPU 00000000:{address}:00.0\n    Product Name                          : NVIDIA H100 80GB HBM3\n"
+        "    Compute Mode                          : {mode}\n    ECC Mode\n"
+        "        Current                           : {ecc}\n    GPU Power Readings\n"
+        "        Average Power Draw                : {draw} W\n        Current Power Limit               : {power}\n"
+    )
+    usual = {"power": "700.00 W", "mode": "Default", "ecc": "Enabled"}
+    text = one.format(address="1B", draw="71.20", **usual)
+    text += one.format(address="43", draw="433.07", power=power, mode=mode, ecc=ecc)
+    return {"nvidia_smi": "Driver Version                            : 550.90.07\nAttached GPUs : 2\n" + text,
+            "lspci": "0000:1b:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev a1)\n"}  # fmt: skip
+
+
 def found_between(usual: Mapping[str, Any], odd: Mapping[str, Any]) -> list[Difference]:
     """What two hosts with the usual readings and one with others differ in."""
     hosts = {"a": host(usual), "b": host(usual), "odd": host(odd)}
@@ -57,6 +77,14 @@ def found_between(usual: Mapping[str, Any], odd: Mapping[str, Any]) -> list[Diff
          "kernel parameter ipv6.disable", "warn"),
         (proc(swaps=SWAPS), proc(swaps=SWAPS + SWAP_FILE), "swap", "warn"),
         (proc(rmem="212992"), proc(rmem="16777216"), "rmem_max", "warn"),
+        (processor(), processor(usable=8), "CPUs that a login may use", "warn"),
+        (processor(), processor(model="AMD EPYC 9554 64-Core Processor"), "CPU", "warn"),
+        (processor(), processor(microcode="0xa101111"), "microcode", "warn"),
+        (processor(), processor(boost=False), "CPU boost", "warn"),
+        (processor(), processor(most_khz=2_400_000), "highest CPU clock allowed", "warn"),
+        (gpus(), gpus(power="500.00 W"), "GPU power limit", "warn"),
+        (gpus(), gpus(ecc="Disabled"), "GPU ECC", "warn"),
+        (gpus(), gpus(mode="Prohibited"), "GPU compute mode", "warn"),
         ({"time_zone": value("Etc/UTC")}, {"time_zone": value("Europe/Berlin")}, "time zone", "warn"),
         ({"memlock": value([-1, -1]), "nofile": value([9, 9]), "nproc": value([-1, -1])},
          {"memlock": value([-1, -1]), "nofile": value([9, 9]), "nproc": value([4096, 4096])}, "nproc", "warn"),
@@ -79,6 +107,9 @@ def test_the_host_that_differs_is_named(
         (proc(cmdline=CMDLINE.format(more="")), proc(cmdline=CMDLINE.format(more="").replace("0c1f", "77aa"))),
         (proc(resolv=RESOLV.format(server="10.0.0.53")), proc(resolv="nameserver 10.0.0.53\nsearch cluster.example\n")),
         (proc(swaps=SWAPS + SWAP_FILE), proc(swaps=SWAPS + SWAP_FILE.replace("8388604", "4194300"))),
+        (processor(), processor(boost=None, most_khz=None)),  # a kernel that sets no frequencies says nothing of them
+        (processor(), processor(most_khz=3_707_640)),
+        (gpus(), {**gpus(), "nvidia_smi": {"status": "timeout", "text": ""}}),  # gpu-driver tells of that
         ({"nproc": value([514_001, 514_001])}, {"nproc": value([514_090, 514_090])}),  # by the size of memory
     ],
 )

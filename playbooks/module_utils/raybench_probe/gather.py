@@ -87,4 +87,5 @@ _VALUES: Mapping[str, Callable[[], Any]] = {
     "pci_devices": system.pci_devices,
     "kernel_release": lambda: os.uname().release,
     "cpu_count": os.cpu_count,
+    "processor": system.processor,
 }

@@ -16,6 +16,7 @@ from .process import Reading
 
 _DMA_BUF = ("CONFIG_DMABUF", "CONFIG_PCI_P2PDMA", "CONFIG_DMA_SHARED")
 _BLOCKED_PAUSES = (0.1, 0.4, 1.5)  # seconds; the long ones only while somebody is blocked still
+_PROCESSORS = "/sys/devices/system/cpu"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _VIRTUAL = re.compile(r"KVM|QEMU|VMware|Virtual Machine|Google Compute|Xen")
@@ -137,3 +138,26 @@ def pci_devices() -> dict[str, list[str | None]]:
         bridge = above if _PCI_ADDRESS.match(above) else None
         found[os.path.basename(path)] = [bridge, first_line(path + "/iommu_group/type")]
     return found
+
+
+def processor() -> dict[str, object]:
+    """The processor's model and microcode, how many this login may run on, and how fast it may clock them.
+
+    ``boost`` is None where the kernel does not say, ``most_khz`` where it sets no frequencies.
+    """
+    words: dict[str, str] = {}
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            name, _, text = line.partition(":")
+            words.setdefault(name.strip(), text.strip())
+            if not line.strip():
+                break  # the others are alike
+    boost, no_turbo = (first_line(f"{_PROCESSORS}/{name}") for name in ("cpufreq/boost", "intel_pstate/no_turbo"))
+    limits = (first_line(path) or "" for path in glob.glob(_PROCESSORS + "/cpu[0-9]*/cpufreq/scaling_max_freq"))
+    return {
+        "model": words.get("model name", ""),
+        "microcode": words.get("microcode", ""),
+        "usable": len(os.sched_getaffinity(0)),
+        "boost": no_turbo == "0" if no_turbo is not None else (None if boost is None else boost == "1"),
+        "most_khz": min((int(limit) for limit in limits if limit.isdigit()), default=None),
+    }

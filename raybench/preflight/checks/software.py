@@ -1,6 +1,7 @@
 """What is installed: Python and its packages, and the RDMA stack. Whether hosts agree is judged over all, see drift."""
 
 import json
+import re
 from typing import Any
 
 from raybench.preflight.host_view import HostView, UnavailableError
@@ -56,6 +57,15 @@ def nccl(view: HostView) -> Judgement:
         return judgement
     system = next((version for name, version in system_packages(view).items() if name.startswith("libnccl")), None)
     return passed(f"{system} (of the system)", "the same on all hosts") if system else judgement
+
+
+def nccl_version(view: HostView) -> str | None:
+    """The version that ``nccl`` shows; None where there is no NCCL, or nothing says which."""
+    try:
+        seen = nccl(view)
+    except UnavailableError:
+        return None
+    return None if seen.verdict == "skipped" or not re.match(r"\d+\.\d+", seen.seen) else seen.seen.split()[0]
 
 
 def ray(view: HostView) -> Judgement:

@@ -1,10 +1,16 @@
 """Memory, swap, shared memory and disks."""
 
+import re
+
+from raybench.preflight.checks.software import nccl_version
 from raybench.preflight.host_view import HostView
 from raybench.preflight.parsers.system import parse_meminfo
 from raybench.preflight.verdict import Judgement, failed, passed, unknown, warned
 
 GIB = 2**30
+# Measured over sockets, NCCL alone, no GPU in the way; 2.30.7 does not take it.
+_HUNGRY_NCCL = (2, 32, 3)
+_RANK_SHM_BYTES = 68_420_268
 
 
 def memory(view: HostView) -> Judgement:
@@ -84,6 +90,23 @@ def _inode_share(state: dict[str, int]) -> float:
     return state["inodes_free"] / state["inodes"] if state.get("inodes") else 1.0
 
 
+def _short_for_nccl(view: HostView, free_bytes: int) -> str:
+    """What the host's NCCL needs for a rank on each GPU, where less is free; empty where that is there or unknown."""
+    ranks = len(view.smi.gpus) if view.has_gpu_hardware and view.status("nvidia_smi") == "ok" else 0
+    version = nccl_version(view)
+    if version is None or _numbers(version) < _HUNGRY_NCCL or free_bytes >= ranks * _RANK_SHM_BYTES:
+        return ""
+    return f"{_shown(ranks * _RANK_SHM_BYTES)} free: NCCL {version} takes {_RANK_SHM_BYTES} bytes a rank"
+
+
+def _shown(size: int) -> str:
+    return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / 2**20:.0f} MiB"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
+
+
 def shared_memory(view: HostView) -> Judgement:
     """NCCL and data loaders put buffers into /dev/shm; containers often come with 64 MiB."""
     state = view.value("file_systems").get("/dev/shm")  # noqa: S108 - that is what it is called
@@ -92,7 +115,10 @@ def shared_memory(view: HostView) -> Judgement:
     advice = "mount -o remount,size=50% /dev/shm, docker run --shm-size, or raybench configure --tags shared_memory"
     if state is None:
         return failed("there is no /dev/shm", f"{limit:g} GiB", basis, advice)
-    seen = f"{state['total'] / GIB:.1f} GiB, {state['free'] / GIB:.1f} GiB free"
+    seen = f"{_shown(state['total'])}, {_shown(state['free'])} free"
+    short = _short_for_nccl(view, state["free"])
+    if short:
+        return failed(seen, short, "measured: NCCL 2.32.3 takes it at the first collective, over sockets too", advice)
     if state["total"] >= limit * GIB and state["free"] >= min(limit, 1) * GIB:
         return passed(seen, f"at least {limit:g} GiB")
     verdict = failed if view.has_gpu_hardware or state["free"] < 2**26 else warned

@@ -8,16 +8,18 @@ Parts without a communicator go with the job beside them, or with the folder tha
 
 import os
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from diagnostics.errors import UnreadableInputError
 from diagnostics.flight_recorder import is_dump
 from diagnostics.inputs import Input
-from diagnostics.reader import Batch, read_batches
+from diagnostics.reader import Batch, plain_size, read_batches, read_range
 
 _INIT_MARK = b"- Init "
 _INIT = re.compile(
@@ -30,8 +32,22 @@ MAX_INIT_LINES = 50_000  # of one file
 MAX_PREFIXES = 2000
 MAX_HEAD_BYTES = 2**23
 
+SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found by one line of SAMPLED_BYTES first
+SAMPLED_BYTES = 2**15
 _Process = tuple[str, int]
-_Start = tuple[int, re.Match[bytes]]
+
+
+class _Start(NamedTuple):
+    """What a line on the start or completion of a communicator says."""
+
+    place: int
+    process: tuple[str, int]
+    rank: int
+    nranks: int
+    bus: str
+    comm_id: str | None
+
+
 MAX_LATE_LINES = 5  # of processes that end, behind the first line of those that take their place
 
 
@@ -78,15 +94,23 @@ def read_part(part: Part) -> Iterator[Batch]:
     if part.start == 0 and part.end is None:
         yield from read_batches(part.file)
         return
-    place, first = 0, True
+    size = plain_size(part.file)
+    batches = _skipped_to(part) if size is None else read_range(part.file, part.start, part.end or size)
+    for batch in batches:
+        yield replace(batch, line=part.first_line) if batch.first else batch
+
+
+def _skipped_to(part: Part) -> Iterator[Batch]:
+    """The lines of a part of a file that can only be read from its start."""
+    first = True
     for batch in read_batches(part.file):
-        begin, place = place, place + len(batch.block) + 1
-        if place <= part.start:
+        stop = batch.place + len(batch.block) + 1
+        if stop <= part.start:
             continue
-        if part.end is not None and begin >= part.end:
+        if part.end is not None and batch.place >= part.end:
             return
-        block = batch.block[max(part.start - begin, 0) : None if part.end is None else max(part.end - begin - 1, 0)]
-        yield replace(batch, block=block, first=first, line=part.first_line)
+        end = None if part.end is None else max(part.end - batch.place - 1, 0)
+        yield replace(batch, block=batch.block[max(part.start - batch.place, 0) : end], first=first)
         first = False
 
 
@@ -95,9 +119,9 @@ def survey_head(file: Input) -> Part:
     whole = Part(file=file)
     starts: list[_Start] = []
     try:
-        for place, block in _blocks(file):
-            _look(whole, starts, place, block)
-            if place > MAX_HEAD_BYTES:
+        for batch in read_batches(file):
+            _look(whole, starts, batch)
+            if batch.place > MAX_HEAD_BYTES:
                 break
     except UnreadableInputError:
         return whole
@@ -112,8 +136,8 @@ def survey(file: Input) -> list[Part]:
         return [whole]
     starts: list[_Start] = []
     try:
-        for place, block in _blocks(file):
-            _look(whole, starts, place, block)
+        for batch in read_batches(file):
+            _look(whole, starts, batch)
     except UnreadableInputError:
         return [whole]
     launches = _launches(file, starts)
@@ -124,67 +148,67 @@ def survey(file: Input) -> list[Part]:
     return launches or [whole]
 
 
-def _look(whole: Part, starts: list[_Start], place: int, block: bytes) -> None:
-    if place == 0:
-        whole.processes.update(_speakers(block))
-    if _INIT_MARK in block and len(starts) < MAX_INIT_LINES:
-        starts += [(place + match.start(), match) for match in _init_lines(block)]
-
-
-def _blocks(file: Input) -> Iterator[tuple[int, bytes]]:
-    place = 0
-    for batch in read_batches(file):
-        yield place, batch.block
-        place += len(batch.block) + 1
+def _look(whole: Part, starts: list[_Start], batch: Batch) -> None:
+    if batch.first:
+        whole.processes.update(_speakers(batch.block))
+    if _INIT_MARK in batch.block and len(starts) < MAX_INIT_LINES:
+        starts += _init_lines(batch)
 
 
 def _speakers(block: bytes) -> set[_Process]:
     found: set[_Process] = set()
-    for lines, match in enumerate(_prefixes(block)):
+    for lines, (_, match) in enumerate(_prefixes(block)):
         found.add((match[1].decode(), int(match[2])))
         if lines >= MAX_PREFIXES:
             break
     return found
 
 
-def _prefixes(block: bytes) -> Iterator[re.Match[bytes]]:
-    """NCCL's prefix on each line that has one."""
-    place = block.find(b" NCCL ")
+def _prefixes(block: bytes, start: int = 0) -> Iterator[tuple[int, re.Match[bytes]]]:
+    """NCCL's prefix on each line that has one, with the place where the line begins."""
+    place = block.find(b" NCCL ", start)
     while place >= 0:
         start = block.rfind(b"\n", 0, place) + 1
         if match := _PREFIX.search(block, max(start, place - 400), place + 1):
-            yield match
+            yield start, match
         end = block.find(b"\n", place)
         place = block.find(b" NCCL ", end) if end >= 0 else -1
 
 
-def _init_lines(block: bytes) -> Iterator[re.Match[bytes]]:
+def _init_lines(batch: Batch) -> Iterator[_Start]:
+    block = batch.block
     place = block.find(_INIT_MARK)
     while place >= 0:
         start = block.rfind(b"\n", 0, place) + 1
         if match := _INIT.search(block, max(start, place - 600), place):
-            yield match
+            host, pid, rank, nranks, bus, comm_id = match.groups()
+            yield _Start(
+                place=batch.place + match.start(),
+                process=(host.decode(), int(pid)),
+                rank=int(rank),
+                nranks=int(nranks),
+                bus=bus.decode(),
+                comm_id=comm_id.decode() if comm_id is not None else None,
+            )
         place = block.find(_INIT_MARK, place + len(_INIT_MARK))
 
 
 def _launches(file: Input, starts: Iterable[_Start]) -> list[Part]:
     """A part for each launch: a new one begins where a GPU has another process, of no communicator known by then."""
     launches: list[Part] = []
-    for place, match in starts:
-        rank, nranks, bus = int(match[3]), int(match[4]), match[5].decode()
-        if nranks < 2:
+    for start in starts:
+        if start.nranks < 2:
             continue  # a world of its own tells nothing of the others
-        process, gpu = (match[1].decode(), int(match[2])), (match[1].decode(), bus)
-        name = match[6].decode() if match[6] is not None else None
+        gpu, rank = (start.process[0], start.bus), (start.nranks, start.rank)
         now = launches[-1] if launches else None
-        if now is None or _begins_again(now, process, gpu, name, (nranks, rank)):
-            now = Part(file=file, start=place)
+        if now is None or _begins_again(now, start.process, gpu, start.comm_id, rank):
+            now = Part(file=file, start=start.place)
             launches.append(now)
-        now.processes.add(process)
-        now.gpus[gpu] = process[1]
-        now.ranks.add((nranks, rank))
-        if name:
-            now.communicators.setdefault(name, (nranks, set()))[1].add(rank)
+        now.processes.add(start.process)
+        now.gpus[gpu] = start.process[1]
+        now.ranks.add(rank)
+        if start.comm_id:
+            now.communicators.setdefault(start.comm_id, (start.nranks, set()))[1].add(start.rank)
     if launches:
         launches[0].start = 0
     return launches
@@ -201,19 +225,46 @@ def _cut(file: Input, launches: list[Part]) -> list[Part]:
     Where processes of an earlier one go on speaking, both run side by side, and the file is one part.
     """
     number, following, late = 1, 1, 0
-    for place, block in _blocks(file):
-        for match in _prefixes(block):
+    earlier: set[_Process] = set()
+    inits = [launch.start for launch in launches]
+    every_line = (plain_size(file) or 0) <= SAMPLED_FROM_BYTES
+    for batch in read_batches(file):
+        block, counted = batch.block, 0
+        for begin, match in _prefixes(block) if every_line else _sampled(block, batch.place, inits):
             process = (match[1].decode(), int(match[2]))
             before = launches[following - 1]
             if following < len(launches) and process in launches[following].processes - before.processes:
-                begin = block.rfind(b"\n", 0, match.start()) + 1
-                launches[following].start = before.end = place + begin
-                launches[following].first_line = number + block.count(b"\n", 0, begin)
+                place = _first_line(block, begin, match, launches[following].processes - before.processes)
+                number, counted = number + block.count(b"\n", counted, place), place
+                launches[following].start = before.end = batch.place + place
+                launches[following].first_line = number
+                earlier |= before.processes
                 following += 1
-            elif process not in before.processes and any(process in one.processes for one in launches[: following - 1]):
+            elif process not in before.processes and process in earlier:
                 late += 1
-        number += block.count(b"\n") + 1
+        number += block.count(b"\n", counted) + 1
     return launches if following == len(launches) and late <= MAX_LATE_LINES * len(launches) else [_merged(launches)]
+
+
+def _sampled(block: bytes, place: int, inits: Sequence[int]) -> Iterator[tuple[int, re.Match[bytes]]]:
+    """NCCL's prefix on some lines of a block, those of ``inits`` among them, each with the place looked at before it."""
+    last = block.rfind(b" NCCL ")
+    chosen = {*range(0, len(block), SAMPLED_BYTES), max(last, 0)}
+    chosen.update(
+        block.rfind(b"\n", 0, init - place) + 1
+        for init in inits[bisect_left(inits, place) : bisect_left(inits, place + len(block))]
+    )
+    before = 0
+    for begin in sorted(chosen):
+        if found := next(_prefixes(block, begin), None):
+            yield before, found[1]
+            before = begin
+
+
+def _first_line(block: bytes, begin: int, match: re.Match[bytes], processes: set[_Process]) -> int:
+    """Where the first line of these processes begins, from a place on, up to a line that is theirs."""
+    theirs = (found for _, found in _prefixes(block, begin) if (found[1].decode(), int(found[2])) in processes)
+    return block.rfind(b"\n", 0, next(theirs, match).start()) + 1
 
 
 def _merged(launches: Sequence[Part]) -> Part:

@@ -4,6 +4,7 @@ import bz2
 import codecs
 import gzip
 import lzma
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import IO, Protocol, cast
 
 from diagnostics.errors import UnreadableInputError
-from diagnostics.inputs import Input, open_input
+from diagnostics.inputs import STANDARD_INPUT, Input, input_size, open_input
 
 CHUNK_BYTES = 2**20  # stays in the processor's cache between its passes
 MAX_LINE_BYTES = 64 * 2**10  # the rest of a longer line is skipped; NCCL's own lines end at 1 KiB, lists at a few
@@ -49,10 +50,14 @@ class _Stepwise(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Complete lines of one file as one block, newlines between them only. ``first``: reading starts, at ``line``."""
+    """Complete lines of one file as one block, newlines between them only. ``first``: reading starts, at ``line``.
+
+    ``place`` is the byte at which the block begins in the file, or in what the file holds once unpacked.
+    """
 
     file: str
     block: bytes
+    place: int = 0
     first: bool = False
     line: int = 1
     note: str | None = None
@@ -77,9 +82,34 @@ def read_batches(file: str | Input, chunk_bytes: int = CHUNK_BYTES) -> Iterator[
         yield from split_stream(stream, one.name, chunk_bytes)
 
 
-def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
-    """Blocks of lines of an open stream. Of a line longer than MAX_LINE_BYTES the end may be missing."""
-    tail, first, note = b"", True, None
+def plain_size(one: Input) -> int | None:
+    """The size of a regular file that is read as it is; None of a pipe, of what is packed, and where it is refused."""
+    if one.name == STANDARD_INPUT or not os.path.isfile(one.name):  # noqa: PTH113 - a pipe can be read but once
+        return None
+    try:
+        with closing(open_input(one)) as stream:
+            head = stream.read(6) or b""
+        return None if is_packed(head) or head.startswith(_UTF16_MARKS) else input_size(one)
+    except (OSError, UnreadableInputError):
+        return None
+
+
+def read_range(one: Input, start: int, end: int) -> Iterator[Batch]:
+    """The lines of a plain file from one byte to another, both at the start of a line. Raises UnreadableInputError."""
+    try:
+        stream = open_input(one, start)
+    except OSError as error:
+        raise UnreadableInputError(f"cannot read '{one.name}': {error}; check that it may be read") from error
+    with closing(stream):
+        yield from split_stream(_Limited(stream, end - start), one.name, place=start)
+
+
+def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, place: int = 0) -> Iterator[Batch]:
+    """Blocks of lines of an open stream that begins at ``place``.
+
+    Of a line longer than MAX_LINE_BYTES, which is then a block by itself, the end may be missing.
+    """
+    tail, first, note, dropped = b"", True, None, 0
     while True:
         try:
             chunk = stream.read(chunk_bytes)
@@ -89,14 +119,26 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES) ->
             break
         end = chunk.rfind(b"\n")
         if end < 0:
+            whole = len(tail) + len(chunk)
             tail = (tail + chunk)[: MAX_LINE_BYTES + 1]
+            dropped += whole - len(tail)
             continue
-        block = b"".join((tail, memoryview(chunk)[:end]))
+        begin = 0
+        if dropped:
+            begin = chunk.find(b"\n") + 1
+            yield Batch(file=file, block=tail, place=place, first=first)
+            place += len(tail) + dropped + begin
+            tail, dropped, first = b"", 0, False
+            if begin > end:
+                tail = chunk[begin:]
+                continue
+        block = b"".join((tail, memoryview(chunk)[begin:end]))
         tail = chunk[end + 1 :]
-        yield Batch(file=file, block=block, first=first)
+        yield Batch(file=file, block=block, place=place, first=first)
+        place += len(block) + 1
         first = False
     if tail or note:
-        yield Batch(file=file, block=tail, first=first, note=note)
+        yield Batch(file=file, block=tail, place=place, first=first, note=note)
 
 
 def is_packed(head: bytes) -> bool:
@@ -207,6 +249,21 @@ class _Source:
         self._rest = self._rest[len(part) :]
         part = part or self._raw.read(size) or b""  # None: a kernel file that has nothing to say at the moment
         self.taken += len(part)
+        return part
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+class _Limited:
+    """The next so many bytes of a stream."""
+
+    def __init__(self, raw: Readable, size: int) -> None:
+        self._raw, self._left = raw, size
+
+    def read(self, size: int, /) -> bytes:
+        part = self._raw.read(min(size, self._left)) or b""
+        self._left -= len(part)
         return part
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from diagnostics.builder import FactBuilder
@@ -9,12 +10,14 @@ from diagnostics.errors import UnreadableInputError
 from diagnostics.facts import FlightRecord, JobFacts
 from diagnostics.findings import Diagnosis, LineCounts
 from diagnostics.flight_recorder import DamagedDumpError, Recorder, is_dump
+from diagnostics.forked import map_ahead, processes_to_use
 from diagnostics.inputs import Input, find_inputs
 from diagnostics.jobs import Job, Part, read_part, sort_by_job
 from diagnostics.judgement import diagnose_facts
 from diagnostics.overall import overall
 from diagnostics.reader import Batch
 from diagnostics.scanner import Scanner
+from diagnostics.sifting import MIN_BYTES, Piece, Sifted, bytes_to_sift, pieces_of, sift
 
 
 class Reading:
@@ -51,18 +54,40 @@ class Reading:
             self.feed(batch)
         self.flush()
 
-    def read_job(self, job: Job) -> int:
+    def read_job(self, job: Job, processes: int = 1) -> int:
         """Read all parts of a job; how many were left out, with a note, because they cannot be opened."""
-        left_out = 0
-        for part in job.parts:
-            try:
-                self.read_part(part)
-            except UnreadableInputError as error:
-                left_out += 1
-                self.refused = error
-                reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else None
-                self._notes.append(f"{part.file.name}: left out, it cannot be read: {reason or error}")
+        pieces = pieces_of(job.parts) if processes > 1 else []
+        if bytes_to_sift(pieces) < MIN_BYTES:
+            return sum(self._leaves_out(part) for part in job.parts)
+        left_out, done = 0, 0
+        while done < len(pieces) and not self._scanner.gate.detail_used_up:
+            left_out += self._read_piece(pieces[done], None)
+            done += 1
+        work = partial(sift, scanner=self._scanner)
+        for piece, sifted in zip(pieces[done:], map_ahead(work, pieces[done:], processes), strict=True):
+            left_out += self._read_piece(piece, sifted)
         return left_out
+
+    def _read_piece(self, piece: Piece, sifted: Sifted | None) -> bool:
+        """Read a piece, or take what another process kept of it; whether it was left out."""
+        file = piece.part.file.name
+        first = piece.part.first_line if piece.begins else self._scanner.next_line(file)
+        if sifted is None:
+            return self._leaves_out(replace(piece.part, first_line=first))
+        self._files.setdefault(file)
+        self._scanner.take(file, sifted, first)
+        return False
+
+    def _leaves_out(self, part: Part) -> bool:
+        """Read a part; whether it was left out, with a note, because it cannot be opened."""
+        try:
+            self.read_part(part)
+        except UnreadableInputError as error:
+            self.refused = error
+            reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else None
+            self._notes.append(f"{part.file.name}: left out, it cannot be read: {reason or error}")
+            return True
+        return False
 
     def flush(self) -> None:
         """Take a line that was kept back in case the next one continues it."""
@@ -111,7 +136,8 @@ def diagnose_paths(paths: Sequence[str | Path]) -> Diagnosis:
     inputs = find_inputs(paths)
     jobs = sort_by_job(inputs.files)
     readings = [Reading() for _ in jobs]
-    left_out = sum(reading.read_job(job) for reading, job in zip(readings, jobs, strict=True))
+    processes = processes_to_use()
+    left_out = sum(reading.read_job(job, processes) for reading, job in zip(readings, jobs, strict=True))
     if left_out == sum(len(job.parts) for job in jobs):
         raise next(reading.refused for reading in readings if reading.refused is not None)
     return diagnose_jobs(jobs, readings, inputs.notes)

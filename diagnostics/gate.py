@@ -21,7 +21,7 @@ SAMPLED_BLOCK = 8
 MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
 _MARK = b"] NCCL INFO "
 
-Candidate = tuple[int, bytes]  # a position for Gate.line_of, and the line
+Candidate = tuple[int, bytes]  # the number of the line, from 0 in its block, and the line
 
 
 @dataclass(slots=True)
@@ -41,9 +41,11 @@ class Gate:
     estimated: bool = False  # nccl_lines is not counted to the end
     _seen_bytes: int = 0
     _blocks: int = 0
-    _block: bytes | None = None
-    _number: int = 0
-    _counted: int = 0
+
+    @property
+    def detail_used_up(self) -> bool:
+        """Whether from here on only unusual lines are read one by one."""
+        return self.detail_left <= 0
 
     def candidates(self, block: bytes) -> Iterator[Candidate]:
         """Lines of a block (complete lines, no newline at its end) that can matter, in order."""
@@ -57,14 +59,6 @@ class Gate:
         frequent = DETAIL if self.detail_left > 0 else ODD
         return frequent if self.skips_init else frequent + INIT
 
-    def line_of(self, position: int) -> int:
-        """The number of the line, from 0 in its block, of the candidate that was given last."""
-        if self._block is None:
-            return position
-        self._number += self._block.count(b"\n", self._counted, position)
-        self._counted = position
-        return self._number
-
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
         ends: list[int] = []
         append = ends.append
@@ -76,8 +70,7 @@ class Gate:
         ends.sort()
         self._count_marked(block)
         find, rfind, known, skips = block.find, block.rfind, self.known, self.detail_left <= 0
-        self._block, self._number, self._counted = block, 0, 0
-        start = line_end = 0
+        start = line_end = number = counted = 0
         for end in ends:
             if end <= line_end + 1:  # a match may take in the newline of its line
                 continue
@@ -95,12 +88,12 @@ class Gate:
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             marked = _MARK in raw
             self.nccl_lines += not marked and b"CCL" in raw
-            yield start, raw
-            if not marked and _is_continued(raw) and line_end < len(block):
-                yield from _continuations(block, line_end + 1, ends)
+            number, counted = number + block.count(b"\n", counted, start), start
+            yield number, raw
+            if not marked and is_continued(raw) and line_end < len(block):
+                yield from enumerate(_continuations(block, line_end + 1, ends), start=number + 1)
         self.detail_left -= len(ends)
-        self.lines += self._number + block.count(b"\n", self._counted) + 1
-        self._block = None
+        self.lines += number + block.count(b"\n", counted) + 1
 
     def _count_marked(self, block: bytes) -> None:
         """Count the lines with NCCL's mark; in a long log, of one block for several."""
@@ -113,11 +106,10 @@ class Gate:
 
     def _by_late_line(self, block: bytes) -> Iterator[Candidate]:
         """As ``_by_line`` once the detail is used up, with less work on each line."""
-        self._block = None
         lines = block.split(b"\n")
         chosen, unmarked = self._sort_out(lines)
         chosen += _foreign_lines(lines, unmarked)
-        wrapped = [number for number in chosen if _is_continued(lines[number])]
+        wrapped = [number for number in chosen if is_continued(lines[number])]
         for offset in range(1, MAX_WRAPPED_LINES + 1):
             chosen += [number + offset for number in wrapped if number + offset < len(lines)]
         for number in sorted(set(chosen)):
@@ -145,7 +137,6 @@ class Gate:
         return chosen, unmarked
 
     def _by_line(self, block: bytes) -> Iterator[Candidate]:
-        self._block = None
         number = -1
         after_warning = 0
         present = tuple(literal for literal in FOREIGN if literal in block)
@@ -180,7 +171,7 @@ class Gate:
         return True
 
 
-def _continuations(block: bytes, begin: int, ends: list[int]) -> Iterator[Candidate]:
+def _continuations(block: bytes, begin: int, ends: list[int]) -> Iterator[bytes]:
     """Lines from a place on that may be the rest of a line that was wrapped hard, up to one that comes by itself."""
     for _ in range(MAX_WRAPPED_LINES):
         stop = _line_end(block, begin)
@@ -188,7 +179,7 @@ def _continuations(block: bytes, begin: int, ends: list[int]) -> Iterator[Candid
         matched = bisect_left(ends, stop + 2) > bisect_left(ends, begin + 1)
         if matched or b"NCCL " in following:
             return
-        yield begin, following
+        yield following
         begin = stop + 1
         if begin > len(block):
             return
@@ -224,7 +215,7 @@ def _foreign_lines(lines: list[bytes], unmarked: list[int]) -> list[int]:
     return sorted(found)
 
 
-def _is_continued(raw: bytes) -> bool:
+def is_continued(raw: bytes) -> bool:
     """Whether the next line may belong to this one."""
     return b"NCCL WARN" in raw or b"Last error:" in raw or b"operation timeout:" in raw[-60:]
 

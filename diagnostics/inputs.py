@@ -6,6 +6,7 @@ is read: a link to a kernel file that waits for ever, a pipe, a device. What is 
 
 import glob
 import os
+import select
 import stat
 import sys
 from collections.abc import Sequence
@@ -134,10 +135,11 @@ def open_input(one: Input, offset: int = 0) -> IO[bytes]:
     except BaseException:
         os.close(number)
         raise
-    if stat.S_ISFIFO(status.st_mode):  # named by the user: its writer is waited for
-        os.close(number)
-        number = os.open(one.name, os.O_RDONLY)
-    elif not stat.S_ISREG(status.st_mode):
+    if stat.S_ISFIFO(status.st_mode):  # named by the user: its writer is waited for, and never left without a reader
+        poll = select.poll()
+        poll.register(number, select.POLLIN)
+        poll.poll()
+    if not stat.S_ISREG(status.st_mode):
         os.set_blocking(number, True)
     opened = os.fdopen(number, "rb")
     if offset:

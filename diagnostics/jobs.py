@@ -164,15 +164,15 @@ def _speakers(block: bytes) -> set[_Process]:
     return found
 
 
-def _prefixes(block: bytes, start: int = 0) -> Iterator[tuple[int, re.Match[bytes]]]:
+def _prefixes(block: bytes, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, re.Match[bytes]]]:
     """NCCL's prefix on each line that has one, with the place where the line begins."""
-    place = block.find(b" NCCL ", start)
+    place = block.find(b" NCCL ", start, stop)
     while place >= 0:
         start = block.rfind(b"\n", 0, place) + 1
         if match := _PREFIX.search(block, max(start, place - 400), place + 1):
             yield start, match
         end = block.find(b"\n", place)
-        place = block.find(b" NCCL ", end) if end >= 0 else -1
+        place = block.find(b" NCCL ", end, stop) if end >= 0 else -1
 
 
 def _init_lines(batch: Batch) -> Iterator[_Start]:
@@ -247,7 +247,7 @@ def _cut(file: Input, launches: list[Part]) -> list[Part]:
 
 
 def _sampled(block: bytes, place: int, inits: Sequence[int]) -> Iterator[tuple[int, re.Match[bytes]]]:
-    """NCCL's prefix on some lines of a block, those of ``inits`` among them, each with the place looked at before it."""
+    """NCCL's prefix on some lines of a block, those of ``inits`` among them, each with the place looked at before."""
     last = block.rfind(b" NCCL ")
     chosen = {*range(0, len(block), SAMPLED_BYTES), max(last, 0)}
     chosen.update(
@@ -256,7 +256,7 @@ def _sampled(block: bytes, place: int, inits: Sequence[int]) -> Iterator[tuple[i
     )
     before = 0
     for begin in sorted(chosen):
-        if found := next(_prefixes(block, begin), None):
+        if found := next(_prefixes(block, begin, begin + SAMPLED_BYTES), None):
             yield before, found[1]
             before = begin
 

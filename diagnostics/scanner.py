@@ -7,8 +7,9 @@ counted. Everything else goes through ``prefix`` and ``parsers``.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from diagnostics.events import Event, Origin, quote
 from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_foreign
@@ -17,10 +18,15 @@ from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
 
+if TYPE_CHECKING:
+    from diagnostics.sifting import Sifted
+
 MAX_CHANNEL_KEYS = 10_000
 MAX_INIT_LINES = 12_000  # later ones count only for communicators that were seen before
 MAX_KNOWN_INIT_LINES = 24_000  # starts and completions of 12,000 ranks; behind them none is looked at
 MAX_TEXTS = 30_000
+MAX_QUIET_TEXTS = 10_000
+MAX_QUIET_BYTES = 400  # a longer line is read each time
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 MAX_HOSTS = 20_000
 _BARE = (
@@ -46,6 +52,7 @@ _PARTIAL = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdo
 _WHOLE = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) F ")
 # up to 2.2 a mark has no name in it: "host:pid:tid [0] INFO text", "host:pid:tid [0] misc/ibvwrap.cu:60 WARN text"
 _OLD_MARK = re.compile(rb"(:\d{1,9}:\d{1,9} \[\d{1,4}\] (?:[\w/.\-]{1,80}:\d{1,6} )?)(INFO|WARN) ")
+_BRACKETS = re.compile(rb"(?:\[[^\]\n]{1,80}\] {0,20}){1,4}")
 _PLAIN = bytes([9, 13, 27, *range(32, 127)])
 _NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destroy", "abort"})  # each names its rank
 
@@ -63,6 +70,7 @@ class Scanner:
     unreadable: int = 0
     channels: dict[bytes, int] = field(default_factory=dict)
     channel_event: dict[bytes, Event] = field(default_factory=dict)
+    quiet: set[bytes] = field(default_factory=set)  # what lines without NCCL's mark say that nothing reads
     deduplicated: bool = False  # Ray left out lines that repeat
     starts_left_out: bool = False  # Init lines came that were not looked at
     _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
@@ -87,47 +95,68 @@ class Scanner:
         """Read the lines of one batch."""
         self._file = batch.file
         before = self.gate.lines
-        if b" P " in batch.block and _PARTIAL.search(batch.block):
-            batch = replace(batch, block=_with_partial_lines_joined(batch.block))
-        if b"\x00" in batch.block:
-            self.unreadable += sum(map(_is_binary, batch.block.split(b"\n")))
-        first = batch.line if batch.first else self._next_line.get(batch.file, 1)
-        line_of = self.gate.line_of
-        for position, found in self.gate.candidates(batch.block):
-            raw = found
-            if b"CCL" not in raw and (b"] INFO " in raw or b" WARN " in raw):
-                raw = _OLD_MARK.sub(rb"\1NCCL \2 ", raw, count=1)
-            if b"CCL" not in raw:
-                if self._pending is not None or self._quotes_error or is_foreign(raw):
-                    self._read_foreign(raw, first + line_of(position))
-            elif not self._is_counted(raw, position, first):
-                self._read_marked(raw, first + line_of(position))
+        block = with_partial_lines_joined(batch.block)
+        self.unreadable += count_binary(block)
+        first = batch.line if batch.first else self.next_line(batch.file)
+        for number, raw in self.gate.candidates(block):
+            self._read(raw, first + number)
         self._next_line[batch.file] = first + self.gate.lines - before
 
-    def _is_counted(self, raw: bytes, position: int, first: int) -> bool:
+    def next_line(self, file: str) -> int:
+        """The number of the line behind the last one of a file that was read."""
+        return self._next_line.get(file, 1)
+
+    def take(self, file: str, sifted: "Sifted", first: int) -> None:
+        """Read what was kept of lines that begin with number ``first``."""
+        self._file = file
+        for number, raw in sifted.candidates:
+            self._read(raw, first + number)
+        for text, count in sifted.known.items():
+            self.gate.known[text] += count
+        for key, count in sifted.channels.items():
+            self.channels[key] += count
+        self.gate.lines += sifted.lines
+        self.gate.nccl_lines += sifted.nccl_lines
+        self.gate.estimated |= sifted.estimated
+        self.unreadable += sifted.unreadable
+        self._next_line[file] = first + sifted.lines
+
+    def _read(self, raw: bytes, line: int) -> None:
+        if b"CCL" not in raw and (b"] INFO " in raw or b" WARN " in raw):
+            raw = _OLD_MARK.sub(rb"\1NCCL \2 ", raw, count=1)
+        if b"CCL" not in raw:
+            if self._pending is not None or self._quotes_error:
+                self._read_foreign(raw, line)
+            elif (text := behind_brackets(raw)) not in self.quiet:
+                self._read_fresh(raw, text, line)
+        elif not self._is_counted(raw, line):
+            self._read_marked(raw, line)
+
+    def _read_fresh(self, raw: bytes, text: bytes, line: int) -> None:
+        """Read a line without NCCL's mark, and remember its text where nothing reads it."""
+        before = self._sequence
+        if is_foreign(raw):
+            self._read_foreign(raw, line)
+        told = self._sequence > before or self._quotes_error
+        if not told and len(self.quiet) < MAX_QUIET_TEXTS and len(text) <= MAX_QUIET_BYTES:
+            self.quiet.add(text)
+
+    def _is_counted(self, raw: bytes, line: int) -> bool:
         """Whether a line is done with by counting it, or by the short way of the Init lines."""
         if self._pending is not None:
             if self.gate.detail_left > 0 or not self._is_repetition(raw):
                 return False
             self._flush()
             return True
-        via = raw.find(b" via ")
-        if via > 0:
-            return self._is_known_channel(raw, via)
+        if b" via " in raw:
+            if (key := channel_key(raw, self.channels)) is not None:
+                self.channels[key] += 1
+            return key is not None
         if b"- Init " in raw:
-            return self._read_init(raw, position, first)
+            return self._read_init(raw, line)
         return self.gate.detail_left <= 0 and self._is_repetition(raw)
 
-    def _is_known_channel(self, raw: bytes, via: int) -> bool:
-        key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :].rstrip()
-        if key not in self.channels and len(self.channels) >= MAX_CHANNEL_KEYS:
-            key = raw[via:].rstrip()
-        if key not in self.channels:
-            return False
-        self.channels[key] += 1
-        return True
-
-    def _read_init(self, raw: bytes, position: int, first: int) -> bool:
+    def _read_init(self, raw: bytes, line: int) -> bool:
         """Read a start or completion of the usual form the short way; every rank of every communicator prints two."""
         self._init_lines += 1
         late = self._init_lines > MAX_INIT_LINES
@@ -160,7 +189,7 @@ class Scanner:
             fields,
             self._with_known_host(message),
             text,
-            first + self.gate.line_of(position),
+            line,
         )
         return True
 
@@ -337,8 +366,27 @@ def _joinings(head: str, rest: Sequence[str]) -> Iterator[str]:
             yield between.join([head, *(part.strip() for part in rest[:count])])[:MAX_PATTERN_CHARACTERS]
 
 
-def _with_partial_lines_joined(block: bytes) -> bytes:
+def behind_brackets(raw: bytes) -> bytes:
+    """A line without the time, host and process that begin it in brackets, ``[1616.64] [ip-10-1-2-3:77:0]``."""
+    match = _BRACKETS.match(raw)
+    return raw[match.end() :] if match else raw
+
+
+def channel_key(raw: bytes, channels: Mapping[bytes, int]) -> bytes | None:
+    """What a channel line is counted under: its text from the ranks on, or its transport alone; None for a new one."""
+    via = raw.find(b" via ")
+    if via <= 0:
+        return None
+    key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :].rstrip()
+    if key not in channels and len(channels) >= MAX_CHANNEL_KEYS:
+        key = raw[via:].rstrip()
+    return key if key in channels else None
+
+
+def with_partial_lines_joined(block: bytes) -> bytes:
     """A block of a container runtime's log, the pieces of long lines (``stderr P``) joined; line numbers stay."""
+    if (b"stdout P " not in block and b"stderr P " not in block) or not _PARTIAL.search(block):
+        return block
     joined: list[bytes] = []
     held, torn = b"", 0
     for line in block.split(b"\n"):
@@ -353,6 +401,11 @@ def _with_partial_lines_joined(block: bytes) -> bytes:
             joined += [*([held] if held else []), *([b""] * max(torn - 1, 0)), line]
             held, torn = b"", 0
     return b"\n".join([*joined, *([held] if held else []), *([b""] * max(torn - 1, 0))])
+
+
+def count_binary(block: bytes) -> int:
+    """The lines that are no text."""
+    return sum(map(_is_binary, block.split(b"\n"))) if b"\x00" in block else 0
 
 
 def _is_binary(raw: bytes) -> bool:

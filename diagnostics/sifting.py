@@ -1,0 +1,114 @@
+"""Large logs read in pieces by several processes, each of which keeps only the lines that its reader needs to see.
+
+Once the first lines of a job have been read one by one, most of what follows repeats them. What a process counts and
+what it passes on is what the scanner would do with the same lines itself.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from diagnostics.errors import UnreadableInputError
+from diagnostics.flight_recorder import is_dump
+from diagnostics.gate import Gate, is_continued
+from diagnostics.jobs import Part, read_part
+from diagnostics.reader import plain_size
+from diagnostics.scanner import Scanner, behind_brackets, channel_key, count_binary, with_partial_lines_joined
+
+PIECE_BYTES = 2**23
+MIN_BYTES = 2**25  # of less, starting the processes costs more than it saves
+_STEP_BYTES = 2**16
+
+
+@dataclass(slots=True, kw_only=True)
+class Sifted:
+    """What one piece holds. ``candidates`` are (number of the line, from 0; line); ``known`` and ``channels`` count."""
+
+    candidates: list[tuple[int, bytes]] = field(default_factory=list)
+    known: Mapping[bytes, int] = field(default_factory=dict)
+    channels: dict[bytes, int] = field(default_factory=dict)
+    lines: int = 0
+    nccl_lines: int = 0
+    unreadable: int = 0
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A piece of a part. ``begins`` the part, or goes on with the one before; ``alone``: not to be sifted apart."""
+
+    part: Part
+    begins: bool
+    alone: bool = False
+
+
+def pieces_of(parts: Iterable[Part]) -> list[Piece]:
+    """The parts in pieces of about PIECE_BYTES that begin at a line, as far as they are plain files."""
+    return [piece for part in parts for piece in _pieces(part)]
+
+
+def bytes_to_sift(pieces: Iterable[Piece]) -> int:
+    """How much several processes have to do."""
+    return sum((piece.part.end or 0) - piece.part.start for piece in pieces if not piece.alone)
+
+
+def _pieces(part: Part) -> Iterator[Piece]:
+    size = None if is_dump(part.file.name) else plain_size(part.file)
+    if size is None:
+        yield Piece(part=part, begins=True, alone=True)
+        return
+    start, stop = part.start, size if part.end is None else min(part.end, size)
+    with open(part.file.name, "rb") as stream:  # noqa: PTH123 - as it is named
+        while start < stop:
+            end = _next_line(stream.fileno(), start + PIECE_BYTES, stop)
+            yield Piece(part=replace(part, start=start, end=end), begins=start == part.start)
+            start = end
+
+
+def _next_line(file: int, place: int, stop: int) -> int:
+    """Where the line behind a place begins, or ``stop``."""
+    while place < stop:
+        block = os.pread(file, _STEP_BYTES, place)
+        found = block.find(b"\n")
+        if found >= 0:
+            return min(place + found + 1, stop)
+        if not block:
+            break
+        place += len(block)
+    return stop
+
+
+def sift(piece: Piece, scanner: Scanner) -> Sifted | None:
+    """What a piece holds beside what a scanner knows by now; None where it has to be read otherwise."""
+    if piece.alone:
+        return None
+    known = dict.fromkeys(scanner.gate.known, 0)
+    gate = replace(scanner.gate, lines=0, nccl_lines=0, estimated=False, known=known)
+    sifted = Sifted()
+    try:
+        for batch in read_part(piece.part):
+            if batch.note:
+                return None
+            block = with_partial_lines_joined(batch.block)
+            sifted.unreadable += count_binary(block)
+            _keep(block, gate, scanner, sifted)
+    except (OSError, UnreadableInputError):
+        return None
+    sifted.known = {text: count for text, count in gate.known.items() if count}
+    sifted.lines, sifted.nccl_lines, sifted.estimated = gate.lines, gate.nccl_lines, gate.estimated
+    return sifted
+
+
+def _keep(block: bytes, gate: Gate, scanner: Scanner, sifted: Sifted) -> None:
+    """Take the candidates of a block, without those that the scanner would only count or pass over."""
+    before, continued = gate.lines, False
+    for number, raw in gate.candidates(block):
+        if not continued:
+            if b"CCL" not in raw:
+                if behind_brackets(raw) in scanner.quiet:
+                    continue
+            elif (key := channel_key(raw, scanner.channels)) is not None:
+                sifted.channels[key] = sifted.channels.get(key, 0) + 1
+                continue
+        continued = is_continued(raw)
+        sifted.candidates.append((before + number, raw))

@@ -11,6 +11,7 @@ from diagnostics.facts import FlightRecord, JobFacts
 from diagnostics.findings import Diagnosis, LineCounts
 from diagnostics.flight_recorder import DamagedDumpError, Recorder, is_dump
 from diagnostics.forked import map_ahead, processes_to_use
+from diagnostics.gate import Gate
 from diagnostics.inputs import Input, find_inputs
 from diagnostics.jobs import Job, Part, read_part, sort_by_job
 from diagnostics.judgement import diagnose_facts
@@ -23,9 +24,9 @@ from diagnostics.sifting import MIN_BYTES, Piece, Sifted, bytes_to_sift, pieces_
 class Reading:
     """Logs being read: feed batches, take a diagnosis at any time. ``--follow`` keeps one of these."""
 
-    def __init__(self) -> None:
+    def __init__(self, gate: Gate | None = None) -> None:
         self._builder = FactBuilder()
-        self._scanner = Scanner(self._builder.add)
+        self._scanner = Scanner(self._builder.add, gate=gate or Gate())
         self._files: dict[str, None] = {}
         self._notes: list[str] = []
         self._dumps: list[FlightRecord] = []
@@ -134,9 +135,9 @@ class Reading:
 def diagnose_paths(paths: Sequence[str | Path]) -> Diagnosis:
     """The diagnosis of logs: files, folders, globs or ``-``, each job judged by itself. Raises UnreadableInputError."""
     inputs = find_inputs(paths)
-    jobs = sort_by_job(inputs.files)
-    readings = [Reading() for _ in jobs]
     processes = processes_to_use()
+    jobs = sort_by_job(inputs.files, processes)
+    readings = [Reading() for _ in jobs]
     left_out = sum(reading.read_job(job, processes) for reading, job in zip(readings, jobs, strict=True))
     if left_out == sum(len(job.parts) for job in jobs):
         raise next(reading.refused for reading in readings if reading.refused is not None)

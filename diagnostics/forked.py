@@ -49,7 +49,7 @@ class _Crew:
             self._ids.append(process)
             self._pipes.append(os.fdopen(reading, "rb"))
 
-    def result(self, number: int) -> Result | None:  # type: ignore[type-var]
+    def result(self, number: int) -> Result | None:
         index = number % len(self._pipes)
         if index in self._ended:
             return None

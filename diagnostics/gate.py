@@ -19,7 +19,10 @@ DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; la
 COUNTED_BYTES = 2**28  # up to here every line of NCCL is counted, behind it those of every SAMPLED_BLOCK-th block
 SAMPLED_BLOCK = 8
 MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
+MAX_DULL = 50_000
+MAX_DULL_BYTES = 300
 _MARK = b"] NCCL INFO "
+_DIGITS = b"0123456789"
 
 Candidate = tuple[int, bytes]  # the number of the line, from 0 in its block, and the line
 
@@ -39,6 +42,7 @@ class Gate:
     skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
     estimated: bool = False  # nccl_lines is not counted to the end
+    _dull: set[bytes] = field(default_factory=set)  # lines without their digits, of which FOREIGN has none
     _seen_bytes: int = 0
     _blocks: int = 0
 
@@ -84,6 +88,7 @@ class Gate:
                     mark = find(b"NCCL WARN ", start, line_end)
                 if mark >= 0 and (text := block[mark + 5 : line_end]) in known:
                     known[text] += 1
+                    self.nccl_lines += _MARK not in block[start:line_end]
                     continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             marked = _MARK in raw
@@ -108,13 +113,23 @@ class Gate:
         """As ``_by_line`` once the detail is used up, with less work on each line."""
         lines = block.split(b"\n")
         chosen, unmarked = self._sort_out(lines)
-        chosen += _foreign_lines(lines, unmarked)
+        chosen += self._foreign_lines(lines, unmarked)
         wrapped = [number for number in chosen if is_continued(lines[number])]
         for offset in range(1, MAX_WRAPPED_LINES + 1):
             chosen += [number + offset for number in wrapped if number + offset < len(lines)]
         for number in sorted(set(chosen)):
             yield number, lines[number][:MAX_LINE_BYTES]
         self.lines += len(lines)
+
+    def _foreign_lines(self, lines: list[bytes], unmarked: list[int]) -> list[int]:
+        """Numbers of the lines among ``unmarked`` that can matter; those that cannot are remembered, but for digits."""
+        fresh = [number for number in unmarked if lines[number].translate(None, _DIGITS) not in self._dull]
+        found = _foreign_lines(lines, fresh)
+        if len(self._dull) < MAX_DULL:
+            telling = set(found)
+            dull = (lines[number] for number in fresh if number not in telling)
+            self._dull.update(raw.translate(None, _DIGITS) for raw in dull if len(raw) <= MAX_DULL_BYTES)
+        return found
 
     def _sort_out(self, lines: list[bytes]) -> tuple[list[int], list[int]]:
         """Numbers of the marked lines that tell something, and of the lines without NCCL's name."""
@@ -129,7 +144,10 @@ class Gate:
             else:
                 self.nccl_lines += 1
                 text = raw[mark + 7 :]
-                if text in known and text[5:11] not in HEADS:
+                if text[5:11] in HEADS:
+                    if b" via " not in text and b"NCCL " not in text:
+                        continue
+                elif text in known:
                     known[text] += 1
                     continue
             if not self._is_told(raw):

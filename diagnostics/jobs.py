@@ -8,18 +8,19 @@ Parts without a communicator go with the job beside them, or with the folder tha
 
 import os
 import re
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from diagnostics.errors import UnreadableInputError
 from diagnostics.flight_recorder import is_dump
+from diagnostics.forked import map_ahead
 from diagnostics.inputs import Input
-from diagnostics.reader import Batch, plain_size, read_batches, read_range
+from diagnostics.reader import Batch, plain_size, read_batches, read_lines_begun, read_range
 
 _INIT_MARK = b"- Init "
 _INIT = re.compile(
@@ -33,6 +34,7 @@ MAX_PREFIXES = 2000
 MAX_HEAD_BYTES = 2**23
 
 SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found by one line of SAMPLED_BYTES first
+MIN_SHARED_BYTES = 2**25
 SAMPLED_BYTES = 2**15
 _Process = tuple[str, int]
 
@@ -78,9 +80,9 @@ class Job:
     parts: tuple[Part, ...]
 
 
-def sort_by_job(files: Sequence[Input]) -> tuple[Job, ...]:
+def sort_by_job(files: Sequence[Input], processes: int = 1) -> tuple[Job, ...]:
     """The jobs that wrote these files, in the order of their first lines."""
-    return sort_parts([part for file in files for part in survey(file)])
+    return sort_parts([part for file in files for part in survey(file, processes)])
 
 
 def sort_parts(parts: Sequence[Part]) -> tuple[Job, ...]:
@@ -117,42 +119,77 @@ def _skipped_to(part: Part) -> Iterator[Batch]:
 def survey_head(file: Input) -> Part:
     """A growing file as one part, by what its first MAX_HEAD_BYTES say."""
     whole = Part(file=file)
-    starts: list[_Start] = []
     try:
-        for batch in read_batches(file):
-            _look(whole, starts, batch)
-            if batch.place > MAX_HEAD_BYTES:
-                break
+        look = _look(takewhile(lambda batch: batch.place <= MAX_HEAD_BYTES, read_batches(file)), sampled=False)
     except UnreadableInputError:
         return whole
-    launches = _launches(file, starts)
-    return _merged([*launches, whole])
+    whole.processes = look.speakers
+    return _merged([*_launches(file, look.starts), whole])
 
 
-def survey(file: Input) -> list[Part]:
+def survey(file: Input, processes: int = 1) -> list[Part]:
     """The parts of one file: more than one where a job ends in it and another begins."""
     whole = Part(file=file)
     if is_dump(file.name) or not os.path.isfile(file.name):  # noqa: PTH113 - a pipe can be read but once
         return [whole]
-    starts: list[_Start] = []
+    size = plain_size(file) or 0
     try:
-        for batch in read_batches(file):
-            _look(whole, starts, batch)
+        if processes > 1 and size >= MIN_SHARED_BYTES:
+            looks = _shared_looks(file, size, processes)
+        else:
+            looks = [_look(read_batches(file), sampled=size > SAMPLED_FROM_BYTES)]
     except UnreadableInputError:
         return [whole]
-    launches = _launches(file, starts)
+    whole.processes = looks[0].speakers
+    launches = _launches(file, [start for look in looks for start in look.starts][:MAX_INIT_LINES])
     if len(launches) > 1:
-        return _cut(file, launches)
+        return _cut_by_samples(file, launches, looks) if size > SAMPLED_FROM_BYTES else _cut(file, launches)
     for launch in launches:
         launch.processes |= whole.processes
     return launches or [whole]
 
 
-def _look(whole: Part, starts: list[_Start], batch: Batch) -> None:
-    if batch.first:
-        whole.processes.update(_speakers(batch.block))
-    if _INIT_MARK in batch.block and len(starts) < MAX_INIT_LINES:
-        starts += _init_lines(batch)
+@dataclass(slots=True, kw_only=True)
+class _Look:
+    """What is seen in a file or a piece of it. ``samples`` and ``lines`` of large files only."""
+
+    speakers: set[_Process] = field(default_factory=set)
+    starts: list[_Start] = field(default_factory=list)
+    samples: list[tuple[int, _Process]] = field(default_factory=list)  # a place, and who speaks there
+    lines: list[tuple[int, int]] = field(default_factory=list)  # where a block begins, and how many lines it has
+
+
+def _look(batches: Iterable[Batch], *, sampled: bool) -> _Look:
+    look = _Look()
+    for batch in batches:
+        if batch.place == 0:
+            look.speakers = _speakers(batch.block)
+        begun = len(look.starts)
+        if _INIT_MARK in batch.block and begun < MAX_INIT_LINES:
+            look.starts += _init_lines(batch)
+        if sampled:
+            look.lines.append((batch.place, batch.block.count(b"\n") + 1))
+            look.samples += _samples(batch)
+    return look
+
+
+def _shared_looks(file: Input, size: int, processes: int) -> list[_Look]:
+    """Looks at pieces of a large file, by several processes."""
+    step = -(-size // (2 * processes))
+    ranges = [(place, min(place + step, size)) for place in range(0, size, step)]
+
+    def work(limits: tuple[int, int]) -> _Look:
+        return _look(read_lines_begun(file, *limits), sampled=True)
+
+    looks = map_ahead(work, ranges, processes)
+    return [look or work(limits) for look, limits in zip(looks, ranges, strict=True)]
+
+
+def _samples(batch: Batch) -> Iterator[tuple[int, _Process]]:
+    for begin in range(0, len(batch.block), SAMPLED_BYTES):
+        found = next(_prefixes(batch.block, begin, begin + SAMPLED_BYTES), None)
+        if found is not None:
+            yield batch.place + found[0], (found[1][1].decode(), int(found[1][2]))
 
 
 def _speakers(block: bytes) -> set[_Process]:
@@ -183,7 +220,7 @@ def _init_lines(batch: Batch) -> Iterator[_Start]:
         if match := _INIT.search(block, max(start, place - 600), place):
             host, pid, rank, nranks, bus, comm_id = match.groups()
             yield _Start(
-                place=batch.place + match.start(),
+                place=batch.place + start,
                 process=(host.decode(), int(pid)),
                 rank=int(rank),
                 nranks=int(nranks),
@@ -225,46 +262,60 @@ def _cut(file: Input, launches: list[Part]) -> list[Part]:
     Where processes of an earlier one go on speaking, both run side by side, and the file is one part.
     """
     number, following, late = 1, 1, 0
-    earlier: set[_Process] = set()
-    inits = [launch.start for launch in launches]
-    every_line = (plain_size(file) or 0) <= SAMPLED_FROM_BYTES
     for batch in read_batches(file):
         block, counted = batch.block, 0
-        for begin, match in _prefixes(block) if every_line else _sampled(block, batch.place, inits):
+        for begin, match in _prefixes(block):
             process = (match[1].decode(), int(match[2]))
             before = launches[following - 1]
             if following < len(launches) and process in launches[following].processes - before.processes:
-                place = _first_line(block, begin, match, launches[following].processes - before.processes)
-                number, counted = number + block.count(b"\n", counted, place), place
-                launches[following].start = before.end = batch.place + place
+                number, counted = number + block.count(b"\n", counted, begin), begin
+                launches[following].start = before.end = batch.place + begin
                 launches[following].first_line = number
-                earlier |= before.processes
                 following += 1
-            elif process not in before.processes and process in earlier:
+            elif process not in before.processes and any(process in one.processes for one in launches[: following - 1]):
                 late += 1
         number += block.count(b"\n", counted) + 1
     return launches if following == len(launches) and late <= MAX_LATE_LINES * len(launches) else [_merged(launches)]
 
 
-def _sampled(block: bytes, place: int, inits: Sequence[int]) -> Iterator[tuple[int, re.Match[bytes]]]:
-    """NCCL's prefix on some lines of a block, those of ``inits`` among them, each with the place looked at before."""
-    last = block.rfind(b" NCCL ")
-    chosen = {*range(0, len(block), SAMPLED_BYTES), max(last, 0)}
-    chosen.update(
-        block.rfind(b"\n", 0, init - place) + 1
-        for init in inits[bisect_left(inits, place) : bisect_left(inits, place + len(block))]
-    )
-    before = 0
-    for begin in sorted(chosen):
-        if found := next(_prefixes(block, begin, begin + SAMPLED_BYTES), None):
-            yield before, found[1]
-            before = begin
+def _cut_by_samples(file: Input, launches: list[Part], looks: Sequence[_Look]) -> list[Part]:
+    """As ``_cut``, of a large file: each line is read only between the samples around a place to cut."""
+    samples = {sample for look in looks for sample in look.samples}
+    samples.update((start.place, start.process) for look in looks for start in look.starts)
+    following, late, before = 1, 0, 0
+    now, new, earlier = launches[0], launches[1].processes - launches[0].processes, set[_Process]()
+    for place, process in sorted(samples):
+        if process in new:
+            launches[following].start = now.end = _first_line(file, before, place, new)
+            earlier |= now.processes
+            now, following = launches[following], following + 1
+            new = launches[following].processes - now.processes if following < len(launches) else set()
+        elif process in earlier and process not in now.processes:
+            late += 1
+        before = place
+    if following < len(launches) or late > MAX_LATE_LINES * len(launches):
+        return [_merged(launches)]
+    _number_lines(file, launches, [count for look in looks for count in look.lines])
+    return launches
 
 
-def _first_line(block: bytes, begin: int, match: re.Match[bytes], processes: set[_Process]) -> int:
-    """Where the first line of these processes begins, from a place on, up to a line that is theirs."""
-    theirs = (found for _, found in _prefixes(block, begin) if (found[1].decode(), int(found[2])) in processes)
-    return block.rfind(b"\n", 0, next(theirs, match).start()) + 1
+def _first_line(file: Input, begin: int, end: int, processes: set[_Process]) -> int:
+    """Where the first line of these processes begins, of the lines from one place to another, which is theirs too."""
+    for batch in read_range(file, begin, end):
+        for place, match in _prefixes(batch.block):
+            if (match[1].decode(), int(match[2])) in processes:
+                return batch.place + place
+    return end  # the line at ``end`` itself
+
+
+def _number_lines(file: Input, launches: Sequence[Part], counts: Sequence[tuple[int, int]]) -> None:
+    """Give each launch the number of its first line."""
+    places = [place for place, _ in counts]
+    totals = list(accumulate((lines for _, lines in counts), initial=1))
+    for launch in launches:
+        block = bisect_right(places, launch.start) - 1
+        inside = read_range(file, places[block], launch.start)
+        launch.first_line = totals[block] + sum(batch.block.count(b"\n") + 1 for batch in inside)
 
 
 def _merged(launches: Sequence[Part]) -> Part:

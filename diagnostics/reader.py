@@ -104,6 +104,23 @@ def read_range(one: Input, start: int, end: int) -> Iterator[Batch]:
         yield from split_stream(_Limited(stream, end - start), one.name, place=start)
 
 
+def read_lines_begun(one: Input, start: int, end: int) -> Iterator[Batch]:
+    """The lines of a plain file that begin between two bytes. Raises UnreadableInputError."""
+    yield from read_range(one, line_from(one, start), line_from(one, end))
+
+
+def line_from(one: Input, place: int) -> int:
+    """Where the first line begins that does not begin before a place, or the end of the file."""
+    if place == 0:
+        return 0
+    with closing(open_input(one, place - 1)) as stream:
+        while block := stream.read(_STEP_BYTES):
+            if (found := block.find(b"\n")) >= 0:
+                return place + found
+            place += len(block)
+    return place - 1
+
+
 def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, place: int = 0) -> Iterator[Batch]:
     """Blocks of lines of an open stream that begins at ``place``.
 

@@ -49,6 +49,8 @@ _INIT = re.compile(
     rb"(?:.{0,200}?commId (0x[0-9a-f]+))?.{0,200}?- Init (START|COMPLETE)"
 )
 _PARTIAL = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) P ")
+_RUNTIME = re.compile(rb" std(?:out|err) [PF] ")  # in every line of a container runtime's log
+_RUNTIME_HEAD_BYTES = 2**16
 _WHOLE = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) F ")
 # up to 2.2 a mark has no name in it: "host:pid:tid [0] INFO text", "host:pid:tid [0] misc/ibvwrap.cu:60 WARN text"
 _OLD_MARK = re.compile(rb"(:\d{1,9}:\d{1,9} \[\d{1,4}\] (?:[\w/.\-]{1,80}:\d{1,6} )?)(INFO|WARN) ")
@@ -385,7 +387,7 @@ def channel_key(raw: bytes, channels: Mapping[bytes, int]) -> bytes | None:
 
 def with_partial_lines_joined(block: bytes) -> bytes:
     """A block of a container runtime's log, the pieces of long lines (``stderr P``) joined; line numbers stay."""
-    if (b"stdout P " not in block and b"stderr P " not in block) or not _PARTIAL.search(block):
+    if not _RUNTIME.search(block[:_RUNTIME_HEAD_BYTES]) or not _PARTIAL.search(block):
         return block
     joined: list[bytes] = []
     held, torn = b"", 0

@@ -4,7 +4,6 @@ Once the first lines of a job have been read one by one, most of what follows re
 what it passes on is what the scanner would do with the same lines itself.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -12,12 +11,11 @@ from diagnostics.errors import UnreadableInputError
 from diagnostics.flight_recorder import is_dump
 from diagnostics.gate import Gate, is_continued
 from diagnostics.jobs import Part, read_part
-from diagnostics.reader import plain_size
+from diagnostics.reader import line_from, plain_size
 from diagnostics.scanner import Scanner, behind_brackets, channel_key, count_binary, with_partial_lines_joined
 
 PIECE_BYTES = 2**23
 MIN_BYTES = 2**25  # of less, starting the processes costs more than it saves
-_STEP_BYTES = 2**16
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,24 +56,10 @@ def _pieces(part: Part) -> Iterator[Piece]:
         yield Piece(part=part, begins=True, alone=True)
         return
     start, stop = part.start, size if part.end is None else min(part.end, size)
-    with open(part.file.name, "rb") as stream:  # noqa: PTH123 - as it is named
-        while start < stop:
-            end = _next_line(stream.fileno(), start + PIECE_BYTES, stop)
-            yield Piece(part=replace(part, start=start, end=end), begins=start == part.start)
-            start = end
-
-
-def _next_line(file: int, place: int, stop: int) -> int:
-    """Where the line behind a place begins, or ``stop``."""
-    while place < stop:
-        block = os.pread(file, _STEP_BYTES, place)
-        found = block.find(b"\n")
-        if found >= 0:
-            return min(place + found + 1, stop)
-        if not block:
-            break
-        place += len(block)
-    return stop
+    while start < stop:
+        end = min(line_from(part.file, start + PIECE_BYTES), stop)
+        yield Piece(part=replace(part, start=start, end=end), begins=start == part.start)
+        start = end
 
 
 def sift(piece: Piece, scanner: Scanner) -> Sifted | None:

@@ -1,0 +1,117 @@
+"""Large logs are read in pieces, by several processes: the answers are those of one process that reads every line."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from diagnostics import engine, jobs, sifting
+from diagnostics.engine import Reading
+from diagnostics.forked import map_ahead
+from diagnostics.gate import Gate
+from diagnostics.inputs import Input
+from diagnostics.jobs import sort_by_job
+from diagnostics.literals import FOREIGN
+from diagnostics.reader import read_batches, read_range
+
+
+def lines_of(job: int) -> Iterator[str]:
+    """A job of two ranks: what it says at the start, much that repeats, training steps, a warning."""
+    for rank in (0, 1):
+        mark = f"node{rank}:{100 * job + rank}:{100 * job + rank + 50} [{rank}] NCCL INFO"
+        yield f"{mark} Bootstrap : Using eth0:10.0.0.{rank + 1}<0>"
+        yield f"{mark} NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.{rank + 1}<0>"
+        yield f"{mark} Using network IB"
+        where = (
+            f"comm 0x{job}{rank} rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}000 commId 0xabc{job}"
+        )
+        yield f"{mark} {where} - Init START"
+        yield f"{mark} {where} - Init COMPLETE"
+    for step in range(400):
+        mark = f"node{step % 2}:{100 * job + step % 2}:{100 * job + step % 2 + 50} [{step % 2}] NCCL INFO"
+        yield f"{mark} Channel {step % 16:02}/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA"
+        yield f"{mark} Channel {step:02}/16 : 0 1"
+        yield f"step {step} loss {1 / (step + 1):.4f}"
+        yield f"[{step}.5] [node0:{step}:0] parser.c:1885 UCX  WARN  unused env variable: UCX_HOME"
+        if step % 150 == 149:
+            warning = "NCCL WARN NET/IB : Got async event : GID table change"
+            yield f"node0:{100 * job}:{100 * job + 50} [0] net.cc:{step} {warning}"
+    yield f"node1:{100 * job + 1}:{100 * job + 51} [1] NCCL INFO comm 0x{job}1 rank 1 nranks 2 - Destroy COMPLETE"
+
+
+def write_log(path: Path, repetitions: int = 6, jobs: int = 3) -> Path:
+    """A log of several jobs one after another, each of which says everything several times."""
+    lines = [line for job in range(1, jobs + 1) for _ in range(repetitions) for line in lines_of(job)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("scan_from_bytes", [0, 2**40], ids=["scan", "by_line"])
+def test_several_processes_give_the_answer_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan_from_bytes: int
+) -> None:
+    log = write_log(tmp_path / "big.log")
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**16)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**15)
+    found = []
+    for ahead in (lambda _work, items, _processes: [None] * len(items), map_ahead):
+        monkeypatch.setattr(engine, "map_ahead", ahead)
+        job_list = sort_by_job([Input(name=str(log))])
+        assert len(job_list) == 3
+        readings = [Reading(Gate(scan_from_bytes=scan_from_bytes, detail_left=300)) for _ in job_list]
+        assert not any(reading.read_job(job, 3) for reading, job in zip(readings, job_list, strict=True))
+        found.append(engine.diagnose_jobs(job_list, readings).to_json())
+    assert found[0] == found[1]
+    assert found[0]["lines"]["read"] == log.read_bytes().count(b"\n")
+    assert "ib-async-event" in {finding["rule"] for finding in found[0]["findings"]}
+
+
+def test_jobs_of_a_large_file_are_cut_where_those_of_a_small_one_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Input(name=str(write_log(tmp_path / "big.log", repetitions=3)))
+
+    def cuts(processes: int) -> list[tuple[int, int | None, int]]:
+        return [(part.start, part.end, part.first_line) for job in sort_by_job([log], processes) for part in job.parts]
+
+    every_line = cuts(1)
+    for name, value in {"SAMPLED_FROM_BYTES": 0, "SAMPLED_BYTES": 1000, "MIN_SHARED_BYTES": 0}.items():
+        monkeypatch.setattr(jobs, name, value)
+    assert len(every_line) == 3
+    assert cuts(1) == every_line
+    assert cuts(3) == every_line
+
+
+def test_a_part_of_a_file_is_read_from_its_place_on(tmp_path: Path) -> None:
+    text = b"first\n" + b"x" * 3_000_000 + b"\nthird\nfourth"
+    (tmp_path / "a.log").write_bytes(text)
+    one = Input(name=str(tmp_path / "a.log"))
+    places = {batch.place: batch.block[:5] for batch in read_batches(one, chunk_bytes=2**16)}
+    assert all(text[place : place + 5].startswith(head) for place, head in places.items())
+    start = text.index(b"third")
+    assert [batch.block for batch in read_range(one, start, len(text))] == [b"third", b"fourth"]
+
+
+def test_what_a_process_that_ends_early_leaves_is_told() -> None:
+    def work(number: int) -> int:
+        if number == 3:
+            os._exit(9)
+        return number * number
+
+    assert list(map_ahead(work, range(8), 2)) == [0, 1, 4, None, 16, None, 36, None]
+
+
+def test_digits_decide_nothing_that_the_gate_looks_for() -> None:
+    assert not any(character.isdigit() for literal in FOREIGN for character in literal.decode())
+
+
+def test_a_pipe_whose_writer_comes_and_goes_quickly_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "log.pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"a line\n",), daemon=True)
+    writer.start()
+    blocks = [batch.block for batch in read_batches(str(pipe))]
+    writer.join(10)
+    assert blocks == [b"a line"]

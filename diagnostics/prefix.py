@@ -50,6 +50,8 @@ def clean(raw: bytes) -> str:
         text = _compiled(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?)").sub("", text)
     if "\x00" in text:
         text = text.replace("\x00", "")
+    if text.rstrip()[-1:] in ("*", "_", "`"):  # a line set off as bold, emphasised or code
+        text = _compiled(r"^(\s*(?:[-*+] )?)(\*\*|__|[*_`])(.+)\2\s*$").sub(r"\1\3", text)
     if "\xa0" in text:  # what chat programs and web pages make of a blank
         text = text.replace("\xa0", " ")
     if "\r" in text:

@@ -39,7 +39,7 @@ _BODIES = frozenset(
     {
         "address-invalid", "algorithm-unavailable", "async-event", "bind-failed", "collective-mismatch",
         "communicator-fatal", "completion-error", "connect-failed", "connect-retry", "cuda-failure", "duplicate-gpu",
-        "foreign-connection", "gid-unreadable", "gpu-out-of-memory", "ipc-failed", "library-missing",
+        "files-exhausted", "foreign-connection", "gid-unreadable", "gpu-out-of-memory", "ipc-failed", "library-missing",
         "link-layer-mismatch", "message-truncated", "net-device-mismatch", "network-not-found", "no-interface",
         "no-transport", "nvls-failed", "peer-closed", "plugin-none", "plugin-registration-failed",
         "roce-sign",

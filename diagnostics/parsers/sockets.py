@@ -133,7 +133,9 @@ PATTERNS = (
     Pattern(
         kind="files-exhausted",
         literal="Too many open files",
-        expression=r"(?P<reason>Too many open files(?: in system)?)",
+        expression=(
+            r"(?:Call to \w+ failed|[Aa]ccept failed|[Ss]ocket\w*)\W{1,3}(?P<reason>Too many open files(?: in system)?)"
+        ),
         samples=("Call to socket failed : Too many open files",),
     ),
     Pattern(

@@ -9,8 +9,10 @@ from diagnostics import parsers
 from diagnostics.engine import Reading
 from diagnostics.facts import JobFacts
 from diagnostics.reader import Batch
+from tests.diagnostics.bodies import bodies
 
 PREFIX = "n1:4101:4141 [3] "
+RCCL = "/long_pathname_so_that_rpms_can_package_the_debug_info/src/extlibs/rccl/build/hipify"
 
 
 def warned(body: str) -> str:
@@ -54,6 +56,24 @@ CARRIERS: dict[str, Callable[[str], list[str]]] = {
     "mpirun": lambda body: ["[1,8]<stderr>:" + warned(body)],
     "colours": lambda body: ["\x1b[36m(pid=1)\x1b[0m " + warned(body)],
     "ray": lambda body: [f"(RayTrainWorker pid=1, ip=10.0.0.1) {warned(body)} [repeated 7x across cluster] (Ray)"],
+    "syslog of RFC 5424": lambda body: [f"<14>1 2026-01-02T03:04:05.678Z n1 train 123 - - {warned(body)}"],
+    "journal as JSON": lambda body: [json.dumps({"PRIORITY": "3", "_HOSTNAME": "n1", "MESSAGE": warned(body)})],
+    "log collector of a cluster": lambda body: [json.dumps({"log": warned(body), "kubernetes": {"pod_name": "a-0"}})],
+    "kubectl with names and times": lambda body: [f"[pod/a-0/trainer] 2026-01-02T03:04:05.678901234Z {warned(body)}"],
+    "cloud's console": lambda body: [f"| 2026-01-02T03:04:05.678-07:00 | {warned(body)}"],
+    "numbered lines": lambda body: [f"80746 {warned(body)}"],
+    "deepspeed": lambda body: [f"worker-1: {warned(body)}"],
+    "torchrun": lambda body: [f"[default3]:{warned(body)}"],
+    "mpirun with time": lambda body: [f"2026-01-02T03:04:05.884Z: [1,12]<stdout>:{warned(body)}"],
+    "python logging": lambda body: [f"2026-01-02 03:04:05,678 - ERROR - worker - {warned(body)}"],
+    "bold": lambda body: [f"**{warned(body)}**"],
+    "emphasised": lambda body: [f"_{warned(body)}_"],
+    "code in a list": lambda body: [f"- `{warned(body)}`"],
+    "path of RCCL": lambda body: [f"{PREFIX}{RCCL}/src/misc/socket.cc:50 NCCL WARN {body}"],
+    "bazel": lambda body: [f"{PREFIX}external/nccl_archive/src/misc/socket.cc:50 NCCL WARN {body}"],
+    "ray in colours": lambda body: [
+        f"\x1b[36m(W pid=1, ip=10.0.0.1)\x1b[0m {warned(body)}\x1b[32m [repeated 7x across cluster]"
+    ],
     "wrapped at 100": lambda body: cut(warned(body), 100),
     "wrapped at 110 and indented": lambda body: cut(warned(body), 110, "    "),
 }
@@ -70,6 +90,12 @@ def facts_of(lines: Sequence[str]) -> JobFacts:
 def test_every_body_is_read_in_every_carrier(carrier: str) -> None:
     bodies = [(pattern.kind, sample) for pattern in parsers.BODY_PATTERNS for sample in pattern.samples]
     missed = [(kind, body) for kind, body in bodies if kind not in facts_of(CARRIERS[carrier](body)).events]
+    assert not missed
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_every_wording_of_every_release_is_read_in_every_carrier(carrier: str) -> None:
+    missed = [body for body in bodies() if body.kind not in facts_of(CARRIERS[carrier](body.text)).events]
     assert not missed
 
 

@@ -1,0 +1,25 @@
+"""A failed log stays one, cut anywhere, with its ranks' lines in another order, and without NCCL's marks."""
+
+import random
+
+import pytest
+
+from tests.diagnostics.threads import FOLDER, ThreadLog, diagnose, read_logs
+from tests.diagnostics.verdict_mutations import mutants, shuffled
+
+LOGS = [log for log in read_logs(FOLDER / "first.txt") if log.failed]
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
+def test_a_failed_log_is_never_called_ok_while_a_decisive_line_is_left(log: ThreadLog) -> None:
+    random_ = random.Random(log.name)
+    for mutant in mutants(log.text, diagnose(log.text), random_, cuts=2):
+        assert not mutant.decisive or diagnose(mutant.text).verdict != "ok", mutant.how
+
+
+def test_the_lines_of_a_process_keep_their_order() -> None:
+    lines = [f"n{process}:{process}:7 [0] NCCL INFO {number}" for process in (1, 2) for number in range(9)]
+    mixed = shuffled(lines, random.Random(1))
+    assert mixed != lines
+    for process in (1, 2):
+        assert [line for line in mixed if line.startswith(f"n{process}")] == lines[9 * process - 9 : 9 * process]

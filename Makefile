@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format docs bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
+.PHONY: help setup run test lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
 	bench-hogs bench-preflight bench-verdicts collection readmes clean
 
 help: ## this list
@@ -17,6 +17,9 @@ run: ## two emulated nodes on this machine: raybench run --nodes 2
 
 test: ## all tests that this machine can run
 	sh .ci/bootstrap test
+
+nccl-matrix: ## faults in every release of NCCL in RAYBENCH_NCCL_SOURCE over an emulated GPU, and what is said of the logs (root; an hour)
+	$(BIN)/python -m tests.lab.nccl
 
 lint: ## style and types, as CI checks them
 	$(BIN)/ruff check .

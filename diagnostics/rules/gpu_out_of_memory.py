@@ -23,6 +23,9 @@ def check(facts: JobFacts) -> Outcome:
         if "out of memory" in event.fields["reason"] and event.origin.level != "INFO"
     ]
     others = {e.origin.process for e in facts.of("cuda-failure") if "out of memory" not in e.fields["reason"]}
+    named = {event.origin.process for event in warned(facts, "gpu-out-of-memory")} - {None}
+    if others and not named - others:
+        others.add(None)  # the line without NCCL's prefix, such as "last error:", repeats that of a process
     events += [event for event in warned(facts, "gpu-out-of-memory") if event.origin.process not in others]
     events += [event for event in facts.of("python-error") if "OutOfMemoryError" in event.fields["name"]]
     if not events:

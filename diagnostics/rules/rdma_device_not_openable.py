@@ -23,8 +23,10 @@ def check(facts: JobFacts) -> Outcome:
     if not events and not calls:
         return CLEAR
     names = sorted({event.fields["device"] for event in events if event.fields["device"]})
-    severity = "info"
-    if facts.multi_node and not opened:
+    named = facts.first("network-not-found")
+    refused = not opened and transport.network_refused(facts) and (named is None or named.fields["name"] == "IB")
+    severity = "critical" if refused else "info"
+    if facts.multi_node and not opened and not refused:
         severity = "critical" if transport.job_network(facts) in transport.TCP_NETWORKS else "warning"
     return found(
         conclude(
@@ -33,10 +35,12 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical" if severity == "critical" else "warning" if severity == "warning" else "info",
             summary=f"RDMA adapters are there but cannot be opened{': ' + listed(names) if names else ''}",
             explanation=(
-                "The adapters are visible in /sys but their device files cannot be used, so NCCL goes on without them."
+                "The adapters are visible in /sys but their device files cannot be used, so NCCL "
+                + ("has not the network that it was told to take." if refused else "goes on without them.")
             )
             + by_nodes(facts, on_one="that costs nothing"),
             occurrences=facts.count("ib-open-failed") or len(calls),
+            blocks=refused,
         )
     )
 

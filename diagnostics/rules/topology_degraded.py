@@ -18,12 +18,15 @@ from diagnostics.findings import Finding
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
+_ABSENT = "NCCL goes on with what it detects; inside virtual machines that hides which GPU and adapter are near."
 _OF_THE_PLATFORM = r"^/(?:opt|etc|usr|var/run|run)/|aws-ofi-nccl|/microsoft/|gpudirect|nvidia-topologyd"
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where the search failed, a file is bad or foreign and the result poor, or the ring crosses processors."""
     bad = [event for event in facts.of("topology-file-bad") if "plugin" not in event.text.lower()]
+    if named := _named_and_unread(facts):
+        return found(_conclude(facts, named, "The topology file that NCCL_TOPO_FILE names cannot be opened", _ABSENT))
     failed = [event for event in facts.of("search-failed") if event.fields["pattern"] == "4"]
     claimed = facts.of("topology-claimed")
     if bad and any(event.origin.level == "WARN" for event in bad):
@@ -67,10 +70,22 @@ def _from_search(facts: JobFacts) -> Outcome:
     return CLEAR
 
 
+def _named_and_unread(facts: JobFacts) -> list[Event]:
+    """The variable's line and NCCL's about the same file. Its own default, which seldom exists, is named by nobody."""
+    named = {event.fields["value"].rstrip("."): event for event in _variables(facts)}
+    unread = [event for event in facts.of("topology-file-bad") if event.fields.get("file") in named]
+    return [named[unread[0].fields["file"]], *unread] if unread else []
+
+
+def _variables(facts: JobFacts) -> list[Event]:
+    return [event for event in facts.of("variable") if event.fields["name"] in ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE")]
+
+
 def _own_files(facts: JobFacts) -> list[Event]:
-    named = [event for event in facts.of("variable") if event.fields["name"] in ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE")]
     return [
-        event for event in [*named, *facts.of("topology-file")] if not compiled(_OF_THE_PLATFORM).search(_file(event))
+        event
+        for event in [*_variables(facts), *facts.of("topology-file")]
+        if not compiled(_OF_THE_PLATFORM).search(_file(event))
     ]
 
 

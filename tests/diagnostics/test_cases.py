@@ -2,7 +2,7 @@
 
 ``expected.json``: ``fires`` (is the folder's rule among the findings), its ``severity`` and a part of its
 ``summary``; ``network``, ``gdr``, ``tcp_fallback`` of the verdict; ``also`` and ``never`` (other rules);
-``cannot_tell``; ``one_critical``.
+``cannot_tell``; ``one_critical``; ``top`` (the folder's rule is the first finding); ``provenance`` of the log.
 """
 
 import json
@@ -34,6 +34,8 @@ def test_case(log: Path) -> None:
     assert set(expected.get("also", ())) <= set(findings)
     assert not set(expected.get("never", ())) & set(findings)
     assert set(expected.get("cannot_tell", ())) <= {unsure.rule for unsure in diagnosis.rules_cannot_tell}
+    if expected.get("top"):
+        assert diagnosis.findings[0].rule == rule
     if expected.get("one_critical"):
         assert [finding.severity for finding in diagnosis.findings].count("critical") == 1
     assert not [unsure for unsure in diagnosis.rules_cannot_tell if "error in the rule" in unsure.why]

@@ -1,6 +1,5 @@
 """A fabric test through the playbook ``fabric.yml``: progress as rounds end, the report, and a clean stop."""
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from raybench.cluster.hosts import Inventory
 from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, run_playbook
+from raybench.cluster.scratch_folder import SHORT_PREFIX, passing_scratch_folder
 from raybench.document import DocumentError, read_document
 from raybench.errors import IncompleteRunError
 from raybench.preflight.fabric.report import SCHEMA
@@ -73,8 +73,8 @@ def run_fabric(  # noqa: PLR0913 - what the command offers
     variables = {f"fabric_{name}": value for name, value in settings.items() if value is not None}
     variables |= {"fabric_run_id": run_id, "raybench_hosts": group}
     follower = _Follower(on_progress)
-    with tempfile.TemporaryDirectory(prefix="rb-") as folder:
-        path = Path(folder, "fabric.json")
+    with passing_scratch_folder(prefix=SHORT_PREFIX) as folder:
+        path = folder / "fabric.json"
         outcome = run_playbook(
             "fabric",
             inventory=inventory,

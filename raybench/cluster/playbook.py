@@ -7,7 +7,6 @@ handed on as they come and not stored. However the run ends, its processes and s
 import contextlib
 import re
 import secrets
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -22,6 +21,7 @@ from raybench.cluster.hosts import Inventory, error_of
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.owned_processes import MARK, end_marked
 from raybench.cluster.playbook_guard import guarded
+from raybench.cluster.scratch_folder import SHORT_PREFIX, passing_scratch_folder
 from raybench.errors import UsageError
 
 PlaybookStatus = Literal["successful", "failed", "timeout", "canceled"]
@@ -258,13 +258,10 @@ def _private_folder() -> Iterator[Path]:
     Its path is short, in /tmp where TMPDIR is long: ssh's sockets lie in it, whose paths may have 104 letters.
     """
     long = len(tempfile.gettempdir()) > _LONGEST_PARENT
-    folder = Path(tempfile.mkdtemp(prefix="rb-", dir="/tmp" if long else None))  # noqa: S108 - mode 0700
-    try:
+    with passing_scratch_folder("/tmp" if long else None, SHORT_PREFIX) as folder:  # noqa: S108 - mode 0700
         for name in ("env", "cp"):
             (folder / name).mkdir(mode=0o700)
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

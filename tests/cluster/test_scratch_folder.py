@@ -15,16 +15,19 @@ from raybench.cluster.scratch_folder import scratch_folder, sweep
 from tests.security.ordinary_user import given, needs_root
 
 OWNER = """
-import sys, time
+import sys, tempfile, time
+from raybench.cluster import playbook
 from raybench.cluster.scratch_folder import scratch_folder
-print(scratch_folder(sys.argv[1]), flush=True)
-time.sleep(60)
+playbook._LONGEST_PARENT, tempfile.tempdir = 200, sys.argv[1]  # pytest's folders have long paths
+with playbook._private_folder() as private:
+    print(private if sys.argv[2] == "playbook" else scratch_folder(sys.argv[1]), flush=True)
+    time.sleep(60)
 """
 
 
 @contextmanager
-def owner(parent: Path) -> Iterator[tuple["subprocess.Popen[str]", Path]]:
-    command = [sys.executable, "-P", "-c", OWNER, str(parent)]
+def owner(parent: Path, of: str = "run") -> Iterator[tuple["subprocess.Popen[str]", Path]]:
+    command = [sys.executable, "-P", "-c", OWNER, str(parent), of]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -40,8 +43,9 @@ def aged(folder: Path) -> Path:
     return folder
 
 
-def test_the_folder_of_a_killed_owner_is_swept_by_the_next_start(tmp_path: Path) -> None:
-    with owner(tmp_path) as (process, folder):
+@pytest.mark.parametrize("of", ["run", "playbook"])
+def test_the_folder_of_a_killed_owner_is_swept_by_the_next_start(tmp_path: Path, of: str) -> None:
+    with owner(tmp_path, of) as (process, folder):
         (folder / "c").mkdir()
         (folder / "c" / "socket").touch()
         assert sweep(tmp_path) == []

@@ -10,13 +10,17 @@ from raybench import __version__
 from raybench.cluster.agent_actor import AgentActor
 from raybench.cluster.answers import AnswerError, decode_answer
 from raybench.cluster.bounded import bounded
+from raybench.cluster.lost_nodes import LostNodesError, raylet_problems
 from raybench.cluster.placement import Candidate, Plan
 from raybench.cluster.session import Session
-from raybench.errors import ClusterUnavailableError, IncompleteRunError
+from raybench.errors import ClusterUnavailableError, RaybenchError
 
 PLACE_SECONDS = 30.0
 AGENT_SECONDS = 60.0
 _CLAIM_SECONDS = 3.0
+_PATIENCE_SECONDS = 5.0  # a node that does not answer twice, so far apart, is lost; a short pause of it costs no run
+_RAYLET_SECONDS = 2.0
+_INSTALL = "Install raybench in the Python that Ray uses on every node, in the version of this machine."
 _CLOSE_SECONDS = 6.0
 _LOST_SECONDS = 1.0  # an agent whose ranks are lost may live, and have files to remove
 LEASE_SECONDS = 120.0  # a run calls its agents every second; one that is not called so long is cut off, or orphaned
@@ -150,13 +154,28 @@ def _place_group(plan: Plan, name: str | None) -> Any:
             f"Ray does not place this run: {reason_of(error)}; where another run of the same shape is starting with "
             "--keep-warm, start again when it measures"
         ) from error
-    if not group.wait(PLACE_SECONDS):
+    try:
+        _wait_for(group, plan)
+    except RaybenchError:
         ray.util.remove_placement_group(group)
-        raise ClusterUnavailableError(
-            f"the resources for this run ({plan.bundles[0]} on each of {len(plan.nodes)} nodes) did not become free "
-            f"within {PLACE_SECONDS:.0f} s; end what holds them ('ray list actors' shows it) or ask for less"
-        )
+        raise
     return group
+
+
+def _wait_for(group: Any, plan: Plan) -> None:
+    """Raises LostNodesError for nodes that do not answer meanwhile, ClusterUnavailableError where all do."""
+    deadline = Deadline(PLACE_SECONDS)
+    lost: dict[str, str] = {}
+    while not deadline.passed:
+        if group.wait(min(deadline.left, _PATIENCE_SECONDS)):
+            return
+        before, lost = lost, raylet_problems(plan.nodes, _RAYLET_SECONDS)
+        if again := {name: why for name, why in lost.items() if name in before}:
+            raise LostNodesError(again, phase="placement")
+    raise ClusterUnavailableError(
+        f"the resources for this run ({plan.bundles[0]} on each of {len(plan.nodes)} nodes) did not become free "
+        f"within {PLACE_SECONDS:.0f} s; end what holds them ('ray list actors' shows it) or ask for less"
+    )
 
 
 def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str | None) -> Agent:
@@ -211,14 +230,12 @@ def warm_agents(plan: Plan) -> Agents | None:
 
 
 def facts_of(agents: Agents, plan: Plan, seconds: float = AGENT_SECONDS) -> list[dict[str, Any]]:
-    """What each node says of itself, in plan order. Raises IncompleteRunError naming the nodes that do not."""
+    """What each node says of itself, in plan order. Raises LostNodesError naming the nodes that do not."""
     answers, silent = agents.ask(seconds, "facts")
     if silent:
-        names = "; ".join(f"{plan.nodes[index].name}: {why}" for index, why in sorted(silent.items()))
-        raise IncompleteRunError(
-            f"the agent did not start on {len(silent)} of {len(plan.nodes)} nodes ({names}). raybench must be "
-            "installed in the Python that Ray uses on every node, in the version of this machine."
-        )
+        reasons = {plan.nodes[index].name: f"its agent did not start ({why})" for index, why in silent.items()}
+        found = raylet_problems([plan.nodes[index] for index in silent], _RAYLET_SECONDS)
+        raise LostNodesError(reasons | found, phase="starting the agents", advice=[] if found else [_INSTALL])
     return [answers[index] for index in range(len(plan.nodes))]
 
 

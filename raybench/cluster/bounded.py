@@ -1,6 +1,7 @@
 """Calls into Ray that must not keep us when the cluster has gone, and a watch on the cluster's head."""
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -8,6 +9,7 @@ from collections.abc import Callable
 
 _PROBE_SECONDS = 2.0
 _GONE_SECONDS = 8.0
+_MUTE_SECONDS = 14.0  # it takes connections, so it may only be short of processor time
 
 
 def bounded(seconds: float, call: Callable[[], object], name: str) -> None:
@@ -52,19 +54,23 @@ def grpc_problem(address: str, seconds: float) -> str | None:
 
 
 class HeadWatch:
-    """Tries the head's port every two seconds. Ray itself says nothing for a minute, and then ends our process."""
+    """Asks the head every two seconds. Ray itself says nothing for a minute, and then ends our process.
+
+    A head that is stopped still takes connections, by its kernel, and then says nothing.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address
         self._answered = time.monotonic()
         self._problem = ""
+        self._patience_seconds = _GONE_SECONDS
         self._stop = threading.Event()
         threading.Thread(target=self._watch, daemon=True, name="head-watch").start()
 
     def problem(self) -> str | None:
         """Why the head has not answered for some seconds, or None."""
         silent = time.monotonic() - self._answered
-        return f"{self._problem}, for {silent:.0f} s" if self._problem and silent > _GONE_SECONDS else None
+        return f"{self._problem}, for {silent:.0f} s" if self._problem and silent > self._patience_seconds else None
 
     def close(self) -> None:
         """Stop watching."""
@@ -72,8 +78,10 @@ class HeadWatch:
 
     def _watch(self) -> None:
         while not self._stop.wait(_PROBE_SECONDS):
-            problem = connection_problem(self.address, _PROBE_SECONDS)
+            problem, patience_seconds = connection_problem(self.address, _PROBE_SECONDS), _GONE_SECONDS
+            if problem is None and os.environ.get("RAY_USE_TLS", "0") != "1":
+                problem, patience_seconds = grpc_problem(self.address, _PROBE_SECONDS), _MUTE_SECONDS
+            self._patience_seconds = patience_seconds
+            self._problem = problem or ""
             if problem is None:
-                self._answered, self._problem = time.monotonic(), ""
-            else:
-                self._problem = problem
+                self._answered = time.monotonic()

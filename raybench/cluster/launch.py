@@ -1,6 +1,5 @@
 """One launch of a run's ranks, from the rendezvous to their end, watched all the while."""
 
-import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -31,8 +30,8 @@ from raybench.cluster.ending import ending_text
 from raybench.cluster.event_check import EventError, event_of
 from raybench.cluster.incident import Incident, failure_kind, next_step, step_text
 from raybench.cluster.investigation import ANSWER_SECONDS, Investigation, Positions
+from raybench.cluster.lost_nodes import head_incident, rank_host_incident
 from raybench.cluster.placement import Plan
-from raybench.cluster.rank_host_process import RankHostError
 from raybench.cluster.watcher import Watcher
 from raybench.errors import UsageError
 
@@ -41,7 +40,6 @@ SILENCE_SECONDS = 10.0
 _ABSENCE_SECONDS = 3.0
 _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
 START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
-_RANK_HOST_ERROR = re.compile(rf"(?:[\w.]*\.)?{RankHostError.__name__}: ")  # as the last line of a traceback
 
 
 @dataclass(kw_only=True)
@@ -106,9 +104,7 @@ class Launch:
         if self.stopping.is_set() and not self.incidents:
             self.incidents.append(Incident(kind="interrupted", reason="stopped by you", step=self._step()))
         elif (problem := self.head.problem()) is not None and not self.incidents:
-            reason = f"the head of the Ray cluster does not answer any more ({problem})"
-            node = self._node_at(self.head.address)
-            self.incidents.append(Incident(kind="cluster-lost", node=node, reason=reason, step=self._step()))
+            self.incidents.append(head_incident(self.head.address, problem, self.plan.nodes, self._step()))
         elif self._deadline.passed and not self.incidents:
             joined = f"{len(self._ready)} of {self.plan.world_size} ranks had joined"
             limit = f"the time limit of {self.timeout_seconds:.0f} s is over"
@@ -118,12 +114,6 @@ class Launch:
             self._join_limit = Deadline(self.timeout_seconds)
             self.incidents += self._investigation.missing(self._positions())  # a start may take longer than the limit
         return bool(self.incidents)
-
-    def _node_at(self, address: str) -> str | None:
-        """The name of the only node of the plan with the host of HOST:PORT; None where there is none, or several."""
-        host = address.rpartition(":")[0].strip("[]")
-        names = [node.name for node in self.plan.nodes if node.address == host]
-        return names[0] if len(names) == 1 else None
 
     def _step(self) -> str:
         if self._benchmark < 0:
@@ -220,9 +210,10 @@ class Launch:
         self.incidents.append(Incident(kind=kind, reason=reason, node=node, rank=event.rank, step=self._step()))
 
     def _node_lost(self, name: str, index: int, why: str) -> None:
-        host = _RANK_HOST_ERROR.match(why)
+        host = rank_host_incident(name, why, self._step(), share_a_host=self.agents.share_a_host)
         if host is not None:
-            self._rank_host_lost(name, why[host.end() :])
+            if not any(one.kind == host.kind and one.node == host.node for one in self.incidents):
+                self.incidents.append(host)
             return
         self.agents.lost.add(index)
         if any(one.kind == "node-lost" and one.node == name for one in self.incidents):
@@ -237,15 +228,6 @@ class Launch:
                 rank=ranks[0] if len(ranks) == 1 else None,
                 step=self._step(),
             )
-        )
-
-    def _rank_host_lost(self, name: str, reason: str) -> None:
-        """The node itself answers. The nodes of an embedded cluster share one rank host, and none is to blame."""
-        node = None if self.agents.share_a_host else name
-        if any(one.kind == "rank-host-lost" and one.node == node for one in self.incidents):
-            return
-        self.incidents.append(
-            Incident(kind="rank-host-lost", reason=reason, node=node, step=self._step(), component="rank host")
         )
 
     def _investigate(self) -> None:

@@ -48,6 +48,7 @@ from raybench.cluster.unix_socket import connect
 from raybench.metadata import node_facts
 from raybench.traffic import Counters, read_counters
 
+_HOST = "the rank host (the process that holds the ranks)"
 _LEASE_CHECK_SECONDS = 1.0
 _CHECK_SECONDS = 0.25
 _FAREWELL_SECONDS = 5.0  # the head may be gone; and another agent of the group may have been first
@@ -265,7 +266,7 @@ class NodeAgent:
             with contextlib.suppress(queue.Empty):
                 return self._replies.get(timeout=_CHECK_SECONDS)
             self._check_host()
-        raise TimeoutError(f"the process that holds the ranks did not answer within {seconds:.0f} s")
+        raise TimeoutError(f"{_HOST} did not answer within {seconds:.0f} s")
 
     def _send(self, request: Request) -> None:
         began = time.monotonic()
@@ -276,7 +277,7 @@ class NodeAgent:
                 self._check_host()
                 checked = now
         if self._connection is None:
-            raise TimeoutError("the process that holds the ranks did not start")
+            raise TimeoutError(f"{_HOST} did not start")
         self._connection.send_bytes(encode(request))
 
     def _listen(self, path: str) -> None:
@@ -291,9 +292,9 @@ class NodeAgent:
                 else:
                     self._replies.put(reply)
         except msgspec.MsgspecError as error:
-            self._lose(f"the process that holds the ranks said what is no answer: {error}")
+            self._lose(f"{_HOST} said what is no answer: {error}")
         except (EOFError, OSError, TimeoutError) as error:
-            self._lose(f"the process that holds the ranks is gone ({type(error).__name__})")
+            self._lose(f"{_HOST} is gone ({type(error).__name__})")
 
     def _lose(self, why: str) -> None:
         self._lost = why

@@ -17,6 +17,7 @@ class Candidate:
     address: str
     gpu_count: int
     cpu_count: int
+    port: int = 0  # of its raylet; 0 where it is not known
 
     def __str__(self) -> str:
         return f"{self.name} ({self.address}, {self.gpu_count} GPUs, {self.cpu_count} CPUs)"
@@ -65,6 +66,7 @@ def candidates_of(nodes: Sequence[Mapping[str, Any]]) -> tuple[Candidate, ...]:
             address=node["NodeManagerAddress"],
             gpu_count=int(node["Resources"].get("GPU", 0)),
             cpu_count=int(node["Resources"].get("CPU", 0)),
+            port=int(node.get("NodeManagerPort", 0)),
         )
         for node in nodes
         if node["Alive"] and node["Resources"].get("CPU", 0) >= 1

@@ -12,6 +12,7 @@ import psutil
 from raybench.cluster.sighting import Component, Sighting
 
 _AGENT_TITLE = "ray::AgentActor"  # as Ray names the process of that actor
+FIRST_NODE = "node-1"  # of an embedded cluster
 _DAEMONS = ("gcs_server", "raylet")
 _HOST_MODULE = "raybench.cluster.rank_host"
 
@@ -76,11 +77,17 @@ class ProcessWatch:
         component = component_of(command, parent.component if parent else None)
         if component is None:
             return
-        node = node_of(command) if component == "raylet" else parent.node if parent else None
+        node = self._node_of_raylet(command) if component == "raylet" else parent.node if parent else None
         self._keep(process.pid, component, node)
         if component == "raylet" or not ours:
             node_id = option_of(command, "node-id")
             self._known[process.pid] = replace(self._known[process.pid], ours=ours, node_id=node_id)
+
+    def _node_of_raylet(self, command: Sequence[str]) -> str | None:
+        """Of one that was never seen alive: that of an embedded cluster's head starts before all others."""
+        is_first = not any(one.component == "raylet" for one in self._known.values())
+        embedded = any(one.component == "GCS" and one.ours for one in self._known.values())
+        return node_of(command) or (FIRST_NODE if is_first and embedded else None)
 
     def _keep(self, pid: int, component: Component, node: str | None) -> None:
         state, start = _state_and_start(pid)

@@ -23,6 +23,7 @@ from raybench.benchmarks.events import Event, RankExited, encode
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import FIELDS, ProgressSlot
 from raybench.benchmarks.registry import BENCHMARKS
+from raybench.cluster.frames import Frames
 from raybench.cluster.log_files import FLIGHT_RECORD, LogCap, log_name, output_name, tail_of
 from raybench.cluster.messages import RankPosition, RanksStopped, StartRanks
 from raybench.cluster.rank_activity import STACK_SIGNAL, Watched, state_of
@@ -41,6 +42,7 @@ def die_with_parent() -> None:
 class _Rank:
     process: ForkProcess
     pipe: Connection
+    frames: Frames  # what it says through the pipe
     slot: ProgressSlot
     output: Path
     stacks: int  # a file in memory, where the rank writes what it is doing when it is signalled
@@ -79,16 +81,20 @@ class RankProcesses:
         there.close()
         asked.close()
         output = Path(request.log_folder, output_name(job.rank))
-        rank = _Rank(process=process, pipe=here, slot=slot, output=output, stacks=stacks, recorder=asking)
+        frames = Frames(here.fileno())
+        rank = _Rank(
+            process=process, pipe=here, frames=frames, slot=slot, output=output, stacks=stacks, recorder=asking
+        )
         self._ranks[job.rank] = rank
         self._selector.register(here, selectors.EVENT_READ, lambda: self._heard(job.rank))
 
     def _heard(self, number: int) -> None:
         rank = self._ranks.get(number)
-        if rank is None or rank.pipe.closed or not rank.pipe.poll():
-            return  # ended, or started anew, since the selector reported it
+        if rank is None or rank.pipe.closed:
+            return  # ended since the selector reported it
         try:
-            self._pass_on(rank.pipe.recv_bytes())
+            for data in rank.frames.read():
+                self._pass_on(data)
         except (EOFError, OSError):
             self._gone(number, rank)
 

@@ -22,6 +22,7 @@ from raybench.cluster.jobs import jobs_of, variables_of
 from raybench.cluster.launch import START_SECONDS, Launch
 from raybench.cluster.left_out import trace_findings
 from raybench.cluster.log_files import logs_of
+from raybench.cluster.lost_nodes import LostNodesError
 from raybench.cluster.needs import check_embedded, plan_over
 from raybench.cluster.record import Planned, Record
 from raybench.cluster.session import Session, open_session
@@ -34,6 +35,7 @@ from raybench.units import parse_bytes
 MEASURING, SEARCHING, LEAVING = "measuring", "looking for the cause", "leaving the cluster"
 AFTERWARDS = {SEARCHING, LEAVING}  # phases that nothing goes wrong in, but before
 
+_TAKEN = "cannot be opened"  # as an agent says of a port
 _LOG_SECONDS = 10.0
 _TRAFFIC_SECONDS = 3.0
 _PORT_SECONDS = 130.0  # the rank host answers once it has imported torch
@@ -119,7 +121,9 @@ class Run:
     def _measure(self, stack: contextlib.ExitStack, joined: Session) -> None:
         try:
             self._place_and_launch(stack, joined)
-        except Exception:
+        except Exception as raised:
+            if isinstance(raised, LostNodesError):
+                self.record.incidents += raised.incidents(share_a_host=joined.emulated)
             self.channel.consult(self.record)
             raise
 
@@ -227,7 +231,10 @@ class Run:
         seconds = start_seconds(self.record.config.timeout, _PORT_SECONDS)
         answers, silent = first.ask(seconds, "reserve_port", *wanted)
         if silent:
-            raise IncompleteRunError(f"no port for the rendezvous on {planned.plan.nodes[0].name}: {silent[0]}")
+            name, why = planned.plan.nodes[0].name, silent[0]
+            if _TAKEN in why:
+                raise IncompleteRunError(f"no port for the rendezvous on {name}: {why}")
+            raise LostNodesError({name: why}, phase="reserving the port")
         return int(answers[0])
 
     def _bring_logs(self, agents: Agents) -> None:

@@ -11,11 +11,13 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
 from raybench.benchmarks.events import decode
+from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.driver import Driver
 from raybench.cluster.driver_channel import (
     Consulted,
@@ -32,8 +34,10 @@ from raybench.cluster.driver_channel import (
     Unreadable,
     message_of,
 )
+from raybench.cluster.incident import Incident
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.log_files import capped_log
+from raybench.cluster.lost_nodes import head_incident
 from raybench.cluster.process_watch import ProcessWatch
 from raybench.cluster.record import Record
 from raybench.cluster.run import AFTERWARDS, LEAVING, MEASURING
@@ -128,6 +132,8 @@ class Supervisor:
     _gone: bool = False  # the driver, without a last word
     _asked: float | None = None
     _consulted: bool = False
+    _head: HeadWatch | None = None  # of a cluster that is joined: it may be on another machine
+    _head_problem: str | None = None
     _heard: float = field(default_factory=time.monotonic)
     _ticked: float = field(default_factory=time.monotonic)
     _looked: float = 0.0
@@ -226,6 +232,7 @@ class Supervisor:
     def _look_closer(self, message: Joining | Consulted) -> None:
         if isinstance(message, Joining):
             self._watch.join(message.address)
+            self._head = HeadWatch(message.address)
         else:
             self._consult()
 
@@ -252,11 +259,12 @@ class Supervisor:
     def _situation(self) -> Situation:
         now = time.monotonic()
         overdue_ones = overdue(self._sightings, now, measuring=self._mark.phase == MEASURING)
-        if overdue_ones and self._asked is None:
+        if self._asked is None and not self._consulted:
             self._guilty = self._guilty or overdue_ones
+            self._head_problem = self._head_problem or (self._head.problem() if self._head else None)
         return Situation(
             signals=self.interrupt.received,
-            suspects=bool(overdue_ones),
+            suspects=bool(overdue_ones or self._head_problem),
             deaf=any(one.component == "driver" and one.stopped for one in overdue_ones),
             leaving=self._mark.phase == LEAVING,
             silent=now - self._heard,
@@ -284,7 +292,7 @@ class Supervisor:
         if (self._gone or over) and self._failed is None:
             self._guilty = self._guilty or at_fault(self._sightings)
         self.record.incidents = conclusion(
-            self.record.incidents,
+            [*self.record.incidents, *self._head_lost()],
             self._guilty if self._broken(over=over) else (),
             by_user=bool(self.interrupt.received) or (self._asked is None and self._was_interrupted()),
             error=None if error is None else str(error),
@@ -292,6 +300,13 @@ class Supervisor:
             step=self.record.step or self._step,
         )
         return None
+
+    def _head_lost(self) -> Iterator[Incident]:
+        """The head that does not answer, unless the driver said so, or a process of the run explains it."""
+        said = any(one.kind == "cluster-lost" for one in self.record.incidents)
+        if self._head is not None and self._head_problem is not None and not self._guilty and not said:
+            nodes = self.record.planned.plan.nodes if self.record.planned else ()
+            yield head_incident(self._head.address, self._head_problem, nodes, self.record.step or self._step)
 
     def _was_interrupted(self) -> bool:
         """Whether a signal ended the run in the driver: ours where we asked it to end, else somebody else's."""

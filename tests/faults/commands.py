@@ -80,7 +80,7 @@ WORKLOADS = {
             nodes=1,
             ranks=1,
             timeout_seconds=20,
-            other_seconds=40,
+            other_seconds=100,
             is_study=True,
         ),
     )

@@ -39,6 +39,8 @@ def _allowed(fault: Fault, ending: Ending) -> set[int]:
         return {-signal.SIGKILL, 0} if fault.phase == "ending" else {-signal.SIGKILL}
     if fault.harmless:
         return {0}
+    if fault.target == "gcs" and "no Ray cluster answers at" in ending.text:
+        return {2}  # it was to be joined, and ended before that: the same as a wrong address
     done = fault.phase == "ending" and all(_complete(one) for one in ending.documents) and ending.documents
     return {0, 3} if done else {3}
 

@@ -1,0 +1,79 @@
+"""Heads and raylets that do not answer at their ports: who is named, and who is only slow."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from raybench.cluster import bounded
+from raybench.cluster.bounded import HeadWatch
+from raybench.cluster.lost_nodes import LostNodesError, head_incident, raylet_problems
+from raybench.cluster.placement import Candidate
+
+SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # the frame with which a server of HTTP/2 answers
+
+
+@contextlib.contextmanager
+def server(*, answers: bool) -> Iterator[int]:
+    """A port that takes connections, as the kernel does for a process that is stopped; or a gRPC server's."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    listener.accept()[0].sendall(SETTINGS)
+
+        if answers:
+            threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def node(name: str, port: int, address: str = "127.0.0.1") -> Candidate:
+    return Candidate(node_id=name, name=name, address=address, gpu_count=0, cpu_count=1, port=port)
+
+
+def test_raylets_that_have_ended_or_are_stopped_are_told_from_those_that_answer() -> None:
+    with server(answers=False) as closed:
+        pass
+    with server(answers=False) as mute, server(answers=True) as good:
+        nodes = [node("ended", closed), node("stopped", mute), node("good", good), node("unknown", 0)]
+        found = raylet_problems(nodes, 0.5)
+    assert sorted(found) == ["ended", "stopped"]
+    assert "refused" in found["ended"]
+    assert "says nothing" in found["stopped"]
+
+
+@pytest.mark.parametrize(("answers", "lost"), [(False, True), (True, False)])
+def test_a_head_that_takes_connections_and_says_nothing_is_lost(
+    monkeypatch: pytest.MonkeyPatch, answers: bool, lost: bool
+) -> None:
+    monkeypatch.setattr(bounded, "_PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(bounded, "_MUTE_SECONDS", 0.6)
+    with server(answers=answers) as port, contextlib.closing(HeadWatch(f"127.0.0.1:{port}")) as watch:
+        time.sleep(0.4)
+        assert watch.problem() is None  # a pause costs no run
+        time.sleep(0.8)
+        assert (watch.problem() is not None) == lost
+
+
+def test_each_node_that_is_lost_is_named_and_the_rank_host_that_all_share_is_none() -> None:
+    error = LostNodesError({"gpu-7": "its agent did not start (no answer within 30 s)"}, phase="starting the agents")
+    (incident,) = error.incidents(share_a_host=False)
+    assert (incident.kind, incident.node, incident.step) == ("node-lost", "gpu-7", "starting the agents")
+    said = "raybench.cluster.rank_host_process.RankHostError: the rank host, process 7, has ended"
+    shared = LostNodesError({"node-1": said}, phase="reserving the port")
+    assert [(one.kind, one.node) for one in shared.incidents(share_a_host=True)] == [("rank-host-lost", None)]
+    assert [(one.kind, one.node) for one in shared.incidents(share_a_host=False)] == [("rank-host-lost", "node-1")]
+
+
+def test_the_node_of_a_lost_head_is_named_where_there_is_no_doubt() -> None:
+    nodes = [node("a", 1, "192.0.2.1"), node("b", 1, "192.0.2.2")]
+    found = head_incident("192.0.2.2:6379", "it says nothing", nodes, "placement")
+    assert (found.kind, found.node, found.component) == ("cluster-lost", "b", "GCS")
+    twice = [*nodes, node("c", 1, "192.0.2.2")]
+    assert head_incident("192.0.2.2:6379", "it says nothing", twice, "placement").node is None
+    assert "192.0.2.9:6379" in head_incident("192.0.2.9:6379", "it says nothing", nodes, None).reason

@@ -1,7 +1,9 @@
 """The agents of a run's nodes, placed by Ray: one bundle a node, strictly spread, and calls that always end."""
 
+import contextlib
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,8 @@ _RAYLET_SECONDS = 2.0
 _INSTALL = "Install raybench in the Python that Ray uses on every node, in the version of this machine."
 _CLOSE_SECONDS = 6.0
 _LOST_SECONDS = 1.0  # an agent whose ranks are lost may live, and have files to remove
-LEASE_SECONDS = 120.0  # a run calls its agents every second; one that is not called so long is cut off, or orphaned
+# A run calls its agents every second, and a driver that is silent for half as long is ended by its command.
+LEASE_SECONDS = 45.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +110,24 @@ def reason_of(error: BaseException) -> str:
     return f"{type(cause).__name__}: {lines[0] if lines else 'no text'}"[:300]
 
 
-def place_agents(session: Session, plan: Plan, keep_warm_seconds: float = 0.0) -> Agents:
+def place_agents(
+    session: Session,
+    plan: Plan,
+    keep_warm_seconds: float = 0.0,
+    outliving: Callable[[str, int], None] = lambda *_: None,
+) -> Agents:
     """Place one agent on each node of the plan, or take those that an earlier run of the same plan left warm.
 
-    Raises ClusterUnavailableError when the resources are not free.
+    ``outliving`` is told the group's name, and how many agents are in it, where they do not end with this process.
+    Raises ClusterUnavailableError when the resources are not free, LostNodesError for nodes that do not answer.
     """
     warm = None if session.emulated else warm_agents(plan)
     if warm is not None:
+        outliving(warm_name(plan), len(plan.nodes))
         return replace(warm, keep_warm_seconds=keep_warm_seconds)
     name = None if session.emulated or not keep_warm_seconds or _name_is_taken(plan) else warm_name(plan)
+    if name is not None:
+        outliving(name, len(plan.nodes))
     group = _place_group(plan, name)
     agents = tuple(_place_agent(session, plan, group, index, name) for index in range(len(plan.nodes)))
     return Agents(
@@ -227,6 +239,19 @@ def warm_agents(plan: Plan) -> Agents | None:
     if not any(found is False for found in answers.values()):  # nobody has them: some have ended
         ray.util.remove_placement_group(group)
     return None
+
+
+def end_agents(name: str, count: int) -> None:
+    """End the agents of a group, those of them that there are, with all that they hold."""
+    import ray  # noqa: PLC0415
+
+    for index in range(count):
+        with contextlib.suppress(ValueError):
+            actor: Any = ray.get_actor(_agent_name(name, index))
+            ray.wait([actor.close.remote()], timeout=_LOST_SECONDS)
+            ray.kill(actor, no_restart=True)
+    with contextlib.suppress(ValueError):
+        ray.util.remove_placement_group(ray.util.get_placement_group(name))
 
 
 def facts_of(agents: Agents, plan: Plan, seconds: float = AGENT_SECONDS) -> list[dict[str, Any]]:

@@ -22,11 +22,13 @@ from raybench.cluster.driver_channel import DriverChannel
 from raybench.cluster.early_host import EarlyHost
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.log_files import tail_of
+from raybench.cluster.process_title import set_title
 from raybench.cluster.rank_process import die_with_parent
 from raybench.cluster.record import Record
 from raybench.cluster.run import Run
 
 OUTPUT = "driver.log"
+_TITLE = "raybench driver"
 _END_SECONDS = 5.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_CHILD_SUBREAPER = 36
@@ -132,6 +134,7 @@ def _be_driver(
     record: Record, early: EarlyHost | None, workplace: Path, connection: Connection, parent: int
 ) -> NoReturn:
     try:
+        set_title(_TITLE)
         os.setsid()
         die_with_parent()
         if os.getppid() == parent:

@@ -110,8 +110,28 @@ class Joining:
     address: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outliving:
+    """Agents that do not end with the driver: the name of their group, and how many there are."""
+
+    name: str
+    count: int
+
+
 Message = (
-    Consulted | Joining | Mark | Beat | Snapshot | Heard | Logs | JournalLine | Shown | Failed | Ended | Unreadable
+    Consulted
+    | Joining
+    | Mark
+    | Beat
+    | Snapshot
+    | Heard
+    | Logs
+    | JournalLine
+    | Shown
+    | Failed
+    | Ended
+    | Unreadable
+    | Outliving
 )
 
 
@@ -163,6 +183,10 @@ class DriverChannel:
     def joining(self, address: str) -> None:
         """Say which cluster is about to be joined."""
         self._put(Joining(address=address))
+
+    def outliving(self, name: str, count: int) -> None:
+        """Say which agents do not end with this process."""
+        self._put(Outliving(name=name, count=count))
 
     def consult(self, record: Record) -> None:
         """Have the command look at the processes of the run before anything of it is ended."""

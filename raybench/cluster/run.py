@@ -57,6 +57,9 @@ class Channel(Protocol):
     def consult(self, record: Record) -> None:
         """There is trouble, and all processes are still as they were."""
 
+    def outliving(self, name: str, count: int) -> None:
+        """So many agents, of a group of that name, do not end with this process."""
+
     def failed(self, raised: BaseException) -> None:
         """The run ends early, by this."""
 
@@ -132,7 +135,9 @@ class Run:
         planned = self._plan(joined)
         self._mark("placement", PLACE_SECONDS)
         with self._phase("placement"):
-            agents = stack.enter_context(contextlib.closing(place_agents(joined, planned.plan, config.keep_warm)))
+            agents = stack.enter_context(
+                contextlib.closing(place_agents(joined, planned.plan, config.keep_warm, self.channel.outliving))
+            )
         head = stack.enter_context(contextlib.closing(HeadWatch(joined.address)))
         self._mark("starting the agents", start_seconds(config.timeout, AGENT_SECONDS))
         with self._phase("facts"):

@@ -29,11 +29,13 @@ from raybench.cluster.driver_channel import (
     Logs,
     Mark,
     Message,
+    Outliving,
     Shown,
     Snapshot,
     Unreadable,
     message_of,
 )
+from raybench.cluster.farewell import say_farewell
 from raybench.cluster.incident import Incident
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.log_files import capped_log
@@ -134,6 +136,7 @@ class Supervisor:
     _consulted: bool = False
     _head: HeadWatch | None = None  # of a cluster that is joined: it may be on another machine
     _head_problem: str | None = None
+    _outliving: Outliving | None = None
     _heard: float = field(default_factory=time.monotonic)
     _ticked: float = field(default_factory=time.monotonic)
     _looked: float = 0.0
@@ -162,6 +165,8 @@ class Supervisor:
         reader.join(_END_SECONDS)
         self._drain()
         self._rebuild()
+        if not self._ended:
+            self._end_outliving()
         return self._conclude(over=over)
 
     def _read(self) -> None:
@@ -210,7 +215,7 @@ class Supervisor:
                 self.journal.append(message.line)
             case Shown():
                 getattr(self.display, message.method)(*message.arguments)
-            case Joining() | Consulted():
+            case Joining() | Consulted() | Outliving():
                 self._look_closer(message)
             case Failed() | Unreadable() | Ended():
                 self._take_end(message)
@@ -229,12 +234,15 @@ class Supervisor:
             self._watch.name_nodes({node.node_id: node.name for node in record.planned.plan.nodes})
         self.record = record
 
-    def _look_closer(self, message: Joining | Consulted) -> None:
-        if isinstance(message, Joining):
-            self._watch.join(message.address)
-            self._head = HeadWatch(message.address)
-        else:
-            self._consult()
+    def _look_closer(self, message: Joining | Consulted | Outliving) -> None:
+        match message:
+            case Joining():
+                self._watch.join(message.address)
+                self._head = HeadWatch(message.address)
+            case Outliving():
+                self._outliving = message
+            case Consulted():
+                self._consult()
 
     def _consult(self) -> None:
         """Look while all is as it was, and not again: from here on the driver ends what it started."""
@@ -307,6 +315,16 @@ class Supervisor:
         if self._head is not None and self._head_problem is not None and not self._guilty and not said:
             nodes = self.record.planned.plan.nodes if self.record.planned else ()
             yield head_incident(self._head.address, self._head_problem, nodes, self.record.step or self._step)
+
+    def _end_outliving(self) -> None:
+        """End the agents that the driver, which has gone without a word, left on a cluster."""
+        if self._outliving is None or self._head is None or self._head.problem() is not None:
+            return
+        if not say_farewell(self._head.address, self._outliving.name, self._outliving.count):
+            self.display.note(
+                f"the agents of this run on the cluster at {self._head.address} could not be ended; they end by "
+                "themselves within four minutes"
+            )
 
     def _was_interrupted(self) -> bool:
         """Whether a signal ended the run in the driver: ours where we asked it to end, else somebody else's."""

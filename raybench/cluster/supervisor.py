@@ -14,10 +14,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from raybench.benchmarks.events import decode
 from raybench.cluster.bounded import HeadWatch
+from raybench.cluster.decision import SILENT_SECONDS, Situation, decide
 from raybench.cluster.driver import Driver
 from raybench.cluster.driver_channel import (
     Consulted,
@@ -56,10 +57,6 @@ _EAGER_SECONDS = (
 )
 _LOOK_SHARE = 0.1  # of one processor, at most, on a machine with many processes
 _AWAY_SECONDS = 3.0  # since the last tick: this process was stopped, or starved
-_ORDER_SECONDS = 12.0  # from being asked to end to being killed
-_SILENT_SECONDS = 4.0  # a driver that beats no more for so long will not do as it is asked
-_GRACE_SECONDS = 10.0  # after the limit of a phase, which the driver keeps by itself, ...
-_SILENT_GRACE_SECONDS = 4.0  # ... and where it does not beat
 
 
 class Display(Protocol):
@@ -80,35 +77,6 @@ class Journal(Protocol):
 
     def append(self, line: bytes) -> None:
         """Keep one point."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """What a decision rests on, in seconds."""
-
-    signals: int = 0
-    suspects: bool = False  # a process of the run is overdue
-    deaf: bool = False  # the driver itself is
-    leaving: bool = False
-    silent: float = 0.0  # since the driver's last sign of life
-    over: float = -1.0  # past the limit of the phase; negative before it
-    asked: float | None = None  # since the driver was asked to end in order
-
-
-def decide(now: Situation) -> Literal["wait", "ask", "kill"]:
-    """Whether to leave the driver alone, to ask it to end in order, or to kill it."""
-    if now.signals > 1:
-        return "kill"
-    if now.asked is not None:
-        unable = now.silent > _SILENT_SECONDS and now.asked > _SILENT_SECONDS
-        through = now.leaving and now.suspects  # all is brought home, and leaving waits for what is stopped
-        return "kill" if unable or through or now.asked > _ORDER_SECONDS else "wait"
-    if now.deaf and not now.leaving:
-        return "kill"
-    if now.signals or (now.suspects and not now.leaving):
-        return "ask"
-    grace = _SILENT_GRACE_SECONDS if now.silent > _SILENT_SECONDS else _GRACE_SECONDS
-    return "kill" if now.over > grace else "wait"
 
 
 @dataclass(kw_only=True)
@@ -343,7 +311,7 @@ class Supervisor:
         if not over:
             return f"{driver} {self.driver.ending()}" if self._gone else None
         silent = time.monotonic() - self._heard
-        held = f"; it has not run for {silent:.0f} s, most likely inside Ray" if silent > _SILENT_SECONDS else ""
+        held = f"; it has not run for {silent:.0f} s, most likely inside Ray" if silent > SILENT_SECONDS else ""
         return (
             f"{driver} did not come to an end within {self._mark.limit_seconds:.0f} s of {self._mark.phase}{held}; no "
             "process of the run on this machine was seen to be stopped or to have ended"

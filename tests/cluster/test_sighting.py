@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from raybench.cluster.decision import Situation, decide
 from raybench.cluster.incident import Incident, causes
 from raybench.cluster.process_watch import component_of, is_of_cluster, node_of
 from raybench.cluster.sighting import Component, Sighting, at_fault, conclusion, overdue
-from raybench.cluster.supervisor import Situation, decide
 
 
 def seen(component: Component, state: str, *, since: float = 0.0, node: str | None = None) -> Sighting:

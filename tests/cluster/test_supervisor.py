@@ -11,14 +11,14 @@ import pytest
 CODE = """
 import json, os, shutil, signal, subprocess, sys, time
 from pathlib import Path
-from raybench.cluster import driver, run, supervisor
+from raybench.cluster import decision, driver, run, supervisor
 from raybench.cluster.incident import Incident
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.record import Record
 from raybench.config import RunConfig
 from raybench.errors import IncompleteRunError, UsageError
 
-run._LEAVE_SECONDS = supervisor._GRACE_SECONDS = supervisor._SILENT_GRACE_SECONDS = 0.3
+run._LEAVE_SECONDS = decision._GRACE_SECONDS = decision._SILENT_GRACE_SECONDS = 0.3
 
 gcs = f"{sys.argv[1]}/gcs_server"  # a process that is known as the head by its name
 os.symlink(shutil.which("sleep"), gcs)

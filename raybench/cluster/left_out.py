@@ -1,7 +1,7 @@
 """What a run leaves on its nodes and does not bring home, as findings. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _MIB = 2**20
@@ -30,3 +30,25 @@ def trace_findings(node: str, left_out: Mapping[str, tuple[int, int]]) -> Iterat
                 }
             ],
         }
+
+
+def lost_logs_finding(node: str, ranks: Sequence[int], why: str) -> dict[str, Any]:
+    """The logs of a node could not be fetched: what NCCL said there is in no diagnosis."""
+    return {
+        "rule": "logs-lost",
+        "severity": "warning",
+        "confidence": "certain",
+        "summary": f"the logs of {node} could not be fetched: {why}",
+        "explanation": "All was measured, but what NCCL said on that node is not in the diagnosis.",
+        "ranks": list(ranks),
+        "hosts": [node],
+        "evidence": [],
+        "recommendations": [
+            {
+                "action": "look-at-node",
+                "text": "See whether Ray still runs there.",
+                "commands": ["ray status"],
+                "link": None,
+            }
+        ],
+    }

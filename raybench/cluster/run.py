@@ -20,7 +20,7 @@ from raybench.cluster.early_host import EarlyHost
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.jobs import jobs_of, variables_of
 from raybench.cluster.launch import START_SECONDS, Launch
-from raybench.cluster.left_out import trace_findings
+from raybench.cluster.left_out import lost_logs_finding, trace_findings
 from raybench.cluster.log_files import logs_of
 from raybench.cluster.lost_nodes import LostNodesError
 from raybench.cluster.needs import check_embedded, plan_over
@@ -256,7 +256,9 @@ class Run:
                 )
         self._say_left_out(agents)
         for index, why in silent.items():
-            self.channel.note(f"the logs of {agents.agents[index].node.name} could not be fetched: {why}")
+            ranks = self.record.need().plan.ranks_of(index)
+            self.record.findings.append(lost_logs_finding(agents.agents[index].node.name, ranks, why))
+            self.channel.note(f"WARNING: {self.record.findings[-1]['summary']}")
         self.channel.logs(self.record.logs)
 
     def _say_left_out(self, agents: Agents) -> None:

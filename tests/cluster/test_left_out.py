@@ -1,12 +1,15 @@
-"""Traces that are too long to be brought home: left out whole, and said."""
+"""What is not brought home, traces that are too long and logs of nodes that do not answer: left out, and said."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from raybench.cluster import node
 from raybench.cluster.left_out import trace_findings
 from raybench.cluster.node import NodeAgent
+from raybench.cluster.run import Run
 
 
 @pytest.fixture
@@ -41,3 +44,29 @@ def test_a_higher_limit_brings_it_home(agent: NodeAgent) -> None:
     agent._log_limit_bytes = 101
     assert list(agent.logs()) == ["trace-rank-0-ddp.7.pt.trace.json.gz", "trace-rank-12-fsdp.7.pt.trace.json.gz"]
     assert list(trace_findings("node-1", agent.long_traces())) == []
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_logs_that_could_not_be_fetched_keep_a_run_from_being_fine(killed: bool) -> None:
+    """The agent of the second node has gone by the time the logs are fetched, or not."""
+
+    class Agents:
+        agents = tuple(SimpleNamespace(node=SimpleNamespace(name=name)) for name in ("node-1", "node-2"))
+
+        def ask(self, *_: object) -> tuple[dict[int, dict[str, bytes]], dict[int, str]]:
+            logs: dict[int, dict[str, bytes]] = {0: {}, 1: {}}
+            return ({0: {}}, {1: "ActorDiedError: it died"}) if killed else (logs, {})
+
+    plan = SimpleNamespace(ranks_of=lambda index: (index,))
+    record = SimpleNamespace(
+        need=lambda: SimpleNamespace(plan=plan, specs=()),
+        logs={},
+        findings=[],
+        timings={},
+        without_samples=lambda: None,
+    )
+    channel = SimpleNamespace(mark=lambda *_: None, note=lambda _: None, logs=lambda _: None)
+    run: Any = Run(record=record, channel=channel, interrupt=None, workplace=None)  # type: ignore[arg-type]
+    run._bring_logs(Agents())
+    found = [(one["rule"], one["severity"], one["hosts"], one["ranks"]) for one in record.findings]
+    assert found == ([("logs-lost", "warning", ["node-2"], [1])] if killed else [])

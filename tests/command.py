@@ -91,8 +91,8 @@ class Command:
         return None
 
     def matching(self, words: str) -> list[int]:
-        """Pids whose command line holds these words, oldest first."""
-        return sorted(pid for pid, text in self.processes().items() if words in text)
+        """Pids whose command line holds these words, oldest first, which the least pid need not be."""
+        return sorted((pid for pid, text in self.processes().items() if words in text), key=_started_at)
 
     def left_over(self, seconds: float = 5.0) -> dict[int, str]:
         """Processes still there that long after the command ended: none, if all is well."""
@@ -167,6 +167,15 @@ def raybench(
     with started(*arguments, environment=environment, given=True) as command:
         status = command.finish(seconds)
         return subprocess.CompletedProcess(arguments, status, command.out, command.errors)
+
+
+def _started_at(pid: int) -> tuple[int, int]:
+    """The clock tick, since boot, at which a process started, and its pid; the latest where it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return sys.maxsize, pid
+    return int(fields[19]), pid
 
 
 def _marked(mark: str) -> Iterator[tuple[int, str]]:

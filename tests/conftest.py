@@ -13,8 +13,24 @@ __all__ = ["lab", "ray_lab"]
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
-def pytest_configure() -> None:
+class FailuresAtOnce:
+    """Names each test that fails when it fails: in CI the summary is minutes away."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.getplugin("terminalreporter")
+        if report.failed and terminal is not None:
+            lines = report.longreprtext.splitlines()
+            said = next((line for line in lines if line.startswith("E ")), lines[-1] if lines else "")
+            terminal.write_line(f"\nfailed in {report.when}: {report.nodeid}: {' '.join(said[1:].split())[:200]}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Undo what a shell does to what it starts in the background or under nohup: the commands under test are not."""
+    if not hasattr(config, "workerinput"):  # of pytest-xdist, whose workers print nothing
+        config.pluginmanager.register(FailuresAtOnce(config))
     os.environ.pop("COLUMNS", None)  # of whoever runs the tests, or of pytest-xdist: ours have a width of their own
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):

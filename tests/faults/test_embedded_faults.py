@@ -13,9 +13,10 @@ import pytest
 
 from tests.command import Command, started
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone]  # seconds from a fault to the exit count
+pytestmark = pytest.mark.cluster
 TIMEOUT = 7.0
-GRACE = 15.0
+GRACE = 15.0  # seconds from a fault to the exit, beside the limit; held by the tests that run alone
+BUSY_GRACE = 40.0  # for those that run beside others
 SWEEP = ["run", "--address", "local", "--nodes", "2", "--suite", "quick", "--sizes", "1K:999K:+1K", "--iters", "200"]
 
 
@@ -55,6 +56,7 @@ def one_of(command: Command, words: str) -> int:
     return command.matching(words)[-1]
 
 
+@pytest.mark.alone
 def test_a_killed_rank() -> None:
     with measuring() as command:
         pid = command.rank(1)
@@ -65,6 +67,7 @@ def test_a_killed_rank() -> None:
         assert "SIGKILL" in finding["summary"]
 
 
+@pytest.mark.alone
 def test_a_stopped_rank() -> None:
     with measuring(timeout=TIMEOUT) as command:
         pid = command.rank(0)
@@ -84,7 +87,7 @@ def test_a_rank_stopped_before_it_has_joined() -> None:
         begun = time.monotonic()
         os.kill(pid, signal.SIGSTOP)
         assert command.finish(90) == 3
-        assert time.monotonic() - begun < TIMEOUT + GRACE
+        assert time.monotonic() - begun < TIMEOUT + BUSY_GRACE
         assert command.left_over() == {}
         finding = command.result()["findings"][0]
         print(f"stopped during {finding['step']}, out after {time.monotonic() - begun:.1f} s")
@@ -93,11 +96,12 @@ def test_a_rank_stopped_before_it_has_joined() -> None:
 
 def test_a_sweep_too_long_for_its_limit_blames_nobody() -> None:
     with measuring(timeout=TIMEOUT) as command:
-        finding = broken(command, time.monotonic(), limit=TIMEOUT + GRACE)
+        finding = broken(command, time.monotonic(), limit=TIMEOUT + BUSY_GRACE)
         assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("time-limit", [], [])
         assert "raise --timeout or ask for fewer --sizes" in finding["summary"]
 
 
+@pytest.mark.alone
 def test_a_killed_node() -> None:
     with measuring() as command:
         os.kill(one_of(command, "raylet/raylet --raylet"), signal.SIGKILL)
@@ -110,14 +114,14 @@ def test_a_killed_node() -> None:
 def test_the_process_that_holds_all_ranks_is_killed() -> None:
     with measuring() as command:
         os.kill(command.matching("raybench.cluster.rank_host")[0], signal.SIGKILL)
-        finding = broken(command, time.monotonic(), limit=GRACE)
+        finding = broken(command, time.monotonic(), limit=BUSY_GRACE)
         assert (finding["rule"], finding["hosts"], finding["component"]) == ("rank-host-lost", [], "rank host")
 
 
 def test_a_cluster_that_vanishes() -> None:
     with measuring() as command:
         os.kill(one_of(command, "gcs_server"), signal.SIGKILL)
-        finding = broken(command, time.monotonic(), limit=8 + GRACE + 5)
+        finding = broken(command, time.monotonic(), limit=BUSY_GRACE)
         assert (finding["rule"], finding["ranks"]) == ("cluster-lost", [])
 
 
@@ -125,7 +129,7 @@ def test_a_cluster_that_vanishes() -> None:
 def test_a_run_that_is_stopped_while_it_measures(number: signal.Signals) -> None:
     with measuring() as command:
         command.process.send_signal(number)
-        finding = broken(command, time.monotonic(), limit=GRACE)
+        finding = broken(command, time.monotonic(), limit=BUSY_GRACE)
         assert (finding["rule"], finding["ranks"]) == ("interrupted", [])
 
 
@@ -136,7 +140,7 @@ def test_ctrl_c_twice_in_a_terminal() -> None:
         os.killpg(command.process.pid, signal.SIGINT)
         time.sleep(0.2)
         os.killpg(command.process.pid, signal.SIGINT)
-        assert broken(command, begun, limit=GRACE)["rule"] == "interrupted"
+        assert broken(command, begun, limit=BUSY_GRACE)["rule"] == "interrupted"
 
 
 @pytest.mark.parametrize("seconds", [0.8, 1.6])
@@ -147,7 +151,7 @@ def test_ctrl_c_while_the_cluster_starts(seconds: float) -> None:
         os.killpg(command.process.pid, signal.SIGINT)
         assert command.finish(60) == 3
         print(f"{time.monotonic() - begun:.1f} s from Ctrl-C to exit")
-        assert time.monotonic() - begun < GRACE
+        assert time.monotonic() - begun < BUSY_GRACE
         assert command.left_over() == {}
         assert "Traceback" not in command.errors + command.out
 

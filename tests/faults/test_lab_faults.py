@@ -16,10 +16,10 @@ SWEEP = ["--suite", "quick", "--sizes", "1K:900K:+1K", "--iters", "50", "--timeo
 
 
 @contextmanager
-def broken(fault: Callable[[Lab], None], *, node: int = 0) -> Iterator[tuple[Lab, LabRun]]:
-    """A run over four nodes that has ended after a fault in the middle of its sweep."""
+def broken(fault: Callable[[Lab], None], *, nodes: int, node: int = 0) -> Iterator[tuple[Lab, LabRun]]:
+    """A run that has ended after a fault in the middle of its sweep."""
     require_lab()
-    with Lab(nodes=4) as lab:
+    with Lab(nodes=nodes) as lab:
         lab.start_ray()
         with lab_run(lab, *SWEEP, node=node) as run:
             run.wait_for_points(2)
@@ -38,7 +38,7 @@ def broken(fault: Callable[[Lab], None], *, node: int = 0) -> Iterator[tuple[Lab
 
 
 def test_a_node_that_loses_power_in_the_middle_of_a_sweep() -> None:
-    with broken(lambda lab: lab.nodes[2].kill()) as (lab, run):
+    with broken(lambda lab: lab.nodes[2].kill(), nodes=3) as (lab, run):
         result = run.result()
         finding = result["findings"][0]
         assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("node-lost", [2], ["node3"])
@@ -49,7 +49,7 @@ def test_a_node_that_loses_power_in_the_middle_of_a_sweep() -> None:
 
 
 def test_a_cluster_whose_head_loses_power() -> None:
-    with broken(lambda lab: lab.nodes[0].kill(), node=1) as (lab, run):
+    with broken(lambda lab: lab.nodes[0].kill(), nodes=2, node=1) as (lab, run):
         finding = run.result()["findings"][0]
         assert (finding["rule"], finding["hosts"]) == ("cluster-lost", ["node1"])
         assert "head of the Ray cluster does not answer" in run.out

@@ -133,6 +133,9 @@ ALWAYS = (
     "KeyboardInterrupt",
     "SIGTERM",
     ", retrying",
+    "Caught signal ",
+    "Signal: ",
+    "Fatal Python error",
     "NIC distance",
     "NET : Using interface",
     "IP Interfaces",
@@ -247,7 +250,8 @@ FOREIGN = (
     b"Test failure", b"invalid usage", b"invalid argument (", b"retrying", b"ncclInvalid", b"Test CUDA failure",
     b"Test HIP failure", b": Killed", b" Killed ", b"Bus error", b" Aborted ", b": Aborted", b": Out Of Memory",
     b"oom-kill event", b"oom_kill event", b"Out of bounds values", b"BAD TERMINATION", b"NODE FAILURE",
-    b"Node failure on", b"got stuck for", b"PBS: job killed: ", b"TERM_", b"low on resource", b"DeadlineExceeded",
+    b"Node failure on", b"got stuck for", b"Signal: ", b"Fatal Python error",
+    b"Caught signal ", b"PBS: job killed: ", b"TERM_", b"low on resource", b"DeadlineExceeded",
     b"longer than specified deadline", b"reempt", b"death signal", *(body.encode() for body in BODIES),
 )  # fmt: skip
 NOISE = frozenset(

@@ -54,6 +54,10 @@ _RUNTIME_HEAD_BYTES = 2**16
 _WHOLE = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) F ")
 # up to 2.2 a mark has no name in it: "host:pid:tid [0] INFO text", "host:pid:tid [0] misc/ibvwrap.cu:60 WARN text"
 _OLD_MARK = re.compile(rb"(:\d{1,9}:\d{1,9} \[\d{1,4}\] (?:[\w/.\-]{1,80}:\d{1,6} )?)(INFO|WARN) ")
+_OLD_MARK_ALONE = re.compile(  # pasted without its host
+    rb"^(\W{0,9}(?:src/)?(?:(?:include|misc|transport|graph)/[\w.\-]{1,60}|init|bootstrap|enqueue|rings?|group|nvml)"
+    rb"\.(?:cc|cu|h):\d{1,6} )(INFO|WARN) "
+)
 _BRACKETS = re.compile(rb"(?:\[[^\]\n]{1,80}\] {0,20}){1,4}")
 _PLAIN = bytes([9, 13, 27, *range(32, 127)])
 _NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destroy", "abort"})  # each names its rank
@@ -126,6 +130,7 @@ class Scanner:
     def _read(self, raw: bytes, line: int) -> None:
         if b"CCL" not in raw and (b"] INFO " in raw or b" WARN " in raw):
             raw = _OLD_MARK.sub(rb"\1NCCL \2 ", raw, count=1)
+            raw = raw if b"CCL" in raw else _OLD_MARK_ALONE.sub(rb"\1NCCL \2 ", raw, count=1)
         if b"CCL" not in raw:
             if self._pending is not None or self._quotes_error:
                 self._read_foreign(raw, line)

@@ -156,6 +156,25 @@ PATTERNS = (
             "Segmentation fault (core dumped)",
         ),
     ),
+    Pattern(
+        kind="process-killed",
+        literal="rror",
+        expression=r"(?:Signal: |Fatal Python error: |Caught signal \d{1,2} \()(?P<signal>Bus error)",
+        samples=(
+            "[gpu-a:4101:0:4141] Caught signal 7 (Bus error: nonexistent physical address)",
+            "[gpu-a:4101] Signal: Bus error (7)",
+            "Fatal Python error: Bus error",
+        ),
+    ),
+    Pattern(
+        kind="process-killed",
+        literal="ignal",
+        expression=(
+            r"(?:\] Signal: |Caught signal \d{1,2} \()"
+            r"(?P<signal>Aborted|Illegal instruction|Floating point exception|Killed)"
+        ),
+        samples=("[gpu-a:4101] Signal: Aborted (6)", "[gpu-a:4101:0:4141] Caught signal 8 (Floating point exception)"),
+    ),
     *(
         Pattern(
             kind="process-killed",

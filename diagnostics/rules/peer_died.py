@@ -34,6 +34,7 @@ def check(facts: JobFacts) -> Outcome:
     if not events:
         return CLEAR
     peers = peer_names(facts, lost)
+    bus = any(_is_bus_error(event) for event in killed)
     first = killed[0].fields.get("signal") if killed else None
     return found(
         conclude(
@@ -43,10 +44,16 @@ def check(facts: JobFacts) -> Outcome:
             confidence="likely" if killed else "possible",
             summary=(f"A rank's process was ended ({first})" if first else _what_went(events[0]))
             + (f"; first peer lost: {peers[0]}" if peers else ""),
-            explanation=_explain(lost[0] if lost and not killed else None),
+            explanation=("A bus error is what a full /dev/shm gives to the process that writes there. " if bus else "")
+            + _explain(lost[0] if lost and not killed else None),
+            actions=("more-shm", "look-at-rank", "whole-log") if bus else (),
             occurrences=facts.count("peer-closed", "process-killed", "communicator-aborted") or len(events),
         )
     )
+
+
+def _is_bus_error(event: Event) -> bool:
+    return event.fields.get("signal", "") in ("Bus error", "SIGBUS", "signal 7")
 
 
 def _what_went(event: Event) -> str:

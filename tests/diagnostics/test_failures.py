@@ -5,6 +5,7 @@ import pytest
 from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis
 from diagnostics.reader import Batch
+from tests.diagnostics import threads
 
 PREFIX = "n1:41:41 [3] "
 WORK = (
@@ -70,6 +71,30 @@ def test_a_warning_that_fails_the_call_is_critical_though_nothing_else_is_said(p
     assert text in diagnosis.findings[0].evidence[0].text
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "include/socket.h:344 WARN Socket creation failed : Address family not supported by protocol",
+        "misc/ibvwrap.cu:60 WARN Call to ibv_create_qp failed",
+        "> transport/net_ib.cu:455 WARN NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129",
+        "bootstrap.cu:28 WARN Connection closed by remote peer",
+    ],
+)
+def test_a_warning_of_2_2_is_one_without_its_host_too(line: str) -> None:
+    assert threads.diagnose(line).verdict == "critical"
+
+
+@pytest.mark.parametrize("line", ["server/socket.h:344 WARN Socket creation failed", "main.cc:12 WARN it failed"])
+def test_warnings_of_other_programs_are_not_nccls(line: str) -> None:
+    assert threads.diagnose(line).verdict == "unknown"
+
+
+def test_a_bus_error_points_to_shared_memory() -> None:
+    finding = _followed_by("[gpu01:4117:0:4180] Caught signal 7 (Bus error: nonexistent physical address)").findings[0]
+    assert "/dev/shm" in finding.explanation
+    assert "more-shm" in {one.action for one in finding.recommendations}
+
+
 @pytest.mark.parametrize(("place", "text"), FATAL, ids=[text[:40] for _, text in FATAL])
 def test_where_the_process_goes_on_to_work_it_did_not_fail(place: str, text: str) -> None:
     assert "run-failed" not in {f.rule for f in diagnosis_of(f"{place} NCCL WARN {text}", *WORK).findings}
@@ -91,6 +116,10 @@ FAILED_AFTER_WORK = (
     "/bin/bash: line 1: 4117 Bus error               (core dumped) python train.py",
     "prterun noticed that process rank 1 with PID 13 on node n1 exited on signal 6 (Aborted).",
     "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+    "[gpu01:4117:0:4180] Caught signal 7 (Bus error: nonexistent physical address)",
+    "[gpu01:04117] Signal: Bus error (7)",
+    "Fatal Python error: Bus error",
+    "[gpu01:04117] Signal: Aborted (6)",
     "# Out of bounds values : 12 FAILED",
     (
         "[rank0]:[F1218 20:27:21.4 ProcessGroupNCCL.cpp:1557] [PG ID 0 Rank 0] ProcessGroupNCCL's "
@@ -104,6 +133,8 @@ NO_FAILURES = (
     "# Out of bounds values : 0 OK",
     "Installing a handler: signal 9 cannot be caught",
     "Aborted 0 requests",
+    "Signal: SNR 12 dB",
+    "bus error counter: 0",
 )
 
 

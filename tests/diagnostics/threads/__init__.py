@@ -4,6 +4,10 @@ Each log was labelled from its thread before any diagnosis of it was seen. Hosts
 and what does not matter is left out; the messages are NCCL's. A case begins with ``=== name | thread | outcome |
 findings | network | gdr | tcp_fallback``: commas separate answers that are all right, ``-`` is none. The findings of a
 failed run are its possible causes, one of which must be found and stand on top; a healthy one may be warned of its own.
+
+Scores at first sight, before anything was mended: ``first.txt`` (60 failed, 11 healthy) facts 205 of 213, causes 59 and
+top finding 59 of 60, 3 failed runs not critical, no false alarm; ``second.txt`` (16 failed, 4 healthy), after the
+first was mended: facts 60 of 60, causes and top finding 14 of 16, 2 failed runs not critical, no false alarm.
 """
 
 import json

@@ -72,7 +72,8 @@ def _kinds(workload: Workload) -> Iterator[tuple[str, str, str, str]]:
     for index, phase in enumerate(PHASES):
         yield from ((workload.name, phase, "command", action) for action in _SIGNALS)
         for target in _targets(workload):
-            if index >= _FIRST_PHASE[target.partition(" ")[0]] and phase != "ending":
+            part = target.partition(" ")[0]
+            if index >= _FIRST_PHASE[part] and not (phase == "ending" and part == "rank"):  # they have ended
                 yield from ((workload.name, phase, target, action) for action in ("SIGKILL", "SIGSTOP"))
     yield workload.name, "measuring", "command", "pause"
     yield workload.name, "measuring", f"rank {workload.ranks - 1}", "pause"

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from raybench.cluster import bounded
+from raybench.cluster import agents, bounded
 from raybench.cluster.bounded import HeadWatch
 from raybench.cluster.lost_nodes import LostNodesError, head_incident, raylet_problems
-from raybench.cluster.placement import Candidate
+from raybench.cluster.placement import Candidate, Plan
+from raybench.errors import ClusterUnavailableError
 
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # the frame with which a server of HTTP/2 answers
 
@@ -68,6 +69,28 @@ def test_each_node_that_is_lost_is_named_and_the_rank_host_that_all_share_is_non
     shared = LostNodesError({"node-1": said}, phase="reserving the port")
     assert [(one.kind, one.node) for one in shared.incidents(share_a_host=True)] == [("rank-host-lost", None)]
     assert [(one.kind, one.node) for one in shared.incidents(share_a_host=False)] == [("rank-host-lost", "node-1")]
+
+
+class Waiting:
+    """A placement group that is never placed."""
+
+    def wait(self, seconds: float) -> bool:
+        time.sleep(seconds)
+        return False
+
+
+def test_a_node_that_is_lost_while_the_run_is_placed_is_named_and_one_that_is_only_taken_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, seconds in (("PLACE_SECONDS", 1.0), ("_PATIENCE_SECONDS", 0.2), ("_RAYLET_SECONDS", 0.2)):
+        monkeypatch.setattr(agents, name, seconds)
+    with server(answers=True) as good, server(answers=False) as mute:
+        taken = Plan(nodes=(node("a", good), node("b", good)), ranks_per_node=1, backend="gloo")
+        with pytest.raises(ClusterUnavailableError, match="did not become free"):
+            agents._wait_for(Waiting(), taken)
+        lost = Plan(nodes=(node("a", good), node("b", mute)), ranks_per_node=1, backend="gloo")
+        with pytest.raises(LostNodesError, match="1 node lost during placement: b: its raylet"):
+            agents._wait_for(Waiting(), lost)
 
 
 def test_the_node_of_a_lost_head_is_named_where_there_is_no_doubt() -> None:

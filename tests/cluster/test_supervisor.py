@@ -53,6 +53,9 @@ def measure(self, stack, joined):
         case "unreadable":
             self.channel._put(NoWayBack())
             self.channel.logs({"nccl-rank-0.log": b"said after it"})
+        case "warm":
+            self.channel.joining("192.0.2.1:6379")
+            self.channel.outliving("raybench-warm", 2)
         case "limit" | "limit-stopped" | "signal":
             head = subprocess.Popen([gcs, "60"])
             if trouble == "limit-stopped":
@@ -63,6 +66,8 @@ def measure(self, stack, joined):
             self.channel.consult(self.record)
             head.kill()
 
+farewells = []
+supervisor.say_farewell = lambda *group: farewells.append(group) or True
 run.Run._join, run.Run._measure = join, measure
 found = {}
 for case in sys.argv[2:]:
@@ -73,14 +78,16 @@ for case in sys.argv[2:]:
         watch = supervisor.Supervisor(record=record, driver=started, display=None, journal=None, interrupt=interrupt)
         refusal = watch.watch()
     found[case] = {
+        "farewells": farewells[:],
         "refusal": refusal and f"{type(refusal).__name__}: {refusal}",
         "findings": [(one["rule"], one["summary"]) for one in watch.record.result().findings],
         "logs": sorted(watch.record.logs),
     }
+    farewells.clear()
 print(json.dumps(found))
 """
 CASES = ["agent ends", "agent hangs", "agent dies", "bug hangs", "usage hangs", "interrupt hangs", "unreadable ends"]
-CASES += ["limit ends", "limit-stopped ends", "signal ends"]
+CASES += ["limit ends", "limit-stopped ends", "signal ends", "warm dies", "warm ends"]
 FINE = ["none ends", "none hangs", "none dies"]
 
 
@@ -131,6 +138,13 @@ def test_a_head_that_runs_explains_none(concluded: dict[str, dict[str, Any]]) ->
 
 def test_a_signal_that_somebody_sent_to_the_driver_ended_the_run(concluded: dict[str, dict[str, Any]]) -> None:
     assert concluded["signal ends"]["findings"] == [["interrupted", "it is over"]]
+
+
+def test_agents_that_outlive_a_killed_driver_are_ended_and_those_left_warm_are_not(
+    concluded: dict[str, dict[str, Any]],
+) -> None:
+    assert concluded["warm dies"]["farewells"] == [["192.0.2.1:6379", "raybench-warm", 2]]
+    assert concluded["warm ends"]["farewells"] == []
 
 
 @pytest.mark.parametrize("case", FINE)

@@ -134,6 +134,10 @@ ALWAYS = (
     "SIGTERM",
     ", retrying",
     "Caught signal ",
+    "worker died or was killed",
+    "worker process has died",
+    "Worker exit type: ",
+    "marked dead",
     "Signal: ",
     "Fatal Python error",
     "NIC distance",
@@ -251,7 +255,8 @@ FOREIGN = (
     b"Test HIP failure", b": Killed", b" Killed ", b"Bus error", b" Aborted ", b": Aborted", b": Out Of Memory",
     b"oom-kill event", b"oom_kill event", b"Out of bounds values", b"BAD TERMINATION", b"NODE FAILURE",
     b"Node failure on", b"got stuck for", b"Signal: ", b"Fatal Python error",
-    b"Caught signal ", b"PBS: job killed: ", b"TERM_", b"low on resource", b"DeadlineExceeded",
+    b"Caught signal ", b"worker died or was killed", b"worker process has died", b"Worker exit type: ",
+    b"marked dead", b"PBS: job killed: ", b"TERM_", b"low on resource", b"DeadlineExceeded",
     b"longer than specified deadline", b"reempt", b"death signal", *(body.encode() for body in BODIES),
 )  # fmt: skip
 NOISE = frozenset(

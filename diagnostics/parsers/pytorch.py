@@ -141,6 +141,27 @@ PATTERNS = (
     ),
     Pattern(
         kind="process-killed",
+        literal="orker",
+        expression=(
+            r"worker died or was killed while executing|worker process has died|Worker exit type: (?:SYSTEM_ERROR|NODE_"
+            r"|USER_ERROR)"
+        ),
+        samples=(
+            "(raylet) A worker died or was killed while executing a task by an unexpected system error.",
+            "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR",
+            "Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: Task was killed due to the node running low",
+        ),
+    ),
+    Pattern(
+        kind="process-killed",
+        literal="marked dead",
+        expression=r"node (?:with node id|id):? .{0,200}marked dead",
+        samples=(
+            "The node with node id: 08a5 and address: 10.0.0.7 has been marked dead because the detector has missed",
+        ),
+    ),
+    Pattern(
+        kind="process-killed",
         literal="*** SIG",
         expression=r"\*\*\* (?P<signal>SIG(?:SEGV|ABRT|BUS|FPE|ILL)) (?:received|\(@)",
         samples=("*** SIGSEGV received at time=1779000000 on cpu 3 ***", "*** SIGSEGV (@0x0) received by PID 12 ***"),

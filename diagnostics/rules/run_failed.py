@@ -37,7 +37,8 @@ _GOES_ON = (
     r"can lead to|unlink shared|proxyDestroy|shm close|close failed|close socket|commReclaim|commDestroySync|proxyStop|"
     r"real path of \S+ \(|\[Service thread\] Unknown|dequeue nonexistent|driver version found|"
     r"(?:maximum|minimum|multiple of) -?\d|retrying|marked as failed|resiliency is enabled|unrecognized request\.|"
-    r"local mergedDev|duplicate option|cleanup callback|next set|list loop|been lost|not (?:checkpoint|an error)"
+    r"local mergedDev|duplicate option|cleanup callback|timeout cnt \d|"
+    r"next set|list loop|been lost|not (?:checkpoint|an error)"
 )
 _FAILS = (
     r"(?i)fail|error|invalid|unable|cannot|can't|could not|mismatch|not supported|unsupported|timed? ?out|refused|"

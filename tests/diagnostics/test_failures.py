@@ -120,6 +120,10 @@ FAILED_AFTER_WORK = (
     "[gpu01:04117] Signal: Bus error (7)",
     "Fatal Python error: Bus error",
     "[gpu01:04117] Signal: Aborted (6)",
+    "(raylet) A worker died or was killed while executing a task by an unexpected system error.",
+    "The actor is dead because its worker process has died.",
+    "Worker PID: 66408 Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: the node is low on memory",
+    "(raylet) The node with node id: 08a5 and address: 10.0.0.7 has been marked dead because of missed heartbeats",
     "# Out of bounds values : 12 FAILED",
     (
         "[rank0]:[F1218 20:27:21.4 ProcessGroupNCCL.cpp:1557] [PG ID 0 Rank 0] ProcessGroupNCCL's "
@@ -134,6 +138,9 @@ NO_FAILURES = (
     "Installing a handler: signal 9 cannot be caught",
     "Aborted 0 requests",
     "Signal: SNR 12 dB",
+    "Worker PID: 66408 Worker exit type: INTENDED_USER_EXIT Worker exit detail: exit() was called",
+    "12 samples were marked dead by the filter",
+    "[0] tcpxCommProgress(tcpxComm*):1231 NCCL WARN 0xa:0xb, nic 0, rx rx ctrl timeout cnt 733, nanos 1000",
     "bus error counter: 0",
 )
 

@@ -7,7 +7,9 @@ failed run are its possible causes, one of which must be found and stand on top;
 
 Scores at first sight, before anything was mended: ``first.txt`` (60 failed, 11 healthy) facts 205 of 213, causes 59 and
 top finding 59 of 60, 3 failed runs not critical, no false alarm; ``second.txt`` (16 failed, 4 healthy), after the
-first was mended: facts 60 of 60, causes and top finding 14 of 16, 2 failed runs not critical, no false alarm.
+first was mended: facts 60 of 60, causes and top finding 14 of 16, 2 failed runs not critical, no false alarm;
+``third.txt`` (5 failed, 3 healthy, of sources far from the others): facts 24 of 24, causes and top finding 3 of 5,
+2 failed runs not critical, 1 false alarm.
 """
 
 import json

@@ -25,7 +25,7 @@ class Expected:
     """What a healthy system of the run's shape reaches at a point, and the reason for the figure.
 
     ``bus_gb_per_s`` is None where nothing is known; ``basis`` then says why. ``limit`` is the share of it below which a
-    large message is slow.
+    large message is slow; None where the figure is shown and nothing is judged by it.
     """
 
     bus_gb_per_s: float | None
@@ -94,6 +94,13 @@ class Point:
         """Measured over expected bus bandwidth; None where nothing is expected."""
         known = self.expected.bus_gb_per_s if self.expected else None
         return self.busbw_gb_per_s / known if known else None
+
+    @property
+    def expected_text(self) -> str:
+        """``0.97``; ``1.84, not judged`` where the figure beside it is only shown; empty where there is none."""
+        if self.expected is None or self.expected_ratio is None:
+            return ""
+        return f"{self.expected_ratio:.2f}" + (", not judged" if self.expected.limit is None else "")
 
     @property
     def slowest_rank(self) -> int:

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import click
@@ -55,6 +56,8 @@ def command(
     settings = {name: value for name, value in written.items() if name not in own}
     chosen = {name: value for name, value in written.items() if name in own}
     chosen |= {name: _parts(chosen[name]) for name in ("layouts", "modes") if name in chosen}
+    if check is not None and not check.strip():
+        raise UsageError("--check is empty; write the folder of a kept checkpoint, or s3://bucket/prefix/NAME")
     if check is not None:
         sys.exit(_check(check, CheckpointOptions(**{**chosen, "to": (check,)}), as_json=as_json))
     config = load_config(config_file, {**settings, "suite": "checkpoint", "checkpoint": chosen})
@@ -76,8 +79,20 @@ def _divided(place: str) -> tuple[str, str]:
     return above or slash or ".", folder
 
 
+def _look_for(place: str) -> None:
+    """Raises UsageError where no checkpoint was ever begun: what is not there cannot be damaged."""
+    scheme, separator, rest = place.partition("://")
+    if separator and scheme != "file":
+        return
+    folder = Path(rest if separator else place)
+    if not folder.is_dir():
+        raise UsageError(f"--check {place}: there is no such folder; name one that --keep left, with its own name")
+    if not any(folder.glob("rank-*.bin")) and not (folder / "manifest.json").exists():
+        raise UsageError(f"--check {place}: this folder holds no checkpoint; name one that --keep left in it")
+
+
 def _check(place: str, options: CheckpointOptions, *, as_json: bool) -> int:
-    """Say whether a checkpoint is whole. Raises ProblemFoundError where it is not."""
+    """Say whether a checkpoint is whole. Raises ProblemFoundError where it is not, UsageError where there is none."""
     import json  # noqa: PLC0415
 
     from raybench.benchmarks.checkpoint.manifest import CheckpointError  # noqa: PLC0415
@@ -86,12 +101,15 @@ def _check(place: str, options: CheckpointOptions, *, as_json: bool) -> int:
 
     above, folder = _divided(place)
     try:
+        _look_for(place)
         store = open_store(above, endpoint=options.endpoint, limit_seconds=options.limit_seconds)
         stored = check_checkpoint(store, folder)
-    except (CheckpointError, StoreError) as error:
+    except (CheckpointError, StoreError, UsageError) as error:
         if as_json:
             click.echo(json.dumps({"place": place, "whole": False, "reason": str(error)}))
-        raise ProblemFoundError(str(error)) from error
+        if isinstance(error, CheckpointError):
+            raise ProblemFoundError(str(error)) from error
+        raise UsageError(str(error)) from error
     whole = {"place": place, "whole": True, "stored_bytes": stored}
     click.echo(json.dumps(whole) if as_json else f"{place}: whole, {stored} bytes match their checksums")
     return 0

@@ -1,6 +1,6 @@
 """What to add to click's own messages, so that a wrong word says where it belongs or what was meant."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -28,9 +28,18 @@ def _misplaced(error: click.NoSuchOption, arguments: Sequence[str]) -> str:
     context = error.ctx
     if context is None or not isinstance(context.command, click.Group):
         return ""
+    near = nearest(error.option_name, [*_options_of(context)])
+    if near:
+        return f"Did you mean {near[0]}?"
     names = context.command.list_commands(context)
     command = next((word for word in arguments if word in names and word != context.info_name), "COMMAND")
     return f"Options of a command stand after it: {context.command_path} {command} {error.option_name} ..."
+
+
+def _options_of(context: click.Context) -> Iterator[str]:
+    """The options of a group itself, longest forms only."""
+    for parameter in context.command.get_params(context):
+        yield from (name for name in parameter.opts if name.startswith("--"))
 
 
 def _meant_choice(error: click.BadParameter, arguments: Sequence[str]) -> str:
@@ -56,6 +65,7 @@ def _without_option(error: click.UsageError) -> str:
 
 def unknown_command(name: str, known: Sequence[str], path: str) -> str:
     """The message for a command that there is not."""
-    near = nearest(name, known)
-    guess = f"Did you mean '{path} {near[0]}'? Commands" if near else "Commands"
+    near = nearest(name, [*known, "help", "version"])
+    meant = "--version" if near[:1] == ["version"] else "".join(near[:1])
+    guess = f"Did you mean '{path} {meant}'? Commands" if meant else "Commands"
     return f"No such command '{name}'. {guess}: {', '.join(known)}."

@@ -40,6 +40,7 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False
         from raybench.cluster.needs import check_needs  # noqa: PLC0415
 
         check_needs(config)
+        _baseline(config.baseline)
         say("raybench: the options are right, and this machine has what they need of it; nothing was measured")
         return 0
     where = {"auto": "looking for a Ray cluster, else embedding one here", "local": "embedding a Ray cluster here"}

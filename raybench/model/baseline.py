@@ -97,7 +97,8 @@ def against_baseline(result: RunResult, baseline: Baseline) -> RunResult:
         parts = [f"{name} {baseline.shape[name]} then, {now[name]} now" for name in differing]
         other = _incomparable(baseline, f"is of another shape: {'; '.join(parts)}")
         return _with_findings(result, [other], baseline)
-    benchmarks = tuple(_beside(benchmark, baseline) for benchmark in result.benchmarks)
+    limit = None if result.cluster.emulated else LIMIT
+    benchmarks = tuple(_beside(benchmark, baseline, limit) for benchmark in result.benchmarks)
     found = _findings(benchmarks, baseline, result.cluster)
     return _with_findings(replace(result, benchmarks=benchmarks), found, baseline)
 
@@ -138,18 +139,18 @@ def _findings(
     return [one for benchmark in benchmarks if (one := _slower(benchmark, baseline, cluster)) is not None]
 
 
-def _beside(benchmark: BenchmarkResult, baseline: Baseline) -> BenchmarkResult:
+def _beside(benchmark: BenchmarkResult, baseline: Baseline, limit: float | None) -> BenchmarkResult:
     if benchmark.kind != "collective":
         return benchmark
-    return replace(benchmark, points=tuple(_expected(benchmark, point, baseline) for point in benchmark.points))
+    return replace(benchmark, points=tuple(_expected(benchmark, point, baseline, limit) for point in benchmark.points))
 
 
-def _expected(benchmark: BenchmarkResult, point: Point, baseline: Baseline) -> Point:
+def _expected(benchmark: BenchmarkResult, point: Point, baseline: Baseline, limit: float | None) -> Point:
     before = _before(benchmark, point, baseline)
     if before is None or not point.samples_seconds:
         return point
     basis = f"this cluster's own run {baseline.run_id} of {baseline.started_at[:10]}"
-    return replace(point, expected=Expected(bus_gb_per_s=before.bus_gb_per_s, limit=LIMIT, basis=basis))
+    return replace(point, expected=Expected(bus_gb_per_s=before.bus_gb_per_s, limit=limit, basis=basis))
 
 
 def _before(benchmark: BenchmarkResult, point: Point, baseline: Baseline) -> BaselinePoint | None:

@@ -38,12 +38,13 @@ class Layout:
     def __post_init__(self) -> None:
         if not (1 <= self.world_size <= _MOST_RANKS and 1 <= self.ranks_per_node <= _MOST_RANKS):
             raise UsageError(
-                f"{self.world_size} ranks with {self.ranks_per_node} a node: both must be from 1 to {_MOST_RANKS}"
+                f"--world-size is {self.world_size}, with {self.ranks_per_node} ranks a node (--gpus-per-node): both "
+                f"must be from 1 to {_MOST_RANKS}"
             )
         if self.world_size > self.ranks_per_node and self.world_size % self.ranks_per_node:
             raise UsageError(
-                f"{self.world_size} ranks cannot be spread evenly over nodes of {self.ranks_per_node}; "
-                "choose a multiple, or another number of ranks a node"
+                f"{self.world_size} ranks cannot be spread evenly over nodes of {self.ranks_per_node}; choose a "
+                "multiple as --world-size, or another --gpus-per-node"
             )
 
     @property

@@ -48,11 +48,11 @@ class TrainingSetup:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in choices:
                 raise unknown_name(name, getattr(self, name), choices)
-        for name, value in (("batch size", self.batch_size), ("sequence length", self.sequence_length)):
+        for name, value in (("--batch-size", self.batch_size), ("--sequence-length", self.sequence_length)):
             if not 1 <= value <= _MOST_SIZE:
-                raise UsageError(f"the {name} is {value}; it must be from 1 to {_MOST_SIZE}")
+                raise UsageError(f"{name} is {value}; it must be from 1 to {_MOST_SIZE}")
         if not 0 <= self.lora_rank <= _MOST_RANK:
-            raise UsageError(f"the rank of LoRA is {self.lora_rank}; it must be from 1 to {_MOST_RANK}, or 0 for none")
+            raise UsageError(f"--lora-rank is {self.lora_rank}; it must be from 1 to {_MOST_RANK}, or 0 for none")
         if self.quantized and not self.lora_rank:
             raise UsageError("4-bit weights cannot be trained; give --lora-rank of at least 1 with them")
         if self.lora_targets and not self.lora_rank:

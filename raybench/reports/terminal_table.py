@@ -107,7 +107,8 @@ def _expected(point: Point) -> Segment:
 
 
 def _ratio(point: Point) -> Segment:
-    return (f"{point.expected_ratio:.2f}", "") if point.expected_ratio is not None else ("-", "dim")
+    judged = point.expected is not None and point.expected.limit is not None
+    return (point.expected_text or "-", "" if judged else "dim")
 
 
 def _wrong(point: Point) -> Segment:

@@ -105,7 +105,7 @@ def _place_cells(places: Sequence[Point | None], table: Table) -> Iterator[Cell]
 def _expected(point: Point) -> Iterator[Cell]:
     known = point.expected.bus_gb_per_s if point.expected else None
     yield Cell(text="-" if known is None else bandwidth(known))
-    yield Cell(text="-" if point.expected_ratio is None else f"{point.expected_ratio:.2f}")
+    yield Cell(text=point.expected_text or "-")
 
 
 def _wrong(point: Point) -> Cell:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from raybench.errors import UsageError
+from raybench.errors import UsageError, known_names
 from raybench.model.cost import Price
 from raybench.stats import median
 from raybench.studies.compare import Ratio, ratio_of, self_ratio
@@ -40,8 +40,7 @@ def network_variant(text: str) -> Variant:
         return _variant(text, *PRESETS[text])
     name, equals, device = text.partition("=")
     if not equals or not _NAME.fullmatch(name) or not _DEVICE.fullmatch(device):
-        known = ", ".join(PRESETS)
-        raise UsageError(f"'{text}' is no network; there are {known}, and NAME=INTERFACE, such as fast=eth1")
+        raise UsageError(f"'{text}' is no network; {known_names(text, PRESETS)}, and NAME=INTERFACE, such as fast=eth1")
     if name in PRESETS:
         raise UsageError(f"'{name}' is a network of its own; give yours another name, such as my-{name}={device}")
     variables = PRESETS["tcp"][0] | {"NCCL_SOCKET_IFNAME": f"={device}", "GLOO_SOCKET_IFNAME": device}

@@ -36,7 +36,7 @@ from raybench.benchmarks.checkpoint.stores import FolderStore, GcsStore, Heartbe
 from raybench.benchmarks.events import Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cli.checkpoint import command as checkpoint_command
-from raybench.errors import UsageError
+from raybench.errors import ProblemFoundError, UsageError
 from raybench.reports.workloads import workload_sections
 from raybench.results import BenchmarkResult
 from raybench.workloads.checkpoint import CheckpointPoint
@@ -267,10 +267,14 @@ def test_what_is_checked_by_name(checkpoint: Path, monkeypatch: pytest.MonkeyPat
     told = json.loads(CliRunner().invoke(checkpoint_command, ["--check", "one", "--json"]).stdout)
     assert told == {"place": "one", "whole": True, "stored_bytes": 4030}
     failed = json.loads(CliRunner().invoke(checkpoint_command, ["--check", "two", "--json"]).stdout)
-    assert (failed["whole"], "two is no finished checkpoint" in failed["reason"]) == (False, True)
+    assert (failed["whole"], "two: there is no such folder" in failed["reason"]) == (False, True)
     error = CliRunner().invoke(checkpoint_command, ["--check", "/one"]).exception
-    assert "/one is no finished checkpoint" in str(error)
-    assert "./one" not in str(error)
+    assert isinstance(error, UsageError)
+    assert "--check /one: there is no such folder" in str(error)
+    (checkpoint / MANIFEST).unlink()  # the last file of a save: this one was begun
+    error = CliRunner().invoke(checkpoint_command, ["--check", "one"]).exception
+    assert isinstance(error, ProblemFoundError)
+    assert "one is no finished checkpoint" in str(error)
     with pytest.raises(UsageError, match="names no checkpoint in the bucket"):
         CliRunner().invoke(checkpoint_command, ["--check", "s3://bucket"], catch_exceptions=False)
     with pytest.raises(UsageError, match="--to is empty"):

@@ -86,7 +86,7 @@ def check_shown(text: str, folder: Path) -> None:
     [
         (["network", "--networks", ""], "has an empty part"),
         (["model-size"], "say which models to compare, such as --models gpt2,gpt2-xl"),
-        (["network", "--networks", "tcp,ether"], "'ether' is no network; there are tcp, rdma-no-gdr, rdma"),
+        (["network", "--networks", "tcp,ether"], "'ether' is no network; there are: tcp, rdma-no-gdr, rdma"),
         (["network", "--networks", "tcp,,rdma"], "has an empty part"),
         (["network", "--networks", "tcp,tcp"], "tcp is there twice"),
         (["network", "--networks", "tcp,rdma", "--repeats", "0"], "--repeats is 0"),

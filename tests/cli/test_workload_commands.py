@@ -30,6 +30,10 @@ from tests.training.test_parts import safetensors
         (memory, ["--limit", "much"], "not a size"),
         (checkpoint, ["--to", "ftp://x/y"], "no place for checkpoints"),
         (checkpoint, ["--modes", "later"], "--modes 'later'"),
+        (checkpoint, ["--check", "nope"], "--check nope: there is no such folder"),
+        (checkpoint, ["--check", "file://nope"], "--check file://nope: there is no such folder"),
+        (checkpoint, ["--check", "/usr"], "--check /usr: this folder holds no checkpoint"),
+        (checkpoint, ["--check", ""], "--check is empty"),
     ],
 )
 def test_wrong_use_is_said(command: object, arguments: list[str], message: str) -> None:

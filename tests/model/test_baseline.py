@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from raybench.errors import UsageError
 from raybench.model.annotate import with_expectations
 from raybench.model.baseline import INCOMPARABLE, LIMIT, RULE, Baseline, baseline_of
+from raybench.reports.screen import run_screen
 from raybench.results import ClusterInfo, RunResult
 from tests.model.test_annotate import all_reduce, cluster
 from tests.reports.sample import run_result
@@ -91,7 +93,17 @@ def test_emulated_nodes_are_shown_beside_the_baseline_and_that_they_are_not_judg
     assert "emulated nodes share the processors" in finding["summary"]
     assert "of this shape" not in finding["recommendations"][0]["text"]  # it is of this shape, and that does not help
     assert judged.conclusion.verdict == "warning"
-    assert judged.benchmarks[0].points[-1].expected_ratio == pytest.approx(0.25, rel=0.1)
+    point = judged.benchmarks[0].points[-1]
+    assert point.expected_ratio == pytest.approx(0.25, rel=0.1)
+    assert point.expected_text.endswith(", not judged")
+    screen = "".join(text for line in run_screen(judged, 100, place=Path()) for text, _ in line)
+    assert "of the baseline, not judged" in screen
+    assert "of expected" not in screen
+
+
+def test_points_that_are_judged_by_the_baseline_say_no_such_thing() -> None:
+    point = with_expectations(run_of(1), baseline(4)).benchmarks[0].points[-1]
+    assert point.expected_text == f"{point.expected_ratio:.2f}"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from raybench.benchmarks.spec import DTYPE_BYTES, MOST_OWN_SAMPLES, REDUCE_OPS, 
 from raybench.benchmarks.training.options import TrainingOptions, normalised
 from raybench.benchmarks.training.shapes import check_model
 from raybench.errors import UsageError, known_names, unknown_value
-from raybench.secret_values import recorded_pair
+from raybench.secret_values import recorded_pair, without_secrets
 from raybench.sizes import parse_sizes
 from raybench.units import parse_amount, parse_bytes
 
@@ -145,8 +145,8 @@ class RunConfig:
         return tuple(replace(spec, own_samples=own_samples) if _is_swept(spec) else spec for spec in specs)
 
     def to_json(self) -> dict[str, Any]:
-        """Every setting as a plain value, secret variables as set; workloads that nobody set are left out."""
-        settings = asdict(self) | {"env": tuple(map(recorded_pair, self.env))}
+        """Every setting as a plain value, secrets as set; workloads that nobody set are left out."""
+        settings: dict[str, Any] = without_secrets(asdict(self) | {"env": tuple(map(recorded_pair, self.env))})
         return {name: value for name, value in settings.items() if value is not None or name not in WORKLOADS}
 
 

@@ -1,12 +1,14 @@
 """Which variables are written down as "set", and which of those that sound alike are not."""
 
+import re
 from typing import Any
 
 import pytest
 
+from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.config import RunConfig
 from raybench.errors import UsageError
-from raybench.secret_values import is_secret, moved_to_environment, recorded_pair
+from raybench.secret_values import is_secret, moved_to_environment, recorded_pair, without_secrets
 
 SECRET = (
     *("MY_TOKEN", "HF_TOKEN", "GHTOKEN", "my_token", "apiToken", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY"),
@@ -18,6 +20,50 @@ PLAIN = (
     *("NCCL_IB_PKEY", "UCX_IB_PKEY", "NCCL_KEY", "FI_PROVIDER", "TOKENIZERS_PARALLELISM", "MONKEY", "AUTHOR"),
     *("KEYBOARD", "PWD", "OLDPWD", "PATH", "NCCL_ALGO", "OMP_NUM_THREADS", "PASSED_ON", "COMPASS", "HOSTKEYS_ARE"),
 )
+# Made-up values, in the forms of real ones, cut in two where a scanner of secrets would take them for real.
+SECRET_VALUES = (
+    *("https://TOKEN@host", "https://" + "ghp_abcdefghijklmnopqrstuvwx@host/repo", "redis://:pw@host:6379/0"),
+    *("Authorization: Bearer abc.def", "Bearer abcdefghijklmnop1234", "Basic dXNlcjpwYXNzd29yZA=="),
+    *("postgres://u:p@h/db", "Server=h;User Id=u;Password=p;", "Endpoint=sb://a/;SharedAccessKey=abc="),
+    *("AccountName=a;AccountKey=abc==;EndpointSuffix=x", "https://b/k?X-Amz-Algorithm=A&X-Amz-Signature=abcd"),
+    *("https://a/c?sv=2020&sig=abc%3D", "https://h/p?token=abc", "https://h/p?access_token=abc&x=1", "api-key=abc,x=y"),
+    *("gh" + "p_abcdefghijklmnopqrstuvwx", "h" + "f_abcdefghijklmnopqrstuvwx", "sk-" + "proj-abcdefghijklmnopq0123"),
+    *("xox" + "b-123-456-abc", "AKIA" + "IOSFODNN7EXAMPLE", "glpat" + "-abcdefghij1234567890", "password=abc"),
+    *("ey" + "JhbGciOiJIUzI1.eyJzdWIiOiIxIn0.abc", "-----BEGIN PRIVATE" + " KEY-----", "--api-key=abc"),
+    "https://hooks.slack." + "com/services/T0/B0/abc",
+)
+PLAIN_VALUES = (
+    *("https://host/path", "http://10.0.0.1:8080/x?size=1", "git@github.com:org/repo", "user@host", "https://h/a@b"),
+    *("ssh://git@github.com/org/repo", "tokenizer=gpt2", "pad_token=<pad>", "max_tokens=4096", "s3://bucket/prefix"),
+    *("=mlx5_0:1", "basic", "bearer", "Basic usage of it", "sort_key=name", "passthrough=1", "sk-learn", "A=B;C=D"),
+    *("/usr/bin:/bin", "lr=1e-3;steps=10", "signature", "^docker0,lo", "0x7fff", "design=7"),
+)
+
+
+@pytest.mark.parametrize("value", SECRET_VALUES)
+def test_a_value_that_is_a_secret_is_known_whatever_its_name(value: str) -> None:
+    assert recorded_pair(f"SETTING={value}") == "SETTING=set"
+    assert without_secrets({"to": (value,)}) != {"to": (value,)}
+
+
+@pytest.mark.parametrize("value", PLAIN_VALUES)
+def test_a_value_that_is_no_secret_is_written_down(value: str) -> None:
+    assert recorded_pair(f"SETTING={value}") == f"SETTING={value}"
+    assert without_secrets([value]) == [value]
+
+
+def test_a_number_of_tokens_is_no_token() -> None:
+    assert recorded_pair("MAX_TOKENS_PER_GPU=4096") == "MAX_TOKENS_PER_GPU=4096"
+    assert recorded_pair("MAX_TOKENS=4096") == "MAX_TOKENS=4096"
+    assert recorded_pair("API_TOKENS=abc,def") == "API_TOKENS=set"
+
+
+def test_an_option_keeps_what_is_no_secret_in_it() -> None:
+    options = CheckpointOptions(to=("runs",), endpoint="https://me:hunter2@storage:9000/?x=1&X-Amz-Signature=abc")
+    config = RunConfig(suite="checkpoint", checkpoint=options, env=("A=https://TOKEN@host",))
+    written = str(config.to_json()) + str(options.parameters())
+    assert "https://set@storage:9000/?x=1&X-Amz-Signature=set" in written
+    assert not re.search("hunter2|abc|TOKEN", written)
 
 
 @pytest.mark.parametrize("name", SECRET)

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from raybench.errors import UsageError, unknown_value
+from raybench.secret_values import without_secrets
 
 LAYOUTS, MODES, COMPRESSIONS = ("sharded", "full"), ("sync", "async"), ("none", "zstd", "zlib")
 SCHEMES = ("file", "s3", "gs")
@@ -50,8 +51,9 @@ class CheckpointOptions:
         return tuple(f"{layout} {mode} {place}" for place in self.to for layout in self.layouts for mode in self.modes)
 
     def parameters(self) -> dict[str, Any]:
-        """What a result records of it."""
-        return asdict(self)
+        """What a result records of it: addresses without the passwords in them."""
+        recorded: dict[str, Any] = without_secrets(asdict(self))
+        return recorded
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -2,6 +2,14 @@
 
 # plain text, escaped for the scanner; what judges the job however big the log is
 ALWAYS = (
+    ") MISMATCH",
+    ") INCOMPLETE",
+    ") ERROR",
+    " managed by process ",
+    " managing GPU",
+    "considered dead",
+    "Missing communicator data",
+    '"coll_busbw_gbs"',
     "NCCL WARN",
     "NCCL ATTN",
     "CCL version",
@@ -257,6 +265,8 @@ FOREIGN = (
     b"Node failure on", b"got stuck for", b"Signal: ", b"Fatal Python error",
     b"Caught signal ", b"worker died or was killed", b"worker process has died", b"Worker exit type: ",
     b"marked dead", b"PBS: job killed: ", b"TERM_", b"low on resource", b"DeadlineExceeded",
+    b") MISMATCH", b") INCOMPLETE", b") ERROR", b" managed by process ", b" managing GPU", b"considered dead",
+    b"Missing communicator data", b'"coll_busbw_gbs"',
     b"longer than specified deadline", b"reempt", b"death signal", *(body.encode() for body in BODIES),
 )  # fmt: skip
 NOISE = frozenset(

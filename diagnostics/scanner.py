@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from diagnostics.events import Event, Origin, quote
 from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_foreign
-from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, PATTERNS, SIGNS, info_patterns
+from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, OBSERVER_PATTERNS, PATTERNS, SIGNS, info_patterns
 from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
@@ -268,7 +268,7 @@ class Scanner:
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         if "CCL version" in text:
             self._emit(message, [pattern for pattern in PATTERNS if pattern.kind == "version"], text, line)
-        self._emit(message, FOREIGN_PATTERNS, text, line)
+        self._emit(message, (*OBSERVER_PATTERNS, *FOREIGN_PATTERNS), text, line)
         if not self._read_quoted_error(text, message, line):
             self._emit(message, PATTERNS if message.text.startswith(_BARE) else BODY_PATTERNS, text, line)
         self._read_shell(text, line)
@@ -281,6 +281,9 @@ class Scanner:
         text = clean(raw)
         self._continue_or_flush(text)
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
+        before = self._sequence
+        self._emit(message, OBSERVER_PATTERNS, text, line)
+        self.gate.nccl_lines += self._sequence > before
         self._emit(message, FOREIGN_PATTERNS, text, line)
         if not self._read_quoted_error(text, message, line):
             whole = message.text.startswith(_BARE) or "UCX" in text

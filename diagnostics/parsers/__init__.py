@@ -8,6 +8,7 @@ from diagnostics.parsers import (
     gpudirect,
     memory,
     network,
+    observers,
     plugins,
     pytorch,
     sockets,
@@ -31,6 +32,7 @@ PATTERNS: tuple[Pattern, ...] = (
     *memory.PATTERNS,
     failure.FRAME,
 )
+OBSERVER_PATTERNS: tuple[Pattern, ...] = observers.PATTERNS
 FOREIGN_PATTERNS: tuple[Pattern, ...] = (*pytorch.PATTERNS, *failure.PATTERNS)  # lines without NCCL's own mark
 
 _SOCKETS_AT_INFO = ("trace", "ras-port", "ras-peer-dead", "connect-retry")

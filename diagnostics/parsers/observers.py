@@ -1,0 +1,77 @@
+"""What watches a job beside its log, or printed into it: ``ncclras`` (2.24 and newer) and NCCL Inspector.
+
+``ncclras`` prints a table of communicators, then errors and warnings, each with the ranks that stand out::
+
+    #0-0 (5c5ff4ac0d7f5b43) MISMATCH
+      Rank 3 has launched up to operation 6649 -- GPU 3 managed by process 1232 on node 172.16.64.210
+
+NCCL Inspector (2.28 and newer, RCCL as well) writes one JSON object a collective and rank.
+"""
+
+from diagnostics.parsers.base import Pattern
+
+_WHERE = r"GPU (?P<gpu>\S{1,20}) managed by process (?P<process>\d{1,10}) on node (?P<node>\S{1,255})"
+
+PATTERNS = (
+    Pattern(
+        kind="ras-state",
+        literal="#",
+        expression=r"^\s*#\d+-\d+ \((?P<comm>[0-9a-f]{16})\) (?P<state>MISMATCH|INCOMPLETE|ERROR)\s*$",
+        samples=("#0-0 (5c5ff4ac0d7f5b43) MISMATCH", "#1-0 (00e5d6a0cb15cd3b) INCOMPLETE"),
+    ),
+    Pattern(
+        kind="ras-rank",
+        literal=" managed by process ",
+        expression=(
+            r"^\s*Rank (?P<rank>\d{1,9}) (?:has launched up to operation (?P<operation>\d{1,18})|"
+            r"(?P<none>has not launched any operations)|has status (?P<status>[A-Z]+)|"
+            rf"reported (?P<error>.{{1,200}}?))? ?-- {_WHERE}"
+        ),
+        samples=(
+            "  Rank 3 has launched up to operation 6649 -- GPU 3 managed by process 1232 on node 172.16.64.210",
+            "  Rank 5 has not launched any operations -- GPU 5 managed by process 1234 on node 172.16.64.210",
+            "  Rank 1 has status INIT -- GPU 1 managed by process 71 on node 10.0.0.2",
+            "  Rank 7 reported Internal error -- GPU 7 managed by process 9 on node gpu-7",
+            "  Rank 2 -- GPU 2 managed by process 77 on node 172.16.64.211",
+        ),
+    ),
+    Pattern(
+        kind="ras-process",
+        literal=" managing GPU",
+        expression=(r"^\s*Process (?P<process>\d{1,10}) on node (?P<node>\S{1,255}) managing GPUs? (?P<gpu>\S{1,80})"),
+        samples=("  Process 3487984 on node 172.16.64.213 managing GPU 5",),
+    ),
+    Pattern(
+        kind="ras-dead",
+        literal="considered dead",
+        expression=(
+            r"^\s*(?P<count>\d{1,9}) job process(?:es are| is) considered dead \(unreachable via the RAS network\)"
+        ),
+        samples=("  1 job process is considered dead (unreachable via the RAS network)",),
+    ),
+    Pattern(
+        kind="ras-missing",
+        literal="Missing communicator data",
+        expression=r"^\s*Missing communicator data from (?P<count>\d{1,9}) (?:job process(?:es)?|ranks?)\s*$",
+        samples=("  Missing communicator data from 1 job process", "  Missing communicator data from 2 ranks"),
+    ),
+    Pattern(
+        kind="inspector",
+        literal='"coll_busbw_gbs"',
+        expression=(
+            r'"id": ?"(?P<comm>0x[0-9a-f]{1,32})", ?"rank": ?(?P<rank>\d{1,9}), ?"n_ranks": ?(?P<nranks>\d{1,9})'
+            r'.{0,2000}?"coll": ?"(?P<operation>\w{1,40})", ?"coll_sn": ?(?P<sequence>\d{1,18}), ?'
+            r'"coll_msg_size_bytes": ?(?P<size>\d{1,18}), ?"coll_exec_time_us": ?(?P<microseconds>\d{1,18}).{0,400}?'
+            r'"coll_busbw_gbs": ?(?P<busbw>\d{1,9}(?:\.\d{1,9})?)'
+        ),
+        samples=(
+            (
+                '{"header":{"id":"0x7f8c496ae9f661","rank":2,"n_ranks":8,"nnodes":1},"metadata":{'
+                '"inspector_output_format_version":"v4.0","git_rev":"","rec_mechanism":"profiler_plugin",'
+                '"dump_timestamp_us":1748030377748202,"hostname":"node-1","pid":1639453},"coll_perf":{"coll":"AllReduce",'
+                '"coll_sn":1407,"coll_msg_size_bytes":17179869184,"coll_exec_time_us":61974,'
+                '"coll_algobw_gbs":277.210914,"coll_busbw_gbs":485.119099}}'
+            ),
+        ),
+    ),
+)

@@ -6,6 +6,9 @@ from diagnostics import transport
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding, Verdict
 
+_LAZY_CONNECTION = (2, 22, 0)
+_CONNECTED = ("connected", "destroy")
+
 
 def verdict_on(findings: Sequence[Finding], network: str, facts: JobFacts) -> Verdict:
     """What the findings, the worst first, and the facts say of the job."""
@@ -31,15 +34,28 @@ def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -
             "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
             "Give the whole log of every rank, with NCCL_DEBUG=INFO."
         )
+    if unfinished := _unfinished(facts):
+        return unfinished
+    if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
+        return (
+            "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
+            "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
+        )
+    return ""
+
+
+def _unfinished(facts: JobFacts) -> str:
+    """What ranks began and no line shows to be done; empty where there is nothing of the kind."""
     if waiting := _without_completion(facts):
         return (
             f"no line shows that {waiting} ranks, which start a communicator, complete it. "
             "Give the whole log of every rank, with NCCL_DEBUG=INFO."
         )
-    if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
+    if _left_connecting(facts):
         return (
-            "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
-            "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
+            "the log ends while ranks connect to each other for their first collective: no line shows that they are "
+            "connected (`Connected all rings`). The job hangs there, or the log is cut. Give the whole log, with what "
+            "the ranks printed when they were ended."
         )
     return ""
 
@@ -49,6 +65,19 @@ def _without_completion(facts: JobFacts) -> int:
     if facts.world is None or facts.starts_left_out:
         return 0
     return sum(member.started and not member.completed for member in facts.world.members.values())
+
+
+def _left_connecting(facts: JobFacts) -> bool:
+    """Whether channels of a collective are opened after Init COMPLETE, as NCCL 2.22 and newer do, and none connects.
+
+    ``Channel 00/0``: connections for sends and receives are numbered from 1, and nothing tells of their end.
+    """
+    completed = facts.of("init-complete")
+    if facts.version is None or facts.version < _LAZY_CONNECTION or not completed or facts.count(*_CONNECTED):
+        return False
+    begun = max(event.origin.sequence for event in completed)
+    opened = [channel.event for channel in facts.channels if (channel.event.fields["channel"] or "").endswith("/0")]
+    return any(event.origin.sequence > begun for event in opened)
 
 
 def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], facts: JobFacts) -> str:

@@ -45,4 +45,16 @@ PATTERNS = (
         expression=r"Connected all (?P<what>rings|trees)",
         samples=("Connected all rings, use ring PXN 0 GDR 0",),
     ),
+    Pattern(
+        kind="connected",
+        literal="Connected binomial ",
+        expression=r"Connected binomial (?P<what>trees)",
+        samples=("Connected binomial trees",),
+    ),
+    Pattern(
+        kind="connected",
+        literal="Connected NVLS ",
+        expression=r"Connected NVLS (?P<what>tree)",
+        samples=("Connected NVLS tree",),
+    ),
 )

@@ -1,7 +1,7 @@
 """Every case of every rule: ``cases/<rule>/<case>/{input.log,expected.json}``.
 
 ``expected.json``: ``fires`` (is the folder's rule among the findings), its ``severity`` and a part of its
-``summary``; ``network``, ``gdr``, ``tcp_fallback`` of the verdict; ``also`` and ``never`` (other rules);
+``summary``; ``verdict`` and its ``network``, ``gdr``, ``tcp_fallback``; ``also`` and ``never`` (other rules);
 ``cannot_tell``; ``one_critical``; ``top`` (the folder's rule is the first finding); ``provenance`` of the log.
 """
 
@@ -28,7 +28,7 @@ def test_case(log: Path) -> None:
         assert expected.get("summary", "") in findings[rule].summary
         assert findings[rule].evidence, "a finding quotes the lines it rests on"
         assert findings[rule].recommendations
-    for key in ("network", "gdr", "tcp_fallback"):
+    for key in ("network", "gdr", "tcp_fallback", "verdict"):
         if key in expected:
             assert getattr(diagnosis, key) == expected[key], key
     assert set(expected.get("also", ())) <= set(findings)

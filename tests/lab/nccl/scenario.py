@@ -12,7 +12,6 @@ RUN: Steps = ("init", "allreduce", "meet")
 
 # The player knows the ring algorithm in the LL protocol; without it a launch does nothing.
 PLAY: Mapping[str, str] = {"FAKEGPU_KERNEL": "play", "NCCL_ALGO": "Ring", "NCCL_PROTO": "LL"}
-HANG: Mapping[str, str] = {"FAKEGPU_KERNEL": "hang"}
 GPUDIRECT: Mapping[str, str] = {"FAKEGPU_GDR": "1"}
 
 

@@ -291,4 +291,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_IB_HCA": "mlx5_9"},
     ),
+    Scenario(
+        name="roce-rtr-timed-out",
+        broken="ibv_modify_qp to RTR gives ETIMEDOUT, which NCCL tries again without a word: the job hangs",
+        verdict=Verdict(unknown=True, network="roce"),
+        hardware=ROCE,
+        since=(2, 22, 0),
+        seconds=8,
+        environment=_fault("modify_qp.RTR:1=110"),
+    ),
 )

@@ -43,4 +43,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         environment={**GPUDIRECT, "NCCL_IB_TIMEOUT": "22"},
         proof="NCCL_IB_TIMEOUT",
     ),
+    Scenario(
+        name="plugin-named-and-absent",
+        broken="NCCL_NET_PLUGIN=aws-ofi, which is not installed; InfiniBand does without",
+        verdict=Verdict(also=("net-plugin-missing",), network="ib", gdr=True),
+        hardware=IB,
+        environment={**GPUDIRECT, "NCCL_NET_PLUGIN": "aws-ofi"},
+        since=(2, 12, 0),
+    ),
 )

@@ -33,7 +33,32 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         if arguments.get("first_contact"):
             return self._first_contact(arguments, variables)
-        return self._answer(arguments, variables)
+        if arguments.pop("of_inventory", False):
+            arguments |= self._of_inventory(arguments, variables)
+        answer = self._answer(arguments, variables)
+        if "packed" not in answer:
+            return answer
+        wanted = len(arguments.get("reach_early") or ()) * len(arguments.get("listen_ports") or ())
+        reached = sum(one.get("answer") == "connected" for one in answer.get("reached") or () if isinstance(one, dict))
+        return {**answer, "to_reach": arguments.get("reach_early") or [], "reached_all": reached >= wanted}
+
+    def _of_inventory(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        """What the inventory expects of this host, and which others it tries while it is probed."""
+        names = sorted(name for name in variables if name.startswith("preflight_"))
+        found: dict[str, Any] = {"expectations": {name: self._templar.template(variables[name]) for name in names}}
+        if not arguments.get("listen_ports"):
+            return found
+        plan = _port_plan_module()
+        hosts, own = [str(name) for name in variables["ansible_play_hosts_all"]], str(variables["inventory_hostname"])
+        others = {name: variables["hostvars"][name] for name in plan.hosts_to_try(hosts, own)}
+        found["listen_connections"] = plan.callers_of(hosts, own)
+        found["reach_early"] = [
+            [name, str(other.get("preflight_address", "")), str(other.get("ansible_host", ""))]
+            for name, other in others.items()
+        ]
+        if int(variables.get("ansible_forks") or 0) < len(hosts):
+            found["reach_early_seconds"] = 0  # who waits for hosts that begin later must not hold a fork that they need
+        return found
 
     def _first_contact(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """An empty answer. Whatever keeps the host from giving it makes it unreachable: nothing can be done there."""
@@ -117,6 +142,14 @@ def _limit_module() -> Any:
     from raybench.preflight import host_limit  # noqa: PLC0415
 
     return host_limit
+
+
+def _port_plan_module() -> Any:
+    """``raybench.preflight.port_plan``, see ``_packages``."""
+    _packages()
+    from raybench.preflight import port_plan  # noqa: PLC0415
+
+    return port_plan
 
 
 def _advice(reason: str, host: str) -> str:

@@ -88,6 +88,12 @@ options:
         unreachable, with what it does and what to look at.
     type: bool
     default: false
+  of_inventory:
+    description:
+      - Add what the inventory says of the host, O(expectations), O(reach_early) and O(listen_connections). Done by the
+        control node.
+    type: bool
+    default: false
   environment_variables:
     description: Environment variables for the programs, as for a simulated fabric.
     type: dict
@@ -137,6 +143,14 @@ noise:
   description: What the login shell printed beside the answer.
   returned: always
   type: str
+to_reach:
+  description: The hosts that were tried, as O(reach_early).
+  returned: when packed
+  type: list
+reached_all:
+  description: Whether all of them answered at all ports.
+  returned: when packed
+  type: bool
 reached:
   description: What came of trying other hosts' ports.
   returned: always
@@ -175,6 +189,7 @@ def main():
             "expectations": {"type": "dict", "default": {}},
             "limit_seconds": {"type": "float", "default": 60},
             "first_contact": {"type": "bool", "default": False},
+            "of_inventory": {"type": "bool", "default": False},
             "environment_variables": {"type": "dict", "default": {}},
             "prefix": {"type": "list", "elements": "str", "default": []},
             "packed": {"type": "bool", "default": False},

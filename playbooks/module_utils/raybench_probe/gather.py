@@ -16,7 +16,7 @@ from .files import FILES, read_files
 from .filters import FILTERS
 from .ports import EarlyAttempts, listen
 from .process import Reading
-from .programs import commands, environment
+from .programs import commands, environment, is_own_python, own_python_facts
 from .runner import Runner
 
 SCHEMA = "raybench.probe/1"
@@ -32,6 +32,7 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     readings: dict[str, Reading] = {"listening": listening}
     file_systems = system.FileSystems(options["folders"])
     asked_name = Apart(network.own_name)  # a name server that does not answer holds it
+    asked_python = Apart(own_python_facts) if is_own_python(options, variables["PATH"]) else None
     for name, command in commands(options, variables["PATH"]):
         runner.start(name, command, FILTERS.get(name))
     counting = Counting(options, variables)
@@ -39,6 +40,9 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     readings.update({name: guarded(read) for name, read in _VALUES.items()})
     readings.update(file_systems.finish(begun + options["timeout_seconds"]))
     readings["own_name"] = asked_name.answer(begun + options["timeout_seconds"])
+    if asked_python is not None:
+        answer = asked_python.answer(begun + options["timeout_seconds"])
+        readings["python"] = {**answer, "text": answer.get("value", "")}
     readings.update(counting.finish())
     readings.update(runner.finish())
     reached = early.finish()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -83,7 +84,8 @@ def commands(options: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[
         if command[0] in _OF_SYSTEMD and not os.path.isdir(_SYSTEMD):
             continue
         yield name, ([*options["prefix"], *command] if name in _UNDER_PREFIX else command)
-    yield "python", [options["python"] or _default_python(path), "-c", _PYTHON_FACTS % (_DISTRIBUTIONS,)]
+    if not is_own_python(options, path):
+        yield "python", [options["python"] or _default_python(path), "-c", _PYTHON_FACTS % (_DISTRIBUTIONS,)]
     if "efa" in drivers().values():
         yield "fi_info", ["fi_info", "-p", "efa", "-t", "FI_EP_RDM"]
     for interface in sorted(interfaces()):
@@ -91,6 +93,18 @@ def commands(options: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[
         yield "dcb_pfc:" + interface, ["dcb", "-j", "pfc", "show", "dev", interface]
     for device in device_names():
         yield "cma_roce_tos:" + device, ["cma_roce_tos", "-d", device]
+
+
+def is_own_python(options: Mapping[str, Any], path: str) -> bool:
+    """Whether the Python that is looked at is the one that runs this: another start of it would say nothing new."""
+    return os.path.abspath(options["python"] or _default_python(path)) == os.path.abspath(sys.executable or "")
+
+
+def own_python_facts() -> str:
+    """What ``_PYTHON_FACTS`` prints, of the Python that runs this."""
+    said: list[str] = []
+    exec(_PYTHON_FACTS % (_DISTRIBUTIONS,), {"print": said.append})  # noqa: S102 - our own text, above
+    return said[-1]
 
 
 def _default_python(path: str) -> str:

@@ -4,12 +4,13 @@ Below a folder only regular files are opened, never through a link, so that nobo
 is read: a link to a kernel file that waits for ever, a pipe, a device. What is named itself is opened as it is named.
 """
 
+import contextlib
 import glob
 import os
 import select
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -67,14 +68,56 @@ def _expand(path: str, notes: list[str]) -> list[Input]:
         return _of_folder(path, notes)
     if os.path.lexists(path):
         return [Input(name=path)]
-    matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - pathlib's takes no absolute pattern
-    found = [Input(name=name) for name in matches if Path(name).is_file()]
-    if "**" not in path:
-        folders = [name for name in matches if Path(name).is_dir()]
-        found += [one for name in folders for one in _files_below(name, notes)]
+    before = len(notes)
+    found = _of_pattern(path, notes)
     if not found:
-        raise UnreadableInputError(f"'{path}' does not exist and matches no file; check the path")
+        left_out = f" ({notes.pop()})" if len(notes) > before else ""
+        raise UnreadableInputError(f"'{path}' does not exist and matches no file{left_out}; check the path")
     return found
+
+
+def _of_pattern(pattern: str, notes: list[str]) -> list[Input]:
+    """What a glob matches below the folder that it names: as below a folder, nothing that a link out of it leads to."""
+    folder, wanted = _divided(pattern)
+    root = os.path.realpath(folder)
+    found: list[Input] = []
+    outside: list[str] = []
+    for name in sorted(map(str, _matches(Path(folder), wanted))):
+        target = os.path.realpath(name)
+        if not Path(target).is_relative_to(root):
+            outside += [name] if Path(target).exists() else []
+        elif stat.S_ISREG(_mode(target)):
+            found.append(
+                Input(name=target, folder=root) if _has_links(folder, name) else Input(name=name, folder=folder)
+            )
+        elif "**" not in pattern and Path(target).is_dir():
+            found += _files_below(name, notes)
+    if outside:
+        notes.append(_left_out(outside))
+    return found
+
+
+def _divided(pattern: str) -> tuple[str, tuple[str, ...]]:
+    """The folder that a glob names before its first wildcard (the working folder where it names none), and the rest."""
+    named = Path(pattern).parts
+    plain = next(index for index, part in enumerate(named) if glob.has_magic(part) or index == len(named) - 1)
+    return str(Path(*named[:plain])), named[plain:]
+
+
+def _matches(folder: Path, wanted: tuple[str, ...]) -> Iterator[Path]:
+    """As ``glob.glob`` does, but ``**`` goes through no link, which may lead to the root of the file system."""
+    hidden = any(part.startswith(".") for part in wanted)
+    below = (*wanted, "*") if wanted[-1] == "**" else wanted  # else folders only
+    with contextlib.suppress(OSError):
+        for path in folder.glob(str(Path(*below))):
+            if hidden or not any(part.startswith(".") for part in path.relative_to(folder).parts):
+                yield path
+
+
+def _has_links(folder: str, name: str) -> bool:
+    """Whether a link is on the way from the folder to the file."""
+    steps = Path(name).relative_to(folder).parts
+    return any(Path(folder, *steps[:count]).is_symlink() for count in range(1, len(steps) + 1))
 
 
 def _of_folder(path: str, notes: list[str]) -> list[Input]:
@@ -105,9 +148,13 @@ def _files_below(folder: str, notes: list[str]) -> list[Input]:
         if len(names) > MAX_FILES:
             break
     if outside:
-        more = f" and {len(outside) - 1} more" if len(outside) > 1 else ""
-        notes.append(f"{outside[0]}{more}: left out, a link that leads out of the folder; name its target to read it")
+        notes.append(_left_out(outside))
     return [Input(name=name, folder=folder) for name in sorted(names)]
+
+
+def _left_out(links: Sequence[str]) -> str:
+    more = f" and {len(links) - 1} more" if len(links) > 1 else ""
+    return f"{links[0]}{more}: left out, a link that leads out of the folder; name its target to read it"
 
 
 def _mode(file: str) -> int:

@@ -13,6 +13,7 @@ import socket
 import struct
 import tarfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ import pytest
 from diagnostics.engine import diagnose_paths
 from diagnostics.errors import UnreadableInputError
 from diagnostics.flight_recorder import DamagedDumpError, read_dump
+from diagnostics.inputs import list_inputs
 
 MEMORY_BYTES = 2**30  # beyond what the test process has
 SECONDS = 20
@@ -182,6 +184,44 @@ def test_a_folder_is_read_without_its_links_pipes_sockets_and_devices(tmp_path: 
     diagnosis = diagnose_paths([tmp_path])
     assert diagnosis.lines.read == 1
     assert any("leads out of the folder" in note for note in diagnosis.notes)
+
+
+def test_a_glob_follows_no_link_out_of_the_folder_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, secret = tmp_path / "logs", tmp_path / "secret"
+    for folder in (logs / "sub", secret):
+        folder.mkdir(parents=True)
+        (folder / "a.log").write_bytes(LOG)
+    special_files(logs)
+    (logs / "way").symlink_to(secret)
+    (logs / "b.log").symlink_to(secret / "a.log")
+    (logs / "gone.log").symlink_to(tmp_path / "nowhere")
+    monkeypatch.chdir(logs)
+    for pattern in (f"{logs}/*", f"{logs}/**", f"{logs}/*/a.log", "*", "./*"):
+        assert outcome(partial(diagnose_paths, [pattern])) == _IN_BOUNDS, pattern
+        diagnosis = diagnose_paths([pattern])
+        assert diagnosis.lines.read == 1, pattern
+        assert any("leads out of the folder" in note for note in diagnosis.notes), pattern
+    for pattern in (f"{logs}/b.*", f"{logs}/way/*.log"):
+        named = "way" in pattern  # a link that the user names is followed
+        assert (list_inputs([pattern]) if named else refusal(pattern)) == (
+            [str(logs / "way" / "a.log")] if named else "leads out"
+        )
+
+
+def refusal(pattern: str) -> str:
+    with pytest.raises(UnreadableInputError, match="leads out") as error:
+        list_inputs([pattern])
+    return "leads out" if pattern in str(error.value) else ""
+
+
+def test_a_glob_reads_links_within_the_folder_once(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(LOG)
+    (tmp_path / "latest.log").symlink_to("a.log")
+    diagnosis = diagnose_paths([f"{tmp_path}/*.log"])
+    assert (diagnosis.lines.read, diagnosis.notes) == (1, ())
+    assert diagnose_paths([f"{tmp_path}/l*.log"]).lines.read == 1
 
 
 def test_links_within_the_folder_need_no_word(tmp_path: Path) -> None:

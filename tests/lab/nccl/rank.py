@@ -88,7 +88,7 @@ class Rank:
         if self.rank == 0 or "RANK_OWN_ID" in os.environ:
             self.call("ncclGetUniqueId", c.byref(unique))
             if not self.meeting.exists():  # a second rank 0 keeps to itself
-                fresh = self.meeting.with_suffix(".new")
+                fresh = self.meeting.with_suffix(f".{socket.gethostname()}")
                 fresh.write_bytes(bytes(unique))
                 fresh.rename(self.meeting)
             return unique

@@ -129,7 +129,7 @@ JUNK: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("junk", JUNK)
+@pytest.mark.parametrize("junk", JUNK, ids=lambda junk: repr(junk)[:20])
 @pytest.mark.parametrize(
     "path",
     [(), ("clock",), ("readings",), ("reached",), ("expectations",), ("readings", "memlock"), ("readings", "mounts"),

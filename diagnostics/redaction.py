@@ -1,4 +1,4 @@
-"""Replaces host names and addresses in a diagnosis, the same name by the same stand-in throughout."""
+"""Replaces names of hosts, users and jobs, addresses and paths in a diagnosis, each by one stand-in throughout."""
 
 import re
 from dataclasses import replace
@@ -23,6 +23,19 @@ _KINDS = (
     ("gid", r"(?<=\()[0-9A-Fa-f]{1,16}/[0-9A-Fa-f]{1,16}(?=\))"),
     ("ip", _IPV6),
     ("ip", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]*\d)"),
+    # paths but those of the system, which tell nothing of the site; the name of a source file stays
+    (
+        "path",
+        (
+            r"(?<![\w./@:-])/(?!(?:dev|sys|proc|usr|lib|lib64|etc|bin|sbin|opt)/)"
+            r"(?:(?:[\w.@+~=-]+/)*[\w.@+~=-]+(?=/[\w.-]+\.(?:cc|cu|cpp|c|h)\b)|(?:[\w.@+~=-]+/)+[\w.@+~=-]+)"
+        ),
+    ),
+    ("user", r"(?:(?<=USER=)|(?<=user=)|(?<=LOGNAME=)|(?<=User: )|(?<=user: ))[A-Za-z_][\w.@-]*"),
+    ("job", r"(?:(?<=JOB_NAME=)|(?<=JOBNAME=)|(?<=job-name=)|(?<=JOBID=)|(?<=JOB_ID=)|(?<=StepId=))[\w.@+-]+"),
+    ("job", r"(?:(?<=JOB )|(?<=STEP ))\d+(?:\.\d+)?(?= ON )"),
+    ("host", r"(?<= ON )[A-Za-z][\w.-]*(?= CANCELLED)"),
+    ("host", r'(?:(?<="hostname":")|(?<="hostname": "))[^"]+'),
     # NCCL's prefix, which a time before a bracket resembles
     (
         "host",
@@ -34,6 +47,16 @@ _KINDS = (
 _PATTERN = re.compile("|".join(f"(?P<{kind}{number}>{text})" for number, (kind, text) in enumerate(_KINDS)))
 _ADDRESS = re.compile(r"[\d.]+|[0-9A-Fa-f:%]*:[\w:%.]*")
 _KEPT = frozenset({"0.0.0.0", "127.0.0.1", "::", "::1", "localhost"})  # noqa: S104 - not an address to listen on
+_TOKEN = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+# what a file may be called without saying whose it is
+_FILE_WORDS = frozenset(
+    {
+        "bz2", "csv", "debug", "dump", "err", "error", "gid", "guid", "gz", "host", "ip", "job", "json",
+        "launcher", "log", "logs", "mac", "main", "name", "nccl", "node", "old", "out", "output", "path",
+        "pickle", "pkl", "pod", "python", "rank", "rccl", "run", "slurm", "stderr", "stdin", "stdout",
+        "text", "torch", "trace", "train", "txt", "user", "worker", "xz", "zst",
+    }
+)  # fmt: skip
 _HEAD_OF_NAME = 2  # a shorter host name is replaced only where its place shows what it is
 
 
@@ -53,6 +76,10 @@ class Redactor:
     def host(self, name: str) -> str:
         """The stand-in of a host, which may be known by its address only."""
         return self.text(name) if _ADDRESS.fullmatch(name) else self._stand_in(name, "host")
+
+    def name(self, word: str) -> str:
+        """The stand-in of a word in the name of a file."""
+        return self._stand_in(word, "name")
 
     def text(self, text: str) -> str:
         """The text with every known host, prefixed host and address replaced. Not for a text that it gave."""
@@ -133,7 +160,16 @@ def _file(file: str, redactor: Redactor) -> str:
     """The last part of a path: ``nccl-<host>-10.0.0.1.log``, ``<host>.123.log``."""
     name = PurePath(file).name
     parts = re.split(r"((?:\d{1,3}\.){3}\d{1,3})", name)  # an address ends before ".log", and one may follow "-"
-    return "".join(redactor.text(part) for part in parts)
+    return "".join(_without_names(redactor.text(part), redactor) for part in parts)
+
+
+def _without_names(text: str, redactor: Redactor) -> str:
+    """A part of a file's name without words that may be the name of a job or a user."""
+    return _TOKEN.sub(lambda match: match[0] if _says_nothing(match[0]) else redactor.name(match[0]), text)
+
+
+def _says_nothing(word: str) -> bool:
+    return word.lower().rstrip("0123456789") in _FILE_WORDS or len(word) == 1
 
 
 def _note(note: str, redactor: Redactor) -> str:

@@ -10,7 +10,7 @@ from diagnostics.findings import Diagnosis, Finding
 if TYPE_CHECKING:
     from diagnostics.redaction import Redactor
 
-FORMATS = ("text", "json", "sarif", "markdown", "html")
+FORMATS = ("text", "json", "sarif", "junit", "markdown", "html")
 
 
 def render(diagnosis: Diagnosis, output_format: str, *, color: bool = False) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from diagnostics.findings import Diagnosis, Finding
     from diagnostics.redaction import Redactor
 
-FORMATS = ("text", "json", "sarif", "markdown", "html")
+FORMATS = ("text", "json", "sarif", "junit", "markdown", "html")
 
 
 EXAMPLES = """\b
@@ -42,7 +42,17 @@ Examples:
     show_default=True,
     help="Exit with 1 when a finding is at least this severe.",
 )
-@click.option("--redact", is_flag=True, help="Replace host names and addresses, the same way throughout.")
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Replace names of hosts, users, files and jobs, addresses and paths, the same way throughout.",
+)
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write JUnit XML for a CI service as well.",
+)
 @click.option(
     "--follow",
     is_flag=True,
@@ -59,6 +69,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     output_format: str,
     fail_on: str,
     redact: bool,
+    junit: Path | None,
     follow: bool,
     explain: str | None,
     list_rules: bool,
@@ -80,9 +91,14 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if not paths:
         raise click.UsageError("name at least one log: a file, a folder, a glob, or - for standard input")
     if follow:
+        if junit is not None:
+            raise click.UsageError("--junit is written when the logs are whole: leave out --follow")
         sys.exit(_follow(paths, output_format, fail_on, redact, output))
     diagnosis = _diagnose(paths)
-    text = _rendered(diagnosis, output_format, _redactor() if redact else None, color=_wants_color(output))
+    redactor = _redactor() if redact else None
+    text = _rendered(diagnosis, output_format, redactor, color=_wants_color(output))
+    if junit is not None:
+        _replace(junit, _rendered(diagnosis, "junit", redactor))
     if output is None:
         with printing("stdout"):
             click.echo(text, nl=False)

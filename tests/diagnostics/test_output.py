@@ -1,12 +1,15 @@
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from diagnostics.engine import diagnose_paths
+from diagnostics.errors import UnknownRuleError
 from diagnostics.findings import Diagnosis
 from diagnostics.output import FORMATS, render, report_news
+from diagnostics.pages import page
 from diagnostics.redaction import Redactor, redact_diagnosis
 
 CASES = Path(__file__).parent / "cases"
@@ -145,3 +148,54 @@ def test_reports_of_a_growing_log_share_their_stand_ins(tmp_path: Path) -> None:
         report_news(diagnosis, [finding], written.append, "json", redactor=redactor)
     places = {place for text in written for place in re.findall(r"on dev mlx5_0:1.*?remote GID (\S+?)\"", text)}
     assert places == {f"::ffff:{redactor.text('10.1.2.7')}"}
+
+
+SITE = """\
+gpu-a17:100:101 [0] NCCL INFO NCCL_TOPO_FILE set by environment to /lustre/proj-falcon/alice/topo.xml
+gpu-a17:100:101 [0] NCCL INFO Using network Socket
+gpu-a17:100:101 [0] /home/bob/build/nccl/src/init.cc:1 NCCL WARN Odd thing in /scratch/alice/run7/cfg, USER=carol
+slurmstepd: error: *** JOB 441327 ON gpu-b22 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***
+"""
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_redaction_leaves_no_user_no_path_and_no_job(tmp_path: Path, output_format: str) -> None:
+    (tmp_path / "falcon70b-alice-441.out").write_text(SITE)
+    text = render(redact_diagnosis(diagnose_paths([tmp_path / "falcon70b-alice-441.out"])), output_format)
+    assert not re.search(r"alice|bob|carol|falcon|lustre|scratch|441327|gpu-[ab]\d", text)
+    assert "CANCELLED AT" in text
+
+
+EVERY_FIFTH = sorted(LOG.parents[2].glob("*/*/input.log"))[::5]
+NOBODYS = {"0.0.0.0", "127.0.0.1", "172.17.0.1"}  # the last is of Docker's bridge, in what a rule says of itself
+
+
+@pytest.mark.parametrize("log", EVERY_FIFTH, ids=lambda log: "/".join(log.parts[-3:-1]))
+def test_redaction_leaves_no_host_and_no_address_of_a_case(log: Path) -> None:
+    raw = log.read_text(errors="replace")
+    hosts = set(re.findall(r"(?m)^([A-Za-z][\w.-]{2,}):\d+:\d+ \[\d+\] ", raw))
+    addresses = (
+        set(re.findall(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])", raw)) - {"0.0.0.0", "127.0.0.1"} - IN_A_PAGE
+    )
+    diagnosis = redact_diagnosis(diagnose_paths([log]))
+    for output_format in FORMATS:
+        text = render(diagnosis, output_format)
+        words = set(re.findall(r"[\w-]+", text))
+        assert not {host.split(".")[0] for host in hosts if not host.startswith("host-")} & words
+        assert not {address for address in addresses if re.search(rf"(?<![\d.]){re.escape(address)}(?![\d.])", text)}
+
+
+def test_junit_fails_a_rule_that_found_something_and_never_passes_the_unknown(tmp_path: Path) -> None:
+    suite = ElementTree.fromstring(render(diagnose_paths([LOG]), "junit")).find("testsuite")
+    assert suite is not None
+    assert int(suite.get("failures", "0")) == len(suite.findall("testcase/failure")) > 0
+    assert int(suite.get("tests", "0")) == len(suite.findall("testcase"))
+    (tmp_path / "a.log").write_text("gpu-a17:100:101 [0] NCCL INFO NCCL version 2.27.5+cuda12.9\n")
+    suite = ElementTree.fromstring(render(diagnose_paths([tmp_path / "a.log"]), "junit")).find("testsuite")
+    assert suite is not None
+    assert suite.get("errors") == "1"
+
+
+def test_an_unknown_rule_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownRuleError, match="did you mean 'gdr-missing'"):
+        page("gdr-mising")

@@ -67,10 +67,11 @@ class HeadWatch:
         self._stop = threading.Event()
         threading.Thread(target=self._watch, daemon=True, name="head-watch").start()
 
-    def problem(self) -> str | None:
-        """Why the head has not answered for some seconds, or None."""
+    def problem(self, *, in_trouble: bool = False) -> str | None:
+        """Why the head has not answered for some seconds, or None. Where the run is ``in_trouble``, fewer will do."""
         silent = time.monotonic() - self._answered
-        return f"{self._problem}, for {silent:.0f} s" if self._problem and silent > self._patience_seconds else None
+        patience_seconds = _GONE_SECONDS if in_trouble else self._patience_seconds
+        return f"{self._problem}, for {silent:.0f} s" if self._problem and silent > patience_seconds else None
 
     def close(self) -> None:
         """Stop watching."""

@@ -217,6 +217,7 @@ class Supervisor:
         self._look(at_once=True)
         self._consulted = True
         self._guilty = self._guilty or at_fault(self._sightings)
+        self._head_problem = self._head_problem or (self._head.problem(in_trouble=True) if self._head else None)
         with contextlib.suppress(OSError):
             self.driver.connection.send_bytes(b"looked")
 
@@ -235,7 +236,7 @@ class Supervisor:
     def _situation(self) -> Situation:
         now = time.monotonic()
         overdue_ones = overdue(self._sightings, now, measuring=self._mark.phase == MEASURING)
-        if self._asked is None and not self._consulted:
+        if self._asked is None:
             self._guilty = self._guilty or overdue_ones
             self._head_problem = self._head_problem or (self._head.problem() if self._head else None)
         return Situation(

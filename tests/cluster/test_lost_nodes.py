@@ -53,11 +53,15 @@ def test_a_head_that_takes_connections_and_says_nothing_is_lost(
     monkeypatch: pytest.MonkeyPatch, answers: bool, lost: bool
 ) -> None:
     monkeypatch.setattr(bounded, "_PROBE_SECONDS", 0.1)
-    monkeypatch.setattr(bounded, "_MUTE_SECONDS", 0.6)
+    monkeypatch.setattr(bounded, "_GONE_SECONDS", 0.5)
+    monkeypatch.setattr(bounded, "_MUTE_SECONDS", 2.0)
     with server(answers=answers) as port, contextlib.closing(HeadWatch(f"127.0.0.1:{port}")) as watch:
-        time.sleep(0.4)
-        assert watch.problem() is None  # a pause costs no run
-        time.sleep(0.8)
+        time.sleep(0.3)
+        assert watch.problem(in_trouble=True) is None  # a pause costs no run
+        time.sleep(0.6)
+        assert (watch.problem(in_trouble=True) is not None) == lost
+        assert watch.problem() is None  # a run that has no other trouble goes on
+        time.sleep(1.5)
         assert (watch.problem() is not None) == lost
 
 

@@ -1,6 +1,7 @@
 """The rules of docs/architecture.md, read from the code: who may import whom, and that the tables are complete."""
 
 import ast
+import functools
 import importlib
 import subprocess
 import sys
@@ -54,14 +55,22 @@ def modules(package: str) -> Iterator[tuple[Path, str]]:
         yield path, package if parts == ("__init__.py",) else parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def imports(path: Path) -> tuple[tuple[str, int], ...]:
     """Absolute names that a file imports anywhere, with the line. Imports for type checkers count too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found: list[tuple[str, int]] = []
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
-            yield node.module or "", node.lineno
+            found.append((node.module or "", node.lineno))
+    return tuple(found)
 
 
 def layer(part: str) -> int:
@@ -136,7 +145,7 @@ def test_nothing_that_is_read_is_ever_evaluated() -> None:
         f"{path}:{node.lineno}"
         for package in ("raybench", "diagnostics")
         for path, _ in modules(package)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls
     ]
     assert found == []
@@ -177,7 +186,7 @@ def test_no_process_of_ours_imports_from_the_folder_that_the_command_was_called_
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path, _ in modules("raybench")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.List)
         and [ast.unparse(word) for word in node.elts[:2]] in (["sys.executable", "'-m'"], ["sys.executable", "'-c'"])
     ]

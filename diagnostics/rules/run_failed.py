@@ -31,6 +31,7 @@ _RESULTS = {
 }
 # What NCCL warns about and goes on. Read in its sources of 2.10 to 2.30: behind 643 of 791 warnings the call returns;
 # of the others, those that no rule knows hold one of these words.
+_OF_ABSENT_VERBS = r"lib wrapper not initialized|transport/net_ib[/.]\S+ .{0,80}-> \d"
 _GOES_ON = (
     r"(?i)\bignor|\bsetting\b|, set (?:it|both)|cap it|limiting|disabl|fall(?:ing|s)? ?back|skipp|(?<!annot )continue|"
     r"proceeding|using .* instead|defaulting|unsetting|deregister|^warning|CollNet currently|repress|recommend|you may|"
@@ -98,6 +99,8 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
     told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
+    if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the adapters that it has not all the same, and goes on
+        told = [event for event in told if not compiled(_OF_ABSENT_VERBS).search(event.text)]
     told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
     told += facts.of("launcher-failure", "process-killed", "communicator-aborted")
     return before_any_cut(facts, told)

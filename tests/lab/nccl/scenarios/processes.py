@@ -22,6 +22,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(top="init-hang"),
         nodes=3,
         absent=(2,),
+        since=(2, 22, 0),
         steps=INIT,
         seconds=10,
     ),

@@ -16,7 +16,7 @@ from diagnostics.inputs import Input, find_inputs
 from diagnostics.jobs import Job, Part, read_part, sort_by_job
 from diagnostics.judgement import diagnose_facts
 from diagnostics.overall import overall
-from diagnostics.reader import Batch
+from diagnostics.reader import A_TRACE, Batch, is_trace
 from diagnostics.scanner import Scanner
 from diagnostics.sifting import MIN_BYTES, Piece, Sifted, bytes_to_sift, pieces_of, sift
 
@@ -52,6 +52,9 @@ class Reading:
             return
         self._files.setdefault(part.file.name)
         for batch in read_part(part):
+            if batch.first and is_trace(batch.block):
+                self._notes.append(f"{part.file.name}: left out, {A_TRACE}")
+                return
             self.feed(batch)
         self.flush()
 

@@ -76,7 +76,7 @@ def _left_connecting(facts: JobFacts) -> bool:
     if facts.version is None or facts.version < _LAZY_CONNECTION or not completed or facts.count(*_CONNECTED):
         return False
     begun = max(event.origin.sequence for event in completed)
-    opened = [channel.event for channel in facts.channels if (channel.event.fields["channel"] or "").endswith("/0")]
+    opened = [channel.event for channel in facts.channels if channel.event.fields.get("channel", "").endswith("/0")]
     return any(event.origin.sequence > begun for event in opened)
 
 

@@ -1,6 +1,7 @@
 """Time and memory of the diagnosis on a big log, against grep on the same file, alternating.
 
-``python tests/diagnostics/bench_scan.py [corpus folder] [--gib 2] [--rounds 3] [--keep FILE] [--patterns]``. The log is
+``python tests/diagnostics/bench_scan.py [corpus folder] [--gib 0.5] [--rounds 3] [--keep FILE] [--old CHECKOUT]``. The
+table has grep, the diagnosis with hyperscan and without, and that of another checkout. The log is
 made of the large cases of the corpus, repeated with changed ranks, pids and sizes. Each diagnosis runs in a process of
 its own, whose peak memory is read. Beside the seconds of the clock stand those of the processor, which other work on
 the machine changes less. ``--patterns`` adds grep and rg (where installed) with every pattern of the gate. The locale
@@ -32,7 +33,8 @@ _PAIR = re.compile(rb"(\d+)(\[[0-9a-f]+\]) -> (\d+)(?=\[)")
 _RANK = re.compile(rb"rank (\d+) nranks (\d+)")
 _PROCESS = re.compile(rb":(\d+):(\d+) \[")
 CHILD = (
-    "import resource, sys, time; started = time.perf_counter();"
+    "import resource, sys, time; started = time.perf_counter(); sys.path.insert(0, sys.argv[2]);"
+    "sys.modules.update({'hyperscan': None} if sys.argv[3] else {});"
     "from diagnostics.engine import diagnose_paths;"
     "diagnosis = diagnose_paths([sys.argv[1]]);"
     "seconds = time.perf_counter() - started;"
@@ -86,13 +88,24 @@ def time_patterns(log: Path, folder: Path) -> None:
         print(f"{tool[0]} with {len(expressions)} patterns {seconds:.2f} s (processor {processor:.2f}; {count} lines)")
 
 
+def print_table(times: dict[str, list[tuple[float, float, int]]], size: int) -> None:
+    """Medians of each command, and their ratios to grep's."""
+    clock, processor = (median(row[column] for row in times["grep -cE"]) for column in (0, 1))
+    print(f"{'':<18}{'seconds':>9}{'MB/s':>7}{'x grep':>8}{'processor':>11}{'x grep':>8}{'peak MiB':>10}")
+    for name, rows in times.items():
+        whole, own = median(row[0] for row in rows), median(row[1] for row in rows)
+        figures = f"{whole:>9.2f}{size / whole / 1e6:>7.0f}{whole / clock:>8.2f}{own:>11.2f}{own / processor:>8.2f}"
+        print(f"{name:<18}{figures}{max(row[2] for row in rows):>10}")
+
+
 def main() -> None:
     """Make the log, time both in turn, print every figure and the ratio of the medians."""
     parser = argparse.ArgumentParser()
     parser.add_argument("corpus", nargs="?")
-    parser.add_argument("--gib", type=float, default=2.0)
+    parser.add_argument("--gib", type=float, default=0.5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--old", type=Path, help="another checkout, to compare with")
     parser.add_argument("--patterns", action="store_true")
     options = parser.parse_args()
     corpus = find_corpus(options.corpus)
@@ -104,18 +117,19 @@ def main() -> None:
     if not log.exists():
         make_log(corpus, log, int(options.gib * 2**30))
     print(f"{log.stat().st_size / 2**30:.2f} GiB")
-    ours: list[tuple[float, float]] = []
-    theirs: list[tuple[float, float]] = []
+    commands = {"grep -cE": ["grep", "-cE", GREP, str(log)]}
+    here = str(Path(__file__).parents[2])
+    for name, folder_, plain in (("diagnose", here, ""), ("diagnose, plain", here, "plain"), ("old", options.old, "")):
+        if folder_:
+            commands[name] = [sys.executable, "-c", CHILD, str(log), str(folder_), plain]
+    times: dict[str, list[tuple[float, float, int]]] = {name: [] for name in commands}
     for _ in range(options.rounds):
-        seconds, processor, count = time_command(["grep", "-cE", GREP, str(log)])
-        theirs.append((seconds, processor))
-        whole, own, output = time_command([sys.executable, "-c", CHILD, str(log)])
-        ours.append((whole, own))
-        print(f"grep {seconds:.2f} s, processor {processor:.2f} ({count} lines)")
-        print(f"diagnose {whole:.2f} s, processor {own:.2f} (inside: seconds, peak MiB, verdict ... {output})")
-    for name, column in (("clock", 0), ("processor", 1)):
-        ratio = median(row[column] for row in ours) / median(row[column] for row in theirs)
-        print(f"ratio of medians, {name}: {ratio:.2f}")
+        for name, command in commands.items():
+            seconds, processor, output = time_command(command)
+            peak = int(output.split()[1]) if name != "grep -cE" else 0
+            times[name].append((seconds, processor, peak))
+            print(f"{name}: {seconds:.2f} s, processor {processor:.2f} ({output})", flush=True)
+    print_table(times, log.stat().st_size)
     if options.patterns:
         time_patterns(log, folder)
     shutil.rmtree(folder)

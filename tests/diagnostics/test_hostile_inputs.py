@@ -298,3 +298,17 @@ def test_links_in_a_tar_archive_lead_nowhere(tmp_path: Path) -> None:
     (folder / "logs.tar.gz").write_bytes(packed.getvalue())
     assert diagnose_paths([folder]).network == "ib"
     assert sorted(path.name for path in folder.iterdir()) == ["logs.tar.gz"]
+
+
+TORN = """\
+gpu-a:4101:4141 [0] NCCL INFO NCCL version 2.26.2+cuda12.8
+gpu-b:7301:7341 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 1 nranks 2 cudaDev 0 busId 1000 commId 0x6 - Init START
+gpu-a:4101:4141 [0] NCCL INFO Channel 00/0 -> 0[0] [receive] via NET/IB/0/GDRDMA
+gpu-b:7301:7341 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 1 nranks 2 cudaDev 0 busId 1000 commId 0x6 - Init COMPLETE
+"""
+
+
+def test_a_channel_whose_number_was_torn_off_is_read(tmp_path: Path) -> None:
+    """Found by fuzz.py."""
+    (tmp_path / "a.log").write_text(TORN)
+    assert diagnose_paths([tmp_path / "a.log"]).lines.read == 4

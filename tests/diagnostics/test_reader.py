@@ -231,3 +231,12 @@ def test_marks_of_other_encodings(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "a.log").write_bytes(b"\xfe\xff" + packed if encoding == "utf-16-be" else packed)
     diagnosis = diagnose_paths([tmp_path / "a.log"])
     assert (diagnosis.network, diagnosis.lines.nccl, diagnosis.lines.read) == ("socket", 3000, 3000)
+
+
+def test_a_trace_of_a_profiler_is_left_to_other_tools(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text('{"schemaVersion": 1, "deviceProperties": [], "traceEvents": [\n{"ph": "X"}]}')
+    (tmp_path / "a.log").write_bytes(LOG)
+    alone, beside = diagnose_paths([tmp_path / "a.log"]), diagnose_paths([tmp_path / "a.log", tmp_path / "trace.json"])
+    rules = [{finding.rule for finding in diagnosis.findings} for diagnosis in (alone, beside)]
+    assert rules[1] - rules[0] <= {"log-truncated"}
+    assert "ui.perfetto.dev" in beside.notes[0]

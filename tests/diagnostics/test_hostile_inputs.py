@@ -312,3 +312,21 @@ def test_a_channel_whose_number_was_torn_off_is_read(tmp_path: Path) -> None:
     """Found by fuzz.py."""
     (tmp_path / "a.log").write_text(TORN)
     assert diagnose_paths([tmp_path / "a.log"]).lines.read == 4
+
+
+def test_what_imitates_the_inspector_or_ras_takes_no_time(tmp_path: Path) -> None:
+    header = '{"header":{"id":"0x1","rank":1,"n_ranks":8},"coll_perf":{"coll":"A","coll_sn":1,"coll_msg_size_bytes":'
+    lines = [
+        header * 60 + '"coll_busbw_gbs"',
+        header + "9" * 5000 + ',"coll_exec_time_us":1,"coll_busbw_gbs":1',
+        '{"a":' * 3000 + '"coll_busbw_gbs"' + "}" * 3000,
+        header + '[],"coll_exec_time_us":{},"coll_busbw_gbs":null}}',
+        "Rank 1 reported " + "-- " * 1900 + " managed by process x",
+        " " * 5900 + "#0-0 (" + "a" * 16 + ") MISMATCH",
+        "Process 1 on node " + "n" * 5000 + " managing GPU",
+    ]
+    (tmp_path / "a.log").write_text("\n".join(lines * 20) + "\n")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    diagnosis = diagnose_paths([tmp_path / "a.log"])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 5
+    assert not [unsure for unsure in diagnosis.rules_cannot_tell if "error in the rule" in unsure.why]

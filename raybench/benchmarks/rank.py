@@ -178,11 +178,16 @@ def rank_facts(context: RankContext) -> dict[str, str]:
         "device": str(context.device),
         "memlock": _memlock(),
     }
-    known = recorded({name: value for name, value in sorted(os.environ.items()) if name.startswith(_ENVIRONMENT)})
+    known = recorded({name: value for name, value in sorted(os.environ.items()) if _is_told(name)})
     facts |= {f"env.{name}": value for name, value in known.items()}
     if context.device.type == "cuda":
         facts |= _device_facts(context)
     return facts
+
+
+def _is_told(name: str) -> bool:
+    """Whether a variable may explain a figure: where the flight record is kept, a folder of this run, does not."""
+    return name.startswith(_ENVIRONMENT) and name != "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
 
 
 def _memlock() -> str:

@@ -9,7 +9,12 @@ from raybench.results import RunResult
 
 Finding = Mapping[str, Any]
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
-_QUESTIONS = {"verdict": "verdict", "network": "network", "GPUDirect RDMA": "gdr", "TCP fallback": "tcp_fallback"}
+_QUESTIONS = {
+    "verdict of the NCCL logs": "verdict",
+    "network": "network",
+    "GPUDirect RDMA": "gdr",
+    "TCP fallback": "tcp_fallback",
+}
 
 
 def all_findings(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> tuple[Finding, ...]:

@@ -115,7 +115,7 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "pairs": pairs_grid((view.title, view.matrix) for view in views),
         "absent": without_points(result.benchmarks),
         "findings": findings_view(all_findings(result, diagnosis)),
-        "network": network_facts(diagnosis),
+        "network": network_facts(diagnosis) if result.cluster.backend == "nccl" else (),
         "nodes": node_grid(result.cluster),
         "node_facts": node_facts(result.cluster),
         "rank_facts": rank_facts(result.cluster),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from raybench.reports.text import fixed, inert, percent, percent_beside
+from raybench.reports.text import bandwidth, fixed, inert, percent, percent_beside
 from raybench.reports.training_summary import advice_of, summary_grid_of
 from raybench.reports.view import Cell, Grid
 from raybench.results import BenchmarkResult
@@ -156,6 +156,11 @@ def milliseconds(seconds: float | None) -> Cell:
     return Cell(text="-" if seconds is None else fixed(seconds * 1e3, 8))
 
 
+def _rate(gb_per_second: float | None) -> Cell:
+    """A rate in GB/s: one of megabytes a second is no 0.00."""
+    return Cell(text="-" if gb_per_second is None else bandwidth(gb_per_second))
+
+
 def number(value: float | None) -> Cell:
     """A figure for a table; a dash where there is none."""
     return Cell(text="-" if value is None else fixed(value, 9))
@@ -276,12 +281,12 @@ _CHECKPOINT: tuple[tuple[str, Callable[[CheckpointPoint], Cell]], ...] = (
     ("load (ms)", _median("load_seconds")),
     ("MB", lambda point: number(_megabytes(point.tensor_bytes or None))),
     ("stored MB", lambda point: number(_megabytes(point.stored_bytes or None))),
-    ("save GB/s", lambda point: number(point.save_gb_per_s)),
+    ("save GB/s", lambda point: _rate(point.save_gb_per_s)),
     (
         "a rank",
-        lambda point: number(None if point.save_gb_per_s is None else point.save_gb_per_s / point.writing_ranks),
+        lambda point: _rate(None if point.save_gb_per_s is None else point.save_gb_per_s / point.writing_ranks),
     ),
-    ("load GB/s", lambda point: number(point.load_gb_per_s)),
+    ("load GB/s", lambda point: _rate(point.load_gb_per_s)),
     ("as saved", _checked),
 )
 

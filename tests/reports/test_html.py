@@ -12,6 +12,7 @@ import pytest
 
 from raybench.reports.errors import MissingLibraryError
 from raybench.reports.html import render_html, write_html
+from raybench.reports.workloads import _rate
 from raybench.results import RunResult
 
 from .sample import cluster, launches, pairs, point, run_result, sweep
@@ -143,6 +144,16 @@ def test_diagnosis_of_the_logs_is_shown_once() -> None:
     assert "the logs cannot tell" in page.text
 
 
+def test_the_verdict_of_the_logs_is_called_that_and_a_run_without_nccl_has_none() -> None:
+    """Words such as "verdict unknown" below a critical run read as the run's."""
+    diagnosis = {"verdict": "unknown", "network": "unknown", "gdr": None, "tcp_fallback": None, "findings": []}
+    shown = Page(render_html(run_result(cluster=replace(cluster(), backend="nccl")), diagnosis)).text
+    assert "verdict of the NCCL logs" in shown
+    gloo = Page(render_html(run_result(cluster=replace(cluster(), backend="gloo")), diagnosis)).text
+    assert "verdict of the NCCL logs" not in gloo
+    assert "the logs cannot tell" not in gloo
+
+
 def test_nodes_that_differ_show_how() -> None:
     first, second = cluster().nodes
     older = replace(second, facts={**second.facts, "nccl": "2.21.5"})
@@ -256,3 +267,7 @@ def test_a_matrix_alone_is_measured() -> None:
     assert "Nothing was measured" not in text
     assert "within a node" in text
     assert "112" in text  # of 240 pairs those within nodes
+
+
+def test_a_rate_of_megabytes_a_second_is_not_shown_as_nothing() -> None:
+    assert [_rate(rate).text for rate in (None, 0.0019, 0.0111, 12.3)] == ["-", "0.0019", "0.0111", "12.30"]

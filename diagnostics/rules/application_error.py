@@ -6,7 +6,7 @@ Why: one rank raised; the others waited in a collective until the watchdog ended
 then about NCCL although the first fault is not.
 
 Not when: the exception is NCCL's own (DistBackendError, ncclSystemError), or the launcher's summary
-(ChildFailedError); an exception is printed and the run goes on.
+(ChildFailedError); an exception is printed and every rank that writes the file goes on to work.
 
 Severity: critical where other ranks fail after it, info where the log merely ends with it.
 
@@ -83,9 +83,17 @@ def _follows(consequence: Event, error: Event) -> bool:
 
 
 def _ends_its_file(event: Event, facts: JobFacts) -> bool:
-    """Whether an exception is among the last lines of its file, and no line after it shows work."""
+    """Whether an exception is among the last lines of its file, and the process that raised it may have ended by it."""
     last = facts.last_lines.get(event.origin.file, 0)
-    return event.origin.line > last - _TAIL_LINES and not facts.survived(event)
+    return event.origin.line > last - _TAIL_LINES and not _went_on(event, facts)
+
+
+def _went_on(event: Event, facts: JobFacts) -> bool:
+    """Whether the process that raised goes on to work: one that is not named is any of those that write the file."""
+    writers = [process for process in facts.processes.values() if process.file == event.origin.file]
+    if event.origin.process or not writers:
+        return facts.survived(event)
+    return all(process.last_work > event.origin.sequence for process in writers)
 
 
 def _is_own(event: Event) -> bool:

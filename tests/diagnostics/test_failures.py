@@ -202,3 +202,19 @@ def test_what_no_program_goes_on_after_is_critical_before_the_output_of_other_ra
     reading.feed(Batch(file="all.log", block="\n".join(lines).encode(), first=True))
     reading.flush()
     assert reading.diagnosis().verdict == "critical"
+
+
+@pytest.mark.parametrize(("ranks_after", "verdict"), [((), "unknown"), ((1,), "unknown"), ((0, 1), "ok")])
+def test_a_program_went_on_after_its_exception_only_where_every_rank_of_the_file_did(
+    ranks_after: tuple[int, ...], verdict: str
+) -> None:
+    work = {
+        rank: [f"n1:{41 + rank}:{41 + rank} [0] " + message.replace("rank 0", f"rank {rank}") for message in WORK]
+        for rank in (0, 1)
+    }
+    after = [line for rank in ranks_after for line in work[rank]]
+    raised = ["Traceback (most recent call last):", "KeyError: 'loss'"]
+    reading = Reading()
+    reading.feed(Batch(file="a.log", block="\n".join([*work[0], *work[1], *raised, *after]).encode(), first=True))
+    reading.flush()
+    assert reading.diagnosis().verdict == verdict

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from raybench.stats import Summary, median_interval, summarize
-from raybench.verdicts import Check, Conclusion, conclude_run, data_checks
+from raybench.verdicts import Check, Conclusion, all_checks, conclude_run
 from raybench.workloads.base import WorkloadPoint
 
 SCHEMA = "raybench.result/1"
@@ -284,7 +284,7 @@ class RunResult:
             "status": self.status,
             "verdict": self.conclusion.verdict,
             "verdict_reason": self.conclusion.reason,
-            "checks": [check.to_json() for check in (*data_checks(self.benchmarks), *self.checks)],
+            "checks": [check.to_json() for check in all_checks(self)],
             "started_at": self.started_at,
             "finished_at": self.finished_at,
             "cluster": self.cluster.to_json(),

@@ -89,11 +89,16 @@ def conclude_run(result: "RunResult") -> Conclusion:
         wrong=result.wrong,
         gaps=[*_gaps(result), *result.problems],
         findings=(*result.findings, *result.log_findings),
-        checks=(*data_checks(result.benchmarks), *result.checks),
+        checks=all_checks(result),
     )
 
 
-def data_checks(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:
+def all_checks(result: "RunResult") -> tuple[Check, ...]:
+    """What a run is judged by: its data, what was compared, and what was asked for and cannot be measured here."""
+    return (*_data_checks(result.benchmarks), *result.checks, *_skipped(result.benchmarks))
+
+
+def _data_checks(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:
     """Whether the data was verified, a training's losses are numbers, and a memory search came to an end."""
     verified = [point.verified for benchmark in benchmarks for point in benchmark.points if point.samples_seconds]
     points = [point for benchmark in benchmarks if benchmark.kind != "memory" for point in benchmark.workload]
@@ -110,6 +115,12 @@ def data_checks(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:
         yield Check(name="loss", outcome="passed", text="losses finite")
     if any(benchmark.kind == "memory" and benchmark.status == "complete" for benchmark in benchmarks):
         yield Check(name="memory", outcome="passed", text="the largest batch that fits was found")
+
+
+def _skipped(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:
+    for one in benchmarks:
+        if one.status == "skipped":
+            yield Check(name=one.name, outcome="not judged", text=f"{one.name} was skipped: {one.reason}")
 
 
 def _gaps(result: "RunResult") -> list[str]:

@@ -87,6 +87,15 @@ def test_one_benchmark_that_failed_makes_a_run_incomplete_whatever_its_status_sa
     assert run_result(sweep(), failed).conclusion.reason == "broadcast: no memory"
 
 
+def test_a_benchmark_that_was_skipped_is_named_beside_what_was_measured() -> None:
+    skipped = replace(sweep("alltoall", points=()), status="skipped", reason="gloo has none")
+    result = run_result(sweep(), skipped)
+    assert result.conclusion.verdict == "ok"
+    assert result.conclusion.reason.endswith("alltoall was skipped: gloo has none")
+    assert result.to_json()["checks"][-1]["outcome"] == "not judged"
+    assert run_result(skipped).conclusion.verdict == "unknown"
+
+
 def test_a_checkpoint_that_was_not_compared_is_not_called_verified() -> None:
     saved = CheckpointPoint(label="local", durable_seconds=(1.0, 1.0, 1.0), tensor_bytes=10**9)
     benchmark = replace(sweep("checkpoint", points=()), kind="checkpoint", workload=(saved,))

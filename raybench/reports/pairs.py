@@ -173,11 +173,15 @@ def _slow_ends(matrix: PairMatrix) -> tuple[SlowEnd, ...]:
     of_nodes = [one for one in matrix.findings if one["rule"] == "slow-node"]
     of_ranks = [one for one in matrix.findings if one["rule"] == "slow-rank"]
     return (
-        *(SlowEnd(node=str(one["hosts"][0]), rank=None, summary=str(one["summary"])) for one in of_nodes),
+        *(
+            SlowEnd(node=str(host), rank=None, summary=str(one["summary"]))
+            for one in of_nodes
+            for host in one.get("hosts") or ()
+        ),
         *(
             SlowEnd(node=matrix.node_of.get(rank, "?"), rank=rank, summary=str(one["summary"]))
             for one in of_ranks
-            for rank in one["ranks"]
+            for rank in one.get("ranks") or ()
         ),
     )
 

@@ -15,6 +15,7 @@ class Situation:
 
     signals: int = 0
     suspects: bool = False  # a process of the run is overdue
+    headless: bool = False  # the head does not answer, and the driver has not noticed by itself
     deaf: bool = False  # the driver itself is
     leaving: bool = False
     silent: float = 0.0  # since the driver's last sign of life
@@ -28,11 +29,12 @@ def decide(now: Situation) -> Literal["wait", "ask", "kill"]:
         return "kill"
     if now.asked is not None:
         unable = now.silent > SILENT_SECONDS and now.asked > SILENT_SECONDS
-        through = now.leaving and now.suspects  # all is brought home, and leaving waits for what is stopped
+        # All is brought home, and leaving waits for what is stopped. Without a head, agents can still be told to end.
+        through = now.leaving and now.suspects
         return "kill" if unable or through or now.asked > _ORDER_SECONDS else "wait"
     if now.deaf and not now.leaving:
         return "kill"
-    if now.signals or (now.suspects and not now.leaving):
+    if now.signals or ((now.suspects or now.headless) and not now.leaving):
         return "ask"
     grace = _SILENT_GRACE_SECONDS if now.silent > SILENT_SECONDS else _GRACE_SECONDS
     return "kill" if now.over > grace else "wait"

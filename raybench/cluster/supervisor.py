@@ -241,7 +241,8 @@ class Supervisor:
             self._head_problem = self._head_problem or (self._head.problem() if self._head else None)
         return Situation(
             signals=self.interrupt.received,
-            suspects=bool(overdue_ones or self._head_problem),
+            suspects=bool(overdue_ones),
+            headless=bool(self._head_problem) and not self._consulted,
             deaf=any(one.component == "driver" and one.stopped for one in overdue_ones),
             leaving=self._mark.phase == LEAVING,
             silent=now - self._heard,

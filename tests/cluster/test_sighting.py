@@ -136,6 +136,9 @@ def test_that_we_asked_the_driver_to_end_is_nobodys_interrupt() -> None:
         (Situation(signals=1, asked=12.5), "kill"),
         (Situation(suspects=True, asked=2.0, leaving=True), "kill"),
         (Situation(suspects=True, asked=2.0), "wait"),
+        (Situation(headless=True), "ask"),
+        (Situation(headless=True, leaving=True), "wait"),
+        (Situation(headless=True, asked=2.0, leaving=True), "wait"),  # agents are told to end
     ],
 )
 def test_what_is_done(situation: Situation, verdict: str) -> None:

@@ -187,7 +187,7 @@ def test_the_text_names_formulas_and_sources() -> None:
         (("--sequence-length", "9" * 22), "--sequence-length is 999"),
         (("--world-size", "1" + "0" * 30), "must be from 1 to 10000000"),
         (("--lora-rank", "8", "--lora-targets", "q_prj"), "did you mean 'q_proj' or"),
-        (("--lora-rank", "-1"), "the rank of LoRA is -1"),
+        (("--lora-rank", "-1"), "--lora-rank is -1"),
         (("--lora-targets", "q_proj"), "give --lora-rank"),
         (("--model", "gpt2", "--sequence-length", "2048"), "a table of 1024 positions"),
         (("--nics", "1", "--nic-gbit", "1e-320"), "--nic-gbit is 9.99989e-321"),

@@ -124,7 +124,7 @@ def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> 
             redactor.text(evidence.text)
     return replace(
         diagnosis,
-        explanation=redactor.text(diagnosis.explanation),
+        explanation=_explanation(diagnosis, redactor),
         ranks=tuple(_row(row, redactor) for row in diagnosis.ranks),
         findings=tuple(_finding(finding, redactor) for finding in diagnosis.findings),
         rules_cannot_tell=tuple(
@@ -134,6 +134,15 @@ def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> 
         job=_file(diagnosis.job, redactor) if diagnosis.job else "",
         jobs=tuple(redact_diagnosis(job, redactor) for job in diagnosis.jobs),
     )
+
+
+def _explanation(diagnosis: Diagnosis, redactor: Redactor) -> str:
+    """The reason of a verdict, which names the job that it is about."""
+    for job in sorted((one.job for one in diagnosis.jobs), key=len, reverse=True):
+        before, named, after = diagnosis.explanation.partition(f" {job}: ")
+        if named:
+            return f"{redactor.text(before)} {_file(job, redactor)}: {redactor.text(after)}"
+    return redactor.text(diagnosis.explanation)
 
 
 def _finding(finding: Finding, redactor: Redactor) -> Finding:

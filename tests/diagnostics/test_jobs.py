@@ -1,6 +1,7 @@
 """Several jobs in one call: told apart, each with its own verdict; one job is never taken for several."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,6 +42,7 @@ def rank_lines(
         f"{start} - Init COMPLETE",
         f"Channel 00/0 : {rank}[0] -> {(rank + 1) % nranks}[0] [send] via NET/{network}/0"
         + ("/GDRDMA" if network == "IB" else ""),
+        "Connected all rings, use ring PXN 0 GDR 1",
     ]
     return [prefix + line for line in lines]
 
@@ -114,7 +116,7 @@ def test_a_job_started_again_in_the_same_file_is_another_job(tmp_path: Path) -> 
     ]
     (tmp_path / "train.log").write_text("\n".join([*first, *died, "restarting", *again]) + "\n")
     diagnosis = diagnose_paths([tmp_path / "train.log"])
-    assert jobs_of(diagnosis) == {"train.log from line 1": "critical", "train.log from line 19": "ok"}
+    assert jobs_of(diagnosis) == {"train.log from line 1": "critical", "train.log from line 21": "ok"}
     evidence = diagnosis.findings[0].evidence[0]
     assert (evidence.line, "closed by remote peer" in evidence.text) == (17, True)
     assert diagnosis.lines.read == 34
@@ -198,7 +200,9 @@ def test_every_format_names_the_jobs(tmp_path: Path) -> None:
     assert {finding["job"] for finding in whole["findings"]} == {"bad"}
     redacted = CliRunner().invoke(command, [*paths, "--redact"]).output
     assert "n0:300" not in redacted
-    assert "=== bad ===" in redacted
+    assert redacted.startswith("WARNING: 1 of 2 jobs with a warning. name-1: Data between nodes goes over TCP")
+    assert "=== name-1 ===" in redacted
+    assert not re.search(r"\bbad\b|\bgood\b", redacted)
 
 
 @pytest.mark.parametrize("ranks", [5000])

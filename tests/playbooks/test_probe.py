@@ -270,7 +270,9 @@ def test_versions_of_packages_are_those_that_python_would_import(tmp_path: Path)
                  second / "nvidia_nccl_cu12-2.21.5.dist-info", second / "numpy-1.24.2-py3.11.egg-info"):  # fmt: skip
         path.mkdir(parents=True)
     (second / "ray.egg-info/PKG-INFO").write_text("Metadata-Version: 2.1\nName: ray\nVersion: 2.49.1\n")
-    options = {"prefix": [], "python": sys.executable}
+    other = tmp_path / "python"
+    other.symlink_to(sys.executable)
+    options = {"prefix": [], "python": str(other)}
     (command,) = [words for name, words in programs.commands(options, os.defpath) if name == "python"]
     environment = os.environ | {"PYTHONPATH": f"{first}{os.pathsep}{second}"}
     said = subprocess.run([command[0], "-S", *command[1:]], env=environment, capture_output=True, text=True, check=True)

@@ -119,7 +119,7 @@ def test_a_job_started_again_in_the_same_file_is_another_job(tmp_path: Path) -> 
     assert jobs_of(diagnosis) == {"train.log from line 1": "critical", "train.log from line 21": "ok"}
     evidence = diagnosis.findings[0].evidence[0]
     assert (evidence.line, "closed by remote peer" in evidence.text) == (19, True)
-    assert diagnosis.lines.read == 34
+    assert diagnosis.lines.read == 38
 
 
 def one_job_in(folder: Path, files: dict[str, Sequence[str]]) -> bool:

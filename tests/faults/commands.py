@@ -63,7 +63,7 @@ WORKLOADS = {
         ),
         Workload(
             name="memory",
-            long=("memory", "--address", "local", "--model", "tiny", "--batch-sizes", "1,2", "--repeats", "200"),
+            long=("memory", "--address", "local", "--model", "tiny", "--batch-sizes", "1,2", "--repeats", "12"),
             short=("memory", "--address", "local", "--model", "tiny", "--batch-sizes", "1"),
             nodes=1,
             ranks=1,

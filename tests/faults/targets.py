@@ -13,6 +13,7 @@ from tests.command import Command
 _RANK_FILE = re.compile(r"output-rank-(\d+)\.log$")
 _RANK_HOST = "raybench.cluster.rank_host"
 _RAYLET = "raylet/raylet --raylet"
+_DRIVER = "raybench driver"
 AGENT = "ray::AgentActor"
 
 
@@ -59,9 +60,15 @@ def processes_of(command: Command, cluster: Sequence[int] = ()) -> Processes:
             for pid in found
             if found[pid].startswith(AGENT) and parents.get(pid) in raylets
         },
-        rank_host=min(hosts, default=None),
+        rank_host=_rank_host(hosts, parents),
         ranks={rank: pid for pid in found if (rank := _rank(pid)) is not None},
     )
+
+
+def _rank_host(hosts: Sequence[int], parents: Mapping[int, int]) -> int | None:
+    """The one that has forked ranks; the only one before. Of several without ranks, one may never be needed."""
+    used = [pid for pid in hosts if pid in parents.values()]
+    return used[0] if used else hosts[0] if len(hosts) == 1 else None
 
 
 def _below(roots: Sequence[int]) -> dict[int, str]:
@@ -79,9 +86,8 @@ def _of_kind(found: Mapping[int, str], words: str) -> set[int]:
 
 
 def _driver(command: int, found: Mapping[int, str], parents: Mapping[int, int]) -> int | None:
-    """The process that has started Ray's daemons, unless that is the command itself."""
-    daemons = [parents[pid] for pid in found if "gcs/gcs_server" in found[pid] and pid in parents]
-    return next((pid for pid in daemons if pid != command), None)
+    """The child of the command that says so in its title."""
+    return next((pid for pid in found if found[pid].startswith(_DRIVER) and parents.get(pid) == command), None)
 
 
 def _node_index(text: str) -> int:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -94,9 +94,17 @@ class Runner:
         begun = time.monotonic()
         code = self._do(trial)
         outcome = self.folder.outcome(trial)
+        if outcome.status == "missing" and outcome.reason is None:
+            outcome = replace(outcome, reason=self._why_nothing(trial, code))
         if not self.stopping.is_set():
             experience.learn(outcome, code, time.monotonic() - begun)
         return outcome
+
+    def _why_nothing(self, trial: Trial, code: int) -> str:
+        folder = self.folder.trial_path(trial)
+        if not folder.is_dir():
+            return f"its folder {folder} has been removed"
+        return f"its command ended with exit code {code}, said nothing, and left no result in {folder}"
 
     def _do(self, trial: Trial) -> int:
         folder = self.folder.trial_path(trial)

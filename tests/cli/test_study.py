@@ -30,6 +30,7 @@ def complete_trials(folder: Path) -> list[str]:
 
 
 @pytest.mark.cluster
+@pytest.mark.alone  # its verdict is that of ranks whose speed is compared
 def test_a_study_that_is_killed_and_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     order = ["000-other", "001-tcp", "002-tcp", "003-other"]
     with started(*PLAN, "--output-dir", str(tmp_path), *NODES, *WORKLOAD, given=True) as killed:
@@ -48,13 +49,13 @@ def test_a_study_that_is_killed_and_stopped_goes_on_where_it_was(tmp_path: Path)
         assert stopped.finish(60) == 3
         assert f"go on with: raybench study network --resume {folder}" in stopped.errors
         assert "VERDICT: INCOMPLETE: stopped by you; " in stopped.out
-        assert not re.search("failed|is partial|was not begun", stopped.out + stopped.errors)
+        assert not re.search("failed|is partial|critical|was not begun", stopped.out + stopped.errors)
         assert stopped.left_over() == {}
     content = json.loads((folder / "study.json").read_text())
     assert (content["status"], content["stopped"]) == ("partial", True)
 
     done = raybench("study", "network", "--resume", str(folder / "study.json"), seconds=120)
-    assert done.returncode in (0, 1), done.stderr  # 1: beside other work, a rank of a trial can be a slow one
+    assert done.returncode == 0, done.stderr
     assert sorted(set(complete_trials(folder))) == order
     assert first.stat().st_mtime_ns == written  # what was complete is not done again
     check_shown(done.stdout, folder)
@@ -75,7 +76,7 @@ def check_shown(text: str, folder: Path) -> None:
     assert "<svg" in page
     (folder / "study.html").unlink()
     again = raybench("study", "show", str(folder))
-    assert (again.returncode in (0, 1), again.stderr) == (True, "")
+    assert (again.returncode, again.stderr) == (0, "")
     assert again.stdout == text
     assert (folder / "study.html").read_text() == page
     assert json.loads(raybench("study", "show", str(folder), "--json").stdout) == content

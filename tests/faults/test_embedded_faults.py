@@ -14,7 +14,7 @@ import pytest
 from tests.command import Command, started
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]  # seconds from a fault to the exit count
-TIMEOUT = 7.0
+TIMEOUT = 12.0  # two points are measured within it; the seconds that count begin where it is over
 GRACE = 15.0
 SWEEP = ["run", "--address", "local", "--nodes", "2", "--suite", "quick", "--sizes", "1K:999K:+1K", "--iters", "200"]
 
@@ -74,7 +74,7 @@ def test_a_stopped_rank() -> None:
         assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("rank-stopped", [0], ["node-1"])
         phase, *where = finding["step"].split(", ")[1:]
         assert (phase, len(where)) in {("timing", 2), ("warming up", 0), ("verifying", 0)}  # block and iteration
-        assert any("time limit of 7 s" in victim for victim in finding["victims"])
+        assert any(f"time limit of {TIMEOUT:g} s" in victim for victim in finding["victims"])
 
 
 def test_a_rank_stopped_before_it_has_joined() -> None:

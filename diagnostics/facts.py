@@ -250,12 +250,31 @@ class JobFacts:
     @cached_property
     def multi_node(self) -> bool | None:
         """Whether the job spans nodes as NCCL sees them; None where the log does not show it."""
+        if self.split_machine is not None:
+            return False
         if self.node_count is not None:
             return self.node_count > 1
         if self.net_channels or len(self._starting_hosts) > 1:
             return True
         crowded = self.world is not None and self.world.nranks > MAX_LOCAL_RANKS and self.library == "NCCL"
         return True if crowded else None
+
+    @cached_property
+    def split_machine(self) -> Communicator | None:
+        """A communicator whose ranks are all on one machine and count as several nodes; None where none is shown.
+
+        One host name alone does not show it, since machines may have the same: their GPUs then have the same buses,
+        or their interfaces other addresses.
+        """
+        identities = len(set(self.variables.get("NCCL_HOSTID", ())))
+        addresses = {event.fields["address"] for event in self.of("bootstrap-interface")}
+        for one in self.communicators:
+            members, hosts = one.members.values(), {member.process[0] for member in one.members.values()}
+            whole = len(members) == one.nranks > 1 and len(hosts) == 1 and "" not in hosts
+            buses = {member.bus for member in members}
+            if whole and max(one.nodes or 0, identities) > 1 and len(buses) == one.nranks and len(addresses) < 2:
+                return one
+        return None
 
     def survived(self, event: Event) -> bool:
         """Whether the process that printed a line went on to work; where it names none, whether its file shows work.

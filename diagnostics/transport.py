@@ -222,12 +222,21 @@ def absent_named_plugin(facts: JobFacts) -> tuple[str, Event] | None:
     """
     if facts.of("plugin-loaded", "ofi-provider"):
         return None
+    present = {_plugin_name(event.fields["library"]) for event in broken_plugins(facts)}
     for event in facts.of("plugin-absent", "plugin-load-error"):
         if event.kind == "plugin-absent" or _is_absent_plugin(event):
-            named = compiled(r"lib[nr]ccl-net-([\w.\-]+?)\.so").search(event.text)
-            if named and named[1] != "none":
-                return named[1], event
+            text = event.fields.get("names") or event.fields.get("name") or event.fields.get("library", "")
+            names = [_plugin_name(name) for name in text.split()]
+            if names and not {"", "none", *present}.intersection(names):
+                return names[0], event
     return None
+
+
+def _plugin_name(library: str) -> str:
+    """``custom`` of ``libnccl-net-custom.so``, and of the name alone; empty for NCCL's default file."""
+    file = library.rsplit("/", 1)[-1].rstrip(".")
+    named = compiled(r"^lib[nr]ccl[-_]net-?(.*?)\.so[.\d]*$").match(file)
+    return named[1] if named else file
 
 
 def never_tried(facts: JobFacts) -> Event | None:
@@ -281,7 +290,9 @@ def _is_absent_plugin(event: Event) -> bool:
 
 def _without_name(event: Event) -> str:
     """The linker's text on a library, without the library's name where it is given twice (2.22 and newer)."""
-    return event.fields["reason"].removeprefix(f"{event.fields['library']}: ")
+    library = event.fields["library"].rsplit("/", 1)[-1]
+    head, mark, reason = event.fields["reason"].partition(": ")
+    return reason if mark and head.rsplit("/", 1)[-1] == library else event.fields["reason"]
 
 
 def read_any(event: Event) -> bool:
@@ -327,10 +338,11 @@ def tcp_fallback(facts: JobFacts, *, split_machine: bool) -> bool | None:
     network = job_network(facts)
     if network in ("unknown", "none"):
         return None
+    split_machine = split_machine or facts.split_machine is not None
     over_tcp = (
         network in TCP_NETWORKS or tcp_provider(facts) is not None or (network == "mixed" and _socket_data(facts))
     )
-    if not over_tcp or facts.multi_node is False:
+    if not over_tcp or (facts.multi_node is False and facts.split_machine is None):
         return False
     if facts.multi_node is None:
         return False if handshake_refused(facts) else None

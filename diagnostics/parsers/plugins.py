@@ -24,14 +24,16 @@ PATTERNS = (
         kind="plugin-load-error",
         literal="NET/Plugin",
         expression=(
-            r"^NET/Plugin ?: (?:dlerror=|Plugin load (?:\((?P<name>[^)]*)\) )?returned 2 : )?"
-            r"(?P<library>[\w./+\-]+\.so[.\d]*|[/\w.+\-]*(?:libc|libm|libstdc\+\+)\.so[.\d]*): "
-            r"(?P<reason>.*(?:cannot open shared object|undefined symbol|version `|ELF|not "
-            r"found|denied|cannot allocate).*)"
+            r"^NET/Plugin ?: (?:dlerror=|(?:Most recent p|P)lugin load (?:\((?P<name>[^)]*)\) )?returned \d+ : )?"
+            r"(?P<library>[\w./+\-]+\.so[.\d]*|[\w.+\-]*/[\w./+\-]+): (?!\s)(?P<reason>.+)"
         ),
         samples=(
             "NET/Plugin: libfabric.so.1: cannot open shared object file: No such file or directory",
             "NET/Plugin: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.34' not found (required by libnccl-net.so)",
+            "NET/Plugin: /opt/libnccl-net-custom.so: file too short",
+            "NET/Plugin : Plugin load (libnccl-net-custom.so) returned 0 : libnccl-net-custom.so: invalid ELF header",
+            "NET/Plugin: libnccl-net-custom.so: /opt/libnccl-net-custom.so: wrong ELF class: ELFCLASS32",
+            "NET/Plugin: /opt/plugins: cannot read file data: Is a directory",
         ),
     ),
     Pattern(

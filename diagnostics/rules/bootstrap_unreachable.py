@@ -8,7 +8,8 @@ Why: refused (111): nobody listens there, because that process died, or another 
 the link or the host was lost.
 
 Not when: NCCL retries and goes on (``returned Connection refused, retrying`` at level INFO); an earlier fault ended
-the peer; there never was a route (wrong-interface).
+the peer; a peer that was there when the communicator came to be refuses (peer-died); there never was a route
+(wrong-interface).
 
 Source: NCCL's socket.cc.
 """
@@ -16,7 +17,7 @@ Source: NCCL's socket.cc.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
-from diagnostics.rules.connecting import MEANING, had_worked, is_unrouted, socket_error, unanswered
+from diagnostics.rules.connecting import MEANING, had_worked, is_gone, is_unrouted, socket_error, unanswered
 
 _UNKNOWN = (
     "Refused means that nobody listens: look for the process that ended first. Timed out means that packets are "
@@ -59,8 +60,8 @@ def check(facts: JobFacts) -> Outcome:
 
 
 def _is_here(event: Event, facts: JobFacts) -> bool:
-    """Whether a failed connection is this rule's; without a route only where data had flowed before."""
-    return not is_unrouted(event) or had_worked(event, facts)
+    """Whether a failed connection is this rule's: without a route where data had flowed, refused where none had."""
+    return had_worked(event, facts) if is_unrouted(event) else not is_gone(event, facts)
 
 
 RULE = Rule(

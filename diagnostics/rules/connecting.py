@@ -44,6 +44,12 @@ def unanswered(facts: JobFacts) -> list[Event]:
     return retries if max(last, facts.count("connect-retry")) >= MIN_ATTEMPTS else []
 
 
+def is_gone(event: Event, facts: JobFacts) -> bool:
+    """Whether a peer that had been there refuses: its process listened while the communicator came to be."""
+    error = socket_error(event)
+    return error is not None and error.name in ("ECONNREFUSED", "ECONNRESET") and had_worked(event, facts)
+
+
 def had_worked(event: Event, facts: JobFacts) -> bool:
     """Whether ranks had exchanged data over this network before a connection of it failed.
 

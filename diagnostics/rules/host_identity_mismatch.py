@@ -5,8 +5,8 @@ Symptom: nNodes is higher than the number of machines; channels between GPUs of 
 Why: NCCL tells machines apart by host name and boot id. Containers with their own host names, or NCCL_HOSTID, make
 one machine look like several; NVLink and shared memory are then ruled out.
 
-Not when: the ranks do run on different machines. Names alone do not show it; the rule compares device numbers and
-buses, and says "possible" where that is all there is.
+Not when: the ranks do run on different machines, which may have one name: the rule compares addresses, device numbers
+and buses, and says "possible" where that is all there is.
 
 Source: NCCL's getHostHash; user guide, NCCL_HOSTID.
 """
@@ -16,35 +16,56 @@ from diagnostics.events import Event
 from diagnostics.facts import Communicator, JobFacts, Member
 from diagnostics.findings import Finding
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed, plural
 
 _POD = r"^(.*?)[-.]?\d+$"
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where NCCL counts more nodes than hosts, or where pods seem to share one machine."""
+    if (split := facts.split_machine) is not None:
+        return found(_more_nodes_than_hosts(facts, split, _lines(split)))
     for communicator in facts.communicators:
         if communicator.nodes is None or len(communicator.members) < communicator.nranks or communicator.nodes < 2:
             continue
         members = list(communicator.members.values())
-        lines = [member.event for member in members if member.event is not None]
-        if communicator.hosts and len(communicator.hosts) < communicator.nodes and all(m.process[0] for m in members):
+        lines = _lines(communicator)
+        if _fewer_hosts(communicator, facts):
             return found(_more_nodes_than_hosts(facts, communicator, lines))
         if _look_like_one_machine(members) and _over_tcp(facts):
             return found(_pods(facts, communicator, lines))
     return CLEAR
 
 
+def _lines(communicator: Communicator) -> list[Event]:
+    return [member.event for member in communicator.members.values() if member.event is not None]
+
+
+def _fewer_hosts(communicator: Communicator, facts: JobFacts) -> bool:
+    """Whether there are fewer host names than nodes, and each name is one machine's, by the addresses there."""
+    members = communicator.members.values()
+    if not all(member.process[0] for member in members) or len(communicator.hosts) >= (communicator.nodes or 0):
+        return False
+    addresses = {(event.origin.host, event.fields["address"]) for event in facts.of("bootstrap-interface")}
+    buses = {(member.process[0], member.bus) for member in members}
+    return len(addresses) <= len({host for host, _ in addresses}) and len(buses) == len(members)
+
+
 def _more_nodes_than_hosts(facts: JobFacts, communicator: Communicator, lines: list[Event]) -> Finding:
+    hosts = len(communicator.hosts)
+    identities = facts.variables.get("NCCL_HOSTID", {})
+    echoed = [event for event in facts.of("variable") if event.fields["name"] == "NCCL_HOSTID"]
+    named = f": NCCL_HOSTID is {listed(sorted(identities))}" if len(identities) > 1 else ""
     return conclude(
         facts,
-        lines,
+        [*(echoed if named else ()), *lines],
         severity="warning",
-        confidence="likely",
-        summary=f"NCCL counts {communicator.nodes} nodes on {len(communicator.hosts)} hosts",
+        confidence="certain" if named else "likely",
+        summary=f"NCCL counts {communicator.nodes or len(identities)} nodes on {plural(hosts, 'host')}{named}",
         explanation=(
             "Ranks of one machine take each other for strangers and use the network instead of NVLink or shared memory."
         ),
+        hosts=communicator.hosts,
     )
 
 

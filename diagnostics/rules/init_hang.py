@@ -1,22 +1,29 @@
 """A communicator was started and never completed.
 
 Symptom: ``Init START`` without ``Init COMPLETE``, and then a time-out, endless attempts to connect, a job that is
-cancelled, or nothing more.
+cancelled, other ranks that complete and give the communicator up, or nothing more. Before 2.22 a rank that waits for
+the others has not printed ``Init START`` yet: its last line names its network.
 
-Why: a rank never came (crashed, not started, other world size), or cannot be reached over the bootstrap network.
+Why: a rank never came (crashed, not started, other world size), hangs on its host, or cannot be reached over the
+bootstrap network.
 
 Not when: the log merely ends there: a log that is cut looks the same. Without a sign that time passed, it counts where
-at least half of the ranks, and every process that speaks, stand at their start and none went further.
+at least half of the ranks, and every process that speaks, stand at their start and none went further. Where some ranks
+are complete, it needs such a sign, or that they destroyed or aborted the communicator, and the others never worked.
 
 Source: NCCL's init.cc (START lines since 2.18.3).
 """
 
+from collections.abc import Sequence
+
 from diagnostics.events import Event
-from diagnostics.facts import Communicator, JobFacts
+from diagnostics.facts import Communicator, JobFacts, Member
+from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, LEFT_OUT, Outcome, Rule, conclude, found, listed, unsure
 from diagnostics.rules.connecting import unanswered
 from diagnostics.rules.run_failed import failure_lines
 
+_STARTS_FIRST = (2, 22, 0)  # from here on `Init START` is printed before the ranks meet
 _SIGNS = (
     "watchdog-timeout",
     "watchdog-stuck",
@@ -31,7 +38,7 @@ def check(facts: JobFacts) -> Outcome:
     """Found where ranks started and none completed, and the log shows that time ran out, or that all stand there."""
     hanging = [communicator for communicator in facts.communicators if _hangs(communicator)]
     if not hanging:
-        return CLEAR
+        return _hung_in_part(facts) if facts.communicators else _hung_before_start(facts)
     if facts.starts_left_out:
         return unsure(LEFT_OUT)
     communicator = max(hanging, key=lambda one: one.nranks)
@@ -58,7 +65,65 @@ def check(facts: JobFacts) -> Outcome:
     )
 
 
-def _explain(absent: list[int], signs: list[Event]) -> str:
+def _hung_in_part(facts: JobFacts) -> Outcome:
+    """Some ranks completed and went on until the job ended or they gave up; others did not complete."""
+    if facts.starts_left_out:
+        return CLEAR
+    worked = {event.origin.process for event in facts.of("connected", "collective", "destroy", "abort")}
+    for communicator in facts.communicators:
+        members = communicator.members.values()
+        waiting = [one for one in members if one.started and not one.completed and one.process not in worked]
+        if not waiting or all(one.process in {rank.process for rank in waiting} for one in members):
+            continue
+        left = {one.process for one in members if one.completed and one.destroyed}
+        signs = [event for event in facts.of("destroy", "abort") if event.origin.process in left] or facts.of(*_SIGNS)
+        if signs and not any(_speaks_after(one, signs[0], facts) for one in waiting):
+            return found(_in_part(facts, communicator, waiting, signs))
+    return CLEAR
+
+
+def _speaks_after(member: Member, sign: Event, facts: JobFacts) -> bool:
+    """Whether a rank is still on its way when others give up or time is over, in the file where that stands."""
+    process = facts.processes.get(member.process)
+    return process is not None and process.file == sign.origin.file and process.last_progress > sign.origin.sequence
+
+
+def _in_part(facts: JobFacts, communicator: Communicator, waiting: list[Member], signs: list[Event]) -> Finding:
+    starts = [member.event for member in waiting if member.event is not None]
+    ranks = listed(sorted(member.rank for member in waiting))
+    return conclude(
+        facts,
+        [*starts[:3], *signs[:1]],
+        severity="critical",
+        confidence="likely",
+        summary=f"Initialisation never completed on {len(waiting)} of {communicator.nranks} ranks: {ranks}",
+        explanation="The other ranks are complete and wait for these, which stopped on their way: a process or host "
+        "that hangs, a driver call that does not return, or a connection that is not made.",
+        hosts={member.process[0] for member in waiting if member.process[0]},
+    )
+
+
+def _hung_before_start(facts: JobFacts) -> Outcome:
+    """Ranks chose their network, no communicator was ever started, and the log shows that time ran out."""
+    chosen, signs = facts.of("network"), facts.of(*_SIGNS) or unanswered(facts)
+    if not chosen or not signs or facts.works or failure_lines(facts) or facts.net_channels:
+        return CLEAR
+    if facts.version is None or facts.version >= _STARTS_FIRST:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            [*chosen[:3], *signs[:1]],
+            severity="critical",
+            confidence="possible",
+            summary="Initialisation hung: ranks chose their network and no communicator came to be",
+            explanation="Before NCCL 2.22 this is what is seen of ranks that wait for one that never comes. "
+            + _explain(["?"], signs),
+        )
+    )
+
+
+def _explain(absent: Sequence[object], signs: list[Event]) -> str:
     return (
         "Initialisation completes on all ranks together. "
         + (

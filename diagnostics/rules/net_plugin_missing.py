@@ -61,10 +61,11 @@ def _absent(facts: JobFacts, name: str, event: Event) -> Finding:
     network = transport.job_network(facts)
     over_tcp = network in transport.TCP_NETWORKS and facts.multi_node is not False
     went_on = f" NCCL went on with {network}." if network not in ("unknown", "none") else ""
+    direct = transport.gpu_direct(facts) is not False or facts.multi_node is False
     return conclude(
         facts,
         [event],
-        severity="warning" if over_tcp or not went_on else "info",
+        severity="info" if went_on and direct and not over_tcp else "warning",
         summary=f"The network plugin that NCCL was told to load ('{name}') is not there",
         explanation="NCCL_NET_PLUGIN names it, and no such file is on the library path of this process." + went_on,
     )

@@ -1,7 +1,7 @@
 """A rank's process went away, and the log does not show why.
 
 Symptom: ``Connection closed by remote peer``, ``Connection reset by peer``, flush errors (status 5), proxy failures,
-a killed process.
+a killed process, a peer that had joined the communicator and refuses connections.
 
 Why: when one rank ends, its neighbours lose their connections. These lines are victims; the cause is on the rank that
 ended first, in its own output or the kernel's log (out-of-memory killer, Xid, node failure).
@@ -16,7 +16,7 @@ Source: NCCL's socket.cc and proxy.cc.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
-from diagnostics.rules.connecting import LOST, MEANING, socket_error
+from diagnostics.rules.connecting import LOST, MEANING, is_gone, socket_error, unanswered
 from diagnostics.rules.job_cancelled import before_any_cut
 from diagnostics.rules.verbs import completion_status, peer_names
 
@@ -29,6 +29,7 @@ def check(facts: JobFacts) -> Outcome:
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
     lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
     lost += facts.of("communicator-aborted")
+    lost += [event for event in [*warned(facts, "connect-failed"), *unanswered(facts)] if is_gone(event, facts)]
     lost = before_any_cut(facts, [event for event in lost if not _after_the_end(event, facts)])
     events = sorted(killed + lost, key=lambda event: event.origin.sequence)
     if not events:

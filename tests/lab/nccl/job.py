@@ -92,6 +92,8 @@ def _start(
             **scenario.environment,
             **scenario.environment_of.get(rank, {}),
         }
+        if libraries := environment.pop("RANK_LIBRARIES", None):
+            environment["LD_LIBRARY_PATH"] += f":{libraries}"
         words = [str(word) for word in command]
         started.append(node.popen(words, environment=environment, stdout=log, stderr=subprocess.STDOUT))
     return started

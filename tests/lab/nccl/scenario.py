@@ -43,7 +43,8 @@ class Scenario:
     """One row. ``broken`` says in words what was done; the rest does it.
 
     ``hardware`` is what every node has, None for nodes without libibverbs; ``hardware_of`` what a node has instead, by
-    number from 1. ``environment`` is every rank's, ``environment_of`` a rank's own, as are ``steps`` and ``steps_of``.
+    number from 1. ``environment`` is every rank's, ``environment_of`` a rank's own, as are ``steps`` and ``steps_of``;
+    RANK_LIBRARIES in it is a folder more where libraries are looked for.
     ``prepare`` are shell lines run in a node before the ranks start, by number of the node, 0 for all. ``since`` and
     ``until`` are the releases (MAJOR, MINOR, PATCH) in which it means something. A log without ``proof`` does not show
     the fault: that release came through it, or died without a word. ``mix`` are the tags of the libraries that ranks

@@ -107,4 +107,22 @@ SCENARIOS: tuple[Scenario, ...] = (
         environment={**GPUDIRECT, "NCCL_TOPO_FILE": "/etc/nccl/topo.xml"},
         proof="topo.xml",
     ),
+    Scenario(
+        name="host-identities-differ",
+        broken="two ranks of one host have other NCCL_HOSTIDs: they take TCP",
+        verdict=Verdict(top="host-identity-mismatch", network="socket", never=("tcp-fallback",)),
+        nodes=1,
+        ranks_per_node=2,
+        hardware=_TWO,
+        environment_of={0: {"NCCL_HOSTID": "pod-a"}, 1: {"NCCL_HOSTID": "pod-b"}},
+    ),
+    Scenario(
+        name="host-identities-alike",
+        broken="nothing: two ranks of one host have the same NCCL_HOSTID",
+        verdict=Verdict(never=("host-identity-mismatch", "tcp-fallback"), tcp_fallback=False),
+        nodes=1,
+        ranks_per_node=2,
+        hardware=_TWO,
+        environment={"NCCL_HOSTID": "pod-a"},
+    ),
 )

@@ -1,6 +1,6 @@
 """Network plugins and variables of NCCL."""
 
-from tests.lab.nccl.scenario import GPUDIRECT, IB, INIT, Scenario, Verdict
+from tests.lab.nccl.scenario import GPUDIRECT, IB, INIT, NO_ADAPTER, Scenario, Verdict
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
@@ -49,6 +49,32 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(also=("net-plugin-missing",), network="ib", gdr=True),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_NET_PLUGIN": "aws-ofi"},
+        since=(2, 12, 0),
+    ),
+    Scenario(
+        name="plugin-not-a-library",
+        broken="NCCL_NET_PLUGIN names a file that is no library; InfiniBand does without",
+        verdict=Verdict(top="net-plugin-broken", network="ib", gdr=True, says="does not load"),
+        hardware=IB,
+        prepare={0: "printf 'version https://git-lfs' >/tmp/libnccl-net-junk.so"},
+        environment={**GPUDIRECT, "NCCL_NET_PLUGIN": "junk", "RANK_LIBRARIES": "/tmp"},
+        since=(2, 12, 0),
+    ),
+    Scenario(
+        name="plugin-not-a-library-over-tcp",
+        broken="NCCL_NET_PLUGIN names a file that is no library, and there is no adapter",
+        verdict=Verdict(top="net-plugin-broken", network="socket", gdr=False),
+        hardware=NO_ADAPTER,
+        prepare={0: "printf 'version https://git-lfs' >/tmp/libnccl-net-junk.so"},
+        environment={"NCCL_NET_PLUGIN": "junk", "RANK_LIBRARIES": "/tmp"},
+        since=(2, 12, 0),
+    ),
+    Scenario(
+        name="plugin-named-and-absent-over-tcp",
+        broken="NCCL_NET_PLUGIN=aws-ofi, which is not installed, and there is no adapter",
+        verdict=Verdict(top="net-plugin-missing", network="socket", gdr=False),
+        hardware=NO_ADAPTER,
+        environment={"NCCL_NET_PLUGIN": "aws-ofi"},
         since=(2, 12, 0),
     ),
 )

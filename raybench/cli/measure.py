@@ -102,13 +102,16 @@ def _measure(
     started is ended would cost the result.
     """
     from raybench.cluster.early_host import early_host, workplace  # noqa: PLC0415
+    from raybench.cluster.run_guard import run_guard  # noqa: PLC0415
 
     # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
     with (
         workplace() as place,
+        run_guard(place) as guard,
         contextlib.nullcontext() if config.keep_warm else early_host(place) as early,
         contextlib.closing(_Silent() if quiet else _display()) as display,
     ):
+        from raybench.cluster.account import Account  # noqa: PLC0415
         from raybench.cluster.driver import start_driver  # noqa: PLC0415
         from raybench.cluster.record import Record  # noqa: PLC0415
         from raybench.cluster.supervisor import Supervisor  # noqa: PLC0415
@@ -116,7 +119,14 @@ def _measure(
         record = Record(config=config, run_id=run_id)
         undisturbed.enter_context(interrupt.counting())
         driver = start_driver(record, early, place)
-        supervisor = Supervisor(record=record, driver=driver, display=display, journal=folder, interrupt=interrupt)
+        supervisor = Supervisor(
+            account=Account(record=record),
+            driver=driver,
+            display=display,
+            journal=folder,
+            interrupt=interrupt,
+            guard=guard,
+        )
         refusal = supervisor.watch()
     if refusal is not None:
         folder.discard()

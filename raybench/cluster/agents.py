@@ -59,7 +59,7 @@ class Agents:
         """
         import ray  # noqa: PLC0415
 
-        asked = {getattr(agent.actor, question).remote(*arguments): agent for agent in self.agents}
+        asked = {agent.actor.answer.remote(question, *arguments): agent for agent in self.agents}
         answers: dict[int, Any] = {}
         silent: dict[int, str] = {}
         waited = [reference for reference, agent in asked.items() if agent.index not in self.lost]
@@ -248,7 +248,7 @@ def end_agents(name: str, count: int) -> None:
     for index in range(count):
         with contextlib.suppress(ValueError):
             actor: Any = ray.get_actor(_agent_name(name, index))
-            ray.wait([actor.close.remote()], timeout=_LOST_SECONDS)
+            ray.wait([actor.answer.remote("close")], timeout=_LOST_SECONDS)
             ray.kill(actor, no_restart=True)
     with contextlib.suppress(ValueError):
         ray.util.remove_placement_group(ray.util.get_placement_group(name))

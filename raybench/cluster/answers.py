@@ -40,9 +40,11 @@ _TYPES: Mapping[str, Any] = {
     "positions": list[RankPosition],
     "reserve_port": Annotated[int, msgspec.Meta(ge=1, le=65535)],
     "rest": None,
+    "start": None,
     "stop": None,
     "traffic": Counters,
 }
+QUESTIONS = frozenset(_TYPES)
 _DECODERS = {question: msgspec.msgpack.Decoder(kind) for question, kind in _TYPES.items()}
 
 encode_answer = msgspec.msgpack.Encoder().encode

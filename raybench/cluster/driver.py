@@ -20,6 +20,7 @@ import psutil
 
 from raybench.cluster.driver_channel import DriverChannel
 from raybench.cluster.early_host import EarlyHost
+from raybench.cluster.forked import keep_only, print_to
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.log_files import tail_of
 from raybench.cluster.process_title import set_title
@@ -138,31 +139,11 @@ def _be_driver(
         os.setsid()
         die_with_parent()
         if os.getppid() == parent:
-            _keep_only(connection.fileno())
-            _print_to(workplace / OUTPUT)
+            keep_only(connection.fileno())
+            print_to(workplace / OUTPUT)
             _drive(record, early, workplace, DriverChannel(connection))
     finally:
         os._exit(0)  # Ray's clean-up at exit would wait for a cluster that has gone
-
-
-def _keep_only(descriptor: int) -> None:
-    """Close what the command has open: its end of pipes, and the room that it reserves on the disk."""
-    for number in [int(name) for name in os.listdir("/proc/self/fd")]:  # noqa: PTH208 - numbers, not paths
-        if number > 2 and number != descriptor:
-            with contextlib.suppress(OSError):
-                os.close(number)
-
-
-def _print_to(path: Path) -> None:
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    source = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    for number, descriptor in ((0, source), (1, target), (2, target)):
-        os.dup2(descriptor, number)
-    os.close(target)
-    os.close(source)
-    sys.stdin = os.fdopen(0, "r", closefd=False)
-    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
-    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
 
 
 def _drive(record: Record, early: EarlyHost | None, workplace: Path, channel: DriverChannel) -> None:

@@ -84,7 +84,7 @@ class Launch:
         self._join_limit = Deadline(self.timeout_seconds)
         for agent in self.agents.agents:
             encoded = msgspec.msgpack.encode((tuple(jobs[agent.index]), tuple(self.specs)))
-            agent.actor.start.remote(encoded, dict(variables[agent.index]), log_limit)
+            agent.actor.answer.remote("start", encoded, dict(variables[agent.index]), log_limit)
             self._poll(agent)
         while len(self._finished) < self.plan.world_size and not self._trouble():
             self._hear(0.25)
@@ -98,7 +98,7 @@ class Launch:
                 self._node_lost(self.plan.nodes[index].name, index, why)
 
     def _poll(self, agent: Agent) -> None:
-        self._polls[agent.actor.poll.remote(POLL_SECONDS)] = agent, time.monotonic()
+        self._polls[agent.actor.answer.remote("poll", POLL_SECONDS)] = agent, time.monotonic()
 
     def _trouble(self) -> bool:
         if self.stopping.is_set() and not self.incidents:

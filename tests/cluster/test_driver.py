@@ -17,8 +17,8 @@ import pytest
 from raybench.cli import measure
 from raybench.cluster import driver as driver_module
 from raybench.cluster import early_host, supervisor
+from raybench.cluster.account import Account
 from raybench.cluster.driver import Driver
-from raybench.cluster.record import Record
 from raybench.config import RunConfig
 
 # A process of its own, since it adopts what is left below it from then on.
@@ -76,8 +76,8 @@ cli.main()
 class Watching:
     """A run that is over at once."""
 
-    def __init__(self, *, record: Record, **_: Any) -> None:
-        self.record = record
+    def __init__(self, *, account: Account, **_: Any) -> None:
+        self.record = account.record
 
     def watch(self) -> None:
         """Nothing."""

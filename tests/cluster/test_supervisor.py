@@ -9,9 +9,10 @@ import pytest
 
 # A process of its own, since it adopts what is left below it from then on.
 CODE = """
-import json, os, shutil, signal, subprocess, sys, time
+import json, os, shutil, signal, subprocess, sys, threading, time
 from pathlib import Path
 from raybench.cluster import decision, driver, run, supervisor
+from raybench.cluster.account import Account
 from raybench.cluster.incident import Incident
 from raybench.cluster.interrupt import Interrupt
 from raybench.cluster.record import Record
@@ -56,6 +57,8 @@ def measure(self, stack, joined):
         case "warm":
             self.channel.joining("192.0.2.1:6379")
             self.channel.outliving("raybench-warm", 2)
+            self.channel._waiting.put(sent := threading.Event())
+            sent.wait()
         case "limit" | "limit-stopped" | "signal":
             head = subprocess.Popen([gcs, "60"])
             if trouble == "limit-stopped":
@@ -66,7 +69,14 @@ def measure(self, stack, joined):
             self.channel.consult(self.record)
             head.kill()
 
-farewells = []
+class Guard:
+    def agents_outlive(self, *group):
+        told.append(group)
+
+    def agents_may_stay(self):
+        told.append(())
+
+farewells, told = [], []
 supervisor.say_farewell = lambda *group: farewells.append(group) or True
 run.Run._join, run.Run._measure = join, measure
 found = {}
@@ -75,15 +85,24 @@ for case in sys.argv[2:]:
     record = Record(config=RunConfig(), run_id="a")
     with Interrupt().installed() as interrupt, interrupt.counting():
         started = driver.start_driver(record, None, Path(sys.argv[1]))
-        watch = supervisor.Supervisor(record=record, driver=started, display=None, journal=None, interrupt=interrupt)
+        watch = supervisor.Supervisor(
+            account=Account(record=record),
+            driver=started,
+            display=None,
+            journal=None,
+            interrupt=interrupt,
+            guard=Guard(),
+        )
         refusal = watch.watch()
     found[case] = {
         "farewells": farewells[:],
+        "guard": told[:],
         "refusal": refusal and f"{type(refusal).__name__}: {refusal}",
         "findings": [(one["rule"], one["summary"]) for one in watch.record.result().findings],
         "logs": sorted(watch.record.logs),
     }
     farewells.clear()
+    told.clear()
 print(json.dumps(found))
 """
 CASES = ["agent ends", "agent hangs", "agent dies", "bug hangs", "usage hangs", "interrupt hangs", "unreadable ends"]
@@ -145,6 +164,13 @@ def test_agents_that_outlive_a_killed_driver_are_ended_and_those_left_warm_are_n
 ) -> None:
     assert concluded["warm dies"]["farewells"] == [["192.0.2.1:6379", "raybench-warm", 2]]
     assert concluded["warm ends"]["farewells"] == []
+
+
+@pytest.mark.parametrize("leaving", ["dies", "ends"])
+def test_the_guard_knows_of_agents_that_outlive_the_driver_until_it_is_through(
+    concluded: dict[str, dict[str, Any]], leaving: str
+) -> None:
+    assert concluded[f"warm {leaving}"]["guard"] == [["192.0.2.1:6379", "raybench-warm", 2], []]
 
 
 @pytest.mark.parametrize("case", FINE)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.command import Command, started
+from tests.faults.targets import processes_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]  # seconds from a fault to the exit count
 TIMEOUT = 12.0  # two points are measured within it; the seconds that count begin where it is over
@@ -157,9 +158,21 @@ def test_a_driver_that_is_killed_leaves_nothing_running() -> None:
         begun = time.monotonic()
         command.process.kill()
         assert command.finish(5) == -signal.SIGKILL
-        assert command.left_over(10) == {}
+        assert command.left_over(5) == {}
         print(f"{time.monotonic() - begun:.1f} s from SIGKILL to the last process")
         assert len(command.samples()) >= 2
+        assert command.left_files() == []
+
+
+def test_a_command_that_is_killed_while_ray_starts_its_workers_leaves_none_of_them() -> None:
+    """One whose daemon has gone before it could speak to it waits for half a minute."""
+    with started(*SWEEP) as command:
+        command.wait_for(lambda: processes_of(command).agents)
+        time.sleep(0.3)
+        command.process.kill()
+        begun = time.monotonic()
+        assert command.left_over(5) == {}
+        print(f"{time.monotonic() - begun:.1f} s from SIGKILL to the last process")
         assert command.left_files() == []
 
 

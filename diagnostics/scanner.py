@@ -7,21 +7,23 @@ counted. Everything else goes through ``prefix`` and ``parsers``.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from diagnostics.blocks import count_binary, with_partial_lines_joined
 from diagnostics.events import Event, Origin, quote
 from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_foreign
 from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, OBSERVER_PATTERNS, PATTERNS, SIGNS, info_patterns
 from diagnostics.parsers.base import Pattern, compiled, read_message
+from diagnostics.plain_lines import Found, PlainLines
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
+from diagnostics.repetition import MAX_CHANNEL_KEYS, behind_brackets, behind_mark, channel_key, communicator_id
 
 if TYPE_CHECKING:
     from diagnostics.sifting import Sifted
 
-MAX_CHANNEL_KEYS = 10_000
 MAX_INIT_LINES = 12_000  # later ones count only for communicators that were seen before
 MAX_KNOWN_INIT_LINES = 24_000  # starts and completions of 12,000 ranks; behind them none is looked at
 MAX_TEXTS = 30_000
@@ -41,25 +43,12 @@ _SHELL_VARIABLE = (
     r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
 )
 
-
-_INIT = re.compile(
-    rb"[^\x1b]{0,160}?(?<![\w.\-])([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):(\d{1,9}) \[(\d{1,4})\] NCCL INFO "
-    rb"(?:\[Rank \d+\] )?(?:\w+ )?"
-    rb"comm (0x[0-9a-f]+) rank (\d{1,9}) nranks (\d{1,9}) cudaDev (\d+)(?: nvmlDev (\d+))?(?: busId ([0-9a-f]+))?"
-    rb"(?:.{0,200}?commId (0x[0-9a-f]+))?.{0,200}?- Init (START|COMPLETE)"
-)
-_PARTIAL = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) P ")
-_RUNTIME = re.compile(rb" std(?:out|err) [PF] ")  # in every line of a container runtime's log
-_RUNTIME_HEAD_BYTES = 2**16
-_WHOLE = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) F ")
 # up to 2.2 a mark has no name in it: "host:pid:tid [0] INFO text", "host:pid:tid [0] misc/ibvwrap.cu:60 WARN text"
 _OLD_MARK = re.compile(rb"(:\d{1,9}:\d{1,9} \[\d{1,4}\] (?:[\w/.\-]{1,80}:\d{1,6} )?)(INFO|WARN) ")
 _OLD_MARK_ALONE = re.compile(  # pasted without its host
     rb"^(\W{0,9}(?:src/)?(?:(?:include|misc|transport|graph)/[\w.\-]{1,60}|init|bootstrap|enqueue|rings?|group|nvml)"
     rb"\.(?:cc|cu|h):\d{1,6} )(INFO|WARN) "
 )
-_BRACKETS = re.compile(rb"(?:\[[^\]\n]{1,80}\] {0,20}){1,4}")
-_PLAIN = bytes([9, 13, 27, *range(32, 127)])
 _NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destroy", "abort"})  # each names its rank
 
 
@@ -85,6 +74,7 @@ class Scanner:
     _init_lines: int = 0
     _communicators: set[bytes] = field(default_factory=set)
     _file: str = ""
+    _plain: PlainLines = field(default_factory=PlainLines)
     _pending: tuple[str, Message, int] | None = None
     _continued: list[str] = field(default_factory=list)  # lines behind it that may be the rest of it
     _hosts: dict[str, None] = field(default_factory=dict)
@@ -136,7 +126,7 @@ class Scanner:
                 self._read_foreign(raw, line)
             elif (text := behind_brackets(raw)) not in self.quiet:
                 self._read_fresh(raw, text, line)
-        elif not self._is_counted(raw, line):
+        elif not self._is_counted(raw):
             self._read_marked(raw, line)
 
     def _read_fresh(self, raw: bytes, text: bytes, line: int) -> None:
@@ -148,8 +138,8 @@ class Scanner:
         if not told and len(self.quiet) < MAX_QUIET_TEXTS and len(text) <= MAX_QUIET_BYTES:
             self.quiet.add(text)
 
-    def _is_counted(self, raw: bytes, line: int) -> bool:
-        """Whether a line is done with by counting it, or by the short way of the Init lines."""
+    def _is_counted(self, raw: bytes) -> bool:
+        """Whether a line is done with by counting it, or left out."""
         if self._pending is not None:
             if self.gate.detail_left > 0 or not self._is_repetition(raw):
                 return False
@@ -160,54 +150,24 @@ class Scanner:
                 self.channels[key] += 1
             return key is not None
         if b"- Init " in raw:
-            return self._read_init(raw, line)
+            return self._is_left_out(raw)
         return self.gate.detail_left <= 0 and self._is_repetition(raw)
 
-    def _read_init(self, raw: bytes, line: int) -> bool:
-        """Read a start or completion of the usual form the short way; every rank of every communicator prints two."""
+    def _is_left_out(self, raw: bytes) -> bool:
+        """Whether a start or completion is one too many; every rank of every communicator prints two."""
         self._init_lines += 1
         late = self._init_lines > MAX_INIT_LINES
         self.gate.skips_init = self._init_lines > MAX_KNOWN_INIT_LINES
-        if late and (self.gate.skips_init or not self._is_known_communicator(raw)):
+        if late and (self.gate.skips_init or communicator_id(raw) not in self._communicators):
             self.starts_left_out = True
             return True
-        match = _INIT.match(raw)
-        if match is None or raw.count(b"NCCL ") > 1:
-            return False
-        host, pid, thread, device, comm, rank, nranks, cuda, nvml, bus, comm_id, state = match.groups()
-        names = ("comm", "rank", "nranks", "cuda", "nvml", "bus", "comm_id")
-        values = (comm, rank, nranks, cuda, nvml, bus, comm_id)
-        fields = {name: value.decode() for name, value in zip(names, values, strict=True) if value is not None}
-        if comm_id is not None and self._init_lines <= MAX_INIT_LINES:
-            self._communicators.add(comm_id)
-        text = clean(raw)
-        self.deduplicated |= "x across cluster]" in text
-        message = Message(
-            text="",
-            level="INFO",
-            host=host.decode().split(".")[0],
-            pid=int(pid),
-            thread=int(thread),
-            device=int(device),
-            rank=launcher_rank(text),
-        )
-        self._send(
-            "init-start" if state == b"START" else "init-complete",
-            fields,
-            self._with_known_host(message),
-            text,
-            line,
-        )
-        return True
-
-    def _is_known_communicator(self, raw: bytes) -> bool:
-        """Whether the line belongs to one of the communicators that were followed from the start."""
-        start = raw.find(b"commId ") + 7
-        return start > 6 and raw[start : raw.find(b" ", start)] in self._communicators
+        if (name := communicator_id(raw)) is not None and not late:
+            self._communicators.add(name)
+        return False
 
     def _is_repetition(self, raw: bytes) -> bool:
         """Whether the message was read before, whoever printed it; then it is only counted."""
-        text = _behind_mark(raw)
+        text = behind_mark(raw)
         if text not in self.gate.known:
             return False
         self.gate.known[text] += 1
@@ -223,7 +183,7 @@ class Scanner:
 
     def _remember(self, raw: bytes) -> None:
         if len(self._texts) < MAX_TEXTS and not _NEVER_REPEATED.intersection(self._kinds):
-            text = _behind_mark(raw)
+            text = behind_mark(raw)
             self._texts[text] = tuple(self._kinds)
             self.gate.known.setdefault(text, 0)
 
@@ -232,6 +192,21 @@ class Scanner:
         self._flush()
 
     def _read_marked(self, raw: bytes, line: int) -> None:
+        if (plain := self._plain.read(raw)) is not None:
+            self._read_plain(raw, line, *plain)
+        else:
+            self._read_in_full(raw, line)
+
+    def _read_plain(self, raw: bytes, line: int, speaker: Message, text: str, found: Found, known: bool) -> None:
+        """Read a line of one message at level INFO whose halves are known."""
+        self._flush()
+        self._kinds.clear()
+        for kind, fields in found:
+            self._send(kind, fields, speaker, raw.decode().rstrip("\r"), line, text)
+        if not known:
+            self._remember(raw)
+
+    def _read_in_full(self, raw: bytes, line: int) -> None:
         text = clean(raw)
         self.deduplicated |= "x across cluster]" in text
         messages = list(split_messages(text))
@@ -240,6 +215,8 @@ class Scanner:
         if not messages:
             self._read_unmarked(text, line)
         for message in map(self._with_known_host, messages):
+            if len(messages) == 1:
+                self._plain.learn(raw, message)
             self.unreadable += message.torn
             if message.level in ("WARN", "ATTN") and not message.torn and 60 <= len(text) <= 140:
                 self._pending = (text, message, line)
@@ -339,7 +316,9 @@ class Scanner:
         for kind, fields in found:
             self._send(kind, fields, message, quoted, line)
 
-    def _send(self, kind: str, fields: dict[str, str], message: Message, quoted: str, line: int) -> None:
+    def _send(
+        self, kind: str, fields: dict[str, str], message: Message, quoted: str, line: int, said: str = ""
+    ) -> None:
         self._sequence += 1
         self._kinds.append(kind)
         origin = Origin(
@@ -355,7 +334,7 @@ class Scanner:
         )
         event = Event(kind=kind, origin=origin, text=quote(quoted), fields=fields)
         if kind == "channel":
-            self._count_channel(event, message.text)
+            self._count_channel(event, said or message.text)
         self.sink(event)
 
     def _count_channel(self, event: Event, text: str) -> None:
@@ -374,59 +353,6 @@ def _joinings(head: str, rest: Sequence[str]) -> Iterator[str]:
     for count in range(1, len(rest) + 1):
         for between in ("", " "):
             yield between.join([head, *(part.strip() for part in rest[:count])])[:MAX_PATTERN_CHARACTERS]
-
-
-def behind_brackets(raw: bytes) -> bytes:
-    """A line without the time, host and process that begin it in brackets, ``[1616.64] [ip-10-1-2-3:77:0]``."""
-    match = _BRACKETS.match(raw)
-    return raw[match.end() :] if match else raw
-
-
-def channel_key(raw: bytes, channels: Mapping[bytes, int]) -> bytes | None:
-    """What a channel line is counted under: its text from the ranks on, or its transport alone; None for a new one."""
-    via = raw.find(b" via ")
-    if via <= 0:
-        return None
-    key = raw[raw.find(b": ", via - 40 if via > 40 else 0) :].rstrip()
-    if key not in channels and len(channels) >= MAX_CHANNEL_KEYS:
-        key = raw[via:].rstrip()
-    return key if key in channels else None
-
-
-def with_partial_lines_joined(block: bytes) -> bytes:
-    """A block of a container runtime's log, the pieces of long lines (``stderr P``) joined; line numbers stay."""
-    if not _RUNTIME.search(block[:_RUNTIME_HEAD_BYTES]) or not _PARTIAL.search(block):
-        return block
-    joined: list[bytes] = []
-    held, torn = b"", 0
-    for line in block.split(b"\n"):
-        match = _PARTIAL.match(line)
-        if match:
-            held += line if not held else line[match.end() :]
-            torn += 1
-        elif held and (end := _WHOLE.match(line)):
-            joined += [held + line[end.end() :], *([b""] * torn)]
-            held, torn = b"", 0
-        else:
-            joined += [*([held] if held else []), *([b""] * max(torn - 1, 0)), line]
-            held, torn = b"", 0
-    return b"\n".join([*joined, *([held] if held else []), *([b""] * max(torn - 1, 0))])
-
-
-def count_binary(block: bytes) -> int:
-    """The lines that are no text."""
-    return sum(map(_is_binary, block.split(b"\n"))) if b"\x00" in block else 0
-
-
-def _is_binary(raw: bytes) -> bool:
-    """Whether a line holds a NUL and more than a third of it is no plain text."""
-    return b"\x00" in raw and 3 * len(raw.translate(None, _PLAIN)) > len(raw)
-
-
-def _behind_mark(raw: bytes) -> bytes:
-    """What a line says, whoever printed it; the whole line where NCCL's mark is missing: PyTorch's name the rank."""
-    mark = max(raw.find(b"NCCL INFO "), raw.find(b"NCCL WARN "))
-    return raw[mark + 5 :] if mark >= 0 else raw
 
 
 def _fields(text: str) -> int:

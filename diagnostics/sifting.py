@@ -7,12 +7,14 @@ what it passes on is what the scanner would do with the same lines itself.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from diagnostics.blocks import count_binary, with_partial_lines_joined
 from diagnostics.errors import UnreadableInputError
 from diagnostics.flight_recorder import is_dump
 from diagnostics.gate import Gate, is_continued
 from diagnostics.jobs import Part, read_part
 from diagnostics.reader import line_from, plain_size
-from diagnostics.scanner import Scanner, behind_brackets, channel_key, count_binary, with_partial_lines_joined
+from diagnostics.repetition import behind_brackets, channel_key
+from diagnostics.scanner import Scanner
 
 PIECE_BYTES = 2**23
 MIN_BYTES = 2**25  # of less, starting the processes costs more than it saves

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from diagnostics.builder import FactBuilder
@@ -18,7 +17,7 @@ from diagnostics.judgement import diagnose_facts
 from diagnostics.overall import overall
 from diagnostics.reader import A_TRACE, Batch, is_trace
 from diagnostics.scanner import Scanner
-from diagnostics.sifting import MIN_BYTES, Piece, Sifted, bytes_to_sift, pieces_of, sift
+from diagnostics.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, pieces_of
 
 
 class Reading:
@@ -67,8 +66,8 @@ class Reading:
         while done < len(pieces) and not self._scanner.gate.detail_used_up:
             left_out += self._read_piece(pieces[done], None)
             done += 1
-        work = partial(sift, scanner=self._scanner)
-        for piece, sifted in zip(pieces[done:], map_ahead(work, pieces[done:], processes), strict=True):
+        sieve = Sieve(self._scanner, self._scanner.room_for_texts // processes)
+        for piece, sifted in zip(pieces[done:], map_ahead(sieve.sift, pieces[done:], processes), strict=True):
             left_out += self._read_piece(piece, sifted)
         return left_out
 

@@ -5,6 +5,7 @@ NCCL's mark, and what is said by the text behind it. Halves that need the whole 
 several messages, variables, what Ray left out) are not kept: such lines are read in full.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,8 +17,9 @@ MARK = b"NCCL INFO "
 MAX_HEADS = 20_000
 MAX_BODIES = 20_000
 MAX_HALF_BYTES = 400  # a longer one is read each time
+_USUAL = re.compile(rb"([A-Za-z0-9_][A-Za-z0-9_.\-]{0,200}):(\d{1,9}):(\d{1,9}) \[(\d{1,4})\] ")
 _PLAIN = bytes([9, *range(32, 127)])
-_TOLD_BY_THE_WHOLE = (b"](http", b"x across")  # links of web pages; what Ray left out
+_TOLD_BY_THE_WHOLE = (b"](http", b" [repeated ", b"x across cluster]")  # links of web pages; what Ray left out
 _ENDS_OF_EMPHASIS = (b"*", b"_", b"`")
 _NAMES_ITS_RANK = (b"- Init ", b" via ", b" nNodes ", b"opCount ")  # nobody else says the same
 
@@ -42,7 +44,7 @@ class PlainLines:
     def read(self, raw: bytes) -> tuple[Message, str, Found, bool] | None:
         """Who speaks, what is said, its kinds and fields, and whether it was said before; None for other lines."""
         mark = raw.find(MARK)
-        if mark <= 0 or (speaker := self._speakers.get(raw[:mark])) is None:
+        if mark <= 0 or (speaker := self._speakers.get(raw[:mark]) or self._usual(raw[:mark])) is None:
             return None
         body = raw[mark + len(MARK) :].rstrip(b"\r")
         found = self._bodies.get(body)
@@ -55,6 +57,18 @@ class PlainLines:
         if len(self._bodies) < MAX_BODIES and not any(literal in body for literal in _NAMES_ITS_RANK):
             self._bodies[body] = found
         return speaker, text, found, False
+
+    def _usual(self, head: bytes) -> Message | None:
+        """Who speaks in a line that no launcher wrote anything in front of."""
+        match = _USUAL.fullmatch(head)
+        if match is None:
+            return None
+        host, pid, thread, device = match.groups()
+        name = host.decode().split(".")[0]
+        speaker = Message(text="", level="INFO", host=name, pid=int(pid), thread=int(thread), device=int(device))
+        if len(self._speakers) < MAX_HEADS:
+            self._speakers[head] = speaker
+        return speaker
 
 
 def _is_plain(half: bytes) -> bool:

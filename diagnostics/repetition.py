@@ -34,3 +34,8 @@ def communicator_id(raw: bytes) -> bytes | None:
     """The id of the communicator that a line names, on NCCL 2.16 and newer."""
     start = raw.find(b"commId ") + 7
     return raw[start : raw.find(b" ", start)] if start > 6 else None
+
+
+def names_its_rank(text: bytes) -> bool:
+    """Whether what is said is said by one rank of one communicator only: its start, completion, nodes or end."""
+    return b" COMPLETE" in text or b"- Init " in text or b" nNodes " in text

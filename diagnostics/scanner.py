@@ -173,6 +173,11 @@ class Scanner:
         self.gate.known[text] += 1
         return True
 
+    @property
+    def room_for_texts(self) -> int:
+        """How many more texts can be remembered."""
+        return MAX_TEXTS - len(self._texts)
+
     def repeated(self) -> dict[str, int]:
         """Events by kind that were only counted."""
         totals: dict[str, int] = defaultdict(int)
@@ -201,6 +206,7 @@ class Scanner:
         """Read a line of one message at level INFO whose halves are known."""
         self._flush()
         self._kinds.clear()
+        speaker = self._with_known_host(speaker)
         for kind, fields in found:
             self._send(kind, fields, speaker, raw.decode().rstrip("\r"), line, text)
         if not known:

@@ -13,7 +13,7 @@ from diagnostics.flight_recorder import is_dump
 from diagnostics.gate import Gate, is_continued
 from diagnostics.jobs import Part, read_part
 from diagnostics.reader import line_from, plain_size
-from diagnostics.repetition import behind_brackets, channel_key
+from diagnostics.repetition import behind_brackets, behind_mark, channel_key, names_its_rank
 from diagnostics.scanner import Scanner
 
 PIECE_BYTES = 2**23
@@ -64,37 +64,58 @@ def _pieces(part: Part) -> Iterator[Piece]:
         start = end
 
 
-def sift(piece: Piece, scanner: Scanner) -> Sifted | None:
-    """What a piece holds beside what a scanner knows by now; None where it has to be read otherwise."""
-    if piece.alone:
-        return None
-    known = dict.fromkeys(scanner.gate.known, 0)
-    gate = replace(scanner.gate, lines=0, nccl_lines=0, estimated=False, known=known)
-    sifted = Sifted()
-    try:
-        for batch in read_part(piece.part):
-            if batch.note:
-                return None
-            block = with_partial_lines_joined(batch.block)
-            sifted.unreadable += count_binary(block)
-            _keep(block, gate, scanner, sifted)
-    except (OSError, UnreadableInputError):
-        return None
-    sifted.known = {text: count for text, count in gate.known.items() if count}
-    sifted.lines, sifted.nccl_lines, sifted.estimated = gate.lines, gate.nccl_lines, gate.estimated
-    return sifted
+@dataclass(slots=True)
+class Sieve:
+    """Sifts pieces in a forked process, beside what the scanner knew by then and what was passed on to it since.
 
+    ``room``: how many texts and channels it may learn, so that the scanner has room for those of all processes.
+    """
 
-def _keep(block: bytes, gate: Gate, scanner: Scanner, sifted: Sifted) -> None:
-    """Take the candidates of a block, without those that the scanner would only count or pass over."""
-    before, continued = gate.lines, False
-    for number, raw in gate.candidates(block):
-        if not continued:
-            if b"CCL" not in raw:
-                if behind_brackets(raw) in scanner.quiet:
+    scanner: Scanner
+    room: int
+
+    def sift(self, piece: Piece) -> Sifted | None:
+        """What a piece holds; None where it has to be read otherwise."""
+        if piece.alone:
+            return None
+        gate, sifted = self._gate(), Sifted()
+        try:
+            for batch in read_part(piece.part):
+                if batch.note:
+                    return None
+                block = with_partial_lines_joined(batch.block)
+                sifted.unreadable += count_binary(block)
+                self._keep(block, gate, sifted)
+        except (OSError, UnreadableInputError):
+            return None
+        self.scanner.gate.known.update(gate.known)
+        sifted.known = {text: count for text, count in gate.known.items() if count}
+        sifted.lines, sifted.nccl_lines, sifted.estimated = gate.lines, gate.nccl_lines, gate.estimated
+        return sifted
+
+    def _gate(self) -> Gate:
+        gate = self.scanner.gate
+        return replace(gate, lines=0, nccl_lines=0, estimated=False, known=dict.fromkeys(gate.known, 0))
+
+    def _keep(self, block: bytes, gate: Gate, sifted: Sifted) -> None:
+        """Take the candidates of a block, without those that the scanner would only count or pass over."""
+        before, continued = gate.lines, False
+        for number, raw in gate.candidates(block):
+            if not continued:
+                if b"CCL" not in raw:
+                    if behind_brackets(raw) in self.scanner.quiet:
+                        continue
+                elif (key := channel_key(raw, self.scanner.channels)) is not None:
+                    sifted.channels[key] = sifted.channels.get(key, 0) + 1
                     continue
-            elif (key := channel_key(raw, scanner.channels)) is not None:
-                sifted.channels[key] = sifted.channels.get(key, 0) + 1
-                continue
-        continued = is_continued(raw)
-        sifted.candidates.append((before + number, raw))
+            continued = is_continued(raw)
+            sifted.candidates.append((before + number, raw))
+            self._learn(raw, gate)
+
+    def _learn(self, raw: bytes, gate: Gate) -> None:
+        """Only count from here on what the scanner will know, once it has read this line."""
+        if self.room <= 0 or (text := behind_mark(raw)) is raw or names_its_rank(text):
+            return
+        if b" via " not in text:
+            self.room -= text not in gate.known
+            gate.known.setdefault(text, 0)

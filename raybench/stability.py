@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from raybench.results import Point
 from raybench.stats import deviation, median
 from raybench.units import format_bytes, format_seconds
+from raybench.verdicts import Check
 
 MIN_BLOCKS = 5
 MIN_SAMPLES = 20
@@ -71,6 +72,15 @@ def doubts(point: Point) -> tuple[Doubt, ...]:
 def stability_warnings(point: Point) -> tuple[str, ...]:
     """One sentence a reason to doubt the point, with its numbers and a next step."""
     return tuple(f"{doubt.text}: {_rule(doubt.kind).advice}" for doubt in doubts(point))
+
+
+def stability_check(points: Sequence[Point]) -> Check | None:
+    """What a verdict adds where more than half of the measured points are unstable: such figures judge nothing well."""
+    measured = [point for point in points if point.samples_seconds]
+    unstable = sum(bool(doubts(point)) for point in measured)
+    if 2 * unstable <= len(measured):
+        return None
+    return Check(name="stability", outcome="not judged", text=f"{unstable} of {len(measured)} points unstable")
 
 
 def benchmark_warnings(points: Sequence[Point]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from raybench.model.expected import Judgement, deciding, expect, judge
 from raybench.model.regimes import NoExpectation, System
 from raybench.model.shape import system_of
 from raybench.results import BenchmarkResult, Expected, Point, RunResult
+from raybench.stability import stability_check
 from raybench.units import format_bytes
 from raybench.verdicts import Check
 
@@ -23,7 +24,8 @@ def with_expectations(result: RunResult, baseline: Baseline | None = None) -> Ru
     system = system_of(result.cluster, result.variables)
     benchmarks = tuple(_with_expected(benchmark, system) for benchmark in result.benchmarks)
     slow = [] if isinstance(system, NoExpectation) else [_finding(benchmark, system) for benchmark in benchmarks]
-    checks = (*result.checks, *bandwidth_checks(benchmarks, system))
+    unstable = stability_check([point for one in benchmarks if one.kind == "collective" for point in one.points])
+    checks = (*result.checks, *bandwidth_checks(benchmarks, system), *([unstable] if unstable else []))
     judged = replace(result, benchmarks=benchmarks, checks=checks, findings=(*result.findings, *filter(None, slow)))
     return judged if baseline is None else against_baseline(judged, baseline)
 

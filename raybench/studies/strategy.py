@@ -13,6 +13,8 @@ from raybench.studies.outcome import Outcome
 from raybench.studies.training_rows import TrainingRow, fastest, peak_text, throughput_ratio, training_rows
 
 ALIKE = 0.03  # throughputs within it of each other are no reason to choose: memory decides
+LESS = 0.95  # of the memory of the fastest: what needs more than that does not decide, peaks differ by some percent
+ENOUGH_BLOCKS = 3  # fewer give no useful interval: a slower median is then taken for slower
 TIGHT = 0.8  # of the device's memory: fragmentation and a longer sample may take the rest
 _ADAPTERS = ("lora", "qlora")
 _STRATEGIES = {
@@ -76,9 +78,7 @@ def answer_strategy(study: Study, outcomes: Sequence[Outcome], costing: Costing 
         for row in rows
         if row.variant != best.variant and (ratio := throughput_ratio(row.variant, best.variant, outcomes))
     }
-    alike = [best, *(row for row in rows if row.variant in ratios and _alike(ratios[row.variant]))]
-    known = [row for row in alike if row.memory_bytes is not None]
-    chosen = min(known, key=lambda row: row.memory_bytes or 0) if len(known) == len(alike) else best
+    chosen = _least_memory(best, [row for row in rows if row.variant in ratios and _alike(ratios[row.variant])])
     why = _why(chosen, best, rows, ratios)
     certain = all(_is_clear(ratio) for ratio in ratios.values())
     return StrategyAnswer(
@@ -98,9 +98,26 @@ def _remarks(rows: Sequence[TrainingRow]) -> Iterator[str]:
         yield f"{' and '.join(adapters)} train adapters only: another training, not a faster way to do the same one"
 
 
+def _least_memory(best: TrainingRow, alike: Sequence[TrainingRow]) -> TrainingRow:
+    """Of those alike, the one that needs clearly less memory than the fastest; the fastest where one is not known."""
+    if best.memory_bytes is None or any(row.memory_bytes is None for row in alike):
+        return best
+    least = min((best, *alike), key=lambda row: row.memory_bytes or 0)
+    return least if (least.memory_bytes or 0) < LESS * best.memory_bytes else best
+
+
 def _alike(ratio: Ratio) -> bool:
     """Whether a slower variant may well be within `ALIKE` of the fastest."""
-    return min(ratio.value, ratio.of_rows or ratio.value) >= 1 - ALIKE or (ratio.high is not None and ratio.high >= 1)
+    if min(ratio.value, ratio.of_rows or ratio.value) >= 1 - ALIKE:
+        return True
+    return ratio.blocks >= ENOUGH_BLOCKS and ratio.high is not None and ratio.high >= 1
+
+
+def _speed_against(chosen: str, best: str, ratio: Ratio) -> str:
+    if ratio.side_of(1 - ALIKE) == "above":
+        return f"{chosen} is as fast as {best} ({ratio.text} of it)"
+    interval = "" if ratio.low is None else f", 95 % interval {ratio.low:.2f} to {ratio.high:.2f}"
+    return f"{chosen} cannot be told from {best} in speed ({ratio.text} of it{interval})"
 
 
 def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ratios: dict[str, Ratio]) -> str:
@@ -112,11 +129,8 @@ def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ra
         text = f"{chosen.variant} {'is the only one that was measured' if alone else 'is fastest'}{memory}"
         text += f"; {', '.join(slower)}" if slower else ""
     else:
-        gap = ratios[chosen.variant]
-        text = (
-            f"{chosen.variant} is as fast as {best.variant} ({gap.text} of it) and needs less memory{memory}"
-            f"{_instead(best)}"
-        )
+        speed = _speed_against(chosen.variant, best.variant, ratios[chosen.variant])
+        text = f"{speed} and needs less memory{memory}{_instead(best)}"
     return "; ".join([text, *_room(chosen, rows), *(f"{row.variant} {_missing(row)}" for row in rows if row.failed)])
 
 

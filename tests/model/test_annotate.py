@@ -224,3 +224,11 @@ def test_reports_show_expected_and_ratio() -> None:
     last = list(csv_rows(result))[-1]
     assert float(last["expected_ratio"]) == pytest.approx(result.benchmarks[0].points[-1].expected_ratio, rel=1e-6)
     assert last["expected_basis"].startswith("8 x 400")
+
+
+def test_a_verdict_says_when_most_points_are_unstable() -> None:
+    """Near miss: one unstable point of two is no more than half."""
+    steady, shaky = all_reduce(350).points[0], all_reduce(350, noise=0.6).points[0]
+    half, most = (replace(all_reduce(350), points=points) for points in ((steady, shaky), (shaky, steady, shaky)))
+    assert "2 of 3 points unstable" in judged(most).conclusion.reason
+    assert "unstable" not in judged(half).conclusion.reason

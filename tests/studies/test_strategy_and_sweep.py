@@ -54,6 +54,37 @@ def test_memory_decides_between_strategies_that_are_alike() -> None:
     assert "fsdp is as fast as ddp (0.98 of it) and needs less memory, with 10.00 GiB" in answer.why
 
 
+def test_memory_that_hardly_differs_does_not_decide() -> None:
+    answer = strategies({"ddp": (0.1, 30), "fsdp": (0.102, 29.5)}, noise=0.001)
+    assert (answer.recommended, answer.certain) == ("ddp", True)
+
+
+def in_blocks(seconds: dict[str, tuple[float, ...]]) -> Any:
+    """An answer from the seconds of each repeat; fsdp needs a third of ddp's memory."""
+    plan = study("strategy", *(strategy_variant(name) for name in seconds), repeats=len(seconds["ddp"]))
+
+    def trained(trial: Trial) -> dict[str, Any]:
+        memory = {"peak_allocated_bytes": (10 if trial.variant == "fsdp" else 30) * GIB}
+        return run_result([training_point(seconds[trial.variant][trial.block], memory=memory)])
+
+    return answer_strategy(plan, outcomes_of(plan, trained))
+
+
+def test_a_wide_interval_is_not_called_as_fast() -> None:
+    answer = in_blocks({"ddp": (0.1, 0.1, 0.1, 0.1, 0.1), "fsdp": (0.07, 0.2, 0.12, 0.09, 0.15)})
+    assert (answer.recommended, answer.certain) == ("fsdp", False)
+    assert "fsdp cannot be told from ddp in speed (" in answer.why
+    assert ", 95 % interval 0." in answer.why
+
+
+def test_of_two_repeats_the_faster_is_taken_for_the_fastest() -> None:
+    """Two repeats give an interval that holds everything: that is no reason to call 0.7x as fast."""
+    answer = in_blocks({"ddp": (0.2, 0.15), "fsdp": (0.2, 0.33)})
+    assert (answer.recommended, answer.certain) == ("ddp", False)
+    assert "ddp is fastest" in answer.why
+    assert "as fast as" not in answer.why
+
+
 def test_without_an_interval_it_is_only_likely() -> None:
     plan = study("strategy", strategy_variant("ddp"), strategy_variant("fsdp"), repeats=1)
     seconds = {"ddp": 0.1, "fsdp": 0.2}

@@ -64,6 +64,9 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     by_form = {_form(one): one for one in reversed(list(known))}
     if _form(name) in by_form:
         return [by_form[_form(name)]]
+    turned = [one for form, one in by_form.items() if sorted(form) == sorted(_form(name))]
+    if turned:  # rnu, pu: of so few letters, two that changed places are half of them
+        return turned[:3]
     found = difflib.get_close_matches(_form(name), by_form, n=3, cutoff=_LEAST_LIKENESS)
     return [by_form[form] for form in found]
 

@@ -61,6 +61,32 @@ def _remove_folder(path: Path) -> None:
         path.rmdir()
 
 
+def check_output_dir(output_dir: str) -> None:
+    """Whether a run could make its folder there, without making it. Raises UsageError where it could not."""
+    path = Path(output_dir)
+    try:
+        there = next(folder for folder in (path.absolute(), *path.absolute().parents) if _is_there(folder))
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from error
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _unwritable(path: Path, error: OSError | ValueError) -> UsageError:
+    reason = getattr(error, "strerror", None) or error
+    return UsageError(f"the output folder {path} cannot be written: {reason}; choose another with --output-dir")
+
+
 class RunFolder:
     """``OUTPUT_DIR/RUN_ID``. Some megabytes are held free, so that a disk that fills up still takes the result."""
 
@@ -79,10 +105,7 @@ class RunFolder:
                 undo.callback(self._reserve.close)
                 self._journal = (self.path / "samples.jsonl").open("ab", buffering=0)
             except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-                reason = getattr(error, "strerror", None) or error
-                raise UsageError(
-                    f"the output folder {self.path} cannot be written: {reason}; choose another with --output-dir"
-                ) from error
+                raise _unwritable(self.path, error) from error
             undo.pop_all()
 
     def record(self, entry: Mapping[str, Any]) -> None:

@@ -51,16 +51,6 @@ class LazyGroup(click.Group):
         command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first word names. Raises UsageError with what may have been meant."""
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            from raybench.cli.hints import unknown_command  # noqa: PLC0415
-
-            raise click.UsageError(unknown_command(args[0], self.list_commands(ctx), ctx.command_path), ctx)
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The list of commands, without importing any."""
         with formatter.section("Commands"):

@@ -6,11 +6,15 @@ import click
 
 from raybench.errors import nearest
 
+_MOST_GUESSES = 3
+
 
 def explained(error: click.ClickException, arguments: Sequence[str]) -> click.ClickException:
     """The error with what to type instead, where that can be told. ``arguments`` are those of the command line."""
     if isinstance(error, click.NoSuchOption):
-        hint = _misplaced(error, arguments)
+        hint = _meant_option(error) or _misplaced(error, arguments)
+    elif isinstance(error, click.UsageError) and error.message.startswith("No such command"):
+        return _unknown_command(error)
     elif isinstance(error, click.BadParameter):
         hint = _meant_choice(error, arguments)
     elif isinstance(error, click.UsageError) and "unexpected extra argument" in error.message:
@@ -23,23 +27,34 @@ def explained(error: click.ClickException, arguments: Sequence[str]) -> click.Cl
     return click.UsageError(f"{said.rstrip('.')}. {hint}", getattr(error, "ctx", None))
 
 
+def _meant_option(error: click.NoSuchOption) -> str:
+    """Of a group, which click has no word on, and of a short option: the one in another case, or that it begins."""
+    context, name = error.ctx, error.option_name
+    if context is None or (name.startswith("--") and not isinstance(context.command, click.Group)):
+        return ""
+    if name.startswith("--"):
+        near = nearest(name, _options_of(context, "--"))[:1]
+    else:
+        letter = name.removeprefix("-")[:1].lower()
+        near = [one for one in _options_of(context, "-") if one.lstrip("-")[:1].lower() == letter][:_MOST_GUESSES]
+    return f"Did you mean {' or '.join(near)}?" if near else ""
+
+
 def _misplaced(error: click.NoSuchOption, arguments: Sequence[str]) -> str:
     """An option before its command: ``raybench --nodes 2 run``, ``raybench cluster -i hosts.yml up``."""
     context = error.ctx
     if context is None or not isinstance(context.command, click.Group):
         return ""
-    near = nearest(error.option_name, [*_options_of(context)])
-    if near:
-        return f"Did you mean {near[0]}?"
     names = context.command.list_commands(context)
     command = next((word for word in arguments if word in names and word != context.info_name), "COMMAND")
     return f"Options of a command stand after it: {context.command_path} {command} {error.option_name} ..."
 
 
-def _options_of(context: click.Context) -> Iterator[str]:
-    """The options of a group itself, longest forms only."""
+def _options_of(context: click.Context, prefix: str) -> Iterator[str]:
+    """The options of a command itself that begin so."""
     for parameter in context.command.get_params(context):
-        yield from (name for name in parameter.opts if name.startswith("--"))
+        if isinstance(parameter, click.Option):
+            yield from (name for name in parameter.opts if name.startswith(prefix))
 
 
 def _meant_choice(error: click.BadParameter, arguments: Sequence[str]) -> str:
@@ -63,9 +78,13 @@ def _without_option(error: click.UsageError) -> str:
     return f"Values of '{context.command_path}' follow an option, such as {examples[0]}" if examples else ""
 
 
-def unknown_command(name: str, known: Sequence[str], path: str) -> str:
-    """The message for a command that there is not."""
-    near = nearest(name, [*known, "help", "version"])
+def _unknown_command(error: click.UsageError) -> click.ClickException:
+    """The error with what may have been meant, and with all commands that there are."""
+    context = error.ctx
+    if context is None or not isinstance(context.command, click.Group):
+        return error
+    known, name = context.command.list_commands(context), error.message.split("'")[1]
+    near = nearest(name, [*known, *(("help", "version") if context.parent is None else ())])
     meant = "--version" if near[:1] == ["version"] else "".join(near[:1])
-    guess = f"Did you mean '{path} {meant}'? Commands" if meant else "Commands"
-    return f"No such command '{name}'. {guess}: {', '.join(known)}."
+    guess = f"Did you mean '{context.command_path} {meant}'? Commands" if meant else "Commands"
+    return click.UsageError(f"No such command '{name}'. {guess}: {', '.join(known)}.", context)

@@ -17,7 +17,7 @@ from raybench.errors import UsageError
 from raybench.installation import install_advice
 from raybench.reports.errors import MissingLibraryError
 from raybench.results import SCHEMA, RunResult
-from raybench.run_folder import RunFolder, new_run_id
+from raybench.run_folder import RunFolder, check_output_dir, new_run_id
 
 if TYPE_CHECKING:
     from raybench.cluster.interrupt import Interrupt
@@ -40,6 +40,7 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False
         from raybench.cluster.needs import check_needs  # noqa: PLC0415
 
         check_needs(config)
+        check_output_dir(config.output_dir)
         _baseline(config.baseline)
         say("raybench: the options are right, and this machine has what they need of it; nothing was measured")
         return 0
@@ -153,6 +154,7 @@ def _deliver(
 
     The result and the logs are written ``undisturbed`` by signals.
     """
+    result = replace(result, problems=tuple(folder.problems))
     with undisturbed():
         try:
             folder.write_json("result.json", result.to_json())
@@ -163,9 +165,11 @@ def _deliver(
     diagnosis = _attempt(folder, "the diagnosis of the logs", lambda: _diagnose(folder))
     result = _with_log_findings(result, diagnosis, folder)
     _attempt(folder, "result.csv", lambda: _write_csv(result, folder))
-    _attempt(folder, "summary.json", lambda: _write_summary(result, folder))
+    result = _with_problems(result, folder)
     report = _attempt(folder, "report.html", lambda: _write_html(result, diagnosis, folder))
-    result = replace(result, problems=tuple(folder.problems))
+    result = _with_problems(result, folder)
+    _attempt(folder, "summary.json", lambda: _write_summary(result, folder))
+    result = _with_problems(result, folder)
     for problem in (*folder.problems, *folder.notes):
         say(f"raybench: {problem}")
     with printing("stdout"):  # last, so that the verdict is what stands above the prompt
@@ -179,10 +183,19 @@ def _deliver(
 def _with_log_findings(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> RunResult:
     """The result with what its logs say counted for its verdict, and written again where that changes it."""
     found = tuple((diagnosis or {}).get("findings", ()))
-    told = replace(result, log_findings=found) if found else result
-    if told.conclusion != result.conclusion:
-        _attempt(folder, "the verdict in result.json", lambda: folder.write_json("result.json", told.to_json()))
-    return told
+    return _written_again(result, replace(result, log_findings=found) if found else result, folder)
+
+
+def _with_problems(result: RunResult, folder: RunFolder) -> RunResult:
+    """The same with what could not be kept or made of it so far."""
+    return _written_again(result, replace(result, problems=tuple(folder.problems)), folder)
+
+
+def _written_again(before: RunResult, result: RunResult, folder: RunFolder) -> RunResult:
+    """The result, written again where its verdict is another: the exit code and the file say the same."""
+    if result.conclusion != before.conclusion:
+        _attempt(folder, "the verdict in result.json", lambda: folder.write_json("result.json", result.to_json()))
+    return result
 
 
 def _attempt(folder: RunFolder, what: str, make: Callable[[], Made]) -> Made | None:
@@ -194,9 +207,7 @@ def _attempt(folder: RunFolder, what: str, make: Callable[[], Made]) -> Made | N
     except OSError as error:
         folder.problems.append(f"{what} could not be written ({error.strerror or error})")
     except Exception as error:  # noqa: BLE001 - the result is kept by now; nothing that explains it may cost its exit code
-        folder.problems.append(
-            f"{what} could not be made ({type(error).__name__}: {error}); result.json is not affected"
-        )
+        folder.problems.append(f"{what} could not be made ({type(error).__name__}: {error}); what was measured is kept")
     return None
 
 

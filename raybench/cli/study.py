@@ -235,8 +235,9 @@ def _conduct(
         folder = StudyFolder.open(Path(options.resume))
     else:
         plan = _planned(kind, options, variants(), price, workloads)
-        _check_variants(plan, quiet=options.quiet)
-        folder = StudyFolder.create(options.output_dir or "studies", plan)
+        output_dir = options.output_dir or "studies"
+        _check_variants(plan, output_dir, quiet=options.quiet)
+        folder = StudyFolder.create(output_dir, plan)
     with folder.held():
         study = _with_epoch(_taken_up(folder, kind, options.repeats), options.pricing)
         price = price or _planned_price(study)
@@ -247,11 +248,11 @@ def _conduct(
         sys.exit(_deliver(result, folder, as_json=options.as_json, full=options.full))
 
 
-def _check_variants(study: "Study", *, quiet: bool) -> None:
+def _check_variants(study: "Study", output_dir: str, *, quiet: bool) -> None:
     from raybench.studies.runner import check_variants  # noqa: PLC0415
 
     announce(f"checking what {len(study.variants)} variants need", quiet=quiet)
-    check_variants(study)
+    check_variants(study, Path(output_dir))
 
 
 def _planned(
@@ -359,9 +360,10 @@ def _deliver(result: "StudyResult", folder: "StudyFolder", *, as_json: bool, ful
     except MissingLibraryError as error:
         say(f"raybench: {error}")
     except OSError as error:
-        say(f"raybench: {folder.path} could not be written ({error.strerror}): the result is printed here")
+        lost = "has been removed" if folder.removed else f"could not be written ({error.strerror})"
+        say(f"raybench: {folder.path} {lost}: the result is printed here")
         status, as_json = status or 3, True
-    if result.broken:
+    if result.broken and not folder.removed:
         say(
             f"raybench: {len(result.broken)} of {len(result.outcomes)} trials are not complete; go on with: raybench "
             f"study {result.study.kind} --resume {folder.path}"

@@ -140,6 +140,11 @@ class StudyFolder:
         except BlockingIOError as error:
             raise UsageError(f"the study {self.path} is being run by another raybench; wait for it") from error
 
+    @property
+    def removed(self) -> bool:
+        """Whether somebody has removed the study while it is run."""
+        return is_removed(self.path / PLAN)
+
     def trial_path(self, trial: Trial) -> Path:
         """Where a trial's run puts its own folder."""
         return self.path / "trials" / trial.folder
@@ -188,6 +193,17 @@ class StudyFolder:
             lines = (self.trial_path(trial) / "errors").read_text(errors="replace").strip().splitlines()
             return lines[-1][:_LONGEST_WORDS].removeprefix("raybench: ").removeprefix("Error: ") if lines else None
         return None
+
+
+def is_removed(path: Path) -> bool:
+    """Whether there is no such path; one whose file system does not answer may come back."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _read(trial: Trial, result: Path) -> Outcome | None:

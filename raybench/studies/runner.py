@@ -16,7 +16,7 @@ from typing import IO
 
 from raybench.errors import UsageError
 from raybench.studies.design import Study, Trial, Variant
-from raybench.studies.folder import StudyFolder
+from raybench.studies.folder import StudyFolder, is_removed
 from raybench.studies.outcome import Outcome
 
 _END_SECONDS = 60.0  # a run that was told to stop gathers its logs first
@@ -69,6 +69,7 @@ class Runner:
     def run(self) -> list[Outcome]:
         """Every trial that is not complete, in order. A trial that fails does not stop the others.
 
+        Where the study's folder is removed meanwhile, the trials that are left are not begun: nothing would be kept.
         A trial that was asked for wrongly (exit code 2) or does not fit into memory would fail the same way each time,
         and so may one that twice measured nothing: such a variant is not tried again. Raises UsageError when wrong use
         leaves no variant, with what raybench said.
@@ -79,7 +80,7 @@ class Runner:
         for outcome in known.values():
             experience.unfit |= {outcome.trial.variant} if outcome.does_not_fit else set()
         for index, trial in enumerate(todo):
-            if self.stopping.is_set():
+            if self.stopping.is_set() or self.folder.removed:
                 break
             if not experience.is_hopeless(trial.variant):
                 ahead = [one.variant for one in todo[index:] if not experience.is_hopeless(one.variant)]
@@ -92,7 +93,10 @@ class Runner:
 
     def _try(self, trial: Trial, experience: _Experience) -> Outcome:
         begun = time.monotonic()
-        code = self._do(trial)
+        try:
+            code = self._do(trial)
+        except OSError as error:  # a disk that is full, a system that has no process left
+            return replace(self.folder.outcome(trial), reason=f"it could not be run: {error}")
         outcome = self.folder.outcome(trial)
         if outcome.status == "missing" and outcome.reason is None:
             outcome = replace(outcome, reason=self._why_nothing(trial, code))
@@ -102,7 +106,7 @@ class Runner:
 
     def _why_nothing(self, trial: Trial, code: int) -> str:
         folder = self.folder.trial_path(trial)
-        if not folder.is_dir():
+        if is_removed(folder):
             return f"its folder {folder} has been removed"
         return f"its command ended with exit code {code}, said nothing, and left no result in {folder}"
 
@@ -134,7 +138,7 @@ class Runner:
             late = time.monotonic() > deadline
             if late:
                 self.folder.note_limit(trial, self.timeout_seconds)
-            if self.stopping.wait(_POLL_SECONDS) or late:
+            if self.stopping.wait(_POLL_SECONDS) or late or is_removed(self.folder.trial_path(trial)):
                 process.send_signal(signal.SIGINT)
                 break
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -158,20 +162,21 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait(_END_SECONDS)
 
 
-def check_variants(study: Study) -> None:
+def check_variants(study: Study, output_dir: Path) -> None:
     """Have each variant's command check what it needs, before any is measured: five trials would not mend it.
 
+    ``output_dir``: where the study's folder is going to be.
     Raises UsageError where one cannot run, with what raybench said of each.
     """
-    refused = [(variant.name, said) for variant in study.variants if (said := _refusal(study, variant))]
+    refused = [(variant.name, said) for variant in study.variants if (said := _refusal(study, variant, output_dir))]
     if refused:
         told = "; ".join(f"{name}: {said}" for name, said in refused)
         raise UsageError(f"{len(refused)} of {len(study.variants)} variants cannot run. {told}")
 
 
-def _refusal(study: Study, variant: Variant) -> str:
+def _refusal(study: Study, variant: Variant, output_dir: Path) -> str:
     """Why a variant cannot run; nothing where it can, or where that takes trying."""
-    command = command_of(study, variant, Path(study.folder))
+    command = command_of(study, variant, output_dir)
     # over gloo nothing would be RDMA, and the trials would be refused one after another for want of proof
     expects = variant.facts.get("expects") or {}
     backend = ["--backend", "nccl"] if expects.get("kind") == "rdma" and "--backend" not in command else []

@@ -13,9 +13,10 @@ import pytest
 
 from raybench.cli import measure as run_command
 from raybench.cli.output import printing
+from raybench.errors import UsageError
 from raybench.reports.errors import MissingLibraryError
 from raybench.reports.progress import ProgressDisplay
-from raybench.run_folder import RunFolder
+from raybench.run_folder import RunFolder, check_output_dir
 from tests.command import REPOSITORY
 from tests.reports.sample import run_result, sweep
 
@@ -177,3 +178,32 @@ def test_a_signal_ends_any_command_in_order(number: signal.Signals) -> None:
         process.send_signal(number)
         _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors.splitlines()[-1:]) == (3, ["raybench: stopped"])
+
+
+@pytest.mark.parametrize("failing", ["the comparison", "_write_csv", "_write_html", "_write_summary", ""])
+def test_the_verdict_on_disk_is_that_of_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    folder = RunFolder(str(tmp_path), "run")
+    if failing.startswith("_"):
+        monkeypatch.setattr(run_command, failing, lambda *_: 1 / 0)
+    elif failing:
+        folder.problems.append(f"{failing} could not be made")
+    code = run_command._deliver(run_result(sweep()), {}, folder, as_json=False)
+    folder.close()
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (code, result["verdict"]) == ((3, "incomplete") if failing else (0, "ok"))
+    assert ("could not be made" in result["verdict_reason"]) == bool(failing)
+
+
+@pytest.mark.parametrize(("place", "reason"), [("/dev/null", "Not a directory"), ("/dev/null/runs", "Not a directory")])
+def test_a_dry_run_refuses_an_output_folder_that_the_run_would(place: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        check_output_dir(place)
+    with pytest.raises(UsageError, match=reason):
+        RunFolder(place, "run")
+
+
+def test_a_dry_run_makes_no_folder(tmp_path: Path) -> None:
+    check_output_dir(str(tmp_path / "new" / "runs"))
+    assert not any(tmp_path.iterdir())

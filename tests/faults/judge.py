@@ -91,7 +91,7 @@ def names_culprit(fault: Fault, ending: Ending) -> bool:
             re.search(r"\bstopped\b|interrupt|SIG(INT|TERM|HUP)", words, re.IGNORECASE)
         )
     if part == "output":
-        return re.search(r"No space left|No such file|could not be written", ending.text) is not None
+        return re.search(r"No space left|No such file|could not be written|has been removed", ending.text) is not None
     if part == "rank":
         named = any(one.get("ranks") == [int(number)] for one in findings)
         return named or (not findings and re.search(rf"\brank {number}\b", words) is not None)

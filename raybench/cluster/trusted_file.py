@@ -103,7 +103,8 @@ def _check(descriptor: int, place: Path, *, is_file: bool = False) -> None:
     _read_owner(status, place)
     if is_file and not stat.S_ISREG(status.st_mode):
         raise UntrustedFileError(f"{place} is no regular file")
-    shared = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid))
+    by_group = status.st_mode & stat.S_IWGRP and (_has_acl(descriptor) or not _is_own_group(status.st_gid))
+    shared = status.st_mode & stat.S_IWOTH or by_group
     if shared and (is_file or not status.st_mode & stat.S_ISVTX):
         what, mode = "file" if is_file else "folder", f"mode {status.st_mode & 0o7777:04o}"
         raise UntrustedFileError(f"the {what} {place} of {user_name(status.st_uid)} can be written by others ({mode})")
@@ -114,13 +115,22 @@ def _read_owner(status: os.stat_result, place: Path) -> None:
         raise UntrustedFileError(f"{place} belongs to {user_name(status.st_uid)}")
 
 
+def _has_acl(descriptor: int) -> bool:
+    """Whether an access list names others who may use it: the group's bits are then its mask, acl(5)."""
+    try:
+        return "system.posix_acl_access" in os.listxattr(f"/proc/self/fd/{descriptor}")
+    except OSError as error:
+        return error.errno != errno.ENOTSUP
+
+
 def _is_own_group(gid: int) -> bool:
     """Whether a group is this user's alone, as many systems make one for each user, or root's."""
     try:
         group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
     except KeyError:
         return False
-    return group.gr_name in (user.pw_name, "root") and set(group.gr_mem) <= {user.pw_name, "root"}
+    members = {*group.gr_mem, *(one.pw_name for one in pwd.getpwall() if one.pw_gid == gid)}
+    return group.gr_name in (user.pw_name, "root") and members <= {user.pw_name, "root"}
 
 
 def user_name(uid: int) -> str:

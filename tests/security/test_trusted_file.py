@@ -1,9 +1,13 @@
 """Which files may name a cluster: every way in which somebody else could have written what they say is refused."""
 
 import dataclasses
+import errno
+import grp
 import os
+import pwd
 import shutil
 import socket
+import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +108,37 @@ def test_a_group_of_several_is_others(file: Path) -> None:
     os.chown(file.parent, 0, USER_ID)
     file.parent.chmod(0o775)
     assert "can be written by others (mode 0775)" in refused(file)
+
+
+def let_write(path: Path, user: int) -> None:
+    """As ``setfacl -m u:USER:rw``: the layout is that of linux/posix_acl_xattr.h; the last id is nobody's."""
+    entries = ((0x01, 7, -1), (0x02, 6, user), (0x04, 4, -1), (0x10, 6, -1), (0x20, 4, -1))
+    try:
+        os.setxattr(
+            path, "system.posix_acl_access", b"\2\0\0\0" + b"".join(struct.pack("<HHi", *one) for one in entries)
+        )
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        pytest.skip("the file system of temporary folders has no access lists")
+
+
+@pytest.mark.parametrize("place", ["file", "folder", "above"])
+def test_an_access_list_names_others(file: Path, place: str) -> None:
+    changed = {"file": file, "folder": file.parent, "above": file.parent.parent}[place]
+    if place == "above":
+        changed.chmod(0o755)  # without the sticky bit
+    let_write(changed, USER_ID)
+    assert f"{changed} of " in refused(file)
+
+
+def test_an_own_group_is_nobody_else(file: Path) -> None:
+    """Near miss: the same bits without an access list, as umask 002 leaves them."""
+    group = grp.getgrgid(os.getegid())
+    if len({*group.gr_mem, *(one.pw_name for one in pwd.getpwall() if one.pw_gid == group.gr_gid)}) > 1:
+        pytest.skip(f"the group {group.gr_name} has several members here")
+    file.chmod(0o664)
+    assert read_trusted(file) == b"127.0.0.1:6379"
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-_RAY_TITLES = {"ray::DashboardAgent", "ray::RuntimeEnvAgent", "ray::IDLE"}
+_RAY_TITLES = {"ray::IDLE"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def leftovers(processes: list[Process]) -> list[Process]:
 
 def is_ray_start(command: str) -> bool:
     """Whether a command line is the ``ray start --block`` that the lab keeps as its child."""
-    return " -m ray.scripts.scripts start " in command
+    return " -m tests.lab.lean_start start " in command
 
 
 def is_ray_daemon(command: str) -> bool:

@@ -74,7 +74,7 @@ def start_daemons(
     """Start Ray on all nodes at once, the head on the first, and return when every node is registered with it.
 
     Workers ask for their head again every two seconds. Starting them later, or with Ray imported and held back until
-    the head is there, was no faster: the time goes into the two agents of each node, which Ray cannot do without.
+    the head is there, was no faster.
     """
     daemons = [_start(node, nodes[0], shape, log_folder, environment) for node in nodes]
     for daemon in daemons:
@@ -86,7 +86,7 @@ def _start(node: Node, head: Node, shape: RayShape, log_folder: Path, environmen
     role = [f"--address={head.address}:{GCS_PORT}"]
     if node is head:
         role = ["--head", f"--port={GCS_PORT}", "--include-dashboard=false", "--no-monitor"]
-    command = ["python", "-m", "ray.scripts.scripts", "start", f"--node-ip-address={node.address}"]
+    command = ["python", "-m", "tests.lab.lean_start", "start", f"--node-ip-address={node.address}"]
     log = log_folder / f"{node.hostname}-ray.log"
     with log.open("w") as output:
         process = node.popen(

@@ -6,10 +6,13 @@ its connection is ended, a second login finds out how far it comes, and the host
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import shlex
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +22,46 @@ from ansible.plugins.action import ActionBase
 _LIMIT_SECONDS = 60.0
 _MOST_STAGE_SECONDS = 10.0
 _MOST_KEPT_CHARACTERS = 2000  # of what is no answer
+_OPTIONS = {
+    "timeout_seconds": {"type": "float", "default": 20},
+    "interval_seconds": {"type": "float", "default": 1},
+    "python": {"type": "str", "default": ""},
+    "folders": {"type": "list", "elements": "str", "default": ["/", "/tmp"]},  # noqa: S108 - read only
+    "listen_ports": {"type": "list", "elements": "int", "default": []},
+    "listen_seconds": {"type": "float", "default": 60},
+    "listen_connections": {"type": "int", "default": 0},
+    "reach": {"type": "list", "elements": "list", "default": []},
+    "reach_ports": {"type": "list", "elements": "int", "default": []},
+    "reached_earlier": {"type": "list", "elements": "dict", "default": []},
+    "reach_early": {"type": "list", "elements": "list", "default": []},
+    "reach_early_seconds": {"type": "float", "default": 0},
+    "expectations": {"type": "dict", "default": {}},
+    "limit_seconds": {"type": "float", "default": _LIMIT_SECONDS},
+    "first_contact": {"type": "bool", "default": False},
+    "of_inventory": {"type": "bool", "default": False},
+    "environment_variables": {"type": "dict", "default": {}},
+    "prefix": {"type": "list", "elements": "str", "default": []},
+    "packed": {"type": "bool", "default": False},
+}
 
 
 class ActionModule(ActionBase):
     """Runs the module within the host's limit and stamps its answer: ``sent_at``, ``received_at``, ``noise``."""
 
     _said = ""
+    _limit_seconds = _LIMIT_SECONDS
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """The module's answer. Raises AnsibleConnectionFailure where there is none within the limit."""
         super().run(tmp, task_vars)
-        arguments = dict(self._task.args)
+        _, arguments = self.validate_argument_spec(argument_spec=_OPTIONS)
         variables = task_vars or {}
-        if arguments.get("first_contact"):
-            return self._first_contact(arguments, variables)
-        if arguments.pop("of_inventory", False):
+        self._limit_seconds = float(arguments["limit_seconds"]) or _LIMIT_SECONDS
+        if arguments["first_contact"]:
+            return self._first_contact(variables)
+        if arguments["of_inventory"]:
             arguments |= self._of_inventory(arguments, variables)
-        answer = self._answer(arguments, variables)
+        answer = self._answer(self._task.action, {**arguments, "source": _source()}, variables)
         if "packed" not in answer:
             return answer
         wanted = len(arguments.get("reach_early") or ()) * len(arguments.get("listen_ports") or ())
@@ -60,10 +86,13 @@ class ActionModule(ActionBase):
             found["reach_early_seconds"] = 0  # who waits for hosts that begin later must not hold a fork that they need
         return found
 
-    def _first_contact(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        """An empty answer. Whatever keeps the host from giving it makes it unreachable: nothing can be done there."""
+    def _first_contact(self, variables: dict[str, Any]) -> dict[str, Any]:
+        """An empty answer. Whatever keeps the host from giving it makes it unreachable: nothing can be done there.
+
+        It runs a module of Ansible's own, which needs of a host what those that follow need.
+        """
         try:
-            answer = self._answer(arguments, variables)
+            answer = self._answer("ansible.builtin.ping", {}, variables)
             reason = str(answer.get("msg") or "no answer") if answer.get("failed") else ""
             if reason and answer.get("module_stderr"):
                 reason = f"{reason}; {str(answer['module_stderr']).strip()}"
@@ -74,12 +103,14 @@ class ActionModule(ActionBase):
             raise AnsibleConnectionFailure(f"{reason}{advice}")
         return {"changed": False}
 
-    def _answer(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        limits, limit = _limit_module(), float(arguments.get("limit_seconds") or _LIMIT_SECONDS)
+    def _answer(self, module: str, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        limits, limit = _limit_module(), self._limit_seconds
         sent_at = time.time()
         try:
             with limits.limited(limit):
-                answer: dict[str, Any] = self._execute_module(module_args=arguments, task_vars=variables)
+                answer: dict[str, Any] = self._execute_module(
+                    module_name=module, module_args=arguments, task_vars=variables
+                )
             received_at = time.time()
         except limits.HostLimitError as error:
             limits.end_children()
@@ -126,6 +157,14 @@ class ActionModule(ActionBase):
         command = login.stage_command(built, str(self._connection.host), python)
         said = _limit_module().said_by(command, min(_MOST_STAGE_SECONDS, limit / 2))
         return login.login_stage(*said), ""
+
+
+def _source() -> str:
+    """The package raybench_probe as the module takes it: the text of its modules by name, compressed, in base64."""
+    folder = Path(__file__).resolve().parents[1] / "module_utils" / "raybench_probe"
+    texts = {f"{folder.name}.{path.stem}": path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
+    texts[folder.name] = texts.pop(f"{folder.name}.__init__")
+    return base64.b64encode(zlib.compress(json.dumps(texts).encode("ascii"))).decode("ascii")
 
 
 def _login_module() -> Any:

@@ -163,54 +163,62 @@ packed:
 
 import base64
 import json
+import sys
 import zlib
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.raybench_probe.gather import gather, own_address
-from ansible.module_utils.raybench_probe.ports import reach
+# Ansible puts the arguments here. No AnsibleModule: to import it takes a host longer than all readings together.
+ARGUMENTS = r"""<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>"""
+PACKAGE = "raybench_probe"
+OLDEST = (3, 8)
+
+
+class Source(object):
+    """Imports the package raybench_probe from its source, which came with the arguments."""
+
+    def __init__(self, modules):
+        self._modules = modules
+
+    def find_spec(self, name, path=None, target=None):
+        """The place of a module of ours, None for any other."""
+        if name not in self._modules:
+            return None
+        from importlib.machinery import ModuleSpec
+
+        return ModuleSpec(name, self, is_package=name == PACKAGE)
+
+    def create_module(self, spec):
+        """An ordinary module, which Python makes itself."""
+
+    def exec_module(self, module):
+        """Run a module's source in it."""
+        exec(compile(self.get_source(module.__name__), module.__name__, "exec"), module.__dict__)
+
+    def get_source(self, name):
+        """The text of a module."""
+        return self._modules[name]
+
+
+def refusal(arguments):
+    """Why nothing can be read here; None where it can."""
+    if sys.version_info < OLDEST:
+        words = (".".join(map(str, OLDEST)), sys.executable, ".".join(map(str, sys.version_info[:3])))
+        return "the probe needs Python %s or later, and %s is %s; set ansible_python_interpreter" % words
+    if "source" not in arguments:
+        return "raybench_probe was called without its action plugin: set action_plugins in ansible.cfg"
+    return None
 
 
 def main():
-    """Read the parameters, gather, answer."""
-    module = AnsibleModule(
-        argument_spec={
-            "timeout_seconds": {"type": "float", "default": 20},
-            "interval_seconds": {"type": "float", "default": 1},
-            "python": {"type": "str", "default": ""},
-            "folders": {"type": "list", "elements": "str", "default": ["/", "/tmp"]},
-            "listen_ports": {"type": "list", "elements": "int", "default": []},
-            "listen_seconds": {"type": "float", "default": 60},
-            "listen_connections": {"type": "int", "default": 0},
-            "reach": {"type": "list", "elements": "list", "default": []},
-            "reach_ports": {"type": "list", "elements": "int", "default": []},
-            "reached_earlier": {"type": "list", "elements": "dict", "default": []},
-            "reach_early": {"type": "list", "elements": "list", "default": []},
-            "reach_early_seconds": {"type": "float", "default": 0},
-            "expectations": {"type": "dict", "default": {}},
-            "limit_seconds": {"type": "float", "default": 60},
-            "first_contact": {"type": "bool", "default": False},
-            "of_inventory": {"type": "bool", "default": False},
-            "environment_variables": {"type": "dict", "default": {}},
-            "prefix": {"type": "list", "elements": "str", "default": []},
-            "packed": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
-    )
-    options = module.params
-    if options["first_contact"]:
-        module.exit_json(changed=False, reached=[])
-    if options["reach"]:
-        module.exit_json(
-            changed=False,
-            reached=reach(
-                options["reach"], options["reach_ports"], options["timeout_seconds"], options["reached_earlier"]
-            ),
-        )
-    facts = gather(options)
-    if options["packed"]:
-        text = base64.b64encode(zlib.compress(json.dumps(facts).encode("utf-8"), 6)).decode("ascii")
-        module.exit_json(changed=False, packed=text, address=own_address(facts), reached=facts["reached"])
-    module.exit_json(changed=False, facts=facts)
+    """Answer, or say why not, as JSON on standard output."""
+    arguments = json.loads(ARGUMENTS)
+    reason = refusal(arguments)
+    if reason:
+        print(json.dumps({"failed": True, "msg": reason}))
+        return
+    sys.meta_path.insert(0, Source(json.loads(zlib.decompress(base64.b64decode(arguments["source"])))))
+    from raybench_probe.answer import answer
+
+    print(json.dumps(answer(arguments)))
 
 
 if __name__ == "__main__":

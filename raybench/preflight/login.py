@@ -8,7 +8,7 @@ from dataclasses import dataclass
 SHELL_MARK, PYTHON_MARK = "raybench-shell-answers", "raybench-python-answers"
 _ANSWER = re.compile(r'\{\s*"')
 _BEGINNING = re.compile(r'\{\s*"(\w+)":')
-_ANSWER_KEYS = frozenset({"packed", "reached", "facts", "failed", "msg"})
+_ANSWER_KEYS = frozenset({"packed", "reached", "facts", "failed", "msg", "ping"})
 _MOST_CHARACTERS = 80
 _MOST_READ = 10_000
 _MOST_GREETING = 100_000  # characters; a long message of the day has a few thousand

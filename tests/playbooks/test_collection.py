@@ -148,7 +148,7 @@ def test_settings_are_the_same_in_the_root_and_beside_the_playbooks() -> None:
         parser = configparser.ConfigParser(interpolation=None)
         parser.read(folder / "ansible.cfg")
         settings.append({section: dict(parser[section]) for section in parser.sections()})
-    for name in ("inventory", "roles_path", "library", "module_utils"):
+    for name in ("inventory", "roles_path", "library", "action_plugins", "module_utils"):
         root, beside = (one["defaults"].pop(name) for one in settings)
         assert (REPOSITORY / root).resolve() == (REPOSITORY / "playbooks" / beside).resolve()
     assert settings[0] == settings[1]

@@ -93,7 +93,7 @@ def test_hostile_names_are_refused_and_hostile_values_are_text(tmp_path: Path) -
         "preflight_python": "python3; touch pwned",
         "preflight_folders": ["$(touch pwned)", "/a\nb"],
         "preflight_kernel": "`touch pwned`",
-        "preflight_environment": {"X": "$(touch pwned)"},
+        "preflight_environment": {"X": "$(touch pwned)", "Y": '"""; import os; os.system("touch pwned") #\\'},
     }
     hosts = inventory(tmp_path, {"n1": values})
     done = playbook("playbooks/preflight.yml", "-i", hosts, "-e", f"preflight_output_dir={tmp_path}/out")

@@ -1,16 +1,19 @@
 """The probe's own parts, on this machine: nothing that hangs, floods or is cut may hang it, fill it or pass for all."""
 
+import ast
 import json
 import os
+import runpy
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from raybench_probe import filters, network, ports, process, programs, settings, system
+from raybench_probe import filters, gather, network, ports, process, programs, settings, system
 
 _ROOMS = Path(__file__).resolve().parents[2] / "playbooks/module_utils"
 
@@ -279,6 +282,51 @@ def test_versions_of_packages_are_those_that_python_would_import(tmp_path: Path)
     assert json.loads(said.stdout)["packages"] == {
         "torch": "2.6.0+cu124", "ray": "2.49.1", "nvidia-nccl-cu12": "2.21.5", "numpy": "1.24.2",
     }  # fmt: skip
+
+
+def test_nothing_is_forked_once_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child of a process with threads may wait for ever for a lock: a host's own name then timed out at load."""
+    fork, threads, beside = os.fork, threading.active_count(), []
+
+    def counted() -> int:
+        beside.append(threading.active_count() - threads)
+        return fork()
+
+    monkeypatch.setattr(os, "fork", counted)
+    options: dict[str, Any] = {"timeout_seconds": 20, "interval_seconds": 0.1, "python": sys.executable, "prefix": []}
+    options |= {"folders": ["/"], "listen_ports": [9], "listen_seconds": 1, "listen_connections": 0, "expectations": {}}
+    options |= {"reach_early": [["n2", "127.0.0.1"]], "reach_early_seconds": 0, "environment_variables": {}}
+    monkeypatch.setattr(gather, "listen", lambda *_: {"status": "ok"})
+    assert gather.gather(options)["readings"]["own_name"]["status"] == "ok"
+    assert beside
+    assert not any(beside)
+
+
+@pytest.mark.parametrize(
+    ("version", "arguments", "said"),
+    [
+        ((2, 7, 18), {"source": ""}, f"needs Python 3.8 or later, and {sys.executable} is 2.7.18"),
+        ((3, 6, 8), {"source": ""}, "is 3.6.8; set ansible_python_interpreter"),
+        ((3, 8, 0), {}, "without its action plugin"),
+    ],
+)
+def test_a_host_that_cannot_be_probed_says_why(
+    version: tuple[int, ...],
+    arguments: dict[str, str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = (_ROOMS.parent / "library/raybench_probe.py").read_text()
+    ast.parse(text, feature_version=(3, 4))  # an old Python has to read it to say that it is too old
+    module = tmp_path / "module.py"
+    module.write_text(text.replace("<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>", json.dumps(arguments)))
+    monkeypatch.setattr(sys, "version_info", version)
+    runpy.run_path(str(module), run_name="__main__")
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["failed"]
+    assert said in answer["msg"]
 
 
 def test_processors_that_a_login_may_not_use_are_not_counted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
@@ -14,9 +15,10 @@ from .apart import Apart, guarded
 from .counters import Counting
 from .files import FILES, read_files
 from .filters import FILTERS
+from .packages import python_facts
 from .ports import EarlyAttempts, listen
 from .process import Reading
-from .programs import commands, environment, is_own_python, own_python_facts
+from .programs import commands, environment, is_own_python
 from .runner import Runner
 
 SCHEMA = "raybench.probe/1"
@@ -28,11 +30,12 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     variables = environment(options["environment_variables"])
     runner = Runner(variables, options["timeout_seconds"])
     listening = listen(options["listen_ports"], options["listen_seconds"], options["listen_connections"])
-    early = EarlyAttempts(options["reach_early"], options["listen_ports"], options["reach_early_seconds"])
     readings: dict[str, Reading] = {"listening": listening}
     file_systems = system.FileSystems(options["folders"])
     asked_name = Apart(network.own_name)  # a name server that does not answer holds it
-    asked_python = Apart(own_python_facts) if is_own_python(options, variables["PATH"]) else None
+    asked_python = Apart(python_facts) if is_own_python(options, variables["PATH"]) else None
+    # Threads from here on, no fork: a child would wait for ever for a lock that another thread holds.
+    early = EarlyAttempts(options["reach_early"], options["listen_ports"], options["reach_early_seconds"])
     for name, command in commands(options, variables["PATH"]):
         runner.start(name, command, FILTERS.get(name))
     counting = Counting(options, variables)
@@ -42,7 +45,7 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     readings["own_name"] = asked_name.answer(begun + options["timeout_seconds"])
     if asked_python is not None:
         answer = asked_python.answer(begun + options["timeout_seconds"])
-        readings["python"] = {**answer, "text": answer.get("value", "")}
+        readings["python"] = {**answer, "text": json.dumps(answer["value"]) if "value" in answer else ""}
     readings.update(counting.finish())
     readings.update(runner.finish())
     reached = early.finish()

@@ -6,9 +6,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from . import packages
 from .rdma import device_names, drivers, interfaces
+
+if TYPE_CHECKING:
+    from importlib.abc import InspectLoader
 
 SEARCH_FOLDERS = (
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/mellanox/iproute2/sbin:/usr/mft/bin"
@@ -36,39 +40,6 @@ _PROGRAMS = {
 _SYSTEMD = "/run/systemd/system"
 _OF_SYSTEMD = ("systemctl", "timedatectl")  # without it they only say so
 _UNDER_PREFIX = ("ibstat",)
-_DISTRIBUTIONS = (
-    "torch", "ray", "raybench", "numpy", "triton", "transformer-engine", "flash-attn", "deepspeed", "vllm",
-    "nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13",
-)  # fmt: skip
-# Read off the names of folders, first one on the path first: importlib.metadata takes three times the CPU to import.
-_PYTHON_FACTS = """
-import json, os, sys
-wanted, found = %r, {}
-def version(folder, words):
-    if len(words) > 1:
-        return words[1]
-    for name in ("METADATA", "PKG-INFO"):
-        try:
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as lines:
-                return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("Version:"))
-        except (OSError, StopIteration):
-            pass
-for path in sys.path:
-    try:
-        names = os.listdir(path or ".")
-    except OSError:
-        continue
-    for name in names:
-        stem, _, end = name.rpartition(".")
-        if end in ("dist-info", "egg-info"):
-            words = stem.split("-")
-            own = words[0].lower().replace("_", "-").replace(".", "-")
-            if own in wanted and own not in found:
-                found[own] = version(os.path.join(path, name), words)
-found = {name: text for name, text in found.items() if text}
-python = ".".join(map(str, sys.version_info[:3]))
-print(json.dumps({"python": python, "executable": sys.executable, "packages": found}))
-"""
 
 
 def environment(added: Mapping[str, Any]) -> dict[str, str]:
@@ -85,7 +56,7 @@ def commands(options: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[
             continue
         yield name, ([*options["prefix"], *command] if name in _UNDER_PREFIX else command)
     if not is_own_python(options, path):
-        yield "python", [options["python"] or _default_python(path), "-c", _PYTHON_FACTS % (_DISTRIBUTIONS,)]
+        yield "python", [options["python"] or _default_python(path), "-c", _source_of_packages()]
     if "efa" in drivers().values():
         yield "fi_info", ["fi_info", "-p", "efa", "-t", "FI_EP_RDM"]
     for interface in sorted(interfaces()):
@@ -100,11 +71,9 @@ def is_own_python(options: Mapping[str, Any], path: str) -> bool:
     return os.path.abspath(options["python"] or _default_python(path)) == os.path.abspath(sys.executable or "")
 
 
-def own_python_facts() -> str:
-    """What ``_PYTHON_FACTS`` prints, of the Python that runs this."""
-    said: list[str] = []
-    exec(_PYTHON_FACTS % (_DISTRIBUTIONS,), {"print": said.append})  # noqa: S102 - our own text, above
-    return said[-1]
+def _source_of_packages() -> str:
+    loader = cast("InspectLoader", packages.__loader__)
+    return loader.get_source(packages.__name__) or ""
 
 
 def _default_python(path: str) -> str:

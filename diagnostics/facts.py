@@ -285,6 +285,14 @@ class JobFacts:
         after = process.last_work if process else self.last_work.get(event.origin.file, -1)
         return after > event.origin.sequence
 
+    def is_of_strangers(self, event: Event) -> bool:
+        """Whether the allocator of NCCL printed a line, which strangers call, and which goes on whatever they send."""
+        return (event.origin.process, event.origin.thread) in self._allocators
+
+    @cached_property
+    def _allocators(self) -> set[tuple[ProcessKey | None, int | None]]:
+        return {(event.origin.process, event.origin.thread) for event in self.of("allocator-refused")}
+
     @cached_property
     def failed(self) -> bool:
         """Whether NCCL's failure stack or result, or a program's, shows that the run did not go on."""

@@ -1,5 +1,7 @@
 """What a line must hold to matter: the literals and expressions that the gate looks for."""
 
+from diagnostics.parsers.programs import LITERALS as PROGRAMS
+
 # plain text, escaped for the scanner; what judges the job however big the log is
 ALWAYS = (
     ") MISMATCH",
@@ -156,6 +158,7 @@ ALWAYS = (
     "IP Interfaces",
     "have failed or timed out",
     "ncclIbRoce",
+    *PROGRAMS,
 )
 # what the bodies of warnings hold; looked for on lines without NCCL's mark too
 BODIES = (
@@ -270,7 +273,7 @@ FOREIGN = (
     b"marked dead", b"PBS: job killed: ", b"TERM_", b"low on resource", b"DeadlineExceeded",
     b") MISMATCH", b") INCOMPLETE", b") ERROR", b" managed by process ", b" managing GPU", b"considered dead",
     b"Missing communicator data", b'"coll_busbw_gbs"',
-    b"longer than specified deadline", b"reempt", b"death signal", *(body.encode() for body in BODIES),
+    b"longer than specified deadline", b"reempt", b"death signal", *(body.encode() for body in (*BODIES, *PROGRAMS)),
 )  # fmt: skip
 NOISE = frozenset(
     head.encode()

@@ -39,6 +39,7 @@ _BARE = (
     "Bootstrap",
     "Topology detection",
 )  # how pasted lines begin without NCCL's mark
+_OF_PLUGIN = r"^\W*(?P<level>INFO|WARN|TRACE): Function: \w+ Line: \d+: (?=NET/)"  # aws-ofi-nccl without NCCL
 _SHELL_VARIABLE = (
     r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
 )
@@ -269,6 +270,7 @@ class Scanner:
         self.gate.nccl_lines += self._sequence > before
         self._emit(message, FOREIGN_PATTERNS, text, line)
         if not self._read_quoted_error(text, message, line):
+            message = _of_plugin(message)
             whole = message.text.startswith(_BARE) or "UCX" in text
             before = self._sequence
             self._emit(message, PATTERNS if whole else BODY_PATTERNS, text, line)
@@ -351,6 +353,12 @@ class Scanner:
             key = key[key.find(b" via ") :]
         self.channels[key] = self.channels.get(key, 0) + 1
         self.channel_event.setdefault(key, event)
+
+
+def _of_plugin(message: Message) -> Message:
+    """The message and level of a plugin's own logger: ``WARN: Function: ofi_init Line: 6: NET/OFI ...``."""
+    match = compiled(_OF_PLUGIN).match(message.text)
+    return message if match is None else replace(message, text=message.text[match.end() :], level=match["level"])
 
 
 def _joinings(head: str, rest: Sequence[str]) -> Iterator[str]:

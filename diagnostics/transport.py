@@ -239,6 +239,10 @@ def _plugin_name(library: str) -> str:
     return named[1] if named else file
 
 
+_TELLS_PLUGIN = (2, 4, 0)  # from here on each rank says whether it found a network plugin
+_PLUGIN_LINES = ("plugin-absent", "plugin-load-error", "plugin-loaded", "network-requested", "variable")
+
+
 def never_tried(facts: JobFacts) -> Event | None:
     """The line that shows TCP being chosen by ranks that never looked for RDMA; None where that is not shown.
 
@@ -257,6 +261,8 @@ def never_tried(facts: JobFacts) -> Event | None:
     if facts.of(*tried) or job_network(facts) != "socket" or rdma_evidence(facts):
         return None
     started = {event.origin.process for event in facts.of("bootstrap-interface")}
+    if facts.version is None or facts.version >= _TELLS_PLUGIN:  # without that line a part of the start is left out
+        started &= {event.origin.process for event in facts.of(*_PLUGIN_LINES)}
     chosen = next((event for event in facts.of("socket-devices") if event.origin.process in started), None)
     whole = facts.of("version") and facts.of("init-complete") and facts.net_channels
     return chosen or (facts.net_channels[0].event if whole else None)

@@ -10,6 +10,7 @@ from diagnostics.parsers import (
     network,
     observers,
     plugins,
+    programs,
     pytorch,
     sockets,
     topology,
@@ -33,7 +34,11 @@ PATTERNS: tuple[Pattern, ...] = (
     failure.FRAME,
 )
 OBSERVER_PATTERNS: tuple[Pattern, ...] = observers.PATTERNS
-FOREIGN_PATTERNS: tuple[Pattern, ...] = (*pytorch.PATTERNS, *failure.PATTERNS)  # lines without NCCL's own mark
+FOREIGN_PATTERNS: tuple[Pattern, ...] = (
+    *pytorch.PATTERNS,
+    *failure.PATTERNS,
+    *programs.PATTERNS,
+)  # lines without NCCL's own mark
 
 _SOCKETS_AT_INFO = ("trace", "ras-port", "ras-peer-dead", "connect-retry")
 # Bodies of warnings that are NCCL's own wherever they stand: pasted without its mark, or repeated by a program.

@@ -108,7 +108,7 @@ PATTERNS = (
         expression=(
             r"Mismatched collective detected.*rank (?P<rank>\d+)|caused by a collective mismatch around rank "
             r"(?P<near>\d+)"
-            r"|collective mismatch error,? local size (?P<local>\d+) remote size (?P<remote>\d+)"
+            r"|collective mismatch error,? local size (?P<local>\d+) remote(?: size)? (?P<remote>\d+)"
         ),
         samples=(
             (
@@ -116,6 +116,7 @@ PATTERNS = (
                 "NCCL_DEBUG=INFO"
             ),
             "NET/IB : [req 0/4 tag 1] peer 10.0.0.2<4312> collective mismatch error, local size 4096 remote size 8192",
+            "NET/IB : collective mismatch error local size 131072 remote 0 addr 7f083e630000 rkey 83000 seq 2/2",
         ),
     ),
     Pattern(

@@ -2,6 +2,12 @@
 
 from diagnostics.parsers.base import Pattern
 
+_EXCEPTION = (
+    r"^(?:.*?(?:[:|)\]]|std(?:err|out) [FP]"  # what launchers, Ray and Kubernetes put in front
+    r"|:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) )??"  # and with time stamps
+    r"(?P<name>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?P<reason>.+)"
+)
+
 PATTERNS = (
     Pattern(
         kind="watchdog-timeout",
@@ -106,12 +112,8 @@ PATTERNS = (
     ),
     Pattern(
         kind="python-error",
-        literal="rror",
-        expression=(
-            r"^(?:.*?(?:[:|)\]]|std(?:err|out) [FP]"  # what launchers, Ray and Kubernetes put in front
-            r"|:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) )??"  # and with time stamps
-            r"(?P<name>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)): (?P<reason>.+)"
-        ),
+        literal="rror: ",
+        expression=_EXCEPTION,
         samples=(
             "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
             "(RayTrainWorker pid=1, ip=10.0.0.1) ValueError: bad batch",
@@ -119,6 +121,12 @@ PATTERNS = (
             "[pod/worker-0/trainer] 2026-11-22T08:33:08.123456789Z KeyError: 'labels'",
             "ValueError: bad batch",
         ),
+    ),
+    Pattern(
+        kind="python-error",
+        literal="xception: ",
+        expression=_EXCEPTION,
+        samples=("deepspeed.runtime.zero.utils.ZeRORuntimeException: You are using ZeRO-Offload",),
     ),
     Pattern(
         kind="disk-full",

@@ -119,6 +119,12 @@ PATTERNS = (
         samples=("ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)",),
     ),
     Pattern(
+        kind="allocator-refused",
+        literal="Rem Allocator",
+        expression=r"\[Rem Allocator\] Allocation failed \(segment (?P<segment>\d+), fd (?P<fd>\d+)\)",
+        samples=("[Rem Allocator] Allocation failed (segment 0, fd 130)",),
+    ),
+    Pattern(
         kind="rank-count-mismatch",
         literal="Bootstrap Root",
         expression=(

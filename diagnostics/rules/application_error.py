@@ -5,8 +5,8 @@ Symptom: a Python exception before any fault of NCCL, and other ranks that lose 
 Why: one rank raised; the others waited in a collective until the watchdog ended them. The last lines of a log are
 then about NCCL although the first fault is not.
 
-Not when: the exception is NCCL's own (DistBackendError, ncclSystemError), or the launcher's summary
-(ChildFailedError); an exception is printed and every rank that writes the file goes on to work.
+Not when: the exception is NCCL's own (DistBackendError, ncclSystemError), a framework's (EngineDeadError), or the
+launcher's summary (ChildFailedError); an exception is printed and every rank that writes the file goes on to work.
 
 Severity: critical where other ranks fail after it, info where the log merely ends with it.
 
@@ -16,6 +16,7 @@ Source: field knowledge.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.run_failed import is_of_framework
 from diagnostics.timeline import stamp_of
 
 _NOT_OWN = (
@@ -42,12 +43,17 @@ _CONSEQUENCES = (
     "launcher-failure",
 )
 _TAIL_LINES = 150
+_LAST_LINES = 8  # without a traceback only what is said last counts: programs also report errors that they handle
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where an exception of the program precedes the faults of the others, or ends the log."""
+    told = {(event.origin.file, event.origin.line) for event in facts.of(*_CONSEQUENCES)}
     errors = [event for event in facts.of("python-error") if _is_own(event)]
-    if not errors or not facts.of("traceback"):
+    errors = [event for event in errors if (event.origin.file, event.origin.line) not in told]
+    if not facts.of("traceback"):
+        errors = [event for event in errors if _is_last(event, facts)]
+    if not errors:
         return CLEAR
     first = errors[0]
     consequences = facts.of(*_CONSEQUENCES)
@@ -88,6 +94,10 @@ def _ends_its_file(event: Event, facts: JobFacts) -> bool:
     return event.origin.line > last - _TAIL_LINES and not _went_on(event, facts)
 
 
+def _is_last(event: Event, facts: JobFacts) -> bool:
+    return event.origin.line > facts.last_lines.get(event.origin.file, 0) - _LAST_LINES
+
+
 def _went_on(event: Event, facts: JobFacts) -> bool:
     """Whether the process that raised goes on to work: one that is not named is any of those that write the file."""
     writers = [process for process in facts.processes.values() if process.file == event.origin.file]
@@ -98,7 +108,11 @@ def _went_on(event: Event, facts: JobFacts) -> bool:
 
 def _is_own(event: Event) -> bool:
     name = event.fields["name"].rsplit(".", 1)[-1]
-    return name not in _NOT_OWN and not any(word in event.fields["reason"] for word in _OF_NCCL)
+    return (
+        name not in _NOT_OWN
+        and not is_of_framework(event)
+        and not any(word in event.fields["reason"] for word in _OF_NCCL)
+    )
 
 
 RULE = Rule(

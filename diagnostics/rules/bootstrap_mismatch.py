@@ -26,7 +26,7 @@ def check(facts: JobFacts) -> Outcome:
     counts = facts.of("rank-count-mismatch")
     events = sorted(strangers + truncated + counts, key=lambda event: event.origin.sequence)
     if not events:
-        return CLEAR
+        return _at_allocator(facts)
     if counts:
         summary = "Processes of different launches met: rank counts or ranks do not fit"
     elif truncated:
@@ -46,6 +46,24 @@ def check(facts: JobFacts) -> Outcome:
             "Left-over processes of "
             "an earlier run, two launches with one port, or different versions cause this.",
             occurrences=len(events),
+        )
+    )
+
+
+def _at_allocator(facts: JobFacts) -> Outcome:
+    """What allocates memory for other ranks, up to 2.13, read a stranger's bytes as a size; NCCL goes on."""
+    events = facts.of("allocator-refused")
+    if not events:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="warning",
+            confidence="likely",
+            summary="A connection of a stranger reached NCCL's allocator, which refused it",
+            explanation="A port scan, a health check or another job called the port, and what it sent was taken for a "
+            "size. NCCL goes on; the memory of the GPU is not used up. Keep strangers off these ports.",
         )
     )
 

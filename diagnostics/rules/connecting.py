@@ -7,6 +7,7 @@ from diagnostics.error_number import ErrorNumber, named_error
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 
+STARTS_FIRST = (2, 22, 0)  # from here on `Init START` is printed before the ranks meet
 MIN_ATTEMPTS = 5  # a peer that starts later is refused a few times
 UNROUTED = frozenset({"EADDRNOTAVAIL", "ENETDOWN", "ENETUNREACH", "EHOSTDOWN", "EHOSTUNREACH"})
 LOST = UNROUTED | {"ETIMEDOUT"}  # of a connection that stood: nothing comes from there any more
@@ -47,7 +48,22 @@ def unanswered(facts: JobFacts) -> list[Event]:
 def is_gone(event: Event, facts: JobFacts) -> bool:
     """Whether a peer that had been there refuses: its process listened while the communicator came to be."""
     error = socket_error(event)
-    return error is not None and error.name in ("ECONNREFUSED", "ECONNRESET") and had_worked(event, facts)
+    if error is None and "reason" not in event.fields:  # that the attempts are used up, without why each failed
+        tried = [one for one in facts.of("connect-retry") if one.origin.process == event.origin.process]
+        return bool(tried) and is_gone(tried[-1], facts)
+    refused = error is not None and error.name in ("ECONNREFUSED", "ECONNRESET")
+    return refused and (had_worked(event, facts) or _had_met(event, facts))
+
+
+def _had_met(event: Event, facts: JobFacts) -> bool:
+    """Whether all ranks had met and opened channels: before 2.22 `Init START` is printed behind the bootstrap."""
+    process = facts.processes.get(event.origin.process) if event.origin.process else None
+    opened = process is not None and 0 <= process.last_work < event.origin.sequence
+    if facts.version is None or facts.version >= STARTS_FIRST or not opened:
+        return False
+    started = [[one.process for one in whole.members.values() if one.started] for whole in facts.communicators]
+    whole = zip(facts.communicators, started, strict=True)
+    return any(len(ranks) == one.nranks > 1 and event.origin.process in ranks for one, ranks in whole)
 
 
 def had_worked(event: Event, facts: JobFacts) -> bool:

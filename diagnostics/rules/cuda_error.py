@@ -1,12 +1,14 @@
 """A CUDA or HIP error that NCCL came across.
 
 Symptom: ``Cuda failure 700 'an illegal memory access was encountered'``; ``no kernel image is available``;
-``initialization error``.
+``initialization error``; what a framework says of it (``CUDA error: ...``, ``CUBLAS_STATUS_...``), or the driver
+(``Xid 79``).
 
 Why: errors of kernels are reported by the next call, whoever makes it. An illegal access or launch failure is the
 program's; others name driver, architecture, fork after CUDA, or a wrong device number.
 
-Not when: the reason is memory (gpu-out-of-memory); the line is informational.
+Not when: the reason is memory (gpu-out-of-memory); the line is informational; a program says it before it goes on to
+work, as TensorFlow does where it finds no GPU for itself.
 
 Source: CUDA runtime API, error handling.
 """
@@ -14,6 +16,7 @@ Source: CUDA runtime API, error handling.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.gpu_out_of_memory import says_memory
 from diagnostics.rules.nvls_failed import in_multicast
 
 _MEANING = (
@@ -25,6 +28,11 @@ _MEANING = (
     ("named symbol not found", "This NCCL was not built for the GPU's architecture."),
     ("initialization error", "CUDA was used before a fork; start the workers with spawn."),
     ("invalid device ordinal", "The local rank is larger than the number of visible GPUs."),
+    ("driver on your system", "The driver is absent or older than the CUDA version that the program was built with."),
+    ("802", "The GPUs of this machine need the fabric manager (nvidia-fabricmanager), which is not ready."),
+    ("fallen off the bus", "The GPU no longer answers on PCIe; the hardware needs attention."),
+    ("Xid", "The driver reports a fault of the GPU; its number says which (NVIDIA's list of Xid errors)."),
+    ("NOT_INITIALIZED", "A library of CUDA could not begin, mostly for want of GPU memory, or after an earlier error."),
     ("ECC", "The GPU's memory has an error that cannot be corrected; the hardware needs attention."),
 )
 
@@ -36,6 +44,7 @@ def check(facts: JobFacts) -> Outcome:
         event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text
     ]
     events += warned(facts, "library-missing")
+    events += [event for event in facts.of("device-error") if not says_memory(event) and not facts.survived(event)]
     if not events:
         return CLEAR
     events.sort(key=lambda event: event.origin.sequence)

@@ -5,12 +5,14 @@ Symptom: ``Cuda failure 'out of memory'``, ``Failed to CUDA malloc``, ``torch.Ou
 Why: NCCL needs buffers for each channel and peer, usually some hundred MiB, after the program has taken its share.
 Another process on the GPU counts too.
 
-Not when: an allocation fails for another reason that CUDA names (cuda-error); "Cannot allocate memory" from a verbs
-call (memlock-limit) or /dev/shm (shm-too-small).
+Not when: a stranger's bytes reach NCCL's allocator, which takes them for a size (``[Rem Allocator] Allocation failed``,
+bootstrap-mismatch); an allocation fails for another reason that CUDA names (cuda-error); "Cannot allocate memory" from
+a verbs call (memlock-limit) or /dev/shm (shm-too-small).
 
 Source: NCCL's alloc.h.
 """
 
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 
@@ -22,15 +24,17 @@ def check(facts: JobFacts) -> Outcome:
         for event in facts.of("cuda-failure")
         if "out of memory" in event.fields["reason"] and event.origin.level != "INFO"
     ]
+    events = [event for event in events if not facts.is_of_strangers(event)]
     others = {e.origin.process for e in facts.of("cuda-failure") if "out of memory" not in e.fields["reason"]}
     named = {event.origin.process for event in warned(facts, "gpu-out-of-memory")} - {None}
     if others and not named - others:
         others.add(None)  # the line without NCCL's prefix, such as "last error:", repeats that of a process
     events += [event for event in warned(facts, "gpu-out-of-memory") if event.origin.process not in others]
+    events += [event for event in facts.of("device-error") if says_memory(event) and not facts.survived(event)]
     events += [event for event in facts.of("python-error") if "OutOfMemoryError" in event.fields["name"]]
     if not events:
         return CLEAR
-    own = events[0].kind == "python-error"
+    own = events[0].kind in ("python-error", "device-error")
     return found(
         conclude(
             facts,
@@ -43,6 +47,11 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=len(events),
         )
     )
+
+
+def says_memory(event: Event) -> bool:
+    """Whether an error of the device is a lack of memory."""
+    return "out of memory" in event.fields["reason"] or "ALLOC_FAILED" in event.fields["reason"]
 
 
 RULE = Rule(

@@ -1,8 +1,8 @@
 """A communicator was started and never completed.
 
 Symptom: ``Init START`` without ``Init COMPLETE``, and then a time-out, endless attempts to connect, a job that is
-cancelled, other ranks that complete and give the communicator up, or nothing more. Before 2.22 a rank that waits for
-the others has not printed ``Init START`` yet: its last line names its network.
+cancelled, other ranks that complete and give the communicator up, or nothing more; ``7/8 clients joined``. Before 2.22
+a rank that waits for the others has not printed ``Init START`` yet: its last line names its network.
 
 Why: a rank never came (crashed, not started, other world size), hangs on its host, or cannot be reached over the
 bootstrap network.
@@ -20,10 +20,9 @@ from diagnostics.events import Event
 from diagnostics.facts import Communicator, JobFacts, Member
 from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, LEFT_OUT, Outcome, Rule, conclude, found, listed, unsure
-from diagnostics.rules.connecting import unanswered
+from diagnostics.rules.connecting import STARTS_FIRST, unanswered
 from diagnostics.rules.run_failed import failure_lines
 
-_STARTS_FIRST = (2, 22, 0)  # from here on `Init START` is printed before the ranks meet
 _SIGNS = (
     "watchdog-timeout",
     "watchdog-stuck",
@@ -36,6 +35,8 @@ _SIGNS = (
 
 def check(facts: JobFacts) -> Outcome:
     """Found where ranks started and none completed, and the log shows that time ran out, or that all stand there."""
+    if short := [event for event in facts.of("ranks-missing") if not facts.survived(event)]:
+        return found(_missing(facts, short))
     hanging = [communicator for communicator in facts.communicators if _hangs(communicator)]
     if not hanging:
         return _hung_in_part(facts) if facts.communicators else _hung_before_start(facts)
@@ -62,6 +63,23 @@ def check(facts: JobFacts) -> Outcome:
             + (f"; ranks {listed(absent)} never came" if absent else ""),
             explanation=_explain(absent, signs),
         )
+    )
+
+
+def _missing(facts: JobFacts, events: list[Event]) -> Finding:
+    """The program counted the ranks that came before any of them started a communicator."""
+    told = next((event for event in events if event.number("of")), events[0])
+    came, world = told.number("came"), told.number("of")
+    return conclude(
+        facts,
+        events,
+        severity="critical",
+        confidence="likely",
+        summary=f"Initialisation hung: {came} of {world} ranks came"
+        if world
+        else "Initialisation hung: ranks are missing",
+        explanation="The program waits for all ranks before they start a communicator, and time ran out. "
+        + _explain(["?"], events),
     )
 
 
@@ -108,7 +126,7 @@ def _hung_before_start(facts: JobFacts) -> Outcome:
     chosen, signs = facts.of("network"), facts.of(*_SIGNS) or unanswered(facts)
     if not chosen or not signs or facts.works or failure_lines(facts) or facts.net_channels:
         return CLEAR
-    if facts.version is None or facts.version >= _STARTS_FIRST:
+    if facts.version is None or facts.version >= STARTS_FIRST:
         return CLEAR
     return found(
         conclude(

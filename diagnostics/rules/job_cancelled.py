@@ -31,7 +31,9 @@ _OF_MEMORY = r"(?i)oom|out of memory"
 
 def cuts(facts: JobFacts) -> list[Event]:
     """Lines that say that somebody or something ended the job."""
-    return [event for event in facts.of("cancelled") if not compiled(_NO_CUT).search(event.text)]
+    ended = [event for event in facts.of("cancelled") if not compiled(_NO_CUT).search(event.text)]
+    told = facts.of("launcher-failure", "process-killed")  # who sends a signal says why; the shell only that one came
+    return [event for event in ended if not (told and event.fields.get("text", "").strip() == "Terminated")]
 
 
 def before_any_cut(facts: JobFacts, events: list[Event]) -> list[Event]:

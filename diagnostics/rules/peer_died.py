@@ -25,7 +25,7 @@ def check(facts: JobFacts) -> Outcome:
     """Found where connections were lost before the end of the run."""
     silent = [event for event in facts.of("ras-peer-dead") if not _after_the_end(event, facts)]
     killed = before_any_cut(facts, facts.of("process-killed") + silent)
-    lost = warned(facts, "peer-closed")
+    lost = [event for event in warned(facts, "peer-closed") if not facts.is_of_strangers(event)]
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
     lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
     lost += facts.of("communicator-aborted")

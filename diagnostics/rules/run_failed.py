@@ -39,7 +39,8 @@ _GOES_ON = (
     r"real path of \S+ \(|\[Service thread\] Unknown|dequeue nonexistent|driver version found|"
     r"(?:maximum|minimum|multiple of) -?\d|retrying|marked as failed|resiliency is enabled|unrecognized request\.|"
     r"local mergedDev|duplicate option|cleanup callback|timeout cnt \d|"
-    r"next set|list loop|been lost|not (?:checkpoint|an error)"
+    r"next set|list loop|been lost|not (?:checkpoint|an error)|"
+    r"incoming CPU|Maximum retry reached for (?:accept|connect)"  # FastSocket tunes its sockets, and waits on
 )
 _FAILS = (
     r"(?i)fail|error|invalid|unable|cannot|can't|could not|mismatch|not supported|unsupported|timed? ?out|refused|"
@@ -59,7 +60,23 @@ _OF_FRAMEWORKS = frozenset(
         "RayActorError",
         "ActorDiedError",
         "WorkerCrashedError",
+        "HorovodInternalError",
+        "NcclError",
+        "XlaRuntimeError",
+        "JaxRuntimeError",
+        "RendezvousConnectionError",
+        "RendezvousClosedError",
+        "CalledProcessError",
     }
+)
+_OF_PROGRAMS = frozenset({"OutOfMemoryError", "ChildFailedError"})  # told of elsewhere, or of what was told before
+_MODULES = (
+    r"^(?:torch\.distributed|deepspeed|vllm|sglang|horovod|ray|jax|jaxlib|megatron|accelerate|lightning|pytorch_lightning|"
+    r"paddle|tensorflow|cupy|mxnet|oneflow|colossalai|nemo)\b"
+)
+_OF_GROUPS = (
+    r"(?i)\b(?:nccl|rccl|gloo|c10d|process ?group\w*|tcpstore|rendezvous|communicator)\b|socket (?:has )?time|"
+    r"connection (?:was )?(?:reset|closed|refused|timed out)|broken pipe|\brank \d+ .*(?:timed? ?out|died|failed)"
 )
 _TOLD = (
     "run-error",
@@ -94,9 +111,10 @@ def check(facts: JobFacts) -> Outcome:
 def failure_lines(facts: JobFacts) -> list[Event]:
     """What says that the run failed, the most telling first: warnings no rule knows, results, stacks, exit codes."""
     warned = [event for event in facts.of("unclassified-warning") if says_failure(event)]
-    raised = [e for e in facts.of("python-error") if e.fields["name"].rsplit(".", 1)[-1] in _OF_FRAMEWORKS]
+    raised = [event for event in facts.of("python-error") if is_of_framework(event)]
     told = [*warned, *facts.of(*_TOLD), *raised]
     told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
+    told = [event for event in told if not facts.is_of_strangers(event)]
     told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
     if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the adapters that it has not all the same, and goes on
@@ -104,6 +122,15 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
     told += facts.of("launcher-failure", "process-killed", "communicator-aborted")
     return before_any_cut(facts, told)
+
+
+def is_of_framework(event: Event) -> bool:
+    """Whether an exception is one of a framework that runs ranks, or tells of their group or their connections."""
+    module, _, name = event.fields["name"].rpartition(".")
+    if name in _OF_PROGRAMS:
+        return False
+    named = name in _OF_FRAMEWORKS or compiled(_MODULES).match(module)
+    return bool(named or compiled(_OF_GROUPS).search(event.fields["reason"]))
 
 
 def _is_last_word(event: Event) -> bool:

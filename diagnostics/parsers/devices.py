@@ -1,0 +1,80 @@
+"""Errors of the GPU, its driver and libraries, as programs and the kernel spell them: CUDA, cuBLAS, cuDNN, HIP, Xid."""
+
+from diagnostics.parsers.rows import rows
+
+# what CUDA says, whoever passes it on: Triton Error [CUDA], CUDA driver error, Test CUDA failure
+_TEXTS = (
+    "an illegal memory access was encountered",
+    "an illegal instruction was encountered",
+    "device-side assert triggered",
+    "unspecified launch failure",
+    "misaligned address",
+    "uncorrectable ECC error encountered",
+    "no CUDA-capable device is detected",
+    "system not yet initialized",
+    "the launch timed out and was terminated",
+    "all CUDA-capable devices are busy or unavailable",
+    "device kernel image is invalid",
+    "no kernel image is available",
+    "unknown error",
+)
+_PASSED_ON = r"(?:\[CUDA\]|(?i:cuda|hip)\b.{0,40}?(?:error|failure)\b.{0,60}?)[:' ]+"
+_DEVICE = (
+    *(
+        (text, rf"{_PASSED_ON}(?P<reason>{text}.*?)(?:'|$)", f"RuntimeError: Triton Error [CUDA]: {text}")
+        for text in _TEXTS
+    ),
+    (
+        "CUDA error",
+        r"\b(?:CUDA|HIP) error: (?!.*CU\w+_STATUS_)(?P<reason>[^'].*)",
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+    ),
+    ("HIP error", r"\bHIP error: (?P<reason>.+)", "RuntimeError: HIP error: invalid device function"),
+    (
+        "_STATUS_",
+        r"\b(?P<reason>CU(?:BLAS|DNN|SOLVER|SPARSE|FFT)_STATUS_(?!SUCCESS)\w+)",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR",
+    ),
+    (
+        "cudaError",
+        r"\b(?P<reason>cudaError(?!_t\b|s\b)[A-Z]\w+)",
+        "CUDARuntimeError: cudaErrorIllegalAddress: an illegal memory access",
+    ),
+    (
+        "CUDA_ERROR_",
+        r"\b(?P<reason>CUDA_ERROR_(?!CHECK)[A-Z_]{4,})",
+        "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
+    ),
+    (
+        "HSA_STATUS_ERROR",
+        r"\b(?P<reason>HSA_STATUS_ERROR\w*.*)",
+        "HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception.",
+    ),
+    (
+        "Memory access fault by GPU",
+        r"(?P<reason>Memory access fault by GPU .*)",
+        "Memory access fault by GPU node-2 (Agent handle: 0x55) on address 0x7f. Reason: Unknown.",
+    ),
+    (
+        "NVIDIA driver on your system",
+        r"(?P<reason>(?:The|Found no) NVIDIA driver on your system.*)",
+        "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
+    ),
+    (
+        "driver version is insufficient",
+        r"(?P<reason>CUDA driver version is insufficient.*)",
+        "CUDA driver version is insufficient for CUDA runtime version",
+    ),
+    (
+        "from cudaGetDeviceCount()",
+        r"Unexpected error from cudaGetDeviceCount\(\).*?(?P<reason>Error \d+: .*)",
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run? Error 802: system not yet initialized",
+    ),
+    (
+        "Xid (",
+        r"NVRM: (?P<reason>Xid \([^)]*\): (?:48|62|64|74|79|94|95|1[12]\d|13\d|14\d),?.*)",
+        "NVRM: Xid (PCI:0000:1b:00): 79, pid=4117, GPU has fallen off the bus.",
+    ),
+)
+
+PATTERNS = rows("device-error", _DEVICE)

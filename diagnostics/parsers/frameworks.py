@@ -1,0 +1,227 @@
+"""How frameworks say that a run failed: vLLM, SGLang, TensorRT-LLM, DeepSpeed, Horovod, JAX, Paddle, TensorFlow, Ray.
+
+Lines without NCCL's own mark. A literal is looked for in every line, so it is as rare as the message.
+"""
+
+from diagnostics.parsers.base import Pattern
+from diagnostics.parsers.rows import rows
+
+_SERVING = (
+    (
+        "EngineCore failed",
+        "EngineCore failed to start",
+        "ERROR 05-12 10:11:12 [core.py:396] EngineCore failed to start.",
+    ),
+    (
+        "ngine core init",
+        r"[Ee]ngine core initialization failed",
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+    ),
+    (
+        "DeadError",
+        r"\b(?:Async|MQ)?EngineDeadError\b.*",
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above)",
+    ),
+    (
+        "EngineCore encountered",
+        r"EngineCore encountered (?:a fatal error|an issue)",
+        "EngineCore encountered a fatal error.",
+    ),
+    (
+        "Exception in worker",
+        r"Exception in worker \w+.*",
+        "Exception in worker VllmWorkerProcess while processing method init_device.",
+    ),
+    (
+        "hit an exception",
+        r"\w+ hit an exception",
+        "[2025-05-12 10:11:12 TP0] Scheduler hit an exception: Traceback (most recent",
+    ),
+    (
+        "Received sigquit",
+        r"Received sigquit from a child process",
+        "Received sigquit from a child process. It usually means the child failed.",
+    ),
+    (
+        "unexpectedly failed",
+        r"Child process unexpectedly failed with .*",
+        "Child process unexpectedly failed with an exit code 9. pid=4117",
+    ),
+    ("detokenizer died", r"Scheduler or detokenizer died", "Scheduler or detokenizer died. Please check the logs"),
+    (
+        "TensorRT-LLM][ERROR]",
+        r"\[TensorRT-LLM\]\[ERROR\] .*",
+        "[TensorRT-LLM][ERROR] Assertion failed: Can't get NCCL id",
+    ),
+)
+_TRAINING = (
+    (
+        "Unhandled exception: ",
+        r"Unhandled exception: \w.*",
+        "[2025-04-15 00:31:11,815 E 808 17795] logging.cc:108: Unhandled exception: N3c1016DistBackendErrorE.",
+    ),
+    (
+        "Error executing method",
+        r"Error executing method '?\w+.*",
+        "ERROR 08-02 08:50:03 worker_base.py:382] Error executing method init_device. This might cause deadlock",
+    ),
+    (
+        "return code = ",
+        r"exits with return code = -?[1-9]\d*",
+        "[ERROR] [launch.py:325:sigkill_handler] ['python'] exits with return code = 1",
+    ),
+    (
+        "Horovod background loop",
+        r"Horovod background loop uncaught exception.*",
+        "Horovod background loop uncaught exception: ncclCommInitRank failed",
+    ),
+    (
+        "Horovod has been shut down",
+        r"Horovod has been shut down\. This was caused by an exception.*",
+        "RuntimeError: Horovod has been shut down. This was caused by an exception on one of the ranks",
+    ),
+    (
+        "Termination timeout for",
+        r"Termination timeout for .* exceeded.*",
+        "Termination timeout for `initialize clique for rank 0` of 40 seconds exceeded. Exiting to ensure",
+    ),
+    (
+        "Terminating process because",
+        r"Terminating process because the .*",
+        "Terminating process because the JAX distributed service detected fatal errors.",
+    ),
+    (
+        "stopped sending heartbeats",
+        r"tasks? (?:are|is) unhealthy \(stopped sending heartbeats\).*",
+        "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats): /job:jax_worker/task:3",
+    ),
+    (
+        "Execution of replica",
+        r"Execution of replica \d+ failed.*",
+        "Execution of replica 0 failed: INTERNAL: NCCL operation ncclAllReduce failed",
+    ),
+    (
+        "the trainer process with rank=",
+        r"the trainer process with rank=\S+ was aborted",
+        "ABORT!!! Out of all 8 trainers, the trainer process with rank=[3] was aborted. Please check its log.",
+    ),
+    (
+        "Collective ops is aborted",
+        r"Collective ops is aborted by.*",
+        "Collective ops is aborted by: Device /job:worker/replica:0/task:1/device:GPU:0 current incarnation",
+    ),
+    (
+        "::StartAbort",
+        r"BaseCollectiveExecutor::StartAbort (?!.*OUT_OF_RANGE).*",
+        "BaseCollectiveExecutor::StartAbort Internal: NCCL: unhandled cuda error",
+    ),
+    (
+        "Exception raised from check",
+        r"Exception raised from checkForNCCLErrors\w*",
+        "Exception raised from checkForNCCLErrorsInternal at ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1720",
+    ),
+    (
+        "RayTaskError(",
+        r"RayTaskError\(\w+\).*",
+        "ray.exceptions.RayTaskError(RuntimeError): ray::RayTrainWorker.get_next() (pid=123, ip=10.0.0.1)",
+    ),
+    (
+        "returned non-zero exit status",
+        r"returned non-zero exit status -?[1-9]\d*",
+        "subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 1.",
+    ),
+)
+_CALLS = (
+    (
+        "NCCL operation",
+        r"(?P<text>NCCL operation \w+.* failed.*)",
+        "INTERNAL: NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled cuda error",
+    ),
+    (
+        "NCCL_ERROR_",
+        r"(?P<text>NCCL_ERROR_\w+.*)",
+        "cupy.cuda.nccl.NcclError: NCCL_ERROR_SYSTEM_ERROR: unhandled system error",
+    ),
+    (
+        "failed: ",
+        r"(?P<text>\b(?:nccl|pynccl\.)(?:Comm|All|Reduce|Group|Broadcast|Send|Recv|GetUnique)\w* failed: .*)",
+        "HorovodInternalError: ncclAllReduce failed: unhandled cuda error",
+    ),
+)
+_ABSENT = (
+    (
+        "clients joined",
+        r"waiting for clients\. (?P<came>\d+)/(?P<of>\d+) clients joined",
+        "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 7/8 clients joined.",
+    ),
+    (
+        "store based barrier",
+        r"process group in store based barrier.*world_size=(?P<of>\d+), worker_count=(?P<came>\d+)",
+        "Timed out initializing process group in store based barrier on rank: 3 (world_size=8, worker_count=7)",
+    ),
+    (
+        "RendezvousTimeoutError",
+        r"(?P<text>RendezvousTimeoutError)",
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+    ),
+)
+_STORE = (
+    (
+        "connectFullMesh failed",
+        r"Gloo connectFullMesh failed with (?P<reason>.*)",
+        "[rank8]:[E ProcessGroupGloo.cpp:144] Gloo connectFullMesh failed with [tcp/pair.cc:144] no error",
+    ),
+    (
+        "client socket has",
+        r"(?:Error|Exception): .*?The client socket has (?P<reason>.*)",
+        "RuntimeError: [c10d] The client socket has timed out after 600s while trying to connect to (10.0.0.1, 29500).",
+    ),
+    (
+        "server socket has",
+        r"(?:Error|Exception): .*?The server socket has (?P<reason>.*)",
+        "DistNetworkError: The server socket has failed to listen on any local network address. port: 29500",
+    ),
+)
+_LIBFABRIC = (
+    (
+        "libfabric:",
+        r"libfabric:\d+:\d+:.*<warn> err: ?(?P<code>\d+),? (?:message: )?(?P<reason>[^()]*?)(?: My \w+ addr.*)?$",
+        "libfabric:4117:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid address",
+    ),
+)
+_LOST = (
+    (
+        "gloo/transport/tcp",
+        r"gloo/transport/tcp/\S+\] (?:Connection \w+ by peer|(?:Read|Write) error|writev) ?\[(?P<peer>[^\]]+)\]",
+        "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:4117",
+    ),
+)
+
+PATTERNS = (
+    *rows("launcher-failure", _SERVING, _TRAINING, names_text=True),
+    *rows("run-error", _CALLS),
+    *rows("ranks-missing", _ABSENT),
+    *rows("store-failed", _STORE),
+    *rows("peer-closed", _LOST),
+    *rows("plugin-request-failed", _LIBFABRIC),
+    Pattern(
+        kind="collective-mismatch",
+        literal="mismatch between collectives",
+        expression=r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+)",
+        samples=("RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: X",),
+    ),
+    Pattern(
+        kind="watchdog-stuck",
+        literal="Received a dump signal",
+        expression=r"(?P<text>Received a dump signal due to a collective timeout.*)",
+        samples=("[Rank 3] Received a dump signal due to a collective timeout from rank 1 and we will try our best",),
+    ),
+    Pattern(
+        kind="watchdog-stuck",
+        literal="after attempting to dump",
+        expression=r"(?P<text>Terminating the process after attempting to dump debug info.*)",
+        samples=(
+            "Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL watchdog hang.",
+        ),
+    ),
+)

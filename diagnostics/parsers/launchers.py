@@ -1,0 +1,181 @@
+"""How launchers, schedulers, shells and the kernel say that a process ended, and nccl-tests that data is wrong.
+
+Lines without NCCL's own mark: mpirun, Slurm, Kubernetes, make, glibc, the out-of-memory killer.
+"""
+
+from diagnostics.parsers.rows import rows
+
+_LAUNCHING = (
+    (
+        "undefined symbol: nccl",
+        r"undefined symbol: nccl\w+",
+        "ImportError: /usr/lib/libtorch_cuda.so: undefined symbol: ncclCommSplit",
+    ),
+    (
+        "loading shared libraries",
+        r"error while loading shared libraries: .*",
+        "all_reduce_perf: error while loading shared libraries: libnccl.so.2: cannot open shared object file",
+    ),
+    (
+        "DataLoader worker",
+        r"DataLoader worker \(pid\S* [\d, ]+\) exited unexpectedly.*",
+        "RuntimeError: DataLoader worker (pid(s) 4117) exited unexpectedly",
+    ),
+    ("ProcessRaisedException", r"ProcessRaisedException", "torch.multiprocessing.spawn.ProcessRaisedException:"),
+    (
+        "expects same model across all ranks",
+        r"DDP expects same model across all ranks.*",
+        "RuntimeError: DDP expects same model across all ranks, but Rank 0 has 10 params",
+    ),
+    ("double free or", r"double free or corruption.*", "double free or corruption (!prev)"),
+    ("corrupted size vs", r"corrupted size vs\. prev_size.*", "corrupted size vs. prev_size"),
+    ("free(): ", r"free\(\): (?:invalid|corrupted|unaligned|double).*", "free(): invalid pointer"),
+    (
+        "malloc(): ",
+        r"malloc\(\): (?:invalid|corrupted|unaligned|memory|unsorted|mismatching).*",
+        "malloc(): invalid size (unsorted)",
+    ),
+    ("stack smashing", r"stack smashing detected.*", "*** stack smashing detected ***: terminated"),
+    ("monitored command dumped", r"monitored command dumped core", "timeout: the monitored command dumped core"),
+    ("NodeLost", r"\bNodeLost\b.*", "Warning  NodeLost  Node gpu-a which was running pod worker-0 is unresponsive"),
+    ("NodeNotReady", r"\bNodeNotReady\b.*", "Warning  NodeNotReady  2m  node-controller  Node is not ready"),
+    (
+        "exited with non-zero",
+        r"processes exited with non-zero status",
+        "mpirun detected that one or more processes exited with non-zero status, thus causing",
+    ),
+    (
+        "Per user-direction",
+        r"Per user-direction, the job has been aborted",
+        "a non-zero exit code. Per user-direction, the job has been aborted.",
+    ),
+    (
+        "unexpectedly disconnected",
+        r"peer process has unexpectedly disconnected",
+        "An MPI communication peer process has unexpectedly disconnected.",
+    ),
+    (
+        "lost communication with",
+        r"(?:ORTE|PRTE|prterun|mpirun) has lost communication with .*",
+        "ORTE has lost communication with a remote daemon.",
+    ),
+    (
+        "daemon has unexpectedly failed",
+        r"daemon has unexpectedly failed.*",
+        "An ORTE daemon has unexpectedly failed after launch and before",
+    ),
+    (
+        "not enough slots",
+        r"There are not enough slots available.*",
+        "There are not enough slots available in the system to satisfy the 16",
+    ),
+    (
+        "assert (!closed) failed",
+        r"mpiexec.*assert \(!closed\) failed",
+        "[mpiexec@node1] control_cb (pm/pmiserv/pmiserv_cb.c:200): assert (!closed) failed",
+    ),
+    (
+        "Back-off restarting failed",
+        r"Back-off restarting failed container.*",
+        "Back-off restarting failed container trainer in pod worker-0",
+    ),
+    ("CrashLoopBackOff", r"CrashLoopBackOff", "trainer-0   0/1   CrashLoopBackOff   4   5m"),
+    (
+        "BackoffLimitExceeded",
+        r"BackoffLimitExceeded.*",
+        "Warning  BackoffLimitExceeded  1m  job-controller  Job has reached the specified backoff limit",
+    ),
+    (
+        "replica(s) failed",
+        r"\d+ \w+ replica\(s\) failed",
+        "PyTorchJob test is failed because 1 Worker replica(s) failed.",
+    ),
+    (
+        "Evicted",
+        r"(?:[Rr]eason:? +|Warning +)Evicted\b.*",
+        "  Warning  Evicted  2m  kubelet  The node had condition: [MemoryPressure].",
+    ),
+    ("xit Code:", r"Exit Code: +[1-9]\d*", "      Exit Code:    137"),
+    ("failed with ", r"failed with (?:exit )?(?:code|status):? -?[1-9]\d*", "job failed with exit code 1"),
+    ("exit with status code", r"exit with status code [1-9]\d*", "Process 1 exit with status code 134."),
+    ("make: *** ", r"^make: \*\*\* .* Error [1-9]\d*", "make: *** [Makefile:12: test] Error 1"),
+)
+_KILLED = (
+    (
+        "is killed by signal: ",
+        r"is killed by signal: (?P<signal>[A-Z]\w+(?: \w+)?)",
+        "DataLoader worker (pid 4117) is killed by signal: Bus error. It is possible that",
+    ),
+    (
+        "xceeded memory limit",
+        r"(?P<signal>exceeded memory limit)",
+        "slurmstepd: error: StepId=12.0 exceeded memory limit (123 > 100), being killed",
+    ),
+    (
+        "xceeded job memory limit",
+        r"(?P<signal>Exceeded job memory limit)",
+        "slurmstepd: error: Exceeded job memory limit",
+    ),
+    (
+        "Killed process",
+        r"(?P<signal>[Oo]ut of memory): Killed process",
+        "Memory cgroup out of memory: Killed process 4117 (python)",
+    ),
+    ("OOMKilled", r"\b(?P<signal>OOMKilled)\b(?!\"?: *[Ff]alse)", "      Reason:       OOMKilled"),
+    (
+        "due to memory pressure",
+        r"killed due to (?P<signal>memory pressure)",
+        "(raylet) node_manager.cc:3065: 1 Workers (tasks / actors) killed due to memory pressure (OOM)",
+    ),
+    ("Fatal Python error: Abo", r"Fatal Python error: (?P<signal>Aborted)", "Fatal Python error: Aborted"),
+    (
+        "Fatal Python error: Ill",
+        r"Fatal Python error: (?P<signal>Illegal instruction)",
+        "Fatal Python error: Illegal instruction",
+    ),
+    (
+        "error_sighandler",
+        r"error_sighandler\].*Caught error: (?P<signal>[\w ]+)",
+        "[node1:mpi_rank_3][error_sighandler] Caught error: Segmentation fault (signal 11)",
+    ),
+    ("Segfault encountered", r"(?P<signal>Segfault) encountered", "!!!!!!! Segfault encountered !!!!!!!"),
+    ("Killed", r"^(?P<signal>Killed)\s*$", "Killed"),
+    ("Bus error", r"^(?P<signal>Bus error)(?: \(core dumped\))?\s*$", "Bus error (core dumped)"),
+    ("Aborted", r"^(?P<signal>Aborted)\s*$", "Aborted"),
+)
+_CUT = (
+    (
+        "Job step aborted",
+        r"srun: Job step aborted: .*",
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+    ),
+    ("due to walltime", r"(?:terminated|killed) due to walltime.*", "Job terminated due to walltime"),
+    ("exceeded its wall", r"exceeded its wall ?(?:clock )?time.*", "Your job has exceeded its wall time limit"),
+    (
+        "termination notice",
+        r"(?:[Ss]pot|instance|[Pp]reemption) .*termination notice.*",
+        "Spot instance termination notice received",
+    ),
+    ("Terminated", r"^Terminated\s*$", "Terminated"),
+)
+# a row of nccl-tests whose column #wrong is not 0, out of place or in place
+_ROW = (
+    r"^\s*\d+\s+\d+\s+\w+\s+\w+\s+-?\d+\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+"
+    r"(?P<text>(?!0\s|0$|N/A\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+(?:0|N/A)\s*$|N/A\s*$)(?:\d+|N/A)(?=\s|$)"
+    r"|0\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+[1-9]\d*(?=\s|$))"
+)
+_WRONG = tuple(
+    (
+        f"  {name}  ",
+        _ROW,
+        f"  1048576  262144  {name}     sum      -1    31.20   33.61   63.02      8    30.9   33.9   63.6      0",
+    )
+    for name in ("float", "half", "bfloat16", "double", "int8", "int32", "uint8")
+)
+
+PATTERNS = (
+    *rows("launcher-failure", _LAUNCHING, names_text=True),
+    *rows("process-killed", _KILLED),
+    *rows("cancelled", _CUT, names_text=True),
+    *rows("run-error", _WRONG),
+)

@@ -1,0 +1,62 @@
+"""What frameworks, launchers, schedulers and the kernel say of a run that failed, behind a start that worked."""
+
+from pathlib import Path
+
+import pytest
+
+from diagnostics.engine import Reading
+from diagnostics.findings import Diagnosis
+from diagnostics.reader import Batch
+
+_LINES = Path(__file__).with_name("program_failures.txt")
+START = [
+    f"n1:4{rank}:4{rank} [{rank}] NCCL INFO {message.format(rank=rank)}"
+    for message in (
+        "Using network IB",
+        "ncclCommInitRank comm 0x1 rank {rank} nranks 2 cudaDev {rank} busId {rank}b000 commId 0x2 - Init START",
+        "comm 0x1 rank {rank} nRanks 2 nNodes 1 localRanks 2 localRank {rank} MNNVL 0",
+        "ncclCommInitRank comm 0x1 rank {rank} nranks 2 cudaDev {rank} busId {rank}b000 commId 0x2 - Init COMPLETE",
+        "Connected all rings",
+    )
+    for rank in (0, 1)
+]
+
+
+def _diagnose(text: str) -> Diagnosis:
+    reading = Reading()
+    reading.feed(Batch(file="job.log", block="\n".join([*START, text]).encode(), first=True))
+    reading.flush()
+    return reading.diagnosis()
+
+
+def _blocks(heading: str) -> list[str]:
+    """The blocks of a part of the file, without its comment lines."""
+    part = next(part for part in _LINES.read_text().split("\n=== ") if part.startswith(heading + "\n"))
+    return [block.strip("\n") for block in part.removeprefix(heading + "\n").split("\n---\n")]
+
+
+def test_the_start_alone_is_no_problem() -> None:
+    assert _diagnose("").verdict == "ok"
+
+
+@pytest.mark.parametrize("heading", ["run-failed", "peer-died", "cuda-error", "gpu-out-of-memory", "init-hang",
+                                     "bootstrap-unreachable", "collective-mismatch", "watchdog-timeout",
+                                     "net-plugin-broken"])  # fmt: skip
+def test_each_way_to_say_that_a_run_failed_is_critical_and_of_its_rule(heading: str) -> None:
+    wrong = []
+    for block in _blocks(heading):
+        diagnosis = _diagnose(block)
+        top = diagnosis.findings[0].rule if diagnosis.findings else "nothing"
+        if (diagnosis.verdict, top) != ("critical", heading):
+            wrong.append(f"{diagnosis.verdict}, {top}: {block}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("heading", ["cut", "unknown"])
+def test_a_job_that_was_cut_or_ends_with_an_exception_is_never_ok(heading: str) -> None:
+    verdict = {"cut": "warning", "unknown": "unknown"}[heading]
+    assert {block: _diagnose(block).verdict for block in _blocks(heading)} == dict.fromkeys(_blocks(heading), verdict)
+
+
+def test_near_misses_are_no_failures() -> None:
+    assert {block: _diagnose(block).verdict for block in _blocks("ok")} == dict.fromkeys(_blocks("ok"), "ok")

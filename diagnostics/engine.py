@@ -66,6 +66,7 @@ class Reading:
         while done < len(pieces) and not self._scanner.gate.detail_used_up:
             left_out += self._read_piece(pieces[done], None)
             done += 1
+        self._scanner.gate.database()  # compiled once, for all processes
         sieve = Sieve(self._scanner, self._scanner.room_for_texts // processes)
         for piece, sifted in zip(pieces[done:], map_ahead(sieve.sift, pieces[done:], processes), strict=True):
             left_out += self._read_piece(piece, sifted)
@@ -129,7 +130,6 @@ class Reading:
             read=gate.lines,
             nccl=min(gate.nccl_lines, gate.lines),
             unreadable=self._scanner.unreadable,
-            nccl_estimated=gate.estimated,
         )
         return diagnose_facts(self.facts(), lines)
 

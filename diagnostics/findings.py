@@ -108,15 +108,11 @@ class RankRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCounts:
-    """Lines read, lines of NCCL or PyTorch among them, and lines that could not be used (binary, torn, too long).
-
-    ``nccl_estimated``: of a log beyond 256 MiB, a part stands for the whole.
-    """
+    """Lines read, lines of NCCL or PyTorch among them, and lines that could not be used (binary, torn, too long)."""
 
     read: int = 0
     nccl: int = 0
     unreadable: int = 0
-    nccl_estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +180,7 @@ class Diagnosis:
             "rules_clear": list(self.rules_clear),
             "rules_cannot_tell": [{"rule": unsure.rule, "why": unsure.why} for unsure in self.rules_cannot_tell],
             "lines": {"read": self.lines.read, "nccl": self.lines.nccl, "unreadable": self.lines.unreadable},
-            "counters": {**self.counters, "nccl_lines_estimated": self.lines.nccl_estimated},
+            "counters": dict(self.counters),
             "notes": list(self.notes),
             **({"job": self.job} if self.job else {}),
             **({"jobs": [job.to_json() for job in self.jobs]} if self.jobs else {}),

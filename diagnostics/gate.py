@@ -13,11 +13,10 @@ from typing import Any
 
 from diagnostics.literals import ALWAYS, BODIES, DETAIL, EXPRESSIONS, FOREIGN, HEADS, INIT, NOISE, ODD
 from diagnostics.reader import MAX_LINE_BYTES
+from diagnostics.search import compiled_database, escaped, matches
 
 DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
 
-COUNTED_BYTES = 2**28  # up to here every line of NCCL is counted, behind it those of every SAMPLED_BLOCK-th block
-SAMPLED_BLOCK = 8
 MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
 MAX_DULL = 50_000
 MAX_DULL_BYTES = 300
@@ -41,10 +40,9 @@ class Gate:
     known: dict[bytes, int] = field(default_factory=dict)
     skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
-    estimated: bool = False  # nccl_lines is not counted to the end
+    wrapped: int = 0  # so many lines at the start of the next block may be the rest of the last line of this one
     _dull: set[bytes] = field(default_factory=set)  # lines without their digits, of which FOREIGN has none
     _seen_bytes: int = 0
-    _blocks: int = 0
 
     @property
     def detail_used_up(self) -> bool:
@@ -54,9 +52,13 @@ class Gate:
     def candidates(self, block: bytes) -> Iterator[Candidate]:
         """Lines of a block (complete lines, no newline at its end) that can matter, in order."""
         self._seen_bytes += len(block)
-        if self._seen_bytes < self.scan_from_bytes or (database := compile_database(self._expressions())) is None:
+        if self._seen_bytes < self.scan_from_bytes or (database := self.database()) is None:
             return self._by_line(block) if self.detail_left > 0 else self._by_late_line(block)
         return self._by_scan(block, database)
+
+    def database(self) -> Any:
+        """What the scan looks for by now, compiled; None where hyperscan is not installed."""
+        return _database(self._expressions())
 
     def _expressions(self) -> tuple[bytes, ...]:
         """What is looked for beside ALWAYS, the less the longer the log is."""
@@ -64,15 +66,9 @@ class Gate:
         return frequent if self.skips_init else frequent + INIT
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
-        ends: list[int] = []
-        append = ends.append
-
-        def note(_id: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            append(end)
-
-        database.scan(block, match_event_handler=note)
-        ends.sort()
-        self._count_marked(block)
+        ends = matches(database, block)
+        self.nccl_lines += block.count(_MARK)
+        yield from self._continuations(block, 0, 0, ends)
         find, rfind, known, skips = block.find, block.rfind, self.known, self.detail_left <= 0
         start = line_end = number = counted = 0
         for end in ends:
@@ -88,38 +84,61 @@ class Gate:
                     mark = find(b"NCCL WARN ", start, line_end)
                 if mark >= 0 and (text := block[mark + 5 : line_end]) in known:
                     known[text] += 1
-                    self.nccl_lines += _MARK not in block[start:line_end]
+                    self.nccl_lines += find(_MARK, start, line_end) < 0
                     continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             marked = _MARK in raw
             self.nccl_lines += not marked and b"CCL" in raw
             number, counted = number + block.count(b"\n", counted, start), start
             yield number, raw
-            if not marked and is_continued(raw) and line_end < len(block):
-                yield from enumerate(_continuations(block, line_end + 1, ends), start=number + 1)
+            if not marked and is_continued(raw):
+                self.wrapped = MAX_WRAPPED_LINES
+                yield from self._continuations(block, line_end + 1, number + 1, ends)
         self.detail_left -= len(ends)
         self.lines += number + block.count(b"\n", counted) + 1
 
-    def _count_marked(self, block: bytes) -> None:
-        """Count the lines with NCCL's mark; in a long log, of one block for several."""
-        self._blocks += 1
-        if self._seen_bytes <= COUNTED_BYTES:
-            self.nccl_lines += block.count(_MARK)
-        elif self._blocks % SAMPLED_BLOCK == 0:
-            self.estimated = True
-            self.nccl_lines += SAMPLED_BLOCK * block.count(_MARK)
+    def _continuations(self, block: bytes, begin: int, number: int, ends: list[int]) -> Iterator[Candidate]:
+        """Lines from a place on that may be the rest of a line that was wrapped hard, up to one that comes by itself.
+
+        Where the block ends before, its rest may stand in the next one.
+        """
+        while self.wrapped and begin <= len(block):
+            stop = _line_end(block, begin)
+            following = block[begin : min(stop, begin + MAX_LINE_BYTES)]
+            matched = bisect_left(ends, stop + 2) > bisect_left(ends, begin + 1)
+            if matched or b"NCCL " in following:
+                self.wrapped = 0
+                return
+            self.wrapped -= 1
+            yield number, following
+            begin, number = stop + 1, number + 1
 
     def _by_late_line(self, block: bytes) -> Iterator[Candidate]:
         """As ``_by_line`` once the detail is used up, with less work on each line."""
         lines = block.split(b"\n")
         chosen, unmarked = self._sort_out(lines)
         chosen += self._foreign_lines(lines, unmarked)
-        wrapped = [number for number in chosen if is_continued(lines[number])]
-        for offset in range(1, MAX_WRAPPED_LINES + 1):
-            chosen += [number + offset for number in wrapped if number + offset < len(lines)]
+        chosen += self._wrapped_lines(lines, chosen)
         for number in sorted(set(chosen)):
             yield number, lines[number][:MAX_LINE_BYTES]
         self.lines += len(lines)
+
+    def _wrapped_lines(self, lines: list[bytes], chosen: list[int]) -> list[int]:
+        """Numbers of the lines behind those that may go on, of this block and the one before."""
+        found = list(self._rest_of_line(lines, 0))
+        for number in sorted(chosen):
+            if is_continued(lines[number]):
+                self.wrapped = MAX_WRAPPED_LINES
+                found += self._rest_of_line(lines, number + 1)
+        return found
+
+    def _rest_of_line(self, lines: list[bytes], begin: int) -> Iterator[int]:
+        for number in range(begin, min(begin + self.wrapped, len(lines))):
+            if b"NCCL " in lines[number]:
+                self.wrapped = 0
+                return
+            self.wrapped -= 1
+            yield number
 
     def _foreign_lines(self, lines: list[bytes], unmarked: list[int]) -> list[int]:
         """Numbers of the lines among ``unmarked`` that can matter; those that cannot are remembered, but for digits."""
@@ -156,18 +175,17 @@ class Gate:
 
     def _by_line(self, block: bytes) -> Iterator[Candidate]:
         number = -1
-        after_warning = 0
         present = tuple(literal for literal in FOREIGN if literal in block)
         for number, raw in enumerate(block.split(b"\n")):
             if b"CCL" in raw:
                 self.nccl_lines += 1
                 if self._is_told(raw) if self.detail_left <= 0 else _is_noise(raw):
                     continue
-                after_warning = MAX_WRAPPED_LINES if b"NCCL WARN" in raw else 0
+                self.wrapped = MAX_WRAPPED_LINES if b"NCCL WARN" in raw else 0
                 self.detail_left -= 1
                 yield number, raw[:MAX_LINE_BYTES]
-            elif after_warning or is_foreign(raw, present):
-                after_warning = MAX_WRAPPED_LINES if b"Last error:" in raw else max(after_warning - 1, 0)
+            elif self.wrapped or is_foreign(raw, present):
+                self.wrapped = MAX_WRAPPED_LINES if b"Last error:" in raw else max(self.wrapped - 1, 0)
                 yield number, raw[:MAX_LINE_BYTES]
         self.lines += number + 1
 
@@ -187,20 +205,6 @@ class Gate:
             return False
         self.known[text] += 1
         return True
-
-
-def _continuations(block: bytes, begin: int, ends: list[int]) -> Iterator[bytes]:
-    """Lines from a place on that may be the rest of a line that was wrapped hard, up to one that comes by itself."""
-    for _ in range(MAX_WRAPPED_LINES):
-        stop = _line_end(block, begin)
-        following = block[begin : min(stop, begin + MAX_LINE_BYTES)]
-        matched = bisect_left(ends, stop + 2) > bisect_left(ends, begin + 1)
-        if matched or b"NCCL " in following:
-            return
-        yield following
-        begin = stop + 1
-        if begin > len(block):
-            return
 
 
 def _line_end(block: bytes, start: int) -> int:
@@ -250,18 +254,5 @@ def _is_noise(raw: bytes) -> bool:
 
 
 @cache
-def compile_database(frequent: tuple[bytes, ...]) -> Any:
-    """The compiled set of literals; None where hyperscan is not installed."""
-    try:
-        import hyperscan  # noqa: PLC0415 - optional, and only big logs pay for it
-    except ImportError:
-        return None
-    expressions = [*(_escape(text) for text in (*ALWAYS, *BODIES)), *EXPRESSIONS, *frequent]
-    database = hyperscan.Database()
-    flags = [hyperscan.HS_FLAG_DOTALL] * len(expressions)
-    database.compile(expressions=expressions, ids=list(range(len(expressions))), elements=len(expressions), flags=flags)
-    return database
-
-
-def _escape(text: str) -> bytes:
-    return "".join(f"\\x{ord(character):02x}" if not character.isalnum() else character for character in text).encode()
+def _database(frequent: tuple[bytes, ...]) -> Any:
+    return compiled_database((*(escaped(text) for text in (*ALWAYS, *BODIES)), *EXPRESSIONS, *frequent))

@@ -21,6 +21,7 @@ from diagnostics.flight_recorder import is_dump
 from diagnostics.forked import map_ahead
 from diagnostics.inputs import Input
 from diagnostics.reader import Batch, plain_size, read_batches, read_lines_begun, read_range
+from diagnostics.search import places
 
 _INIT_MARK = b"- Init "
 _INIT = re.compile(
@@ -165,7 +166,7 @@ def _look(batches: Iterable[Batch], *, sampled: bool) -> _Look:
         if batch.place == 0:
             look.speakers = _speakers(batch.block)
         begun = len(look.starts)
-        if _INIT_MARK in batch.block and begun < MAX_INIT_LINES:
+        if begun < MAX_INIT_LINES:
             look.starts += _init_lines(batch)
         if sampled:
             look.lines.append((batch.place, batch.block.count(b"\n") + 1))
@@ -214,8 +215,7 @@ def _prefixes(block: bytes, start: int = 0, stop: int | None = None) -> Iterator
 
 def _init_lines(batch: Batch) -> Iterator[_Start]:
     block = batch.block
-    place = block.find(_INIT_MARK)
-    while place >= 0:
+    for place in places(block, _INIT_MARK):
         start = block.rfind(b"\n", 0, place) + 1
         if match := _INIT.search(block, max(start, place - 600), place):
             host, pid, rank, nranks, bus, comm_id = match.groups()
@@ -227,7 +227,6 @@ def _init_lines(batch: Batch) -> Iterator[_Start]:
                 bus=bus.decode(),
                 comm_id=comm_id.decode() if comm_id is not None else None,
             )
-        place = block.find(_INIT_MARK, place + len(_INIT_MARK))
 
 
 def _launches(file: Input, starts: Iterable[_Start]) -> list[Part]:

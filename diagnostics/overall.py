@@ -63,7 +63,6 @@ def _lines(counts: Sequence[LineCounts]) -> LineCounts:
         read=sum(count.read for count in counts),
         nccl=sum(count.nccl for count in counts),
         unreadable=sum(count.unreadable for count in counts),
-        nccl_estimated=any(count.nccl_estimated for count in counts),
     )
 
 

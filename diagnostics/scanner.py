@@ -92,6 +92,8 @@ class Scanner:
         """Read the lines of one batch."""
         self._file = batch.file
         before = self.gate.lines
+        if batch.first:
+            self.gate.wrapped = 0
         block = with_partial_lines_joined(batch.block)
         self.unreadable += count_binary(block)
         first = batch.line if batch.first else self.next_line(batch.file)
@@ -114,7 +116,6 @@ class Scanner:
             self.channels[key] += count
         self.gate.lines += sifted.lines
         self.gate.nccl_lines += sifted.nccl_lines
-        self.gate.estimated |= sifted.estimated
         self.unreadable += sifted.unreadable
         self._next_line[file] = first + sifted.lines
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from diagnostics.blocks import count_binary, with_partial_lines_joined
 from diagnostics.errors import UnreadableInputError
 from diagnostics.flight_recorder import is_dump
-from diagnostics.gate import Gate, is_continued
+from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_continued
 from diagnostics.jobs import Part, read_part
 from diagnostics.reader import line_from, plain_size
 from diagnostics.repetition import behind_brackets, behind_mark, channel_key, names_its_rank
@@ -30,7 +30,6 @@ class Sifted:
     lines: int = 0
     nccl_lines: int = 0
     unreadable: int = 0
-    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +89,12 @@ class Sieve:
             return None
         self.scanner.gate.known.update(gate.known)
         sifted.known = {text: count for text, count in gate.known.items() if count}
-        sifted.lines, sifted.nccl_lines, sifted.estimated = gate.lines, gate.nccl_lines, gate.estimated
+        sifted.lines, sifted.nccl_lines = gate.lines, gate.nccl_lines
         return sifted
 
     def _gate(self) -> Gate:
         gate = self.scanner.gate
-        return replace(gate, lines=0, nccl_lines=0, estimated=False, known=dict.fromkeys(gate.known, 0))
+        return replace(gate, lines=0, nccl_lines=0, wrapped=MAX_WRAPPED_LINES, known=dict.fromkeys(gate.known, 0))
 
     def _keep(self, block: bytes, gate: Gate, sifted: Sifted) -> None:
         """Take the candidates of a block, without those that the scanner would only count or pass over."""
@@ -108,14 +107,16 @@ class Sieve:
                 elif (key := channel_key(raw, self.scanner.channels)) is not None:
                     sifted.channels[key] = sifted.channels.get(key, 0) + 1
                     continue
+                elif raw in gate.known:  # names NCCL without its mark
+                    gate.known[raw] += 1
+                    continue
             continued = is_continued(raw)
             sifted.candidates.append((before + number, raw))
             self._learn(raw, gate)
 
     def _learn(self, raw: bytes, gate: Gate) -> None:
         """Only count from here on what the scanner will know, once it has read this line."""
-        if self.room <= 0 or (text := behind_mark(raw)) is raw or names_its_rank(text):
-            return
-        if b" via " not in text:
-            self.room -= text not in gate.known
-            gate.known.setdefault(text, 0)
+        text = behind_mark(raw)
+        if self.room > 0 and text not in gate.known and b"CCL" in raw and not names_its_rank(text):
+            self.room -= 1
+            gate.known[text] = 0

@@ -30,10 +30,7 @@ def render(diagnosis: Diagnosis) -> str:
         rows = "".join(f"<li><code>{escape(u.rule)}</code>: {escape(u.why)}</li>" for u in diagnosis.rules_cannot_tell)
         body.append(f"<h2>What the log cannot tell</h2><ul>{rows}</ul>")
     lines = diagnosis.lines
-    about = "about " if lines.nccl_estimated else ""
-    body.append(
-        f"<p>{lines.read} lines read, {about}{lines.nccl} of NCCL or PyTorch, {lines.unreadable} not readable.</p>"
-    )
+    body.append(f"<p>{lines.read} lines read, {lines.nccl} of NCCL or PyTorch, {lines.unreadable} not readable.</p>")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'

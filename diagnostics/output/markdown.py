@@ -16,8 +16,7 @@ def render(diagnosis: Diagnosis) -> str:
         rows = [f"- `{unsure.rule}`: {escape(unsure.why)}" for unsure in diagnosis.rules_cannot_tell]
         parts.append("\n".join(["### What the log cannot tell", "", *rows]))
     lines = diagnosis.lines
-    about = "about " if lines.nccl_estimated else ""
-    parts.append(f"{lines.read} lines read, {about}{lines.nccl} of NCCL or PyTorch, {lines.unreadable} not readable.")
+    parts.append(f"{lines.read} lines read, {lines.nccl} of NCCL or PyTorch, {lines.unreadable} not readable.")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -179,6 +179,5 @@ def _unsure(diagnosis: Diagnosis) -> str:
 
 def _reading(diagnosis: Diagnosis) -> str:
     lines = diagnosis.lines
-    about = "about " if lines.nccl_estimated else ""
-    text = f"{lines.read:,} lines read, {about}{lines.nccl:,} of NCCL or PyTorch, {lines.unreadable:,} not readable."
+    text = f"{lines.read:,} lines read, {lines.nccl:,} of NCCL or PyTorch, {lines.unreadable:,} not readable."
     return "\n".join([text, *diagnosis.notes])

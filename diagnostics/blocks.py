@@ -4,7 +4,7 @@ import re
 
 _PARTIAL = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) P ")
 _RUNTIME = re.compile(rb" std(?:out|err) [PF] ")  # in every line of a container runtime's log
-_RUNTIME_HEAD_BYTES = 2**16
+_RUNTIME_HEAD_BYTES = 2**13
 _WHOLE = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) F ")
 _PLAIN = bytes([9, 13, 27, *range(32, 127)])
 

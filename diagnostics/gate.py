@@ -84,7 +84,7 @@ class Gate:
                     mark = find(b"NCCL WARN ", start, line_end)
                 if mark >= 0 and (text := block[mark + 5 : line_end]) in known:
                     known[text] += 1
-                    self.nccl_lines += find(_MARK, start, line_end) < 0
+                    self.nccl_lines += block[mark - 2 : mark + 10] != _MARK
                     continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             marked = _MARK in raw

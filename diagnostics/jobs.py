@@ -32,6 +32,7 @@ _PREFIX = re.compile(rb"(?<![\w.\-])([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,
 _RAYBENCH_LOG = re.compile(r"(?:nccl|output)-rank-\d+\.log(?:\.\d+)?$")
 MAX_INIT_LINES = 50_000  # of one file
 MAX_PREFIXES = 2000
+SPEAKERS_BYTES = 2**20  # who speaks in a file is known by its first lines
 MAX_HEAD_BYTES = 2**23
 
 SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found by one line of SAMPLED_BYTES first
@@ -161,10 +162,12 @@ class _Look:
 
 
 def _look(batches: Iterable[Batch], *, sampled: bool) -> _Look:
-    look = _Look()
+    look, prefixes = _Look(), 0
     for batch in batches:
-        if batch.place == 0:
-            look.speakers = _speakers(batch.block)
+        if batch.place < SPEAKERS_BYTES and prefixes <= MAX_PREFIXES:
+            found = [(match[1].decode(), int(match[2])) for _, match in _prefixes(batch.block)]
+            look.speakers.update(found[: MAX_PREFIXES + 1 - prefixes])
+            prefixes += len(found)
         begun = len(look.starts)
         if begun < MAX_INIT_LINES:
             look.starts += _init_lines(batch)
@@ -191,15 +194,6 @@ def _samples(batch: Batch) -> Iterator[tuple[int, _Process]]:
         found = next(_prefixes(batch.block, begin, begin + SAMPLED_BYTES), None)
         if found is not None:
             yield batch.place + found[0], (found[1][1].decode(), int(found[1][2]))
-
-
-def _speakers(block: bytes) -> set[_Process]:
-    found: set[_Process] = set()
-    for lines, (_, match) in enumerate(_prefixes(block)):
-        found.add((match[1].decode(), int(match[2])))
-        if lines >= MAX_PREFIXES:
-            break
-    return found
 
 
 def _prefixes(block: bytes, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, re.Match[bytes]]]:

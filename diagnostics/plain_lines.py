@@ -5,21 +5,20 @@ NCCL's mark, and what is said by the text behind it. Halves that need the whole 
 several messages, variables, what Ray left out) are not kept: such lines are read in full.
 """
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from diagnostics.parsers import info_patterns
 from diagnostics.parsers.base import read_message
-from diagnostics.prefix import Message
+from diagnostics.prefix import Message, speaker_of
 
 MARK = b"NCCL INFO "
 MAX_HEADS = 20_000
 MAX_BODIES = 20_000
 MAX_HALF_BYTES = 400  # a longer one is read each time
-_USUAL = re.compile(rb"([A-Za-z0-9_][A-Za-z0-9_.\-]{0,200}):(\d{1,9}):(\d{1,9}) \[(\d{1,4})\] ")
 _PLAIN = bytes([9, *range(32, 127)])
 _TOLD_BY_THE_WHOLE = (b"](http", b" [repeated ", b"x across cluster]")  # links of web pages; what Ray left out
+_NOT_IN_A_HEAD = (b"CCL", b"=", b"{")  # another message, a variable, JSON
 _ENDS_OF_EMPHASIS = (b"*", b"_", b"`")
 _NAMES_ITS_RANK = (b"- Init ", b" via ", b" nNodes ", b"opCount ")  # nobody else says the same
 
@@ -33,18 +32,10 @@ class PlainLines:
     _speakers: dict[bytes, Message] = field(default_factory=dict)
     _bodies: dict[bytes, Found] = field(default_factory=dict)
 
-    def learn(self, raw: bytes, message: Message) -> None:
-        """Keep who speaks, from a line of one message that was read in full."""
-        mark = raw.find(MARK)
-        if 0 < mark <= MAX_HALF_BYTES and message.level == "INFO" and len(self._speakers) < MAX_HEADS:
-            head = raw[:mark]
-            if _is_plain(head) and b"CCL" not in head and b"=" not in head and not head.startswith(b"{"):
-                self._speakers[head] = replace(message, text="")
-
     def read(self, raw: bytes) -> tuple[Message, str, Found, bool] | None:
         """Who speaks, what is said, its kinds and fields, and whether it was said before; None for other lines."""
         mark = raw.find(MARK)
-        if mark <= 0 or (speaker := self._speakers.get(raw[:mark]) or self._usual(raw[:mark])) is None:
+        if mark <= 0 or (speaker := self._speakers.get(raw[:mark]) or self._learn(raw[:mark])) is None:
             return None
         body = raw[mark + len(MARK) :].rstrip(b"\r")
         found = self._bodies.get(body)
@@ -58,14 +49,11 @@ class PlainLines:
             self._bodies[body] = found
         return speaker, text, found, False
 
-    def _usual(self, head: bytes) -> Message | None:
-        """Who speaks in a line that no launcher wrote anything in front of."""
-        match = _USUAL.fullmatch(head)
-        if match is None:
+    def _learn(self, head: bytes) -> Message | None:
+        """Who speaks in lines that begin so; None where more than the head is needed to tell."""
+        if len(head) > MAX_HALF_BYTES or not _is_plain(head) or any(literal in head for literal in _NOT_IN_A_HEAD):
             return None
-        host, pid, thread, device = match.groups()
-        name = host.decode().split(".")[0]
-        speaker = Message(text="", level="INFO", host=name, pid=int(pid), thread=int(thread), device=int(device))
+        speaker = speaker_of(head.decode())
         if len(self._speakers) < MAX_HEADS:
             self._speakers[head] = speaker
         return speaker

@@ -108,6 +108,11 @@ def _message(head: str, level: str, text: str, *, torn: bool, glued: bool) -> Me
     )
 
 
+def speaker_of(head: str) -> Message:
+    """Who speaks in a message at level INFO, by the text before NCCL's mark."""
+    return _message(head, "INFO", "", torn=False, glued=False)
+
+
 def _last_prefix(head: str) -> re.Match[str] | None:
     head = head[-2000:]
     found = None

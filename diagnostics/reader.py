@@ -14,7 +14,7 @@ from typing import IO, Protocol, cast
 from diagnostics.errors import UnreadableInputError
 from diagnostics.inputs import STANDARD_INPUT, Input, input_size, open_input
 
-CHUNK_BYTES = 2**20  # stays in the processor's cache between its passes
+CHUNK_BYTES = 120 * 2**10  # stays in the cache between its passes; malloc asks the kernel for what is larger each time
 MAX_LINE_BYTES = 64 * 2**10  # the rest of a longer line is skipped; NCCL's own lines end at 1 KiB, lists at a few
 MAX_EXPANSION = (
     2000  # decompressed over compressed; deflate ends at 1032, so only a bomb made for the purpose gets there

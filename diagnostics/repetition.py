@@ -37,5 +37,5 @@ def communicator_id(raw: bytes) -> bytes | None:
 
 
 def names_its_rank(text: bytes) -> bool:
-    """Whether what is said is said by one rank of one communicator only: its start, completion, nodes, end, channels."""
+    """Whether only one rank of one communicator says this: its start, completion, nodes, end and channels."""
     return b" COMPLETE" in text or b"- Init " in text or b" nNodes " in text or b" via " in text

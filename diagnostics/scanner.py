@@ -223,8 +223,6 @@ class Scanner:
         if not messages:
             self._read_unmarked(text, line)
         for message in map(self._with_known_host, messages):
-            if len(messages) == 1:
-                self._plain.learn(raw, message)
             self.unreadable += message.torn
             if message.level in ("WARN", "ATTN") and not message.torn and 60 <= len(text) <= 140:
                 self._pending = (text, message, line)

@@ -116,7 +116,6 @@ class Sieve:
 
     def _learn(self, raw: bytes, gate: Gate) -> None:
         """Only count from here on what the scanner will know, once it has read this line."""
-        text = behind_mark(raw)
-        if self.room > 0 and text not in gate.known and b"CCL" in raw and not names_its_rank(text):
+        if self.room > 0 and b"CCL" in raw and not names_its_rank(raw) and (text := behind_mark(raw)) not in gate.known:
             self.room -= 1
             gate.known[text] = 0

@@ -138,5 +138,6 @@ _VALUES: Mapping[str, Form] = {
     "cpu_count": _maybe(_number),
     "processor": _record(model=_text, microcode=_text, usable=_number, boost=_maybe(_flag), most_khz=_maybe(_number)),
     "file_systems": _by_name(_maybe(_by_name(_number))),
+    "home": _record(path=_text, writable=_flag),
     "own_name": _record(name=_text, addresses=_list(_text)),
 }

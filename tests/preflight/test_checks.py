@@ -54,6 +54,12 @@ def room(total: float, free: float, path: str = "/dev/shm") -> dict[str, Any]:
     return {"file_systems": value({path: state})}
 
 
+def folders(*, writable: int = 1, programs: int = 1, home: bool = True) -> dict[str, Any]:
+    found = room(100, 90, "/tmp")
+    found["file_systems"]["value"]["/tmp"] |= {"writable": writable, "programs": programs}
+    return found | {"home": value({"path": "/home/someone", "writable": home})}
+
+
 def log(text: str, uptime: float = 20000) -> dict[str, Any]:
     return {"dmesg": text, **proc(uptime=f"{uptime} 1.0"), "devices": value({"/dev/nvidia0": True})}
 
@@ -119,6 +125,9 @@ CASES: list[tuple[str, Mapping[str, Any], str, Mapping[str, Any], str]] = [
     ("host-clock", {"time_services": value([])}, "warn", {"time_services": value(["phc2sys", "ptp4l"])}, "pass"),
     ("host-clock", {"time_services": value([]), "chronyc": {"status": "failed", "text": "506 Cannot talk to daemon"}}, "warn",
      {"time_services": value(["chronyd"]), "chronyc": {"status": "denied", "text": "501 Not authorised"}}, "unknown"),
+    ("host-folders", folders(home=False), "warn", folders(), "pass"),
+    ("host-folders", folders(programs=0), "warn", folders() | room(100, 90, "/data"), "unknown"),
+    ("host-folders", folders(writable=0, programs=0), "fail", folders(), "pass"),
     ("host-mounts", {"mounts": value([["/", "ext4", True, False]])}, "fail",
      {"mounts": value([["/data", "xfs", False, False], ["/iso", "ext4", True, True], ["/sysroot", "xfs", True, None]])}, "pass"),
     ("host-name", NAMED | {"own_name": value({"name": "gpu-01", "addresses": ["127.0.1.1"]})}, "warn",

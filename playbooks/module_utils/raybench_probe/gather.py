@@ -33,6 +33,7 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     readings: dict[str, Reading] = {"listening": listening}
     file_systems = system.FileSystems(options["folders"])
     asked_name = Apart(network.own_name)  # a name server that does not answer holds it
+    asked_home = Apart(system.home)  # as may its home directory's server
     asked_python = Apart(python_facts) if is_own_python(options, variables["PATH"]) else None
     # Threads from here on, no fork: a child would wait for ever for a lock that another thread holds.
     early = EarlyAttempts(options["reach_early"], options["listen_ports"], options["reach_early_seconds"])
@@ -43,6 +44,7 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     readings.update({name: guarded(read) for name, read in _VALUES.items()})
     readings.update(file_systems.finish(begun + options["timeout_seconds"]))
     readings["own_name"] = asked_name.answer(begun + options["timeout_seconds"])
+    readings["home"] = asked_home.answer(begun + options["timeout_seconds"])
     if asked_python is not None:
         answer = asked_python.answer(begun + options["timeout_seconds"])
         readings["python"] = {**answer, "text": json.dumps(answer["value"]) if "value" in answer else ""}

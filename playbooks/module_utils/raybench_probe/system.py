@@ -101,16 +101,24 @@ class FileSystems:
 
 
 def _file_system(folder: str) -> dict[str, int] | None:
-    """Bytes and inodes; None where there is no such folder."""
+    """Bytes, inodes, and what may be done there; None where there is no such folder."""
     if not os.path.isdir(folder):
         return None
     state = os.statvfs(folder)
     return {
+        "writable": int(os.access(folder, os.W_OK)),
+        "programs": int(not state.f_flag & os.ST_NOEXEC),
         "total": state.f_blocks * state.f_frsize,
         "free": state.f_bavail * state.f_frsize,
         "inodes": state.f_files,
         "inodes_free": state.f_favail,
     }
+
+
+def home() -> dict[str, str | bool]:
+    """The login's home directory, and whether it is there and can be written to."""
+    path = os.path.expanduser("~")
+    return {"path": path, "writable": os.path.isdir(path) and os.access(path, os.W_OK)}
 
 
 def dma_buf() -> dict[str, str]:

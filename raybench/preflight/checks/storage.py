@@ -8,6 +8,7 @@ from raybench.preflight.parsers.system import parse_meminfo
 from raybench.preflight.verdict import Judgement, failed, passed, unknown, warned
 
 GIB = 2**30
+_TEMPORARY = "/tmp"  # noqa: S108 - that is what it is called
 # Measured over sockets, NCCL alone, no GPU in the way; 2.30.7 does not take it.
 _HUNGRY_NCCL = (2, 32, 3)
 _RANK_SHM_BYTES = 68_420_268
@@ -84,6 +85,25 @@ def read_only(view: HostView) -> Judgement:
         )
     told = ", ".join(f"{point} ({kind})" for point, kind, _ in rows)
     return passed(f"read-only by intent: {told}" if told else "none", "none that /etc/fstab wants to be written")
+
+
+def folders(view: HostView) -> Judgement:
+    """Where jobs write and what they run: Ray's sessions and compiled kernels lie in /tmp, caches at home."""
+    temporary, home = view.value("file_systems").get(_TEMPORARY), view.value("home")
+    wanted = f"{_TEMPORARY} and the home directory can be written to, and {_TEMPORARY} runs programs"
+    if temporary is None or "writable" not in temporary:
+        return unknown(f"{_TEMPORARY} was not looked at: it is not there, or not among preflight_folders")
+    if not temporary["writable"]:
+        advice = f"look at mount and ls -ld {_TEMPORARY}: mode 1777, mounted for writing; Ray starts nothing without it"
+        return failed(f"{_TEMPORARY} cannot be written to", wanted, f"Ray keeps its sessions in {_TEMPORARY}", advice)
+    if not home["writable"]:
+        advice = f"mount and ls -ld {home['path']}: is its file server's export read-only? Or set HOME for jobs"
+        return warned(f"{home['path']} cannot be written to", wanted, "caches and settings of jobs lie there", advice)
+    if not temporary["programs"]:
+        advice = f"mount -o remount,exec {_TEMPORARY}, or set TMPDIR and TORCHINDUCTOR_CACHE_DIR to a folder elsewhere"
+        basis = f"torch.compile loads what it builds from {_TEMPORARY} ('failed to map segment from shared object')"
+        return warned(f"{_TEMPORARY} is mounted noexec", wanted, basis, advice)
+    return passed(f"{_TEMPORARY} and the home directory can be written to", wanted)
 
 
 def _inode_share(state: dict[str, int]) -> float:

@@ -31,7 +31,7 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     network = transport.job_network(facts)
     split = any(finding.rule == "host-identity-mismatch" for finding in finished)
     verdict = verdict_on(finished, network, facts)
-    return Diagnosis(
+    diagnosis = Diagnosis(
         verdict=verdict,
         explanation=explanation_of(verdict, network, finished, facts),
         network=network,
@@ -49,6 +49,16 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
         counters=_counters(facts),
         notes=tuple(facts.notes),
     )
+    return _nothing_cleared(diagnosis) if diagnosis.empty else diagnosis
+
+
+def _nothing_cleared(diagnosis: Diagnosis) -> Diagnosis:
+    """Where nothing was read that a rule could have found anything in, none of them has found that all is well."""
+    told = {unsure.rule for unsure in diagnosis.rules_cannot_tell}
+    open_ = [
+        CannotTell(rule=rule, why="no line of NCCL was read") for rule in diagnosis.rules_clear if rule not in told
+    ]
+    return replace(diagnosis, rules_clear=(), rules_cannot_tell=(*diagnosis.rules_cannot_tell, *open_))
 
 
 def ask_rules(facts: JobFacts, rules: Iterable[Rule]) -> tuple[list[Finding], list[str], list[CannotTell]]:

@@ -54,7 +54,8 @@ def _explain(verdict: Verdict, jobs: Sequence[Diagnosis]) -> str:
     if verdict == "ok":
         return f"No problem is shown by the logs of {len(jobs)} jobs."
     bad = [job for job in jobs if job.verdict == verdict]
-    kinds = {"critical": "with a critical finding", "warning": "with a warning", "unknown": "that cannot be judged"}
+    have = "has" if len(bad) == 1 else "have"
+    kinds = {"critical": f"{have} a critical finding", "warning": f"{have} a warning", "unknown": "cannot be judged"}
     return f"{len(bad)} of {len(jobs)} jobs {kinds[verdict]}. {bad[0].job}: {bad[0].explanation}"
 
 

@@ -19,6 +19,7 @@ from raybench.studies.trial_findings import grave_text, grave_trials
 from raybench.verdicts import Conclusion, Verdict
 
 SCHEMA = "raybench.study-result/1"
+_UNDECIDED = ("inconclusive", "no verdict")
 _LEAST_REPEATS = 3
 _MOST_TOLD = 3
 
@@ -156,8 +157,9 @@ def headline(kind: str, answer: Mapping[str, Any]) -> tuple[str, bool | None]:
     """The answer in a line, and whether it is certain; None where there is nothing to compare."""
     if kind == "network":
         said = [f"{one['network']} {one['verdict']}" for one in answer["speedups"]]
-        sure = not any(one["verdict"].startswith(("inconclusive", "no verdict")) for one in answer["speedups"])
-        return ("; ".join(said), sure) if said else ("nothing can be compared", None)
+        if all(one["verdict"].startswith("no verdict") for one in answer["speedups"]):
+            return "; ".join(said) or "nothing can be compared", None
+        return "; ".join(said), not any(one["verdict"].startswith(_UNDECIDED) for one in answer["speedups"])
     if kind == "scaling":
         said = [f"{mode['mode']} scaling: {mode['advice'][0]}" for mode in answer["modes"] if mode["advice"]]
         return (

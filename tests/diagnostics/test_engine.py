@@ -97,6 +97,15 @@ def test_every_rule_is_answered_once() -> None:
     assert sorted(answered) == sorted(RULE_IDS)
 
 
+def test_no_rule_is_clear_where_nothing_of_nccl_was_read(tmp_path: Path) -> None:
+    """Near miss: one line of NCCL is enough for some of them."""
+    (tmp_path / "gloo.log").write_text("epoch 1 loss 0.5\nepoch 2 loss 0.4\n")
+    diagnosis = diagnose_paths([tmp_path / "gloo.log"])
+    assert diagnosis.rules_clear == ()
+    assert sorted(unsure.rule for unsure in diagnosis.rules_cannot_tell) == sorted(RULE_IDS)
+    assert len(diagnose_paths([GOOD]).rules_clear) > 10
+
+
 def test_following_reports_each_finding_once(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("h:1:2 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n")

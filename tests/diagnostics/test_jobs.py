@@ -200,7 +200,7 @@ def test_every_format_names_the_jobs(tmp_path: Path) -> None:
     assert {finding["job"] for finding in whole["findings"]} == {"bad"}
     redacted = CliRunner().invoke(command, [*paths, "--redact"]).output
     assert "n0:300" not in redacted
-    assert redacted.startswith("WARNING: 1 of 2 jobs with a warning. name-1: Data between nodes goes over TCP")
+    assert redacted.startswith("WARNING: 1 of 2 jobs has a warning. name-1: Data between nodes goes over TCP")
     assert "=== name-1 ===" in redacted
     assert not re.search(r"\bbad\b|\bgood\b", redacted)
 

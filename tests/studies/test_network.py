@@ -10,7 +10,7 @@ from raybench.studies.design import Study, Trial
 from raybench.studies.network import answer_network, network_variant, verdict_of
 from raybench.studies.network_proof import Expectation, prove
 from raybench.studies.outcome import Measured, Outcome, outcome_of
-from raybench.studies.result import result_of
+from raybench.studies.result import headline, result_of
 from tests.studies.sample import outcomes_of, run_result, training_point
 
 FAST = 10_000_000
@@ -235,6 +235,14 @@ def test_missing_trials_make_it_partial_and_none_failed() -> None:
     assert some.answer.to_json()["speedups"][0]["ratio"]["blocks"] == 2
     none = result_of("s", plan, outcomes_of(plan, lambda _: None))
     assert (none.status, none.exit_code) == ("failed", 3)
+
+
+def test_a_study_that_proved_no_network_is_unknown() -> None:
+    """Near miss: one that did not decide is a warning."""
+    content = {"speedups": [{"network": "b", "verdict": "no verdict: which network was used is not proved"}]}
+    assert headline("network", content)[1] is None
+    content["speedups"].append({"network": "c", "verdict": "inconclusive: raise --repeats"})
+    assert headline("network", content)[1] is False
 
 
 def test_trials_that_differ_in_versions_or_nodes_are_told() -> None:

@@ -17,7 +17,7 @@ from diagnostics.inputs import Input, Inputs, find_inputs
 from diagnostics.jobs import Job, Part, read_part, sort_by_job
 from diagnostics.judgement import diagnose_facts
 from diagnostics.overall import overall
-from diagnostics.reader import A_TRACE, Batch, is_trace
+from diagnostics.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
 from diagnostics.scanner import Scanner
 from diagnostics.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, pieces_of
 
@@ -52,8 +52,9 @@ class Reading:
             self._read_dump(part.file)
             return
         self._files.setdefault(part.file.name)
+        head = b""
         for batch in read_part(part):
-            if batch.first and is_trace(batch.block):
+            if batch.place < TRACE_HEAD_BYTES and is_trace(head := head + batch.block):
                 self._notes.append(f"{part.file.name}: left out, {A_TRACE}")
                 return
             self.feed(batch)

@@ -23,6 +23,7 @@ MAX_FILES = 100_000
 MIN_SPARSE_BYTES = 2**28
 MAX_SPARSENESS = 2000  # bytes named over bytes on disk; a file system that compresses stays far below
 _SKIPPED_SUFFIXES = {".py", ".pyc", ".so", ".json", ".html", ".png", ".xml", ".csv", ".sqlite", ".nsys-rep"}
+_JSON_HEAD_BYTES = 4096
 _SAFELY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
@@ -138,9 +139,12 @@ def _files_below(folder: str, notes: list[str]) -> list[Input]:
         folders.sort()
         for name in (*files, *(name for name in folders if Path(path, name).is_symlink())):
             file = str(Path(path, name))
-            if name.startswith(".") or (Path(name).suffix in _SKIPPED_SUFFIXES and DUMP_MARK not in name):
+            skipped = Path(name).suffix in _SKIPPED_SUFFIXES and DUMP_MARK not in name
+            if name.startswith(".") or (skipped and Path(name).suffix != ".json"):
                 continue
             mode = _mode(file)
+            if skipped and not (stat.S_ISREG(mode) and _is_of_inspector(file)):
+                continue
             if stat.S_ISREG(mode):
                 names.append(file)
             elif stat.S_ISLNK(mode) and _leads_out(file, root):
@@ -150,6 +154,16 @@ def _files_below(folder: str, notes: list[str]) -> list[Input]:
     if outside:
         notes.append(_left_out(outside))
     return [Input(name=name, folder=folder) for name in sorted(names)]
+
+
+def _is_of_inspector(file: str) -> bool:
+    """Whether a JSON file holds what NCCL Inspector or RCCL's writes, one object a line."""
+    try:
+        number = os.open(file, _SAFELY | _NO_LINK)
+        with os.fdopen(number, "rb") as opened:
+            return b'"coll_perf"' in opened.read(_JSON_HEAD_BYTES)
+    except OSError:
+        return False
 
 
 def _left_out(links: Sequence[str]) -> str:

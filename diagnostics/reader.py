@@ -24,7 +24,7 @@ MAX_LARGE_EXPANSION = 500  # of what has become larger than LARGE_BYTES: no log 
 LARGE_BYTES = 2**29
 MAX_XZ_MEMORY_BYTES = 2**27  # xz -9 takes 65 MiB to decompress; an archive may name any amount
 _STEP_BYTES = 2**16
-_TRACE_HEAD_BYTES = 2**16
+TRACE_HEAD_BYTES = 2**16
 A_TRACE = (
     "it is a trace of a profiler (Kineto, Chrome's format), not a log: open it in https://ui.perfetto.dev, or compare "
     "ranks with HolisticTraceAnalysis"
@@ -165,7 +165,7 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, pl
 
 def is_trace(block: bytes) -> bool:
     """Whether a file that begins so is a trace in Chrome's format, such as PyTorch's profiler (Kineto) writes."""
-    head = block[:_TRACE_HEAD_BYTES].lstrip()
+    head = block[:TRACE_HEAD_BYTES].lstrip()
     return head.startswith(b"{") and (
         b'"traceEvents"' in head or (b'"schemaVersion"' in head and b'"deviceProperties"' in head)
     )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from diagnostics import transport
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding, Verdict
+from diagnostics.reader import A_TRACE
 
 _LAZY_CONNECTION = (2, 22, 0)
 _CONNECTED = ("connected", "destroy")
@@ -84,11 +85,22 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
     """Why this is the verdict, and what would answer a question that is left open."""
     if verdict in ("critical", "warning"):
         return findings[0].summary
+    if nothing := _without_nccl(network, facts):
+        return nothing
+    if verdict == "unknown":
+        return f"No problem is shown, but {_open_question(network, findings, facts)}"
+    return "No problem is shown by the log."
+
+
+def _without_nccl(network: str, facts: JobFacts) -> str:
+    """What an input without a line of NCCL is, and what to give instead; empty where there is such a line."""
     if not facts.lines_nccl and network == "unknown" and facts.flight_records:
         return (
             f"The flight-recorder dumps of {len(facts.flight_records)} ranks show no difference between them, and "
             "there is no line of NCCL beside them. Give the ranks' logs as well."
         )
+    if not facts.lines_nccl and (traces := [note for note in facts.notes if A_TRACE in note]):
+        return f"The input is no log of NCCL: {traces[0]}. What NCCL prints at NCCL_DEBUG=INFO can be judged."
     if not facts.lines_read:
         return (
             "The input is empty. "
@@ -99,6 +111,4 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
             "The input holds no line of NCCL or RCCL: another backend such as gloo, or NCCL_DEBUG was not set. "
             "Run again with NCCL_DEBUG=INFO in the environment of every rank."
         )
-    if verdict == "unknown":
-        return f"No problem is shown, but {_open_question(network, findings, facts)}"
-    return "No problem is shown by the log."
+    return ""

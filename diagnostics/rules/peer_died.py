@@ -18,6 +18,7 @@ from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.connecting import LOST, MEANING, is_gone, socket_error, unanswered
 from diagnostics.rules.job_cancelled import before_any_cut
+from diagnostics.rules.shm_too_small import need_of
 from diagnostics.rules.verbs import completion_status, peer_names
 
 
@@ -45,7 +46,11 @@ def check(facts: JobFacts) -> Outcome:
             confidence="likely" if killed else "possible",
             summary=(f"A rank's process was ended ({first})" if first else _what_went(events[0]))
             + (f"; first peer lost: {peers[0]}" if peers else ""),
-            explanation=("A bus error is what a full /dev/shm gives to the process that writes there. " if bus else "")
+            explanation=(
+                f"A bus error is what a full /dev/shm gives to the process that writes there.{need_of(facts)} "
+                if bus
+                else ""
+            )
             + _explain(lost[0] if lost and not killed else None),
             actions=("more-shm", "look-at-rank", "whole-log") if bus else (),
             occurrences=facts.count("peer-closed", "process-killed", "communicator-aborted") or len(events),

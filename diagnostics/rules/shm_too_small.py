@@ -3,7 +3,8 @@
 Symptom: ``Error: failed to extend /dev/shm/nccl-XXXXXX to 9637892 bytes``, ``No space left on device`` from
 posix_fallocate.
 
-Why: containers get 64 MiB of /dev/shm by default; NCCL needs some MiB for each pair of local ranks.
+Why: containers get 64 MiB of /dev/shm by default; NCCL needs some MiB for each pair of local ranks, and from 2.32.3 on
+68,420,268 bytes a rank at its first collective, even over sockets.
 
 Not when: NCCL retries at INFO and goes on; another error than "No space left on device" (28) is printed, such as
 "Permission denied" (shm-attach-failed).
@@ -15,6 +16,9 @@ from diagnostics.error_number import named_error
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+
+_HUNGRY = (2, 32, 3)
+_RANK_BYTES = 68_420_268  # measured over sockets, NCCL alone, no GPU in the way; 2.30.7 does not take it
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -32,9 +36,19 @@ def check(facts: JobFacts) -> Outcome:
             + (f": a segment of {int(size):,} bytes did not fit" if size else ""),
             explanation="Local ranks exchange data and control blocks through /dev/shm. A container's default "
             "of 64 MiB is used up "
-            "quickly. This is not GPU memory.",
+            "quickly. This is not GPU memory." + need_of(facts),
             occurrences=facts.count("shm-extend-failed"),
         )
+    )
+
+
+def need_of(facts: JobFacts) -> str:
+    """What this release takes of /dev/shm, where that is known; empty otherwise."""
+    if facts.version is None or facts.version < _HUNGRY:
+        return ""
+    return (
+        f" NCCL 2.32.3 takes {_RANK_BYTES:,} bytes a rank at its first collective, over sockets too: two ranks do not "
+        "fit into a container's default, eight take half a GiB."
     )
 
 

@@ -59,7 +59,13 @@ Examples:
     help="Wait for logs and keep reading them as they grow; report findings as they appear, with -o in a file too. "
     "Ctrl-C ends it with the verdict.",
 )
-@click.option("--explain", metavar="RULE", help="Print the page of one rule and stop.")
+@click.option(
+    "--explain",
+    metavar="RULE",
+    is_flag=False,
+    flag_value="",
+    help="Print the page of one rule and stop; without a rule, list them.",
+)
 @click.option("--list-rules", is_flag=True, help="List the rules and stop.")
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file instead of the terminal."
@@ -85,8 +91,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     Exit codes: 0 the logs show the job working; 1 a finding; 2 wrong use, or nothing to judge in what was given;
     3 unknown: the logs do not show enough, or not all of them could be read.
     """  # noqa: D301 - \b is click's
-    if explain or list_rules:
-        _print_pages(explain)
+    if explain is not None or list_rules:
+        _print_pages(explain or None)
         return
     if not paths:
         raise click.UsageError("name at least one log: a file, a folder, a glob, or - for standard input")

@@ -5,11 +5,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from diagnostics.engine import diagnose_paths
+from diagnostics.engine import Reading, diagnose_paths
 from diagnostics.errors import UnknownRuleError
 from diagnostics.findings import Diagnosis
 from diagnostics.output import FORMATS, render, report_news
 from diagnostics.pages import page
+from diagnostics.reader import Batch
 from diagnostics.redaction import Redactor, redact_diagnosis
 
 CASES = Path(__file__).parent / "cases"
@@ -198,3 +199,15 @@ def test_junit_fails_a_rule_that_found_something_and_never_passes_the_unknown(tm
 def test_an_unknown_rule_is_answered_with_the_nearest() -> None:
     with pytest.raises(UnknownRuleError, match="did you mean 'gdr-missing'"):
         page("gdr-mising")
+
+
+@pytest.mark.parametrize(("version", "told"), [("2.32.3", True), ("2.30.7", False)])
+def test_what_a_release_takes_of_shared_memory_is_told_where_it_is_full(version: str, told: bool) -> None:
+    reading = Reading()
+    lines = (
+        f"box:41:81 [0] NCCL INFO NCCL version {version}+cuda13.0",
+        "box:41:81 [0] misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-A to 68420268 bytes",
+    )
+    reading.feed(Batch(file="a.log", block="\n".join(lines).encode(), first=True))
+    reading.flush()
+    assert ("68,420,268 bytes a rank" in reading.diagnosis().findings[0].explanation) is told

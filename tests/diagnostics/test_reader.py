@@ -237,3 +237,21 @@ def test_a_trace_of_a_profiler_is_left_to_other_tools(tmp_path: Path) -> None:
     rules = [{finding.rule for finding in diagnosis.findings} for diagnosis in (alone, beside)]
     assert rules[1] - rules[0] <= {"log-truncated"}
     assert "ui.perfetto.dev" in beside.notes[0]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"schemaVersion": 1, "deviceProperties": []}', '{\n"a": 1,\n"traceEvents": [\n]\n}\n']
+)
+def test_a_trace_alone_is_said_to_be_one_and_what_opens_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "rank0.json").write_text(text)
+    diagnosis = diagnose_paths([tmp_path / "rank0.json"])
+    assert diagnosis.verdict == "unknown"
+    assert "no log of NCCL" in diagnosis.explanation
+    assert "ui.perfetto.dev" in diagnosis.explanation
+
+
+def test_below_a_folder_only_json_of_an_inspector_is_read(tmp_path: Path) -> None:
+    line = '{"header":{"id":"0x7f","rank":0,"n_ranks":8},"metadata":{},"coll_perf":{"coll":"AllReduce","coll_sn":1}}'
+    (tmp_path / "inspector.json").write_text(line + "\n")
+    (tmp_path / "result.json").write_text('{"schema": "raybench.result/1"}')
+    assert [Path(name).name for name in list_inputs([tmp_path])] == ["inspector.json"]

@@ -79,12 +79,12 @@ class Agents:
                 silent[agent.index] = "lost before" if lost else f"no answer within {seconds:.0f} s"
         return answers, silent
 
-    def close(self) -> None:
+    def close(self) -> str | None:
         """End what the agents started, then the agents, then give the resources back; or leave them warm.
 
-        Never takes long.
+        Never takes long. Returns why that did not succeed, None where it did.
         """
-        bounded(_CLOSE_SECONDS, self._close, "giving back the nodes")
+        return bounded(_CLOSE_SECONDS, self._close, "giving back the nodes")
 
     def _close(self) -> None:
         import ray  # noqa: PLC0415

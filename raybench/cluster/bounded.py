@@ -1,6 +1,5 @@
 """Calls into Ray that must not keep us when the cluster has gone, and a watch on the cluster's head."""
 
-import contextlib
 import os
 import socket
 import threading
@@ -12,16 +11,23 @@ _GONE_SECONDS = 8.0
 _MUTE_SECONDS = 14.0  # it takes connections, so it may only be short of processor time
 
 
-def bounded(seconds: float, call: Callable[[], object], name: str) -> None:
-    """Run ``call`` for at most so long. One that does not end is left behind in its thread."""
-    thread = threading.Thread(target=_quietly, args=(call,), name=name, daemon=True)
+def bounded(seconds: float, call: Callable[[], object], name: str) -> str | None:
+    """Run ``call`` for at most so long. One that does not end is left behind in its thread.
+
+    Returns why it did not come to its end, None where it did.
+    """
+    problems: list[str] = []
+    thread = threading.Thread(target=_tried, args=(call, problems), name=name, daemon=True)
     thread.start()
     thread.join(seconds)
+    return f"{name} took more than {seconds:.0f} s" if thread.is_alive() else "; ".join(problems) or None
 
 
-def _quietly(call: Callable[[], object]) -> None:
-    with contextlib.suppress(Exception):  # the cluster is being left: there is nobody to tell
+def _tried(call: Callable[[], object], problems: list[str]) -> None:
+    try:
         call()
+    except Exception as error:  # noqa: BLE001 - Ray raises many kinds; whoever called is told
+        problems.append(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
 
 
 def connection_problem(address: str, seconds: float) -> str | None:

@@ -87,9 +87,9 @@ def collect_host(host: Host, plan: CollectPlan, stopped: Callable[[], bool]) -> 
             report.status = "complete"
         folder.save()
     except OSError as error:
-        report.complain(f"this machine: {error}")
+        report.fail(f"this machine: {error}")
     except Exception as error:  # noqa: BLE001 - one host never keeps the others' files from being kept
-        report.complain(f"it failed, please report this: {type(error).__name__}: {error}")
+        report.fail(f"it failed, please report this: {type(error).__name__}: {error}")
     return report
 
 

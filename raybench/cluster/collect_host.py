@@ -58,6 +58,11 @@ class HostReport(msgspec.Struct, kw_only=True):
         if text not in self.problems and len(self.problems) < 100:
             self.problems.append(text)
 
+    def fail(self, text: str) -> None:
+        """Note what ended it here: whatever had been fetched by then, this host is not complete."""
+        self.complain(text)
+        self.status = "partial" if self.status == "complete" else self.status
+
 
 @dataclass(kw_only=True)
 class HostFolder:

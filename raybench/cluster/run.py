@@ -63,6 +63,12 @@ class Channel(Protocol):
     def failed(self, raised: BaseException) -> None:
         """The run ends early, by this."""
 
+    def keep(self, record: Record) -> None:
+        """This is known by now."""
+
+    def end(self) -> None:
+        """Nothing more will be said."""
+
     def heard(self, launch: int, data: bytes) -> None:
         """An event of a rank that has to do with samples."""
 
@@ -135,9 +141,8 @@ class Run:
         planned = self._plan(joined)
         self._mark("placement", PLACE_SECONDS)
         with self._phase("placement"):
-            agents = stack.enter_context(
-                contextlib.closing(place_agents(joined, planned.plan, config.keep_warm, self.channel.outliving))
-            )
+            agents = place_agents(joined, planned.plan, config.keep_warm, self.channel.outliving)
+            stack.callback(self._give_back, agents, joined)
         head = stack.enter_context(contextlib.closing(HeadWatch(joined.address)))
         self._mark("starting the agents", start_seconds(config.timeout, AGENT_SECONDS))
         with self._phase("facts"):
@@ -146,6 +151,21 @@ class Run:
         with self.interrupt.deferred():
             self._launch_all(agents, head)
             self._bring_logs(agents)
+
+    def _give_back(self, agents: Agents, joined: Session) -> None:
+        """End the agents. Those of an embedded cluster end with it in any case.
+
+        Without a head there is nothing to leave: Ray would wait for it, and keep the command waiting.
+        """
+        problem = agents.close()
+        if not joined.emulated and any(one.kind == "cluster-lost" for one in self.record.incidents):
+            self.channel.keep(self.record)
+            self.channel.end()
+        if problem is not None and not joined.emulated and not self.record.incidents:
+            self.channel.note(
+                f"WARNING: the nodes could not be given back ({problem}); the agents that are left there end by "
+                "themselves within four minutes"
+            )
 
     def _mark(self, phase: str, limit_seconds: float) -> None:
         self.channel.mark(phase, limit_seconds, self.record)

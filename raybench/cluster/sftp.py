@@ -60,7 +60,7 @@ class _SftpFile:
             return self._file.read(size)
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):  # the connection may be gone, and nothing was written
+        with contextlib.suppress(OSError, EOFError), _as_end():  # it may be gone, and nothing was written
             self._file.close()
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import resource
+import sys
 import time
 import tracemalloc
 import zlib
@@ -303,6 +304,12 @@ def test_what_becomes_more_than_belongs_there_is_refused_before_it_fills_the_mem
         decompress(packed(how, bytes(999)), how, 1000)
     with pytest.raises(CheckpointError, match=r"cannot be decompressed|bytes were stored where"):
         decompress(b"no such thing", how, 1000)
+
+
+def test_a_library_that_is_missing_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(CheckpointError, match="stored with zstd, and zstandard is not installed here"):
+        decompress(b"", "zstd", 1)
 
 
 def test_the_rank_that_failed_is_named_once() -> None:

@@ -8,7 +8,9 @@ from typing import IO
 
 import pytest
 
+from raybench.cluster import collect
 from raybench.cluster.collect_host import HostFolder, HostReport, StoppedError
+from raybench.cluster.hosts import Host
 from raybench.cluster.remote_files import LocalFiles
 from raybench.cluster.ssh import SshError
 
@@ -166,3 +168,23 @@ def test_a_collection_that_is_stopped_says_so(tmp_path: Path) -> None:
     folder.stopped = lambda: True
     with pytest.raises(StoppedError):
         folder.fetch_all(LocalFiles(), [str(remote)])
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(OSError(28, "No space left on device"), "No space"), (KeyError("x"), "KeyError")]
+)
+def test_a_host_whose_list_of_files_cannot_be_kept_is_not_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def reached(_host: object, _plan: object, folder: HostFolder) -> None:
+        folder.reached = True
+
+    def fail(_folder: HostFolder) -> None:
+        raise error
+
+    monkeypatch.setattr(collect, "_attempts", reached)
+    monkeypatch.setattr(HostFolder, "save", fail)
+    plan = collect.CollectPlan(folder=tmp_path, file_limit_bytes=1, host_limit_bytes=1, seconds=1)
+    report = collect.collect_host(Host(name="gpu-1", address="gpu-1"), plan, lambda: False)
+    assert report.status == "partial"
+    assert said in report.problems[0]

@@ -4,7 +4,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -104,3 +104,19 @@ def test_the_node_of_a_lost_head_is_named_where_there_is_no_doubt() -> None:
     twice = [*nodes, node("c", 1, "192.0.2.2")]
     assert head_incident("192.0.2.2:6379", "it says nothing", twice, "placement").node is None
     assert "192.0.2.9:6379" in head_incident("192.0.2.9:6379", "it says nothing", nodes, None).reason
+
+
+def fails() -> None:
+    raise RuntimeError("the GCS\nis gone")
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: None, None),
+        (fails, "RuntimeError: the GCS is gone"),
+        (lambda: time.sleep(5), "giving back took more than 0 s"),
+    ],
+)
+def test_a_bounded_call_says_why_it_did_not_come_to_its_end(call: Callable[[], None], told: str | None) -> None:
+    assert bounded.bounded(0.3, call, "giving back") == told

@@ -25,6 +25,7 @@ class Workload:
     nodes: int = 2
     ranks: int = 2
     timeout_seconds: int = 7
+    launches: int = 1  # each may take its ``--timeout``
     other_seconds: int = 0  # what it goes on with after the launch that the fault ended
     is_study: bool = False
     joins: bool = False  # a Ray cluster that is there before, and stays
@@ -63,16 +64,18 @@ WORKLOADS = {
         ),
         Workload(
             name="memory",
-            long=("memory", "--address", "local", "--model", "tiny", "--batch-sizes", "1,2", "--repeats", "12"),
+            long=("memory", "--address", "local", "--model", "tiny", "--batch-sizes", "1,2", "--repeats", "8"),
             short=("memory", "--address", "local", "--model", "tiny", "--batch-sizes", "1"),
             nodes=1,
             ranks=1,
             timeout_seconds=20,
+            launches=8,
         ),
         Workload(
             name="checkpoint",
-            long=("checkpoint", *_TWO, "--to", "{folder}/stored", "--model", "tiny", "--repeats", "200"),
+            long=("checkpoint", *_TWO, "--to", "{folder}/stored", "--model", "tiny", "--repeats", "12"),
             short=("checkpoint", *_TWO, "--to", "{folder}/stored", "--model", "tiny", "--saves", "1"),
+            launches=12,
         ),
         Workload(
             name="study",

@@ -24,7 +24,9 @@ def _how_it_ended(fault: Fault, ending: Ending) -> Iterator[str]:
         yield "HANG: it did not end"
         return
     workload = WORKLOADS[fault.workload]
-    limit = workload.timeout_seconds + _GRACE_SECONDS + (0 if fault.target == "command" else workload.other_seconds)
+    launches = workload.launches if fault.target == "output" else 1  # what cannot be kept there ends no launch
+    limit = launches * workload.timeout_seconds + _GRACE_SECONDS
+    limit += 0 if fault.target == "command" else workload.other_seconds
     if fault.harmless:
         limit = _WHOLE_SECONDS
     if ending.seconds > limit:

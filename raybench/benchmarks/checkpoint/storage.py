@@ -55,6 +55,8 @@ def decompress(data: bytes, how: str, length: int) -> bytes:
             # decompress() allocates what the frame itself says, whatever limit it is given; a reader does not
             with zstandard.ZstdDecompressor().stream_reader(data) as reader:
                 data = reader.read(length + 1)
+    except ImportError as error:
+        raise CheckpointError(f"it was stored with {how}, and {error.name} is not installed here") from error
     except Exception as error:
         raise CheckpointError(f"stored bytes cannot be decompressed ({error}); use an older checkpoint") from error
     if len(data) != length:

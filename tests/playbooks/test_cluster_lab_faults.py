@@ -10,10 +10,10 @@ import pytest
 
 from tests.lab.node import Node
 from tests.lab.process import Process
-from tests.playbooks.lab_cluster import LabController, by_name, commands, four_hosts, supervisor, wait_until
+from tests.playbooks.lab_cluster import LabController, by_name, commands, supervisor, three_hosts, wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.cluster, pytest.mark.timeout(900)]
-NOTHING: dict[str, list[str]] = {"node1": [], "node2": [], "node3": [], "node4": []}
+NOTHING: dict[str, list[str]] = {"node1": [], "node2": [], "node3": []}
 FOREIGN_PORT = 7001
 FOREIGN_TOKEN = "/root/foreign-token"
 FOREIGN_ENVIRONMENT = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": FOREIGN_TOKEN}
@@ -33,7 +33,7 @@ print(ray.get(guest.count.remote(), timeout=100))
 
 @pytest.fixture(scope="module")
 def controller() -> Iterator[LabController]:
-    with four_hosts() as controller:
+    with three_hosts() as controller:
         yield controller
 
 
@@ -77,7 +77,6 @@ def _bring_back_abort_and_take_down(controller: LabController) -> None:
         "node1": False,
         "node2": True,
         "node3": False,
-        "node4": False,
     }
     assert all(row["alive"] for row in report["nodes"])
     guest = [sys.executable, "-c", GUEST]
@@ -110,19 +109,19 @@ def _bring_back_abort_and_take_down(controller: LabController) -> None:
 
 
 def test_last_a_dead_host_is_named_and_an_up_that_is_stopped_can_be_taken_down(controller: LabController) -> None:
-    controller.lab.nodes[3].kill()
+    controller.lab.nodes[2].kill()
     report = controller.cluster("up", "-i", controller.inventory, status=3)
     rows = by_name(report)
-    assert "Nothing was started: node4 cannot be part of the cluster" in rows["node1"]["problem"]
-    assert rows["node4"]["unreachable"]
-    assert "node4" in rows["node4"]["problem"]
+    assert "Nothing was started: node3 cannot be part of the cluster" in rows["node1"]["problem"]
+    assert rows["node3"]["unreachable"]
+    assert "node3" in rows["node3"]["problem"]
     assert not any(found for found in commands(controller.lab.nodes).values())
 
     report = controller.cluster("up", "-i", controller.inventory, "--allow-missing")
-    assert [row["alive"] for row in report["nodes"]] == [True, True, True, False]
+    assert [row["alive"] for row in report["nodes"]] == [True, True, False]
     report = controller.cluster("down", status=3)
-    assert [row["running"] for row in report["nodes"]] == [False, False, False, None]
-    assert (controller.state / "cluster.json").exists()  # so that node4 is tried again
+    assert [row["running"] for row in report["nodes"]] == [False, False, None]
+    assert (controller.state / "cluster.json").exists()  # so that node3 is tried again
 
     process = controller.start("cluster", "up", "-i", controller.inventory, "--allow-missing")
     head = controller.lab.nodes[0]

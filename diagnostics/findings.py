@@ -1,6 +1,6 @@
 """Judgements: what a rule concluded, and the whole diagnosis as the contract ``raybench.diagnosis/1`` writes it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ Verdict = Literal["ok", "warning", "critical", "unknown"]
 Json = dict[str, Any]
 
 SEVERITY_ORDER: Mapping[str, int] = {"critical": 0, "warning": 1, "info": 2}
+_NAMED = 5  # rules named with a reason that many share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +162,14 @@ class Diagnosis:
         """Ranks of the world without a row; None where its size is unknown."""
         return None if self.world_size is None else max(self.world_size - len(self.ranks), 0)
 
+    @property
+    def open_questions(self) -> tuple[tuple[str, str], ...]:
+        """Rules that cannot tell, the first few by name, and why; those with the same reason together."""
+        rules: dict[str, list[str]] = {}
+        for unsure in self.rules_cannot_tell:
+            rules.setdefault(unsure.why, []).append(unsure.rule)
+        return tuple((_first_few(names), why) for why, names in rules.items())
+
     def to_json(self) -> Json:
         """The diagnosis as in the contract; keys are added, never renamed or removed."""
         return {
@@ -189,3 +198,8 @@ class Diagnosis:
 
 def _evidence_json(evidence: Evidence) -> Json:
     return {"file": evidence.file, "line": evidence.line, "text": evidence.text}
+
+
+def _first_few(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -21,6 +21,16 @@ def verdict_on(findings: Sequence[Finding], network: str, facts: JobFacts) -> Ve
     return "unknown" if _open_question(network, findings, facts) else "ok"
 
 
+def _nothing_read(facts: JobFacts) -> str:
+    if facts.notes:
+        more = f" (and {len(facts.notes) - 1} more)" if len(facts.notes) > 1 else ""
+        return f"No log could be read: {facts.notes[0]}{more}. Give the logs of the ranks, or their intact dumps."
+    return (
+        "The input is empty. "
+        "Run again with NCCL_DEBUG=INFO in the environment of every rank, and give what the ranks print."
+    )
+
+
 def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
     """What keeps a log without faults from showing that the job works; empty where it does show it."""
     if any(finding.rule == "application-error" for finding in findings):
@@ -102,10 +112,7 @@ def _without_nccl(network: str, facts: JobFacts) -> str:
     if not facts.lines_nccl and (traces := [note for note in facts.notes if A_TRACE in note]):
         return f"The input is no log of NCCL: {traces[0]}. What NCCL prints at NCCL_DEBUG=INFO can be judged."
     if not facts.lines_read:
-        return (
-            "The input is empty. "
-            "Run again with NCCL_DEBUG=INFO in the environment of every rank, and give what the ranks print."
-        )
+        return _nothing_read(facts)
     if not facts.lines_nccl and network == "unknown":
         return (
             "The input holds no line of NCCL or RCCL: another backend such as gloo, or NCCL_DEBUG was not set. "

@@ -27,7 +27,7 @@ def render(diagnosis: Diagnosis) -> str:
     body = [_verdict(diagnosis), _jobs(diagnosis), _hosts(diagnosis)]
     body += [_finding(finding) for finding in diagnosis.findings]
     if diagnosis.rules_cannot_tell:
-        rows = "".join(f"<li><code>{escape(u.rule)}</code>: {escape(u.why)}</li>" for u in diagnosis.rules_cannot_tell)
+        rows = "".join(f"<li><code>{rules}</code>: {escape(why)}</li>" for rules, why in diagnosis.open_questions)
         body.append(f"<h2>What the log cannot tell</h2><ul>{rows}</ul>")
     lines = diagnosis.lines
     body.append(f"<p>{lines.read} lines read, {lines.nccl} of NCCL or PyTorch, {lines.unreadable} not readable.</p>")

@@ -13,7 +13,7 @@ def render(diagnosis: Diagnosis) -> str:
     parts = [_verdict(diagnosis), _jobs(diagnosis), _hosts(diagnosis)]
     parts += [_finding(finding) for finding in diagnosis.findings]
     if diagnosis.rules_cannot_tell:
-        rows = [f"- `{unsure.rule}`: {escape(unsure.why)}" for unsure in diagnosis.rules_cannot_tell]
+        rows = [f"- `{rules}`: {escape(why)}" for rules, why in diagnosis.open_questions]
         parts.append("\n".join(["### What the log cannot tell", "", *rows]))
     lines = diagnosis.lines
     parts.append(f"{lines.read} lines read, {lines.nccl} of NCCL or PyTorch, {lines.unreadable} not readable.")

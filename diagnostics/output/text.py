@@ -174,7 +174,7 @@ def _action(text: str, commands: Sequence[str], link: str) -> list[str]:
 
 def _unsure(diagnosis: Diagnosis) -> str:
     lines = ["What the log cannot tell:"]
-    return "\n".join([*lines, *(f"    {unsure.rule}: {unsure.why}" for unsure in diagnosis.rules_cannot_tell)])
+    return "\n".join([*lines, *(f"    {rules}: {why}" for rules, why in diagnosis.open_questions)])
 
 
 def _reading(diagnosis: Diagnosis) -> str:

@@ -180,3 +180,25 @@ def test_following_rewrites_the_file_and_takes_dumps_that_appear(tmp_path: Path)
     assert following.returncode == 1
     assert output.count("duplicate-gpu") == 1
     assert "straggler" in output
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("nccl_trace_rank_0", b"\x80\x04" + b"]" * 400 + b".", "No log could be read: "),
+        (
+            "trace.json",
+            b'{"schemaVersion": 1, "traceEvents": [{"ph": "X", "name": "k", "ts": 1, "pid": 0}]}',
+            "profiler",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_not_called_empty(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = run(str(tmp_path / name))
+    assert getattr(result.exception, "exit_code", None) == 2
+    shown = str(result.exception)
+    assert said in shown
+    assert f"{name}: " in shown
+    assert "empty" not in shown
+    assert len(result.output.splitlines()) < 15

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import secrets
 import shutil
 import signal
@@ -16,9 +17,13 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 from raybench_ray import address, holder, owned, supervise, unit
 from raybench_ray.errors import NodeError
 
+from tests.conftest import REPOSITORY
+
+from .local import require_ansible
 from .modules import PLAYBOOKS, call_module
 from .role_readme import ROLES, readme
 
@@ -269,3 +274,29 @@ def test_taking_down_other_hosts_leaves_the_record_of_a_cluster_and_its_token(
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stdout + done.stderr
     assert sorted(path.name for path in folder.iterdir()) == (["cluster.json", "token"] if kept else [])
+
+
+_INCOMPLETE = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - {ansible.builtin.fail: {msg: no Python}, when: inventory_hostname == "n3"}
+    - ansible.builtin.include_role: {name: ray_node, tasks_from: complete}
+    - {ansible.builtin.debug: {msg: "starting on {{ inventory_hostname }}"}}
+"""
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_only_hosts_that_are_missing_are_named_so(tmp_path: Path, allowed: bool) -> None:
+    """One host at a time: those that had failed for n3's sake were named after it."""
+    require_ansible()
+    hosts: dict[str, Any] = {name: {"ansible_connection": "local"} for name in ("n1", "n2", "n3", "n4")}
+    groups = {"ray_head": {"hosts": {"n1": {}}}}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": groups}}))
+    (tmp_path / "site.yml").write_text(_INCOMPLETE)
+    command = [Path(sys.executable).parent / "ansible-playbook", tmp_path / "site.yml", "-i", tmp_path / "hosts.yml"]
+    command += ["--forks", "1", "-e", json.dumps({"ray_node_allow_missing": allowed})]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=100)
+    said = " ".join(done.stdout.split())
+    assert set(re.findall(r"Nothing was started: (.*?) cannot be part", said)) == (set() if allowed else {"n3"})
+    assert [name for name in hosts if f"starting on {name}" in said] == (["n1", "n2", "n4"] if allowed else [])

@@ -14,9 +14,10 @@ from diagnostics.flight_recorder import DamagedDumpError, Recorder, is_dump
 from diagnostics.forked import map_ahead, processes_to_use
 from diagnostics.gate import Gate
 from diagnostics.inputs import Input, Inputs, find_inputs
-from diagnostics.jobs import Job, Part, read_part, sort_by_job
+from diagnostics.jobs import Job, sort_by_job
 from diagnostics.judgement import diagnose_facts
 from diagnostics.overall import overall
+from diagnostics.part import Part, read_part
 from diagnostics.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
 from diagnostics.scanner import Scanner
 from diagnostics.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, pieces_of

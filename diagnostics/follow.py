@@ -11,7 +11,9 @@ from diagnostics.errors import UnreadableInputError
 from diagnostics.findings import Diagnosis, Finding
 from diagnostics.flight_recorder import is_dump
 from diagnostics.inputs import Input, Inputs, find_inputs, input_size, open_input
-from diagnostics.jobs import MAX_HEAD_BYTES, Job, Part, sort_parts, survey_head
+from diagnostics.jobs import Job, sort_parts
+from diagnostics.launches import MAX_HEAD_BYTES, survey_head
+from diagnostics.part import Part
 from diagnostics.reader import CHUNK_BYTES, MAX_LINE_BYTES, Batch, is_packed, utf16_decoder
 
 POLL_SECONDS = 1.0

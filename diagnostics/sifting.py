@@ -11,7 +11,7 @@ from diagnostics.blocks import count_binary, with_partial_lines_joined
 from diagnostics.errors import UnreadableInputError
 from diagnostics.flight_recorder import is_dump
 from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_continued
-from diagnostics.jobs import Part, read_part
+from diagnostics.part import Part, read_part
 from diagnostics.reader import line_from, plain_size
 from diagnostics.repetition import behind_brackets, behind_mark, channel_key, names_its_rank
 from diagnostics.scanner import Scanner

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import engine, jobs, sifting
+from diagnostics import engine, launches, sifting, speakers
 from diagnostics.engine import Reading
 from diagnostics.forked import map_ahead
 from diagnostics.gate import Gate
@@ -77,8 +77,9 @@ def test_jobs_of_a_large_file_are_cut_where_those_of_a_small_one_are(
         return [(part.start, part.end, part.first_line) for job in sort_by_job([log], processes) for part in job.parts]
 
     every_line = cuts(1)
-    for name, value in {"SAMPLED_FROM_BYTES": 0, "SAMPLED_BYTES": 1000, "MIN_SHARED_BYTES": 0}.items():
-        monkeypatch.setattr(jobs, name, value)
+    monkeypatch.setattr(launches, "SAMPLED_FROM_BYTES", 0)
+    monkeypatch.setattr(launches, "MIN_SHARED_BYTES", 0)
+    monkeypatch.setattr(speakers, "SAMPLED_BYTES", 1000)
     assert len(every_line) == 3
     assert cuts(1) == every_line
     assert cuts(3) == every_line

@@ -22,6 +22,7 @@ MAX_DULL = 50_000
 MAX_DULL_BYTES = 300
 _MARK = b"] NCCL INFO "
 _DIGITS = b"0123456789"
+_TOLD_BY_DIGITS = tuple(stem for literal in FOREIGN if (stem := literal.translate(None, _DIGITS)) != literal)
 
 Candidate = tuple[int, bytes]  # the number of the line, from 0 in its block, and the line
 
@@ -114,10 +115,15 @@ class Gate:
             begin, number = stop + 1, number + 1
 
     def _by_late_line(self, block: bytes) -> Iterator[Candidate]:
-        """As ``_by_line`` once the detail is used up, with less work on each line."""
-        lines = block.split(b"\n")
-        chosen, unmarked = self._sort_out(lines)
-        chosen += self._foreign_lines(lines, unmarked)
+        """As ``_by_line`` once the detail is used up: of lines that differ in digits only, one is looked at."""
+        lines, shapes = block.split(b"\n"), block.translate(None, _DIGITS).split(b"\n")
+        dull = self._dull
+        fresh = [number for number, shape in enumerate(shapes) if shape not in dull]
+        self.nccl_lines += block.count(_MARK) - sum(lines[number].count(_MARK) for number in fresh)  # of the dull ones
+        chosen, nothing = self._sort_out(lines, fresh)
+        if len(dull) < MAX_DULL:
+            found = (shapes[number] for number in nothing if len(shapes[number]) <= MAX_DULL_BYTES)
+            dull.update(shape for shape in found if not is_foreign(shape, _TOLD_BY_DIGITS))
         chosen += self._wrapped_lines(lines, chosen)
         for number in sorted(set(chosen)):
             yield number, lines[number][:MAX_LINE_BYTES]
@@ -140,38 +146,22 @@ class Gate:
             self.wrapped -= 1
             yield number
 
-    def _foreign_lines(self, lines: list[bytes], unmarked: list[int]) -> list[int]:
-        """Numbers of the lines among ``unmarked`` that can matter; those that cannot are remembered, but for digits."""
-        fresh = [number for number in unmarked if lines[number].translate(None, _DIGITS) not in self._dull]
-        found = _foreign_lines(lines, fresh)
-        if len(self._dull) < MAX_DULL:
-            telling = set(found)
-            dull = (lines[number] for number in fresh if number not in telling)
-            self._dull.update(raw.translate(None, _DIGITS) for raw in dull if len(raw) <= MAX_DULL_BYTES)
-        return found
-
-    def _sort_out(self, lines: list[bytes]) -> tuple[list[int], list[int]]:
-        """Numbers of the marked lines that tell something, and of the lines without NCCL's name."""
-        known, chosen, unmarked = self.known, [], []
-        for number, raw in enumerate(lines):
-            mark = raw.find(_MARK)
-            if mark < 0:
-                if b"CCL" not in raw:
-                    unmarked.append(number)
-                    continue
-                self.nccl_lines += 1
-            else:
-                self.nccl_lines += 1
-                text = raw[mark + 7 :]
-                if text[5:11] in HEADS:
-                    if b" via " not in text and b"NCCL " not in text:
-                        continue
-                elif text in known:
-                    known[text] += 1
-                    continue
-            if not self._is_told(raw):
+    def _sort_out(self, lines: list[bytes], fresh: list[int]) -> tuple[list[int], list[int]]:
+        """Numbers of those lines that tell something, and of those that tell nothing, whatever digits they hold."""
+        chosen, nothing, unmarked = [], [], []
+        for number in fresh:
+            raw = lines[number]
+            if b"CCL" not in raw:
+                unmarked.append(number)
+                continue
+            self.nccl_lines += 1
+            if self._says_nothing(raw):
+                if raw.count(_MARK) == 1:
+                    nothing.append(number)
+            elif not self._is_repeated(raw):
                 chosen.append(number)
-        return chosen, unmarked
+        foreign = _foreign_lines(lines, unmarked)
+        return chosen + foreign, nothing + sorted(set(unmarked).difference(foreign))
 
     def _by_line(self, block: bytes) -> Iterator[Candidate]:
         number = -1
@@ -190,7 +180,11 @@ class Gate:
         self.lines += number + 1
 
     def _is_told(self, raw: bytes) -> bool:
-        """Whether a marked line tells nothing once the detail is used up: what ODD leaves out, and repetitions."""
+        """Whether a marked line tells nothing once the detail is used up."""
+        return self._says_nothing(raw) or self._is_repeated(raw)
+
+    def _says_nothing(self, raw: bytes) -> bool:
+        """Whether a marked line is one of those that ODD leaves out."""
         mark = raw.find(b"NCCL INFO ")
         if mark < 0:
             return False
@@ -198,12 +192,14 @@ class Gate:
             if raw.find(b"NCCL ", mark + 10) >= 0:
                 return False
             return b" via " not in raw or b" via P2P" in raw or b"/GDRDMA" in raw
-        text = raw[mark + 5 :]
-        if b": opCount " in raw:
-            return True
-        if text not in self.known:
+        return b": opCount " in raw
+
+    def _is_repeated(self, raw: bytes) -> bool:
+        """Whether a marked line says what was read before; then it is only counted."""
+        mark = raw.find(b"NCCL INFO ")
+        if mark < 0 or raw[mark + 5 :] not in self.known:
             return False
-        self.known[text] += 1
+        self.known[raw[mark + 5 :]] += 1
         return True
 
 

@@ -104,8 +104,16 @@ def test_what_a_process_that_ends_early_leaves_is_told() -> None:
     assert list(map_ahead(work, range(8), 2)) == [0, 1, 4, None, 16, None, 36, None]
 
 
-def test_digits_decide_nothing_that_the_gate_looks_for() -> None:
-    assert not any(character.isdigit() for literal in FOREIGN for character in literal.decode())
+def test_lines_that_differ_in_digits_only_are_passed_over_where_no_digit_decides() -> None:
+    gate = Gate(scan_from_bytes=2**40, detail_left=0)
+    step = b"n1:1:2 [0] NCCL INFO Channel %d/0 : 0[0] -> 1[1] via P2P/IPC"
+    assert not list(gate.candidates(b"\n".join([b"  3 int9  sum", b"step 1 loss 0.5", step % 0])))
+    told_by_digits = [literal for literal in FOREIGN if any(character.isdigit() for character in literal.decode())]
+    other_digits = [literal.translate(bytes.maketrans(b"0123456789", b"9" * 10)) for literal in told_by_digits]
+    assert not list(gate.candidates(b"\n".join(other_digits)))
+    lines = [*told_by_digits, b"step 2 loss 0.25", step % 17]
+    assert [raw for _, raw in gate.candidates(b"\n".join(lines))] == told_by_digits
+    assert (gate.lines, gate.nccl_lines) == (3 + len(other_digits) + len(lines), 2)
 
 
 def test_a_pipe_whose_writer_comes_and_goes_quickly_is_read(tmp_path: Path) -> None:

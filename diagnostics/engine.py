@@ -21,6 +21,7 @@ from diagnostics.part import Part, read_part
 from diagnostics.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
 from diagnostics.scanner import Scanner
 from diagnostics.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, pieces_of
+from diagnostics.verdict import without_unread
 
 
 class Reading:
@@ -174,4 +175,4 @@ def diagnose_jobs(jobs: Sequence[Job], readings: Sequence[Reading], notes: Seque
         whole = overall([(job.name, diagnosis) for job, diagnosis in zip(jobs, diagnoses, strict=True)])
     else:
         whole = diagnoses[0]
-    return replace(whole, notes=(*whole.notes, *notes))
+    return without_unread(whole, notes)

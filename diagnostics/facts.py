@@ -143,6 +143,11 @@ class JobFacts:
     collectives: Mapping[tuple[str, int], CollectiveLog] = field(default_factory=dict)  # by communicator and rank
     starts_left_out: bool = False  # more Init lines than are followed, or Ray left some out: absence proves nothing
 
+    @property
+    def empty_files(self) -> list[str]:
+        """Files without a line."""
+        return [file for file in self.files if not self.last_lines.get(file)]
+
     def of(self, *kinds: str) -> list[Event]:
         """Events of these kinds in reading order."""
         if len(kinds) == 1:

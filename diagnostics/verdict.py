@@ -1,10 +1,12 @@
 """The verdict on a log and the sentence that explains it: a log without faults may still leave the question open."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from diagnostics import transport
 from diagnostics.facts import JobFacts
-from diagnostics.findings import Finding, Verdict
+from diagnostics.findings import Diagnosis, Finding, Verdict
+from diagnostics.rank_table import missing_ranks
 from diagnostics.reader import A_TRACE
 
 _LAZY_CONNECTION = (2, 22, 0)
@@ -21,10 +23,25 @@ def verdict_on(findings: Sequence[Finding], network: str, facts: JobFacts) -> Ve
     return "unknown" if _open_question(network, findings, facts) else "ok"
 
 
+def without_unread(diagnosis: Diagnosis, notes: Sequence[str]) -> Diagnosis:
+    """The diagnosis with notes on what of the input was left out: what was not read may be where the problem is."""
+    whole = replace(diagnosis, notes=(*diagnosis.notes, *notes))
+    if not notes or whole.verdict != "ok":
+        return whole
+    return replace(whole, verdict="unknown", explanation=f"No problem is shown, but {_unread(notes)}.")
+
+
+def _unread(notes: Sequence[str]) -> str:
+    return f"not all that was given could be read: {_first_of(notes)}"
+
+
+def _first_of(notes: Sequence[str]) -> str:
+    return notes[0] + (f" (and {len(notes) - 1} more)" if len(notes) > 1 else "")
+
+
 def _nothing_read(facts: JobFacts) -> str:
     if facts.notes:
-        more = f" (and {len(facts.notes) - 1} more)" if len(facts.notes) > 1 else ""
-        return f"No log could be read: {facts.notes[0]}{more}. Give the logs of the ranks, or their intact dumps."
+        return f"No log could be read: {_first_of(facts.notes)}. Give the logs of the ranks, or their intact dumps."
     return (
         "The input is empty. "
         "Run again with NCCL_DEBUG=INFO in the environment of every rank, and give what the ranks print."
@@ -45,14 +62,27 @@ def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -
             "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
             "Give the whole log of every rank, with NCCL_DEBUG=INFO."
         )
-    if unfinished := _unfinished(facts):
-        return unfinished
+    if missing := _not_given(facts) or _unfinished(facts):
+        return missing
     if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
         return (
             "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
             "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
         )
     return ""
+
+
+def _not_given(facts: JobFacts) -> str:
+    """What could not be read, and ranks whose file holds nothing; empty where there is nothing of the kind."""
+    if facts.notes:
+        return f"{_unread(facts.notes)}."
+    missing = missing_ranks(facts) if facts.empty_files else ()
+    if not missing:
+        return ""
+    return (
+        f"{len(missing)} of its ranks are in no log, and {_first_of(facts.empty_files)} is empty. "
+        "Give what those ranks printed, with NCCL_DEBUG=INFO."
+    )
 
 
 def _unfinished(facts: JobFacts) -> str:
@@ -99,7 +129,9 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
         return nothing
     if verdict == "unknown":
         return f"No problem is shown, but {_open_question(network, findings, facts)}"
-    return "No problem is shown by the log."
+    missing = missing_ranks(facts)
+    ranks = f" of {facts.world.nranks - len(missing)} of {facts.world.nranks} ranks" if facts.world and missing else ""
+    return f"No problem is shown by the log{ranks}."
 
 
 def _without_nccl(network: str, facts: JobFacts) -> str:

@@ -36,7 +36,7 @@ def check(facts: JobFacts) -> Outcome:
 
 
 def _conclude(facts: JobFacts, summary: str) -> Finding:
-    events = facts.of("init-start", "init-complete", "comm-nodes")[:1]
+    events = [] if facts.notes else facts.of("init-start", "init-complete", "comm-nodes")[:1]
     return conclude(
         facts,
         events,

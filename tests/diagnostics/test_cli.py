@@ -202,3 +202,50 @@ def test_what_cannot_be_read_is_not_called_empty(tmp_path: Path, name: str, cont
     assert f"{name}: " in shown
     assert "empty" not in shown
     assert len(result.output.splitlines()) < 15
+
+
+@pytest.fixture
+def by_rank(tmp_path: Path) -> Path:
+    """A healthy log of two ranks, a file each."""
+    lines = Path(GOOD).read_text().splitlines(keepends=True)
+    for rank, host in enumerate(("gpu-a", "gpu-b")):
+        (tmp_path / f"rank-{rank}.log").write_text("".join(line for line in lines if line.startswith(host)))
+    return tmp_path
+
+
+def verdict_of(*paths: Path) -> tuple[str, str, int]:
+    result = run(*map(str, paths), "--format", "json")
+    content = json.loads(result.stdout)
+    return content["verdict"], content["explanation"], result.exit_code
+
+
+def test_what_is_left_out_beside_a_healthy_log_is_not_fine(by_rank: Path, tmp_path: Path) -> None:
+    """Near miss: an empty file beside the logs of all ranks, as Slurm's of the standard error."""
+    (by_rank / "slurm.err").touch()
+    assert verdict_of(by_rank)[::2] == ("ok", 0)
+    (by_rank / "nccl_trace_rank_1").write_bytes(b"\x80\x04]]].")
+    verdict, why, code = verdict_of(by_rank)
+    assert (verdict, code) == ("unknown", 3)
+    assert "not all that was given could be read: " in why
+    assert "nccl_trace_rank_1" in why
+
+
+def test_a_link_out_of_the_folder_keeps_a_log_from_being_fine(
+    by_rank: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("elsewhere") / "rank-2.log"
+    outside.write_text("gpu-c:1:1 [0] NCCL WARN failed\n")
+    (by_rank / "rank-2.log").symlink_to(outside)
+    verdict, why, code = verdict_of(by_rank)
+    assert (verdict, code) == ("unknown", 3)
+    assert "rank-2.log" in why
+
+
+def test_a_rank_whose_log_is_empty_is_unknown_and_one_that_is_not_given_is_said(by_rank: Path) -> None:
+    (by_rank / "rank-1.log").write_text("")
+    verdict, why, code = verdict_of(by_rank)
+    assert (verdict, code) == ("unknown", 3)
+    assert "rank-1.log is empty" in why
+    verdict, why, code = verdict_of(by_rank / "rank-0.log")
+    assert (verdict, code) == ("ok", 0)
+    assert why == "No problem is shown by the log of 1 of 2 ranks."

@@ -48,6 +48,7 @@ def run_rank(job: RankJob, plan: Sequence[BenchmarkSpec], emit: Emit, progress: 
                 progress.benchmark(index)
                 _run_benchmark(context, index, spec, emit)
             progress.enter("finished")
+            dist.barrier()  # who has said that it is finished may be ended, and no other needs it any more
             emit(RankFinished(rank=job.rank))
     except Exception as error:  # noqa: BLE001 - whatever ends a rank must be told to the driver
         benchmark = progress.read().benchmark
@@ -138,7 +139,6 @@ def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]
         ranks_on_device=job.ranks_on_device,
         ranks_on_node=job.ranks_on_node,
     )
-    dist.barrier()  # nobody leaves while another still needs it
     with inside("destroy_process_group"):
         dist.destroy_process_group()
 

@@ -1,5 +1,6 @@
 """One rank's life: what it says of itself and of its end."""
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -123,3 +124,13 @@ def test_a_device_block_counts_completed_operations_not_queued_ones(monkeypatch:
     stamps = timing._device_block(here, lambda: queued.append(progress.read().iteration), 3)
     assert stamps == (0.001, 0.002, 0.003)
     assert (queued, seen, progress.read().iteration) == ([0, 0, 0], [0, 1, 2], 3)
+
+
+def test_a_rank_is_finished_once_no_other_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is finished may be ended: the others' last barrier would break, and their logs accuse a lost peer."""
+    seen: list[str] = []
+    monkeypatch.setattr(rank, "process_group", lambda *_: contextlib.nullcontext(context(1)))
+    monkeypatch.setattr(rank, "rank_facts", lambda _: {})
+    monkeypatch.setattr(rank.dist, "barrier", lambda *_, **__: seen.append("barrier"))
+    assert run_rank(job(), [], lambda event: seen.append(type(event).__name__), ProgressSlot())
+    assert seen == ["RankReady", "barrier", "RankFinished"]

@@ -162,7 +162,16 @@ def _deliver(reports: Sequence["HostReport"], folder: Path, options: Mapping[str
             _print(content, diagnosis)
     if any(report.status != "complete" for report in reports):
         return 3
-    return int(any(finding.severity == "critical" for finding in diagnosis.findings) if diagnosis else False)
+    return exit_code(diagnosis, named_paths=bool(options["paths"]))
+
+
+def exit_code(diagnosis: "Diagnosis | None", *, named_paths: bool) -> int:
+    """Of a collection from all hosts: 3 where what the user named is on none of them, or the logs do not tell."""
+    if diagnosis is None:
+        return 3 if named_paths else 0
+    if any(finding.severity == "critical" for finding in diagnosis.findings):
+        return 1
+    return 3 if diagnosis.verdict == "unknown" and not diagnosis.empty else 0
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

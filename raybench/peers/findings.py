@@ -6,6 +6,7 @@ from typing import Any
 
 from raybench.peers.matrix import SlowPart, judge_matrix
 from raybench.peers.own_speed import SlowRank, judge_speed
+from raybench.peers.patterns import SlowPairs
 from raybench.results import BenchmarkResult, ClusterInfo, RunResult
 from raybench.units import format_bytes, format_seconds
 from raybench.verdicts import Check
@@ -21,8 +22,16 @@ _ADVICE = {
     "and its switch port",
     "way": "both ends are good with others, so look between them: routing, the trunk or spine port that this traffic "
     "hashes to, and its error counters; within a node its PCIe or NVLink path (nvidia-smi topo -m)",
+    "pairs": "look at what these pairs share: a rail or leaf switch, its uplinks and their error counters, one type of "
+    "card, or the cabling of their nodes; a network that is oversubscribed by design, and another job on it, look the "
+    "same: measure once more, then test their links alone",
 }
-_COMMANDS = {"node": ["raybench fabric run -i HOSTS", "raybench preflight"], "rank": ["raybench preflight"]}
+_MOST_LISTED = 10_000  # pairs in a finding
+_COMMANDS = {
+    "node": ["raybench fabric run -i HOSTS", "raybench preflight"],
+    "pairs": ["raybench fabric run -i HOSTS"],
+    "rank": ["raybench preflight"],
+}
 
 
 def with_peers(result: RunResult) -> RunResult:
@@ -62,7 +71,9 @@ def _matrices(result: RunResult, explained: set[int]) -> tuple[list[dict[str, An
         judgement = judge_matrix(largest, names, cluster.world_size, emulated=cluster.emulated)
         parts = [_slow_part(part, benchmark, size, cluster) for part in judgement.slow]
         found += [part for part in parts if explained.isdisjoint(part["ranks"])]
-        checks.append(_check("pairs", parts, judgement.not_judged))
+        patterns = [_slow_pairs(one, benchmark, size, cluster) for one in judgement.patterns]
+        found += patterns
+        checks.append(_check("pairs", [*parts, *patterns], judgement.not_judged))
     return found, checks
 
 
@@ -143,6 +154,30 @@ def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: C
         "recommendations": [
             _recommendation("card" if part.kind == "rank" and part.good_within else part.kind, cluster)
         ],
+    }
+
+
+def _slow_pairs(one: SlowPairs, benchmark: BenchmarkResult, size: int, cluster: ClusterInfo) -> dict[str, Any]:
+    (source, destination), ranks = one.pairs[0], sorted({rank for pair in one.pairs for rank in pair})
+    ends = [f"rank {rank} ({cluster.node_of_rank(rank).name})" for rank in (source, destination)]
+    return {
+        "rule": "slow-pairs",
+        "severity": one.severity,
+        "confidence": "likely",
+        "summary": one.text,
+        "explanation": f"{benchmark.name} with {format_bytes(size)} messages; each is below the fastest tenth of the "
+        f"pairs that are built alike, in all of its blocks. The slowest: {ends[0]} to {ends[1]}.",
+        "ranks": ranks,
+        "hosts": list(dict.fromkeys(cluster.node_of_rank(rank).name for rank in ranks)),
+        "pairs": {
+            "benchmark": benchmark.name,
+            "message_bytes": size,
+            "between_nodes": one.between,
+            "direction": "",
+            "listed": [list(pair) for pair in one.pairs[:_MOST_LISTED]],
+        },
+        "evidence": [],
+        "recommendations": [_recommendation("pairs", cluster)],
     }
 
 

@@ -11,9 +11,11 @@ median operation, and a third of the throughput.
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from raybench.peers.judgement import LARGE, Severity, Share, control_of, is_blind, severity_of, share_of
+from raybench.peers.patterns import SlowPairs, slow_patterns
 from raybench.results import Point
 from raybench.rounds import disjoint_rounds
 from raybench.stats import median
@@ -51,6 +53,7 @@ class MatrixJudgement:
     """What stands out, and why nothing could be told where that is so."""
 
     slow: tuple[SlowPart, ...] = ()
+    patterns: tuple[SlowPairs, ...] = ()  # slow pairs that no part explains
     not_judged: str | None = None
 
 
@@ -79,6 +82,21 @@ class Matrix:
     def is_on_rail(self, pair: Pair) -> bool:
         """Whether both ranks have the same place in their nodes, and so the same rail."""
         return self._place[pair[0]] == self._place[pair[1]]
+
+    def place(self, rank: int) -> int:
+        """The rank's place in its node, from 0."""
+        return self._place[rank]
+
+    @cached_property
+    def rails(self) -> int:
+        """How many places the largest node has."""
+        return 1 + max(self._place[rank] for pair in self.blocks for rank in pair)
+
+    def pairs_on_rail(self, place: int) -> int:
+        """Pairs between nodes whose ranks both have this place."""
+        return sum(
+            self.between(pair) and self.is_on_rail(pair) and self._place[pair[0]] == place for pair in self.blocks
+        )
 
     def speed(self, pairs: Sequence[Pair]) -> float:
         """The median over blocks of these pairs, GB/s."""
@@ -162,7 +180,12 @@ def judge_matrix(
     if any(len(members) > 2 for members in by_node.values()):
         search.look("rank", [{rank} for rank in ranks], between=False)
     search.look_at_ways()
-    return MatrixJudgement(slow=tuple(search.found), not_judged=None if search.found else search.blind)
+    patterns = tuple(slow_patterns(matrix, search.left()))
+    if emulated:  # their ranks share processors: such a pattern comes and goes with what else runs
+        blind = search.blind or next((one.text for one in patterns), None)
+        return MatrixJudgement(slow=tuple(search.found), not_judged=None if search.found else blind)
+    blind = None if search.found or patterns else search.blind
+    return MatrixJudgement(slow=tuple(search.found), patterns=patterns, not_judged=blind)
 
 
 class _Search:
@@ -250,6 +273,15 @@ class _Search:
             peers_gb_per_s=self._matrix.speed(peers),
             good_within=within is not None and within.value > _GOOD,
         )
+
+    def left(self) -> dict[bool, set[Pair]]:
+        """Pairs between nodes and within nodes that nothing of what was found explains."""
+        ways = {frozenset(part.ranks) for part in self.found if part.kind == "way"}
+        named = self._named[True] | self._named[False]
+        return {
+            between: {pair for pair in self._usable(between, named) if frozenset(pair) not in ways}
+            for between in (True, False)
+        }
 
     def look_at_ways(self) -> None:
         """Single ways between ranks that are both good with others; many of them are how the machine is built."""

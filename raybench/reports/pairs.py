@@ -15,7 +15,7 @@ from raybench.results import BenchmarkResult, ClusterInfo, Point
 from raybench.stats import median
 
 Finding = Mapping[str, Any]
-_RULES = ("slow-node", "slow-rank", "slow-way")
+_RULES = ("slow-node", "slow-rank", "slow-way", "slow-pairs")
 MOST_ENDS = 20  # slow nodes and ranks that are named
 
 
@@ -117,6 +117,8 @@ def _names(finding: Finding, pair: tuple[int, int], *, between: bool) -> bool:
         return False
     if finding["rule"] == "slow-way":
         return ranks == frozenset(pair) and (not direction or pair == tuple(finding["ranks"]))
+    if finding["rule"] == "slow-pairs":
+        return list(pair) in (pairs.get("listed") or ())
     return not ranks.isdisjoint(pair) if not direction else pair[direction == "receives"] in ranks
 
 

@@ -115,3 +115,44 @@ def test_pairs_that_are_too_few_to_tell_a_slow_one_are_not_called_alike() -> Non
               if {point.source_rank, point.destination_rank} <= {0, 1, 2}]  # fmt: skip
     judgement = judge_matrix(points, nodes, 4, emulated=False)
     assert (judgement.slow, judgement.not_judged) == ((), "4 pairs of a kind are too few to tell a slow one")
+
+
+def patterns(judgement: MatrixJudgement) -> list[tuple[int, str, int | None, tuple[str, ...]]]:
+    return [(len(one.pairs), one.severity, one.rail, one.nodes) for one in judgement.patterns]
+
+
+@pytest.mark.parametrize(
+    ("shape", "share", "found"),
+    [
+        ((4, 4), lambda a, b: 0.55 if a % 4 == 1 == b % 4 and a != b else 1.0, (12, "critical", 1, ())),
+        ((8, 8), lambda a, b: 0.5 if a % 8 == 3 == b % 8 and a != b else 1.0, (56, "critical", 3, ())),
+        ((4, 4), lambda a, b: 0.5 if {a // 4, b // 4} == {0, 1} else 1.0, (32, "critical", None, ("n0", "n1"))),
+        ((4, 2), lambda a, b: 0.5 if {a, b} in ({0, 3}, {2, 5}, {4, 7}) else 1.0, (6, "critical", None, ())),
+        ((8, 1), lambda a, b: 0.7 if (a < 4) != (b < 4) else 1.0, (32, "warning", None, ())),  # two leaves
+        ((8, 1), lambda a, b: 0.5 if min(a, b) < 5 else 1.0, (50, "warning", None, ())),  # most are slow
+        ((4, 4), lambda a, b: 0.5 if a // 4 == b // 4 == 2 and a < 10 and b < 10 else 1.0, None),  # a way, see below
+    ],
+)
+def test_pairs_that_no_rank_node_or_way_explains_are_never_called_alike(
+    shape: tuple[int, int],
+    share: Callable[[int, int], float],
+    found: tuple[int, str, int | None, tuple[str, ...]] | None,
+) -> None:
+    judgement = judged(*shape, lambda pair: share(*pair))
+    assert patterns(judgement) == ([found] if found else [])
+    assert bool(judgement.slow) == (found is None)
+    assert judged(*shape, lambda pair: share(*pair), emulated=True).not_judged is not None or found is None
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.05, 0.1])
+@pytest.mark.parametrize("shape", [*SHAPES, (4, 4), (16, 1)])
+def test_healthy_pairs_have_no_pattern(shape: tuple[int, int], noise: float) -> None:
+    assert judged(*shape, noise=noise, common=0.1).patterns == ()
+    slow = judged(*shape, touching(1, 0.5), noise=noise)
+    assert slow.patterns == () or not slow.slow  # what is named explains its pairs
+
+
+def test_how_machines_are_built_alike_is_no_pattern() -> None:
+    """Pairs across two sockets, pairs off the rail: the same in each node."""
+    built = judged(4, 4, lambda pair: 0.5 if pair[0] % 4 // 2 != pair[1] % 4 // 2 else 1.0)
+    assert (built.slow, built.patterns) == ((), ())

@@ -65,13 +65,18 @@ def check_output_dir(output_dir: str) -> None:
     """Whether a run could make its folder there, without making it. Raises UsageError where it could not."""
     path = Path(output_dir)
     try:
-        there = next(folder for folder in (path.absolute(), *path.absolute().parents) if _is_there(folder))
-        if not there.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if not os.access(there, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        check_can_be_folder(path)
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from error
+
+
+def check_can_be_folder(path: Path) -> None:
+    """Whether a folder is there that can be written to, or could be made. Raises OSError where it could not."""
+    there = next(folder for folder in (path.absolute(), *path.absolute().parents) if _is_there(folder))
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _is_there(path: Path) -> bool:

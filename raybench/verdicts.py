@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["ok", "warning", "critical", "incomplete", "unknown"]
 EXIT_CODES: Mapping[Verdict, int] = {"ok": 0, "warning": 0, "unknown": 3, "critical": 1, "incomplete": 3}
+_OF_AN_END = frozenset({"peer-died", "run-failed", "job-cancelled"})  # what logs say of ranks that raybench ended
 INTERRUPTED = "interrupted"  # the rule of the finding that a run was stopped by its user
 
 
@@ -88,9 +89,15 @@ def conclude_run(result: "RunResult") -> Conclusion:
     return conclude(
         wrong=result.wrong,
         gaps=[*_gaps(result), *result.problems],
-        findings=(*result.findings, *result.log_findings),
+        findings=(*result.findings, *_own_log_findings(result)),
         checks=all_checks(result),
     )
+
+
+def _own_log_findings(result: "RunResult") -> Iterator[Mapping[str, Any]]:
+    """What the logs say, without the end that raybench made of the ranks once something had broken the run."""
+    ended = any("victims" in one for one in result.findings)
+    return (one for one in result.log_findings if not (ended and one.get("rule") in _OF_AN_END))
 
 
 def all_checks(result: "RunResult") -> tuple[Check, ...]:

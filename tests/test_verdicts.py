@@ -111,3 +111,14 @@ def test_every_document_of_a_run_has_the_same_verdict() -> None:
     assert "**warning**: node b is slow" in render_markdown(result)
     assert {check["check"] for check in content["checks"]} == {"data", "bandwidth"}
     assert set(EXIT_CODES.values()) == {0, 1, 3}
+
+
+def test_how_ranks_that_were_stopped_left_their_logs_is_no_fault() -> None:
+    """Near miss: another finding of the logs stays, and so does this one of a run that nothing had broken."""
+    stopped = incident("interrupted", "info", "stopped by you during all_reduce")
+    died, fallback = (finding("critical", text) for text in ("A rank's process went away", "TCP fallback"))
+    died["rule"] = "peer-died"
+    result = run_result(status="partial", findings=(stopped,), log_findings=(died, fallback))
+    assert "went away" not in result.conclusion.reason
+    assert result.conclusion.reason.endswith("; TCP fallback")
+    assert run_result(log_findings=(died,)).conclusion.verdict == "critical"

@@ -265,6 +265,8 @@ def _planned(
         workload = ("train", *workload)
     if workload[0] not in workloads:
         raise UsageError(f"a study of {kind} compares training; '{workload[0]}' can be the workload of study network")
+    if "--dry-run" in workload:
+        raise UsageError("a study has no --dry-run: every variant is checked before the first trial; leave it out")
     if kind == "scaling" and any(word.split("=")[0] == "--keep-warm" for word in workload):
         raise UsageError("--keep-warm holds nodes that trials on another number of nodes need; leave it out of scaling")
     return Study(

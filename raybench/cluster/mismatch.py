@@ -86,7 +86,10 @@ def _judged(parting: _Parting, ranks: Sequence[Seen], plan: Sequence[BenchmarkSp
     text = f"in {operation_text(own)} where {numbered('rank', rest)} {verb} in {operation_text(others)}"
     ahead = _is_ahead(culprits, rest, ranks)
     if own.name != others.name and ahead:
-        text += "; already further in the plan with as many operations: one was left out"
+        text += (
+            "; already further in the plan with as many operations: one was left out, or "
+            f"{numbered('rank', rest)} made one more"
+        )
     majority = len(parties[0]) < len(parties[-1])
     return Mismatch(culprits=tuple(culprits), text=text, is_certain=majority or not ahead)
 

@@ -6,6 +6,7 @@ Of a cluster of machines only its nodes can tell most of it, so that all of this
 import importlib.util
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.shapes import weight_shapes
@@ -18,6 +19,7 @@ from raybench.config import RunConfig
 from raybench.errors import UsageError, known_names
 from raybench.installation import install_advice
 from raybench.metadata import interfaces
+from raybench.run_folder import check_can_be_folder
 
 _CONNECT_SECONDS = 5.0
 # Libraries of checkpoint storage: (how a place begins, module, extra).
@@ -45,6 +47,23 @@ def check_embedded(config: RunConfig) -> None:
     for spec in specs:
         if spec.training is not None and spec.training.weights is not None:
             check_weights(spec.training.weights, weight_shapes(spec.training))
+        if spec.checkpoint is not None:
+            _check_folders(spec.checkpoint.to)
+
+
+def _check_folders(places: Sequence[str]) -> None:
+    """Raises UsageError for a place on this machine that is no folder and cannot become one."""
+    for place in places:
+        scheme, separator, rest = place.partition("://")
+        if separator and scheme != "file":
+            continue
+        try:
+            check_can_be_folder(Path(rest if separator else place))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(
+                f"--to {place} cannot be written: {reason}; name a folder, or one that can be made"
+            ) from error
 
 
 def plan_over(config: RunConfig, candidates: Sequence[Candidate]) -> Plan:

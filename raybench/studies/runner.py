@@ -170,8 +170,10 @@ def check_variants(study: Study, output_dir: Path) -> None:
     """
     refused = [(variant.name, said) for variant in study.variants if (said := _refusal(study, variant, output_dir))]
     if refused:
-        told = "; ".join(f"{name}: {said}" for name, said in refused)
-        raise UsageError(f"{len(refused)} of {len(study.variants)} variants cannot run. {told}")
+        reasons = dict.fromkeys(said for _, said in refused)
+        same = len(refused) == len(study.variants) and len(reasons) == 1
+        told = reasons if same else [f"{name}: {said}" for name, said in refused]
+        raise UsageError(f"{len(refused)} of {len(study.variants)} variants cannot run: {'; '.join(told)}")
 
 
 def _refusal(study: Study, variant: Variant, output_dir: Path) -> str:

@@ -55,11 +55,20 @@ from tests.command import RAYBENCH, raybench
         (["run", "--env", "GLOO_SOCKET_IFNAME=no0"], "GLOO_SOCKET_IFNAME=no0: this machine has no such interface; "),
         (
             ["study", "network", "--networks", "a=lo,b=no0", "--model", "mlp"],
-            "1 of 2 variants cannot run. b: GLOO_SOCKET",
+            "1 of 2 variants cannot run: b: GLOO_SOCKET",
         ),
         (
             ["study", "network", "--networks", "tcp,rdma", "--model", "mlp"],
-            "1 of 2 variants cannot run. rdma: --backend",
+            "1 of 2 variants cannot run: rdma: --backend",
+        ),
+        (["study", "scaling", "--nodes", "1,2", "--dry-run"], "a study has no --dry-run: every variant is checked"),
+        (
+            ["study", "strategy", "--trials", "2", "--model", "mlp"],
+            "2 of 2 variants cannot run: No such option '--trials'",
+        ),
+        (
+            ["checkpoint", "--nodes", "2", "--to", "/dev/null/x", "--address", "local", "--dry-run"],
+            "--to /dev/null/x cannot be written: Not a directory",
         ),
         (["run", "--root", "7", "--nodes", "2"], "--root is 7, and the run has ranks 0 to 1"),
         (

@@ -134,6 +134,8 @@ CASES: list[tuple[str, Mapping[str, Any], str, Mapping[str, Any], str]] = [
      NAMED | {"own_name": value({"name": "gpu-01", "addresses": ["127.0.1.1", "10.0.0.1"]})}, "pass"),
     ("host-name", NAMED | {"own_name": value({"name": "gpu-01", "addresses": ["10.0.0.2"]})}, "fail",
      NAMED | {"own_name": value({"name": "gpu-01", "addresses": ["10.1.0.1"]})}, "pass"),  # its second network
+    ("host-name", NAMED | {"own_name": value({"name": "gpu-01", "addresses": ["10.0.0.1", "10.0.0.2"]})}, "warn",
+     NAMED | {"own_name": value({"name": "gpu-01", "addresses": ["10.0.0.1", "10.1.0.1"]})}, "pass"),  # two of its own
     ("host-name", NAMED | {"own_name": value({"name": "gpu-01", "addresses": []})}, "warn",
      {"own_name": value({"name": "laptop", "addresses": ["127.0.1.1"]}), "addresses": value({"lo": "127.0.0.1"})}, "skipped"),
     ("software-variables", RDMA | {"variables": value([["NCCL_IB_DISABLE", "1", "/etc/nccl.conf"]])}, "warn",

@@ -252,6 +252,11 @@ def _checked(number: int, one: Input) -> os.stat_result:
             raise UnreadableInputError(
                 f"cannot read '{one.name}': it claims {status.st_size:,} bytes and stores {stored:,}; it is no log"
             )
-    elif one.folder is not None or stat.S_ISDIR(status.st_mode) or stat.S_ISBLK(status.st_mode):
+    elif one.folder is not None or _is_endless(number, status.st_mode) or stat.S_ISDIR(status.st_mode):
         raise UnreadableInputError(f"cannot read '{one.name}': it is no regular file; name a log or a folder of logs")
     return status
+
+
+def _is_endless(number: int, mode: int) -> bool:
+    """Whether it is a device, and no terminal: /dev/zero has no end, and a disk is no log."""
+    return stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not os.isatty(number))

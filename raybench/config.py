@@ -256,7 +256,12 @@ def _plain_loader() -> Any:
     import yaml  # noqa: PLC0415
 
     class PlainLoader(yaml.SafeLoader):
-        pass
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [one.value for one, _ in node.value if isinstance(one.value, str)]
+            for key in keys:
+                if keys.count(key) > 1:
+                    raise yaml.constructor.ConstructorError(None, None, f"'{key}' is there twice", node.start_mark)
+            return super().construct_mapping(node, deep=deep)
 
     decimal = {
         "tag:yaml.org,2002:int": r"[-+]?[0-9]+",

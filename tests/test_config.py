@@ -50,6 +50,7 @@ def test_a_list_of_variables_is_read(tmp_path: Path) -> None:
         ("- 1\n- 2", "must hold 'key: value' lines"),
         ("", "must hold 'key: value' lines"),
         ("nodes: [1", "is not YAML"),
+        ("nodes: 1\nsizes: 1M\nnodes: 2", "'nodes' is there twice"),
         ("nodes: !!python/object/apply:os.system [id]", "is not YAML"),
         ("1: 2", "unknown key '1'"),
     ],

@@ -25,6 +25,16 @@ _DEVICE = (
         for text in _TEXTS
     ),
     (
+        "Test CUDA failure",
+        r"Test CUDA failure \S+ '(?P<reason>[^']+)'",
+        "gpu-07: Test CUDA failure common.cu:892 'invalid device ordinal'",
+    ),
+    (
+        "Test HIP failure",
+        r"Test HIP failure \S+ '(?P<reason>[^']+)'",
+        "gpu-07: Test HIP failure common.cu:1016 'invalid argument'",
+    ),
+    (
         "CUDA error",
         r"\b(?:CUDA|HIP) error: (?!.*CU\w+_STATUS_)(?P<reason>[^'].*)",
         "RuntimeError: CUDA error: an illegal memory access was encountered",

@@ -210,6 +210,21 @@ PATTERNS = (
         expression=r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+)",
         samples=("RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: X",),
     ),
+    Pattern(  # PyTorch's analyser of flight records, torchfrtrace
+        kind="collective-mismatch",
+        literal="_MISMATCH",
+        expression=r"[Cc]ulprit ranks? (?P<rank>\d+);.*?Error type: (?:SIZE_OR_SYNTAX|COLLECTIVE_D?TYPE)_MISMATCH",
+        samples=(
+            "error msg: Culprit rank 22; Error type: SIZE_OR_SYNTAX_MISMATCH, Expected input sizes: '[[8]]'",
+            "Culprit rank 1; Error type: COLLECTIVE_TYPE_MISMATCH, Expected collective type: 'all_reduce' does not",
+        ),
+    ),
+    Pattern(
+        kind="desync",
+        literal="Not all ranks joining collective",
+        expression=r"(?P<text>Not all ranks joining collective.*)",
+        samples=("Not all ranks joining collective 39 at entry 38, missing ranks {3}",),
+    ),
     Pattern(
         kind="watchdog-stuck",
         literal="Received a dump signal",

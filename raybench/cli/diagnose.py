@@ -104,7 +104,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     redactor = _redactor() if redact else None
     text = _rendered(diagnosis, output_format, redactor, color=_wants_color(output))
     if junit is not None:
-        _replace(junit, _rendered(diagnosis, "junit", redactor))
+        _replace(junit, _rendered(diagnosis, "junit", redactor), option="--junit")
     if output is None:
         with printing("stdout"):
             click.echo(text, nl=False)
@@ -182,12 +182,12 @@ def _follow(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bo
     return _ended(diagnosis, fail_on)
 
 
-def _replace(output: Path, text: str) -> None:
+def _replace(output: Path, text: str, option: str = "-o") -> None:
     """Write a file so that a reader sees the old or the new one, never a part. Raises UsageError."""
     try:
         write_whole(output, text)
     except OSError as error:
-        raise UsageError(f"cannot write '{output}': {error.strerror}; choose another file with -o") from error
+        raise UsageError(f"cannot write '{output}': {error.strerror}; choose another file with {option}") from error
 
 
 def _print_pages(explain: str | None) -> None:

@@ -330,3 +330,17 @@ def test_what_imitates_the_inspector_or_ras_takes_no_time(tmp_path: Path) -> Non
     diagnosis = diagnose_paths([tmp_path / "a.log"])
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 5
     assert not [unsure for unsure in diagnosis.rules_cannot_tell if "error in the rule" in unsure.why]
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/urandom", "/dev/full"])
+def test_a_device_without_an_end_is_refused_when_it_is_named(name: str) -> None:
+    """Near miss: a pipe, as a shell names one for <(command)."""
+    with pytest.raises(UnreadableInputError, match="is no regular file"):
+        diagnose_paths([name])
+    reader, writer = os.pipe()
+    os.write(writer, b"n1:7:7 [0] NCCL INFO Using network Socket\n")
+    os.close(writer)
+    try:
+        assert diagnose_paths([f"/dev/fd/{reader}"]).network == "socket"
+    finally:
+        os.close(reader)

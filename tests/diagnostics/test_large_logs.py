@@ -110,7 +110,7 @@ def test_lines_that_differ_in_digits_only_are_passed_over_where_no_digit_decides
     assert not list(gate.candidates(b"\n".join([b"  3 int9  sum", b"step 1 loss 0.5", step % 0])))
     told_by_digits = [literal for literal in FOREIGN if any(character.isdigit() for character in literal.decode())]
     other_digits = [literal.translate(bytes.maketrans(b"0123456789", b"9" * 10)) for literal in told_by_digits]
-    assert not list(gate.candidates(b"\n".join(other_digits)))
+    assert not any(list(gate.candidates(line)) for line in other_digits)
     lines = [*told_by_digits, b"step 2 loss 0.25", step % 17]
     assert [raw for _, raw in gate.candidates(b"\n".join(lines))] == told_by_digits
     assert (gate.lines, gate.nccl_lines) == (3 + len(other_digits) + len(lines), 2)

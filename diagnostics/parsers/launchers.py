@@ -98,6 +98,33 @@ _LAUNCHING = (
     ("xit Code:", r"Exit Code: +[1-9]\d*", "      Exit Code:    137"),
     ("failed with ", r"failed with (?:exit )?(?:code|status):? -?[1-9]\d*", "job failed with exit code 1"),
     ("exit with status code", r"exit with status code [1-9]\d*", "Process 1 exit with status code 134."),
+    (
+        "ssh: ",
+        r"\bssh: (?:connect to host \S+ port \d+: .+|Could not resolve hostname .+)",
+        "ssh: connect to host gpu-b port 22: Connection refused",
+    ),
+    ("Host key verification failed", r"Host key verification failed", "Host key verification failed."),
+    (
+        "Permission denied (publickey",
+        r"Permission denied \(publickey.*",
+        "user@gpu-b: Permission denied (publickey,password).",
+    ),
+    (
+        "kex_exchange_identification",
+        r"kex_exchange_identification: .*",
+        "kex_exchange_identification: Connection closed by remote host",
+    ),
+    (
+        "Error response from daemon",
+        r"(?:docker|podman): Error response from daemon: .*",
+        "docker: Error response from daemon: could not select device driver with capabilities: [[gpu]].",
+    ),
+    ("was evicted", r"\b[Pp]od (?:\S+ )?was evicted.*", "Pod was evicted in response to taint"),
+    (
+        "ImagePull",
+        r"\b(?:ImagePullBackOff|ErrImagePull)\b.*",
+        "worker-0   0/1   ImagePullBackOff   0   2m",
+    ),
     ("make: *** ", r"^make: \*\*\* .* Error [1-9]\d*", "make: *** [Makefile:12: test] Error 1"),
 )
 _KILLED = (
@@ -157,6 +184,7 @@ _CUT = (
         "Spot instance termination notice received",
     ),
     ("Terminated", r"^Terminated\s*$", "Terminated"),
+    ("Hangup", r"^Hangup\s*$", "Hangup"),
 )
 # a row of nccl-tests whose column #wrong is not 0, out of place or in place
 _ROW = (

@@ -98,11 +98,6 @@ _LAUNCHING = (
     ("xit Code:", r"Exit Code: +[1-9]\d*", "      Exit Code:    137"),
     ("failed with ", r"failed with (?:exit )?(?:code|status):? -?[1-9]\d*", "job failed with exit code 1"),
     ("exit with status code", r"exit with status code [1-9]\d*", "Process 1 exit with status code 134."),
-    (
-        "ssh: ",
-        r"\bssh: (?:connect to host \S+ port \d+: .+|Could not resolve hostname .+)",
-        "ssh: connect to host gpu-b port 22: Connection refused",
-    ),
     ("Host key verification failed", r"Host key verification failed", "Host key verification failed."),
     (
         "Permission denied (publickey",

@@ -1,26 +1,24 @@
 """The agents of a run's nodes, placed by Ray: one bundle a node, strictly spread, and calls that always end."""
 
-import contextlib
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from raybench import __version__
 from raybench.cluster.agent_actor import AgentActor
 from raybench.cluster.answers import AnswerError, decode_answer
 from raybench.cluster.bounded import bounded
 from raybench.cluster.lost_nodes import LostNodesError, raylet_problems
 from raybench.cluster.placement import Candidate, Plan
 from raybench.cluster.session import Session
+from raybench.cluster.warm_groups import agent_name, end_idle_agents, warm_name
 from raybench.errors import ClusterUnavailableError, RaybenchError
 
 PLACE_SECONDS = 30.0
 AGENT_SECONDS = 60.0
 _CLAIM_SECONDS = 3.0
 _PATIENCE_SECONDS = 5.0  # a node that does not answer twice, so far apart, is lost; a short pause of it costs no run
+_COURTESY_SECONDS = 1.0  # for what is just being freed; then agents that are kept warm for another run give way
 _RAYLET_SECONDS = 2.0
 _INSTALL = "Install raybench in the Python that Ray uses on every node, in the version of this machine."
 _CLOSE_SECONDS = 6.0
@@ -176,6 +174,9 @@ def _place_group(plan: Plan, name: str | None) -> Any:
 
 def _wait_for(group: Any, plan: Plan) -> None:
     """Raises LostNodesError for nodes that do not answer meanwhile, ClusterUnavailableError where all do."""
+    if group.wait(_COURTESY_SECONDS):
+        return
+    end_idle_agents({node.node_id for node in plan.nodes})
     deadline = Deadline(PLACE_SECONDS)
     lost: dict[str, str] = {}
     while not deadline.passed:
@@ -195,7 +196,7 @@ def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: PLC0415
 
     remote: Any = ray.remote(AgentActor)
-    options: dict[str, Any] = {"name": _agent_name(name, index), "lifetime": "detached"} if name else {}
+    options: dict[str, Any] = {"name": agent_name(name, index), "lifetime": "detached"} if name else {}
     actor = remote.options(
         num_cpus=1,
         num_gpus=plan.bundles[index].get("GPU", 0),
@@ -207,17 +208,6 @@ def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str
     return Agent(index=index, node=plan.nodes[index], actor=actor)
 
 
-def warm_name(plan: Plan) -> str:
-    """The name under which agents of a plan wait for the next run: same nodes, shape and code."""
-    code = max(path.stat().st_mtime_ns for path in Path(__file__).parents[1].rglob("*.py"))
-    shape = f"{[node.node_id for node in plan.nodes]} {plan.ranks_per_node} {plan.backend} {__version__} {code}"
-    return f"raybench-{hashlib.sha256(shape.encode()).hexdigest()[:16]}"
-
-
-def _agent_name(name: str, index: int) -> str:
-    return f"{name}-{index}"
-
-
 def warm_agents(plan: Plan) -> Agents | None:
     """Agents that wait for a run of this plan, now taken; None where there are none, or another run has them."""
     import ray  # noqa: PLC0415
@@ -225,7 +215,7 @@ def warm_agents(plan: Plan) -> Agents | None:
     name = warm_name(plan)
     try:
         group = ray.util.get_placement_group(name)
-        actors = [ray.get_actor(_agent_name(name, index)) for index in range(len(plan.nodes))]
+        actors = [ray.get_actor(agent_name(name, index)) for index in range(len(plan.nodes))]
     except ValueError:
         return None
     agents = tuple(
@@ -239,19 +229,6 @@ def warm_agents(plan: Plan) -> Agents | None:
     if not any(found is False for found in answers.values()):  # nobody has them: some have ended
         ray.util.remove_placement_group(group)
     return None
-
-
-def end_agents(name: str, count: int) -> None:
-    """End the agents of a group, those of them that there are, with all that they hold."""
-    import ray  # noqa: PLC0415
-
-    for index in range(count):
-        with contextlib.suppress(ValueError):
-            actor: Any = ray.get_actor(_agent_name(name, index))
-            ray.wait([actor.answer.remote("close")], timeout=_LOST_SECONDS)
-            ray.kill(actor, no_restart=True)
-    with contextlib.suppress(ValueError):
-        ray.util.remove_placement_group(ray.util.get_placement_group(name))
 
 
 def facts_of(agents: Agents, plan: Plan, seconds: float = AGENT_SECONDS) -> list[dict[str, Any]]:

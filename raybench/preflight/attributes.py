@@ -163,6 +163,12 @@ def _own_settings(view: HostView) -> Iterator[tuple[str, str]]:
     yield "time zone", str(view.value("time_zone") or "")
 
 
+def _mounts(view: HostView) -> Iterator[tuple[str, str]]:
+    """Of a mount that is in no fstab nobody knows how it is meant to be, but the other hosts may have it as well."""
+    for point, kind, is_read_only, _ in view.value("mounts"):
+        yield f"mount {point}", f"{kind}, {'read-only' if is_read_only else 'writable'}"
+
+
 def _variables(view: HostView) -> Iterator[tuple[str, str]]:
     found = effective(view)
     yield VARIABLES_READ, "yes"
@@ -278,6 +284,7 @@ _SOURCES: tuple[tuple[Kind, Callable[[HostView], Iterator[tuple[str, str]]]], ..
     ("system", _system),
     ("system", _kernel_settings),
     ("system", _own_settings),
+    ("system", _mounts),
     ("system", _gpu_settings),
     ("system", _variables),
     ("system", _parameters),

@@ -86,6 +86,8 @@ def found_between(usual: Mapping[str, Any], odd: Mapping[str, Any]) -> list[Diff
         (gpus(), gpus(ecc="Disabled"), "GPU ECC", "warn"),
         (gpus(), gpus(mode="Prohibited"), "GPU compute mode", "warn"),
         ({"time_zone": value("Etc/UTC")}, {"time_zone": value("Europe/Berlin")}, "time zone", "warn"),
+        ({"mounts": value([["/scratch", "xfs", False, None]])}, {"mounts": value([["/scratch", "xfs", True, None]])},
+         "mount /scratch", "warn"),
         ({"memlock": value([-1, -1]), "nofile": value([9, 9]), "nproc": value([-1, -1])},
          {"memlock": value([-1, -1]), "nofile": value([9, 9]), "nproc": value([4096, 4096])}, "nproc", "warn"),
     ],
@@ -102,6 +104,10 @@ def test_the_host_that_differs_is_named(
     [
         (variables(["NCCL_ALGO", "Ring", "/etc/nccl.conf"]), variables(["NCCL_ALGO", "Ring", "/etc/environment"])),
         (variables(["NCCL_ALGO", "Ring", "/etc/nccl.conf"]), {}),  # a host that was not asked
+        (
+            {"mounts": value([["/", "ext4", False, None]])},  # another disk, on one of them only
+            {"mounts": value([["/", "ext4", False, None], ["/iso", "ext4", True, None]])},
+        ),
         (proc(ports="32768\t60999"), proc(ports="32768 60999")),
         (routes(), routes(gateway="10.0.1.254", network="10.0.1.0/24")),  # another rack
         (proc(cmdline=CMDLINE.format(more="")), proc(cmdline=CMDLINE.format(more="").replace("0c1f", "77aa"))),

@@ -83,8 +83,8 @@ def read_only(view: HostView) -> Judgement:
             "after an error the kernel mounts a file system read-only",
             "look for I/O and file system errors in dmesg; check the disk, fsck, then mount -o remount,rw",
         )
-    told = ", ".join(f"{point} ({kind})" for point, kind, _ in rows)
-    return passed(f"read-only by intent: {told}" if told else "none", "none that /etc/fstab wants to be written")
+    told = [f"{point} ({kind}{', in no fstab' if wanted is None else ''})" for point, kind, wanted in rows]
+    return passed(f"read-only: {', '.join(told)}" if told else "none", "none that /etc/fstab wants to be written")
 
 
 def folders(view: HostView) -> Judgement:

@@ -189,7 +189,10 @@ class Diagnosis:
             "rules_clear": list(self.rules_clear),
             "rules_cannot_tell": [{"rule": unsure.rule, "why": unsure.why} for unsure in self.rules_cannot_tell],
             "lines": {"read": self.lines.read, "nccl": self.lines.nccl, "unreadable": self.lines.unreadable},
-            "counters": dict(self.counters),
+            "counters": {
+                **self.counters,
+                "nccl_lines_estimated": False,
+            },  # they are counted; the key is of the contract
             "notes": list(self.notes),
             **({"job": self.job} if self.job else {}),
             **({"jobs": [job.to_json() for job in self.jobs]} if self.jobs else {}),

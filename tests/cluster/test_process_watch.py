@@ -3,7 +3,10 @@
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
+
+import psutil
 
 from raybench.cluster.process_watch import ProcessWatch
 
@@ -16,6 +19,8 @@ def test_the_first_raylet_that_was_never_seen_alive_is_the_heads(tmp_path: Path)
     running: list[subprocess.Popen[bytes]] = []
     try:
         running += [subprocess.Popen([tmp_path / "gcs_server", "60"]), subprocess.Popen([tmp_path / "raylet", "0"])]
+        while not psutil.Process(running[0].pid).cmdline():  # between two programs it has none, and Popen may be back
+            time.sleep(0.001)
         os.waitid(os.P_PID, running[1].pid, os.WEXITED | os.WNOWAIT)
         watch = ProcessWatch(os.getpid(), None)
         seen = {one.pid: one for one in watch.look(find=True)}

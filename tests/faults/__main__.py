@@ -7,6 +7,7 @@ at least 95 % of the cases that have one.
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections import Counter
@@ -26,6 +27,7 @@ _CULPRIT_SHARE = 0.95
 def main() -> int:
     """Run the campaign. Returns the exit status."""
     options = _options()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, by every command that is started as well
     chosen = faults(options.seed, options.count, options.workloads.split(","))
     if options.only:
         wanted = {int(one) for one in options.only.split(",")}

@@ -6,7 +6,7 @@ Symptom: ``Bootstrap Root : mismatch in rank count from procs 16 : 8``, ``rank 0
 Why: two launches share one address or id, the world sizes differ, a port scanner called, or the peers' NCCL versions
 differ.
 
-Not when: NCCL discards a stranger's connection at level INFO and goes on.
+Not when: NCCL discards a connection from outside the job at level INFO and goes on.
 
 Source: NCCL's bootstrap.cc and socket.cc.
 """
@@ -34,7 +34,7 @@ def check(facts: JobFacts) -> Outcome:
     elif all("address" in event.fields["what"] for event in strangers):
         summary = "A peer sent an address that is none: it found no interface, or runs another NCCL version"
     else:
-        summary = "A connection of a stranger reached NCCL's port"
+        summary = "A connection from outside the job reached NCCL's port"
     return found(
         conclude(
             facts,
@@ -51,7 +51,7 @@ def check(facts: JobFacts) -> Outcome:
 
 
 def _at_allocator(facts: JobFacts) -> Outcome:
-    """What allocates memory for other ranks, up to 2.13, read a stranger's bytes as a size; NCCL goes on."""
+    """What allocates memory for other ranks, up to 2.13, read bytes from outside the job as a size; NCCL goes on."""
     events = facts.of("allocator-refused")
     if not events:
         return CLEAR
@@ -61,9 +61,10 @@ def _at_allocator(facts: JobFacts) -> Outcome:
             events,
             severity="warning",
             confidence="likely",
-            summary="A connection of a stranger reached NCCL's allocator, which refused it",
+            summary="A connection from outside the job reached NCCL's memory allocator, which refused it",
             explanation="A port scan, a health check or another job called the port, and what it sent was taken for a "
-            "size. NCCL goes on; the memory of the GPU is not used up. Keep strangers off these ports.",
+            "size. NCCL goes on; the memory of the GPU is not used up. Keep port scans and health checks off these "
+            "ports.",
         )
     )
 

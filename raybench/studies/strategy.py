@@ -117,7 +117,7 @@ def _speed_against(chosen: str, best: str, ratio: Ratio) -> str:
     if ratio.side_of(1 - ALIKE) == "above":
         return f"{chosen} is as fast as {best} ({ratio.text} of it)"
     interval = "" if ratio.low is None else f", 95 % interval {ratio.low:.2f} to {ratio.high:.2f}"
-    return f"{chosen} cannot be told from {best} in speed ({ratio.text} of it{interval})"
+    return f"{chosen} shows no significant difference in speed from {best} ({ratio.text} of it{interval})"
 
 
 def _why(chosen: TrainingRow, best: TrainingRow, rows: Sequence[TrainingRow], ratios: dict[str, Ratio]) -> str:

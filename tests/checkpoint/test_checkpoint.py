@@ -33,7 +33,7 @@ from raybench.benchmarks.checkpoint.storage import (
     decompress,
     read_manifest,
 )
-from raybench.benchmarks.checkpoint.stores import FolderStore, GcsStore, Heartbeat, StoreError, bounded
+from raybench.benchmarks.checkpoint.stores import FolderStore, GcsStore, Heartbeat, StoreError, bounded, probe
 from raybench.benchmarks.events import Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cli.checkpoint import command as checkpoint_command
@@ -317,6 +317,26 @@ def test_the_rank_that_failed_is_named_once() -> None:
     failures: Any = {2: (OSError("disk full"), []), 5: (OSError("quota"), [])}
     told = CheckpointException("save", failures)  # what rank 0 hears of the others
     assert reason_of(told, 0) == "rank 2: disk full"
+
+
+def test_a_folder_that_another_rank_takes_away_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, folder, taken = Path.open, tmp_path / "shared", []
+
+    def open_late(self: Path, *arguments: Any, **options: Any) -> Any:
+        if len(taken) < 2:  # another rank has removed its probe: the last file there
+            folder.rmdir()
+            taken.append(self)
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", open_late)
+    probe(FolderStore(folder))
+    assert len(taken) == 2
+
+
+def test_a_file_where_the_folder_should_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be written: File exists"):
+        probe(FolderStore(tmp_path / "file"))
 
 
 def full_disk_of_rank_1(rank: int) -> None:

@@ -10,6 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from io import BufferedWriter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ from raybench.installation import install_advice
 
 Answer = TypeVar("Answer")
 _PROBE = b"raybench"
+_FOLDER_ATTEMPTS = 50
 _PIECE_BYTES = 16 * 2**20  # of an upload: each has the time limit of a request
 
 
@@ -70,8 +72,7 @@ class FolderStore:
         """See Store."""
         path = self._folder / name
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb", buffering=2**20) as file:
+            with _created(path) as file:
                 for chunk in chunks:
                     file.write(chunk)
                 file.flush()
@@ -100,6 +101,20 @@ class FolderStore:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
             path.parent.rmdir()  # only where it is empty
+
+
+def _created(path: Path) -> BufferedWriter:
+    """A new file and its folder. Whoever removes the last file of the folder meanwhile takes the folder away."""
+    for _ in range(_FOLDER_ATTEMPTS - 1):
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            return _opened_in_its_folder(path)
+        time.sleep(0.001)
+    return _opened_in_its_folder(path)
+
+
+def _opened_in_its_folder(path: Path) -> BufferedWriter:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("wb", buffering=2**20)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -23,7 +23,7 @@ only when it is 50 times the median: a stall that is worth a line, such as a TCP
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from raybench.results import Point
+from raybench.documents.result import Point
 from raybench.stats import deviation, median
 from raybench.units import format_bytes, format_seconds
 from raybench.verdicts import Check

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from raybench.results import BenchmarkResult, RunResult
+    from raybench.documents.result import BenchmarkResult, RunResult
 
 Verdict = Literal["ok", "warning", "critical", "incomplete", "unknown"]
 EXIT_CODES: Mapping[Verdict, int] = {"ok": 0, "warning": 0, "unknown": 3, "critical": 1, "incomplete": 3}

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[1]
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("raybench", "errors", "units", "whole_file"),
     ("host_ranges", "unreachable", "installation"),
-    ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic", "document", "result_parts"),
-    ("results", "verdicts", "workloads"),
+    ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic", "result_parts"),
+    ("documents", "verdicts"),
     ("stability", "compare", "model", "peers", "run_folder"),
     ("benchmarks", "preflight", "importers"),
     ("config",),
@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # Beside the layers: sees results, stability and what is below, and nothing above.
 REPORTS_MAY_IMPORT = {
     "whole_file",
-    *("raybench", "errors", "units", "stats", "results", "verdicts", "workloads", "stability", "compare", "reports"),
+    *("raybench", "errors", "units", "stats", "documents", "verdicts", "stability", "compare", "reports"),
     *("host_ranges", "unreachable", "installation"),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from raybench.results import Point
+from raybench.documents.result import Point
 from raybench.stability import benchmark_warnings, doubts, stability_warnings
 
 Launches = tuple[tuple[tuple[float, ...], ...], ...]

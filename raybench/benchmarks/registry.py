@@ -7,8 +7,8 @@ from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.footprint.options import MemoryOptions
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
+from raybench.documents.result import Kind
 from raybench.errors import unknown_name
-from raybench.results import Kind
 from raybench.sizes import elements_of
 from raybench.units import format_bytes
 

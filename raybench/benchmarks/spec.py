@@ -6,7 +6,7 @@ from typing import Any
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.footprint.options import MemoryOptions
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.results import Kind
+from raybench.documents.result import Kind
 
 DTYPE_BYTES = {
     "float64": 8,

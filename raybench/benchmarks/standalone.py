@@ -38,8 +38,8 @@ from raybench.benchmarks.rank import run_rank
 from raybench.benchmarks.registry import MESSAGE_KINDS, specs_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.workload import workload_point
+from raybench.documents.result import BenchmarkResult, BenchmarkStatus
 from raybench.errors import UsageError
-from raybench.results import BenchmarkResult, BenchmarkStatus
 from raybench.sizes import parse_sizes
 from raybench.whole_file import write_whole
 

@@ -13,7 +13,7 @@ from raybench.benchmarks.footprint.record import MemoryRecord
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.combine import training_point
 from raybench.benchmarks.training.record import TrainingRecord, first_steps, joined
-from raybench.workloads.base import WorkloadPoint
+from raybench.documents.workload import WorkloadPoint
 
 
 def workload_point(

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raybench.document import read_document, taking_apart
+from raybench.documents.reading import read_document, taking_apart
+from raybench.documents.result import SCHEMA
 from raybench.errors import UsageError
-from raybench.results import SCHEMA
 
 if TYPE_CHECKING:
     from raybench.model.hardware import Gpu

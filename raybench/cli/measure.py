@@ -12,11 +12,11 @@ import click
 
 from raybench.cli.output import announce, printing, say
 from raybench.config import RunConfig
-from raybench.document import read_document
+from raybench.documents.reading import read_document
+from raybench.documents.result import SCHEMA, RunResult
 from raybench.errors import UsageError
 from raybench.installation import install_advice
 from raybench.reports.errors import MissingLibraryError
-from raybench.results import SCHEMA, RunResult
 from raybench.run_folder import RunFolder, check_output_dir, new_run_id
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from raybench.benchmarks.registry import MESSAGE_KINDS, sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.workload import in_common, of_parts, workload_point
 from raybench.cluster.event_check import EventError
-from raybench.results import BenchmarkResult, BenchmarkStatus, Point
+from raybench.documents.result import BenchmarkResult, BenchmarkStatus, Point
+from raybench.documents.workload import WorkloadPoint
 from raybench.stability import benchmark_warnings
 from raybench.units import format_bytes
-from raybench.workloads.base import WorkloadPoint
 
 PointKey = tuple[int, int | None, int | None]  # message bytes, source rank, destination rank
 

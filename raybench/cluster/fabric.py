@@ -8,7 +8,7 @@ from typing import Any
 from raybench.cluster.hosts import Inventory
 from raybench.cluster.playbook import PlaybookEvent, PlaybookOutcome, run_playbook
 from raybench.cluster.scratch_folder import SHORT_PREFIX, passing_scratch_folder
-from raybench.document import DocumentError, read_document
+from raybench.documents.reading import DocumentError, read_document
 from raybench.errors import IncompleteRunError
 from raybench.preflight.fabric.report import SCHEMA
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from raybench.cluster.trusted_file import UntrustedFileError, read_trusted
-from raybench.document import DocumentError, document_of
+from raybench.documents.reading import DocumentError, document_of
 from raybench.errors import UsageError
 
 SCHEMA = "raybench.cluster/1"

@@ -13,7 +13,7 @@ from raybench.cluster.collector import Collector
 from raybench.cluster.incident import Incident, causes, next_step
 from raybench.cluster.placement import Candidate, Plan
 from raybench.config import RunConfig
-from raybench.results import BenchmarkResult, ClusterInfo, DroppedNode, NodeInfo, RunResult, Status
+from raybench.documents.result import BenchmarkResult, ClusterInfo, DroppedNode, NodeInfo, RunResult, Status
 from raybench.secret_values import recorded
 
 _VERSIONS = ("raybench", "python", "ray", "torch", "nccl", "driver", "kernel")

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from raybench.documents.result import BenchmarkResult, Expected, Point, RunResult
 from raybench.model.baseline import Baseline, against_baseline
 from raybench.model.expected import Judgement, deciding, expect, judge
 from raybench.model.regimes import NoExpectation, System
 from raybench.model.shape import system_of
-from raybench.results import BenchmarkResult, Expected, Point, RunResult
 from raybench.stability import stability_check
 from raybench.units import format_bytes
 from raybench.verdicts import Check

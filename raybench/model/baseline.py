@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from raybench.document import check_schema, taking_apart
+from raybench.documents.reading import check_schema, taking_apart
+from raybench.documents.result import SCHEMA, BenchmarkResult, ClusterInfo, Expected, Point, RunResult
 from raybench.errors import UsageError
 from raybench.result_parts import check_result
-from raybench.results import SCHEMA, BenchmarkResult, ClusterInfo, Expected, Point, RunResult
 from raybench.units import format_bytes
 from raybench.verdicts import Check
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from raybench.documents.result import ClusterInfo
 from raybench.model.hardware import Gpu, find_gpu, unknown_reason
 from raybench.model.regimes import Family, NoExpectation, System
-from raybench.results import ClusterInfo
 
 _RACKS = ("GB200", "GB300")  # whose NVLink may join nodes
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from raybench.documents.result import BenchmarkResult, ClusterInfo, RunResult
 from raybench.peers.matrix import SlowPart, judge_matrix
 from raybench.peers.own_speed import SlowRank, judge_speed
 from raybench.peers.patterns import SlowPairs
-from raybench.results import BenchmarkResult, ClusterInfo, RunResult
 from raybench.units import format_bytes, format_seconds
 from raybench.verdicts import Check
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from raybench.documents.checkpoint import CheckpointPoint
 from raybench.reports.figure import legend, named_rows, new_figure, rows_height, shortened
 from raybench.reports.svg import PAGE, SERIES, TEXT, Plot, render
 from raybench.reports.text import count_of
 from raybench.stats import median
-from raybench.workloads.checkpoint import CheckpointPoint
 
 
 def checkpoint_plots(points: Sequence[CheckpointPoint], *, emulated: bool) -> Iterator[Plot]:

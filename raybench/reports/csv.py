@@ -21,12 +21,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from raybench.documents.result import BenchmarkResult, Point, RunResult
+from raybench.documents.workload import WorkloadPoint
 from raybench.reports.listed_pairs import listed_pairs
 from raybench.reports.text import inert
-from raybench.results import BenchmarkResult, Point, RunResult
 from raybench.stability import stability_warnings
 from raybench.whole_file import write_whole
-from raybench.workloads.base import WorkloadPoint
 
 WORKLOAD_COLUMNS = (
     "label", "samples_per_s", "tokens_per_s", "mfu", "overhead", "largest_batch", "save_gb_per_s", "load_gb_per_s",

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from raybench.documents.result import RunResult
 from raybench.reports.spans import names_in_short, ranks_in_short
 from raybench.reports.text import inert
-from raybench.results import RunResult
 
 Finding = Mapping[str, Any]
 _ORDER = {"critical": 0, "warning": 1, "info": 2}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from raybench.documents.result import RunResult
 from raybench.installation import install_advice
 from raybench.reports.errors import MissingLibraryError
 from raybench.reports.facts import facts_of, node_facts, node_grid, rank_facts
@@ -34,7 +35,6 @@ from raybench.reports.view import (
     table_grid,
 )
 from raybench.reports.workloads import workload_sections
-from raybench.results import RunResult
 from raybench.units import format_bytes, format_seconds
 from raybench.whole_file import write_whole
 

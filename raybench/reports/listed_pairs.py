@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from raybench.documents.result import BenchmarkResult, ClusterInfo, Point
 from raybench.reports.pairs import pair_matrices
 from raybench.reports.rows import is_matrix, is_measured
-from raybench.results import BenchmarkResult, ClusterInfo, Point
 
 WHERE = "result.json"
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from raybench.documents.result import RunResult
 from raybench.reports.findings import all_findings, headline, next_steps, place
 from raybench.reports.findings_in_short import findings_view
 from raybench.reports.pairs import ends_in_short, pair_matrices, pair_text, ranked_pairs
@@ -21,7 +22,6 @@ from raybench.reports.rows import (
 from raybench.reports.text import inert
 from raybench.reports.view import Grid, summary_grid, table_grid
 from raybench.reports.workloads import workload_sections
-from raybench.results import RunResult
 from raybench.units import format_bytes
 from raybench.whole_file import write_whole
 

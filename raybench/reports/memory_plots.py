@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from raybench.documents.memory import MemoryPoint, Use
 from raybench.reports.figure import legend, new_figure
 from raybench.reports.svg import PAGE, SERIES, TEXT, WRONG, Plot, render
 from raybench.reports.text import inert
-from raybench.workloads.memory import MemoryPoint, Use
 
 MOST_BATCHES = 10
 _PARTS = ("parameters", "gradients", "optimizer_state", "activations")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from raybench.documents.result import BenchmarkResult, ClusterInfo, Point
 from raybench.reports.rows import is_measured
 from raybench.reports.text import bandwidth, inert
-from raybench.results import BenchmarkResult, ClusterInfo, Point
 from raybench.stats import median
 
 Finding = Mapping[str, Any]

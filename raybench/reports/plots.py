@@ -5,11 +5,11 @@ Matplotlib's Figure without pyplot: nothing global is kept, and no display is ne
 
 from collections.abc import Sequence
 
+from raybench.documents.result import Point
 from raybench.reports.rows import Table
 from raybench.reports.series import Series, draw, finish, new_figure, plain_log_ticks, series_of
 from raybench.reports.svg import TEXT, Plot, plot_style, render
 from raybench.reports.text import bandwidth
-from raybench.results import Point
 from raybench.units import format_bytes, format_seconds
 
 SMALL_BYTES = 64 * 1024

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from raybench.documents.result import BenchmarkResult, ClusterInfo, Point, RunResult
 from raybench.reports.spans import names_in_short
 from raybench.reports.text import count_of, inert
-from raybench.results import BenchmarkResult, ClusterInfo, Point, RunResult
 from raybench.stability import benchmark_warnings, doubts
 
 PLACES = ("out-of-place", "in-place")

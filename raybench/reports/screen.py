@@ -9,6 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.memory import MemoryPoint
+from raybench.documents.result import BenchmarkResult, RunResult
+from raybench.documents.training import TrainingPoint
+from raybench.documents.workload import WorkloadPoint
 from raybench.reports.columns import Line
 from raybench.reports.findings import all_findings, headline, next_steps, severity
 from raybench.reports.pairs import pair_matrices
@@ -23,14 +28,9 @@ from raybench.reports.rows import (
 )
 from raybench.reports.terminal import comment, print_lines, verdict_lines
 from raybench.reports.text import bandwidth, count_of, fixed, inert
-from raybench.results import BenchmarkResult, RunResult
 from raybench.stats import median
 from raybench.units import format_bytes, format_seconds
 from raybench.verdicts import Conclusion
-from raybench.workloads.base import WorkloadPoint
-from raybench.workloads.checkpoint import CheckpointPoint
-from raybench.workloads.memory import MemoryPoint
-from raybench.workloads.training import TrainingPoint
 
 _SCREEN = 23  # lines of a terminal, less the prompt
 _LEAST_ROWS = 4

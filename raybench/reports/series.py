@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from raybench.documents.result import Point
 from raybench.reports import figure
 from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.svg import PAGE, SERIES, WRONG
 from raybench.reports.text import inert
-from raybench.results import Point
 from raybench.units import format_bytes
 
 _MARKERS = "os^DvPX*<h"

@@ -7,12 +7,12 @@ bytes. Everything in it follows from ``result.json``, which has the samples.
 from collections.abc import Mapping
 from typing import Any
 
+from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.memory import MemoryPoint, Use
+from raybench.documents.result import BenchmarkResult, ClusterInfo, Point, RunResult
+from raybench.documents.training import TrainingPoint
 from raybench.reports.listed_pairs import listed_pairs
 from raybench.reports.rows import is_measured
-from raybench.results import BenchmarkResult, ClusterInfo, Point, RunResult
-from raybench.workloads.checkpoint import CheckpointPoint
-from raybench.workloads.memory import MemoryPoint, Use
-from raybench.workloads.training import TrainingPoint
 
 SCHEMA = "raybench.summary/1"
 Json = dict[str, Any]

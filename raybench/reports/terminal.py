@@ -14,6 +14,7 @@ from typing import IO
 from rich.console import Console
 from rich.text import Text
 
+from raybench.documents.result import RunResult
 from raybench.reports.columns import Line, Segment
 from raybench.reports.findings import all_findings, headline, next_steps, place, severity
 from raybench.reports.findings_in_short import findings_view
@@ -33,7 +34,6 @@ from raybench.reports.terminal_section import section_lines
 from raybench.reports.terminal_table import table_lines
 from raybench.reports.text import count_of, inert
 from raybench.reports.workloads import workload_sections
-from raybench.results import RunResult
 from raybench.units import format_seconds
 from raybench.verdicts import Conclusion, Verdict
 

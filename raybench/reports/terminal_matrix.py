@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from raybench.documents.result import BenchmarkResult, ClusterInfo
 from raybench.reports.columns import Column, Line, lines, total_width
 from raybench.reports.pairs import (
     Finding,
@@ -18,7 +19,6 @@ from raybench.reports.pairs import (
 from raybench.reports.rows import all_warnings
 from raybench.reports.terminal_table import DOUBT_MARK, doubts_in_short
 from raybench.reports.text import bandwidth, inert
-from raybench.results import BenchmarkResult, ClusterInfo
 from raybench.stats import median
 from raybench.units import format_bytes
 

@@ -3,10 +3,10 @@
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
+from raybench.documents.result import Point
 from raybench.reports.columns import Column, Line, Segment, fit, lines, total_width
 from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.text import bandwidth, inert, microseconds, percent
-from raybench.results import Point
 from raybench.stability import interval_half_width
 from raybench.stats import summarize
 from raybench.units import format_bytes

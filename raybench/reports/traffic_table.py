@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from raybench.documents.result import ClusterInfo
 from raybench.reports.text import counted, inert
 from raybench.reports.view import Cell, Grid
-from raybench.results import ClusterInfo
 from raybench.stats import median
 
 MOST_DEVICES = 40

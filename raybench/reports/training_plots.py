@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from raybench.documents.training import TrainingPoint
 from raybench.reports.figure import legend, named_rows, new_figure, rows_height, shortened
 from raybench.reports.svg import PAGE, SERIES, Plot, render
 from raybench.reports.text import count_of, inert
-from raybench.workloads.training import TrainingPoint
 
 MOST_LINES = 6
 MOST_DRAWN = 400  # points of a line; more steps are drawn as means of neighbours

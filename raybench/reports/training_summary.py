@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from raybench.documents.training import TrainingPoint
 from raybench.reports.text import fixed, inert, percent
 from raybench.reports.view import Cell, Grid
-from raybench.workloads.training import TrainingPoint
 
 Metric = tuple[str, Callable[[TrainingPoint], str | None]]
 TIGHT = 0.8  # of the device's memory

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from raybench.documents.result import Point
 from raybench.reports.pairs import PairMatrix, SlowPair, ranked_pairs
 from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.text import bandwidth, microseconds, percent
-from raybench.results import Point
 from raybench.stability import interval_half_width
 from raybench.stats import median
 from raybench.units import format_bytes, format_seconds

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
+from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.memory import MemoryPoint
+from raybench.documents.result import BenchmarkResult
+from raybench.documents.training import TrainingPoint
 from raybench.reports.checkpoint_plots import checkpoint_plots
 from raybench.reports.memory_plots import memory_plots
 from raybench.reports.svg import Plot, plot_style
 from raybench.reports.training_plots import training_plots
-from raybench.results import BenchmarkResult
-from raybench.workloads.checkpoint import CheckpointPoint
-from raybench.workloads.memory import MemoryPoint
-from raybench.workloads.training import TrainingPoint
 
 
 def workload_plots(benchmarks: Sequence[BenchmarkResult], *, emulated: bool) -> tuple[Plot, ...]:

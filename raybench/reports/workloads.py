@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.memory import MemoryPoint
+from raybench.documents.result import BenchmarkResult
+from raybench.documents.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN, TrainingPoint
 from raybench.reports.text import bandwidth, fixed, inert, percent, percent_beside
 from raybench.reports.training_summary import advice_of, summary_grid_of
 from raybench.reports.view import Cell, Grid
-from raybench.results import BenchmarkResult
 from raybench.stats import deviation, median
 from raybench.units import format_seconds
-from raybench.workloads.checkpoint import CheckpointPoint
-from raybench.workloads.memory import MemoryPoint
-from raybench.workloads.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN, TrainingPoint
 
 PointKind = TypeVar("PointKind")
 

@@ -15,11 +15,11 @@ import msgspec
 
 from diagnostics.findings import SCHEMA as DIAGNOSIS_SCHEMA
 from raybench.cluster.trusted_file import UntrustedFileError, read_own
-from raybench.document import DocumentError, document_of, read_document, taking_apart
+from raybench.documents.reading import DocumentError, document_of, read_document, taking_apart
+from raybench.documents.result import SCHEMA as RESULT_SCHEMA
 from raybench.errors import UsageError
 from raybench.model.cost import Price
 from raybench.result_parts import check_result
-from raybench.results import SCHEMA as RESULT_SCHEMA
 from raybench.studies.design import SCHEMA, Study, Trial
 from raybench.studies.outcome import Outcome, outcome_of
 from raybench.whole_file import write_whole

@@ -37,10 +37,10 @@ from raybench.benchmarks.checkpoint.stores import FolderStore, GcsStore, Heartbe
 from raybench.benchmarks.events import Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cli.checkpoint import command as checkpoint_command
+from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.result import BenchmarkResult
 from raybench.errors import ProblemFoundError, UsageError
 from raybench.reports.workloads import workload_sections
-from raybench.results import BenchmarkResult
-from raybench.workloads.checkpoint import CheckpointPoint
 from tests.collectives.ranks import run_ranks
 
 from .servers import gcs_emulator, keys, s3_server, use_test_credentials

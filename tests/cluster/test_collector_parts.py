@@ -12,7 +12,7 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check, Exposure, StepMarks, TrainingRecord, joined
 from raybench.cluster.collector import Collector
-from raybench.results import BenchmarkResult
+from raybench.documents.result import BenchmarkResult
 
 STEPS = 6
 TRAINING = BenchmarkSpec(name="ddp", kind="training", sizes=(), training=TrainingOptions(steps=STEPS))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.result import BenchmarkResult, ClusterInfo, NodeInfo, RunResult
 from raybench.metadata import rdma_ports
 from raybench.model.annotate import RULE, with_expectations
 from raybench.model.regimes import NoExpectation, System
@@ -14,7 +15,6 @@ from raybench.reports.csv import csv_rows
 from raybench.reports.html import render_html
 from raybench.reports.markdown import render_markdown
 from raybench.reports.terminal import result_lines
-from raybench.results import BenchmarkResult, ClusterInfo, NodeInfo, RunResult
 from tests.reports.sample import launches, pairs, point, run_result
 
 GIB = 2**30

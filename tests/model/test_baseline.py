@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.result import ClusterInfo, RunResult
 from raybench.errors import UsageError
 from raybench.model.annotate import with_expectations
 from raybench.model.baseline import INCOMPARABLE, LIMIT, RULE, Baseline, baseline_of
 from raybench.reports.screen import run_screen
-from raybench.results import ClusterInfo, RunResult
 from tests.model.test_annotate import all_reduce, cluster
 from tests.reports.sample import run_result
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from raybench.documents.result import RunResult
 from raybench.peers.findings import with_peers
 from raybench.peers.own_speed import judge_speed
-from raybench.results import RunResult
 from tests.peers.sample import matrix, own_times
 from tests.reports.sample import cluster, pairs, point, run_result, sweep
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from diagnostics.engine import diagnose_paths
 from diagnostics.output import render
+from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.memory import MemoryPoint, Use
+from raybench.documents.result import BenchmarkResult, RunResult
 from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.report import Gathered, build_report
 from raybench.reports.fabric_html import write_fabric_html
 from raybench.reports.html import render_html
 from raybench.reports.preflight_page import render_preflight_page
 from raybench.reports.study_html import render_study_html
-from raybench.results import BenchmarkResult, RunResult
-from raybench.workloads.checkpoint import CheckpointPoint
-from raybench.workloads.memory import MemoryPoint, Use
 from tests.preflight.fabric.test_conduct import hosts as fabric_hosts
 from tests.preflight.fabric.test_conduct import whole
 from tests.preflight.hosts import facts, value

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from raybench.results import BenchmarkResult, ClusterInfo, DroppedNode, Expected, NodeInfo, Point, RunResult
+from raybench.documents.result import BenchmarkResult, ClusterInfo, DroppedNode, Expected, NodeInfo, Point, RunResult
 from raybench.rounds import disjoint_rounds
 
 SIZES = tuple(8 * 2**power for power in range(25))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from raybench.documents.result import RunResult
 from raybench.reports.csv import HEADER, write_csv
-from raybench.results import RunResult
 
 from .sample import cluster, pairs, point, run_result, sweep
 

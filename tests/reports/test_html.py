@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.result import RunResult
 from raybench.reports.errors import MissingLibraryError
 from raybench.reports.html import render_html, write_html
 from raybench.reports.workloads import _rate
-from raybench.results import RunResult
 
 from .sample import cluster, launches, pairs, point, run_result, sweep
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.result import ClusterInfo, NodeInfo, RunResult
 from raybench.peers.findings import with_peers
 from raybench.reports.agreement import agreement_of, difference_grid, left_out_facts
 from raybench.reports.csv import csv_rows
@@ -22,7 +23,6 @@ from raybench.reports.spans import names_in_short, spans_in_short
 from raybench.reports.summary import summary_of
 from raybench.reports.terminal import print_result
 from raybench.reports.traffic_table import traffic_view
-from raybench.results import ClusterInfo, NodeInfo, RunResult
 
 from .sample import cluster, pairs, run_result
 from .synthetic import synthetic_cluster, synthetic_diagnosis, synthetic_result

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.memory import MemoryPoint
+from raybench.documents.result import RunResult
 from raybench.reports.screen import print_screen
 from raybench.reports.study_terminal import print_study
-from raybench.results import RunResult
 from raybench.studies.result import result_of
 from raybench.verdicts import Check
-from raybench.workloads.checkpoint import CheckpointPoint
-from raybench.workloads.memory import MemoryPoint
 from tests.reports.sample import cluster, pairs, run_result, sweep
 from tests.reports.test_summary import trained
 from tests.studies.sample import outcomes_of

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.memory import MemoryPoint, Use
+from raybench.documents.result import BenchmarkResult
+from raybench.documents.training import Communication, TrainingPoint
 from raybench.reports.summary import summary_of
 from raybench.reports.workloads import workload_sections
-from raybench.results import BenchmarkResult
-from raybench.workloads.memory import MemoryPoint, Use
-from raybench.workloads.training import Communication, TrainingPoint
 from tests.reports.sample import run_result, sweep
 
 GIB = 2**30

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from raybench.documents.result import BenchmarkResult, DroppedNode, Point, RunResult
 from raybench.peers.findings import with_peers
 from raybench.reports.html import render_html
 from raybench.reports.markdown import render_markdown
 from raybench.reports.terminal import print_result
-from raybench.results import BenchmarkResult, DroppedNode, Point, RunResult
 
 from .sample import cluster, launches, pairs, point, run_result, sweep
 

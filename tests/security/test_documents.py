@@ -16,7 +16,7 @@ from raybench.cli.estimate_machine import _measured
 from raybench.cli.measure import _baseline
 from raybench.cluster.own_cluster import read_record
 from raybench.config import load_config
-from raybench.document import DocumentError, read_document
+from raybench.documents.reading import DocumentError, read_document
 from raybench.errors import RaybenchError, UsageError
 from raybench.studies.design import Study, Variant
 from raybench.studies.folder import StudyFolder

@@ -11,10 +11,10 @@ from raybench.benchmarks.training.combine import training_point
 from raybench.benchmarks.training.findings import training_findings
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
+from raybench.documents.result import BenchmarkResult
+from raybench.documents.training import TrainingPoint
 from raybench.reports.workloads import workload_sections
-from raybench.results import BenchmarkResult
 from raybench.stats import median, order_interval
-from raybench.workloads.training import TrainingPoint
 
 FACTS = {"gpu": None, "dtype": "float32", "tokens_per_sample": 64, "expected_wire_bytes": 1.0}
 STEP = 0.1

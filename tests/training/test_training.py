@@ -22,7 +22,7 @@ from raybench.benchmarks.training.models import trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
 from raybench.benchmarks.training.shapes import shape_of
-from raybench.workloads.training import TrainingPoint
+from raybench.documents.training import TrainingPoint
 from tests.collectives.ranks import run_ranks
 from tests.training.test_parts import safetensors
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from raybench.results import BenchmarkResult
+from raybench.documents.memory import MemoryPoint
+from raybench.documents.result import BenchmarkResult
 from raybench.units import format_bytes
-from raybench.workloads.memory import MemoryPoint
 
 
 def memory_findings(benchmark: BenchmarkResult) -> Iterator[Mapping[str, Any]]:

@@ -8,9 +8,9 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.record import PHASES, TrainingRecord, differences
 from raybench.benchmarks.training.shapes import flop_per_sample
 from raybench.benchmarks.training.straggler import LEAST_STEPS, Straggler, stragglers
+from raybench.documents.training import Communication, TrainingPoint
 from raybench.model.hardware import find_gpu, unknown_reason
 from raybench.stats import median, order_interval
-from raybench.workloads.training import Communication, TrainingPoint
 
 Launch = Mapping[int, TrainingRecord]
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from raybench.results import BenchmarkResult
+from raybench.documents.result import BenchmarkResult
+from raybench.documents.training import TrainingPoint
 from raybench.units import format_seconds
-from raybench.workloads.training import TrainingPoint
 
 LARGE_EXCESS, LARGE_EMULATED_EXCESS = 0.25, 0.6  # of a rank at 0.8, and at about 0.6, of the others' speed
 _NORMAL_95 = 1.96

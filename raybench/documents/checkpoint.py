@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from raybench.documents.workload import Json, summary_json
 from raybench.stats import median, summarize
-from raybench.workloads.base import Json, summary_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

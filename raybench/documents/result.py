@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from raybench.documents.workload import WorkloadPoint
 from raybench.stats import Summary, median_interval, summarize
 from raybench.verdicts import Check, Conclusion, all_checks, conclude_run
-from raybench.workloads.base import WorkloadPoint
 
 SCHEMA = "raybench.result/1"
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from raybench.documents.workload import Json, summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
-from raybench.workloads.base import Json, summary_json
 
 MODERATE_OVERHEAD, HIGH_OVERHEAD = 0.20, 0.40
 UNKNOWN = "unknown"

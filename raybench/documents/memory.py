@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from raybench.workloads.base import Json
+from raybench.documents.workload import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,0 @@
-"""What training, memory and checkpoint benchmarks measured: immutable points beside the collectives' of ``results``."""

@@ -27,6 +27,7 @@ from diagnostics.facts import (
 
 _UNKNOWN: ProcessKey = ("", 0)
 MAX_DEVICES = 256
+_MANY = frozenset({"variable", "ib-devices", "version", "inspector", "ras-member", "ras-communicator"})  # compared
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class FactBuilder:
         if event.origin.host and len(self.kind_hosts[kind]) < MAX_PROCESSES:
             self.kind_hosts[kind][event.origin.host] += 1
         kept = self.events[kind]
-        if len(kept) < MAX_EVENTS or (len(kept) < 10 * MAX_EVENTS and kind in ("variable", "ib-devices", "version")):
+        if len(kept) < (10 * MAX_EVENTS if kind in _MANY else MAX_EVENTS):
             kept.append(event)
         if kind not in _NO_PROGRESS:
             process.last_progress = event.origin.sequence

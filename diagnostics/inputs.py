@@ -7,6 +7,7 @@ is read: a link to a kernel file that waits for ever, a pipe, a device. What is 
 import contextlib
 import glob
 import os
+import re
 import select
 import stat
 import sys
@@ -24,6 +25,7 @@ MIN_SPARSE_BYTES = 2**28
 MAX_SPARSENESS = 2000  # bytes named over bytes on disk; a file system that compresses stays far below
 _SKIPPED_SUFFIXES = {".py", ".pyc", ".so", ".json", ".html", ".png", ".xml", ".csv", ".sqlite", ".nsys-rep"}
 _JSON_HEAD_BYTES = 4096
+_OBSERVERS = re.compile(rb'"coll_perf"|"p2p_perf"|"communicators_count"|"PEER_DEAD"')
 _SAFELY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
@@ -143,7 +145,7 @@ def _files_below(folder: str, notes: list[str]) -> list[Input]:
             if name.startswith(".") or (skipped and Path(name).suffix != ".json"):
                 continue
             mode = _mode(file)
-            if skipped and not (stat.S_ISREG(mode) and _is_of_inspector(file)):
+            if skipped and not (stat.S_ISREG(mode) and _is_of_observer(file)):
                 continue
             if stat.S_ISREG(mode):
                 names.append(file)
@@ -156,12 +158,12 @@ def _files_below(folder: str, notes: list[str]) -> list[Input]:
     return [Input(name=name, folder=folder) for name in sorted(names)]
 
 
-def _is_of_inspector(file: str) -> bool:
-    """Whether a JSON file holds what NCCL Inspector or RCCL's writes, one object a line."""
+def _is_of_observer(file: str) -> bool:
+    """Whether a JSON file holds what NCCL Inspector or RCCL's writes, or NCCL's RAS."""
     try:
         number = os.open(file, _SAFELY | _NO_LINK)
         with os.fdopen(number, "rb") as opened:
-            return b'"coll_perf"' in opened.read(_JSON_HEAD_BYTES)
+            return _OBSERVERS.search(opened.read(_JSON_HEAD_BYTES)) is not None
     except OSError:
         return False
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from diagnostics.facts import ProcessKey
 from diagnostics.inputs import Input
+from diagnostics.json_objects import with_objects_joined
 from diagnostics.reader import Batch, plain_size, read_batches, read_range
 
 
@@ -28,7 +29,11 @@ class Part:
 
 
 def read_part(part: Part) -> Iterator[Batch]:
-    """The lines of a part. Raises UnreadableInputError."""
+    """The lines of a part, JSON objects that are spread over several joined. Raises UnreadableInputError."""
+    yield from with_objects_joined(_lines_of(part))
+
+
+def _lines_of(part: Part) -> Iterator[Batch]:
     if part.start == 0 and part.end is None:
         yield from read_batches(part.file)
         return

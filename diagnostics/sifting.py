@@ -11,6 +11,7 @@ from diagnostics.blocks import count_binary, with_partial_lines_joined
 from diagnostics.errors import UnreadableInputError
 from diagnostics.flight_recorder import is_dump
 from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_continued
+from diagnostics.json_objects import holds_objects
 from diagnostics.part import Part, read_part
 from diagnostics.reader import line_from, plain_size
 from diagnostics.repetition import behind_brackets, behind_mark, channel_key, names_its_rank
@@ -53,7 +54,7 @@ def bytes_to_sift(pieces: Iterable[Piece]) -> int:
 
 def _pieces(part: Part) -> Iterator[Piece]:
     size = None if is_dump(part.file.name) else plain_size(part.file)
-    if size is None:
+    if size is None or (size >= MIN_BYTES and holds_objects(part.file)):
         yield Piece(part=part, begins=True, alone=True)
         return
     start, stop = part.start, size if part.end is None else min(part.end, size)

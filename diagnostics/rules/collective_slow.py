@@ -41,6 +41,9 @@ def check(facts: JobFacts) -> Outcome:
         for usual, slow in (_slow(events),)
         if len(_sequences(slow)) >= MIN_SLOW
     ]
+    unseen = facts.count("inspector") - sum(len(events) for events in groups.values())
+    if not findings and unseen > 0:
+        return unsure(f"{unseen:,} later operations of NCCL Inspector were not compared; give a part of its files")
     if not findings and all(len(_sequences(events)) < MIN_OPERATIONS for events in groups.values()):
         return unsure(f"NCCL Inspector's part holds fewer than {MIN_OPERATIONS} operations of a kind and size")
     return found(*findings)

@@ -13,6 +13,8 @@ import shutil
 import socket
 import subprocess
 
+from ansible.module_utils.raybench_machine import boot_id, network_id
+
 _NET = "/sys/class/net"
 _VERBS = "/sys/class/infiniband"
 _SECONDS = 8
@@ -24,6 +26,8 @@ def discover(ports):
     """Everything in one dictionary. ``ports`` is the range, (first, last), in which a control port is looked for."""
     return {
         "hostname": socket.gethostname(),
+        "boot_id": boot_id(),
+        "network_id": network_id(),
         "devices": [_port(device, port) for device, port in _verbs_ports()],
         "interfaces": [_interface(name) for name in sorted(os.listdir(_NET))],
         "addresses": _addresses(),

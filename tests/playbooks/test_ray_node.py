@@ -300,3 +300,26 @@ def test_only_hosts_that_are_missing_are_named_so(tmp_path: Path, allowed: bool)
     said = " ".join(done.stdout.split())
     assert set(re.findall(r"Nothing was started: (.*?) cannot be part", said)) == (set() if allowed else {"n3"})
     assert [name for name in hosts if f"starting on {name}" in said] == (["n1", "n2", "n4"] if allowed else [])
+
+
+def test_one_host_under_two_names_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    require_ansible()
+    variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    groups = {"ray_head": {"hosts": {"a": None}}, "ray_workers": {"hosts": {"b": None}}}
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(
+        yaml.safe_dump({"all": {"vars": variables | {"ray_node_folder": str(tmp_path / "node")}, "children": groups}})
+    )
+    command = [sys.executable, "-m", "raybench", "cluster", "up", "--check", "--json", "--python", sys.executable]
+    done = subprocess.run(
+        [*command, "-i", inventory],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")},
+    )
+    assert done.returncode == 3, done.stderr
+    problems = {row["name"]: row["problem"] for row in json.loads(done.stdout)["nodes"]}
+    assert problems["a"].startswith("It is the same host as b, under another name")
+    assert problems["b"].startswith("It is the same host as a, under another name")

@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible.module_utils.raybench_machine import network_id
+
 from . import owned, supervise, unit
 from .address import free_port, own_address
 from .errors import NodeError
@@ -57,7 +59,8 @@ class RayNode:
     def _prepared(self) -> dict[str, Any]:
         changed = self._make_folder()
         facts = self._python().facts() if self._params["python"] else None
-        return {"changed": changed, "python": facts, "prepared": True, "node": self._look()}
+        answer = {"changed": changed, "python": facts, "prepared": True, "node": self._look()}
+        return {**answer, "network_id": network_id()}
 
     def _make_folder(self) -> bool:
         """Make the folder for us alone. A folder that somebody else could have put there is refused."""

@@ -88,7 +88,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """A host that answered. ``interface`` carries ``address``; ``options`` are the inventory's, for this host."""
+    """A host that answered. ``interface`` carries ``address``; ``options`` are the inventory's, for this host.
+
+    ``boot_id`` is the same for all that runs on one machine, ``network_id`` for all that shares its network too; empty
+    where it is not known.
+    """
 
     name: str
     address: str | None
@@ -99,6 +103,8 @@ class End:
     tools: Mapping[str, Tool]
     gpus: tuple[str, ...]
     options: Mapping[str, Any]
+    boot_id: str = ""
+    network_id: str = ""
 
 
 def end_from(name: str, found: Mapping[str, Any], options: Mapping[str, Any]) -> End:
@@ -118,6 +124,8 @@ def end_from(name: str, found: Mapping[str, Any], options: Mapping[str, Any]) ->
         tools={tool: _tool(entry) for tool, entry in (found.get("tools") or {}).items()},
         gpus=tuple(map(str, found.get("gpus") or ())),
         options=options,
+        boot_id=str(found.get("boot_id") or ""),
+        network_id=str(found.get("network_id") or ""),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from raybench.errors import UsageError
 from raybench.preflight.fabric.commands import command_for
+from raybench.preflight.fabric.distinct import distinct_cards, distinct_ends
 from raybench.preflight.fabric.ends import End
 from raybench.preflight.fabric.rails import HostProblem, Rail, tcp_rails, verbs_rails
 from raybench.preflight.fabric.rounds import Pair, Round, Scope, leaves_by_name, leaves_by_size, plan_rounds
@@ -43,9 +44,12 @@ class Fabric:
 def survey(ends: Sequence[End], settings: FabricSettings) -> Fabric:
     """Decide on tool, rails and hosts. Raises UsageError where nothing can be measured at all, saying why."""
     usable, problems = _reachable(ends)
+    usable, twice = distinct_ends(usable)
+    problems += twice
     tool, notes = _tool(usable, settings)
     if tool in PERFTEST:
-        equipped = [end for end in usable if tool in end.tools]
+        equipped, shared = distinct_cards([end for end in usable if tool in end.tools])
+        problems += shared
         problems += [_without_tool(end, tool) for end in usable if tool not in end.tools]
         rails, found = verbs_rails(equipped, settings.devices)
         problems += found

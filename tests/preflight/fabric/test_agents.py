@@ -36,7 +36,7 @@ def works(count: int, settings: FabricSettings = SETTINGS) -> dict[str, dict[str
             name=f"h{number}",
             end=found() | {"control_port": free_port()},
             problem="",
-            options={"fabric_address": "127.0.0.1"},
+            options={"fabric_address": f"127.0.0.{number + 1}"},
         )
         for number in range(count)
     ]
@@ -49,7 +49,7 @@ def with_commands(work: dict[str, dict[str, Any]], server: list[str], client: li
     return work
 
 
-SERVER = "import socket,sys; s=socket.create_server(('127.0.0.1', int(sys.argv[1]))); c, _ = s.accept(); c.recv(9)"
+SERVER = "import socket,sys; s=socket.create_server(('', int(sys.argv[1]))); c, _ = s.accept(); c.recv(9)"
 CLIENT = """import socket, sys
 socket.create_connection((sys.argv[1], int(sys.argv[2]))).sendall(b'x')
 print('spoke to', *sys.argv[1:])"""
@@ -72,7 +72,7 @@ def test_processes_are_run_and_none_is_left(tmp_path: Path) -> None:
         results = {host: agent.finish() for host, agent in running.items()}
     clients = [entry for entries in results.values() for entry in entries if entry["role"] == "client"]
     assert [entry["code"] for entry in clients] == [0, 0]
-    assert all("spoke to 127.0.0.1" in entry["output"] for entry in clients)
+    assert all("spoke to 127.0.0." in entry["output"] for entry in clients)
     left = [
         one for one in psutil.process_iter(["cmdline"]) if "socket.create_server" in " ".join(one.info["cmdline"] or [])
     ]

@@ -397,3 +397,65 @@ def test_the_terminal_begins_and_ends_with_the_verdict() -> None:
     print_fabric(report, stream, width=80, files=[("report", Path("/runs/fabric.json"))])
     lines = stream.getvalue().splitlines()
     assert lines[0] == lines[-1] == "# VERDICT: OK: 12 tests between 4 hosts, none slow"
+
+
+def on_machine(name: str, address: str, boot: str, network: str, gid: str = "") -> Reply:
+    cards = [verbs_device("mlx5_0", gids=[{"index": 0, "gid": gid, "type": None, "netdev": None}])] if gid else []
+    ids = {"boot_id": boot, "network_id": f"{boot} {network}" if network else ""}
+    return reply(name, found(*cards, address=address) | ids)
+
+
+def problems_of(report: dict[str, Any]) -> dict[str, list[str]]:
+    return {host["name"]: [problem["seen"] for problem in host["problems"]] for host in report["hosts"]}
+
+
+def test_a_host_under_two_names_is_never_measured_against_itself() -> None:
+    replies = [on_machine("a", "10.0.0.1", "x", "net:[1]"), on_machine("alias", "10.1.0.1", "x", "net:[1]"),
+               on_machine("b", "10.0.0.2", "y", "net:[1]")]  # fmt: skip
+    report = whole(replies, FabricSettings(tool="iperf3"), lambda *_: None)
+    ends = {frozenset((pair["source"]["host"], pair["destination"]["host"])) for pair in report["pairs"]}
+    assert ends == {frozenset({"a", "b"})}
+    assert problems_of(report)["alias"] == ["it is the same host as a, under another name: one boot, one network"]
+
+
+@pytest.mark.parametrize(
+    ("replies", "reason"),
+    [
+        (
+            [on_machine("a", "10.0.0.1", "x", "net:[1]"), on_machine("alias", "10.1.0.1", "x", "net:[1]")],
+            "alias: it is the same host as a, under another name",
+        ),
+        (  # the address of a management card, say, that is the same everywhere
+            [on_machine("a", "169.254.95.120", "x", "net:[1]"), on_machine("b", "169.254.95.120", "y", "net:[1]")],
+            "a: its address 169.254.95.120 is also that of b",
+        ),
+        (  # nothing is known of the boots
+            [on_machine("a", "10.0.0.1", "", ""), on_machine("alias", "10.0.0.1", "", "")],
+            "a: its address 10.0.0.1 is also that of alias",
+        ),
+        (  # containers with a network each, and one card for both
+            [on_machine("a", "10.0.0.1", "x", "net:[1]", "fe80::1"),
+             on_machine("b", "10.0.0.2", "x", "net:[2]", "fe80::1")],
+            "b: its RDMA cards are those of a",
+        ),
+    ],
+)  # fmt: skip
+def test_two_names_of_one_host_alone_leave_nothing_to_measure(replies: list[Reply], reason: str) -> None:
+    report = whole(replies, FabricSettings(), lambda *_: 392.0)
+    assert (report["verdict"], EXIT_CODES[report["verdict"]], report["pairs"]) == ("incomplete", 3, [])
+    assert reason in report["verdict_reason"]
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [on_machine("a", "10.0.0.1", "x", "net:[1]"), on_machine("b", "10.0.0.2", "x", "net:[2]")],  # containers
+        [on_machine("a", "10.0.0.1", "x", "net:[1]"), on_machine("b", "10.0.0.2", "y", "net:[1]")],  # same number
+        [on_machine("a", "10.0.0.1", "", ""), on_machine("b", "10.0.0.2", "", "")],  # nothing is known
+        [on_machine("a", "10.0.0.1", "x", "net:[1]", "::1"), on_machine("b", "10.0.0.2", "y", "net:[1]", "::1")],
+        [on_machine("a", "10.0.0.1", "x", "net:[1]", "::1"), on_machine("b", "10.0.0.2", "x", "net:[2]", "::2")],
+    ],
+)
+def test_containers_and_hosts_of_which_nothing_is_known_are_hosts_of_their_own(replies: list[Reply]) -> None:
+    fabric = fabric_of(replies, FabricSettings())
+    assert (fabric.names, fabric.problems) == (("a", "b"), ())

@@ -1,9 +1,10 @@
 """The MTU, kept by whatever sets the interface up, and rails that share a subnet."""
 
+import sys
 from pathlib import Path
 
 import pytest
-from raybench_configure.mtu import netplan_section, with_ifcfg_mtu, with_interfaces_mtu
+from raybench_configure.mtu import NetplanError, netplan_section, with_ifcfg_mtu, with_interfaces_mtu
 from raybench_configure.rails import sharing
 
 from .item_hosts import MLX, machine, planned, targets
@@ -50,6 +51,33 @@ def test_netplan_knows_an_interface_by_name_or_match(
     interface: str, address: str, expected: tuple[str, str] | None
 ) -> None:
     assert netplan_section(NETPLAN, interface, address) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["network: {ethernets", "- network", "network: [ethernets]", "\0", "network: {ethernets: {eth2: {match: name}}}"],
+)
+def test_a_file_that_cannot_be_understood_is_not_taken_for_one_without_the_interface(text: str) -> None:
+    with pytest.raises(NetplanError):
+        netplan_section(text, "eth2", "")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "network:\n", "network: {version: 2}\n", "other: 1\n"])
+def test_a_file_of_netplan_that_defines_nothing_is_no_error(text: str) -> None:
+    assert netplan_section(text, "eth2", "") is None
+
+
+def test_without_pyyaml_nobody_says_that_netplan_does_not_set_an_interface_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)  # as on a host whose Python has none: the import fails
+    files = {**MLX, "/sys/class/net/eth2/ifindex": "4\n", "/etc/netplan/50.yaml": NETPLAN}
+    networkd = {"/run/systemd/netif/links/4": "NETWORK_FILE=/run/systemd/network/10-netplan-eth2.network\n"}
+    link = '[{"min_mtu": 68, "max_mtu": 9978}]'
+    plan = planned(machine(tmp_path, {**files, **networkd}, ip=link), "network_mtu.mtu", bytes=9000, interfaces=[])
+    assert targets(plan) == ["/sys/class/net/eth2/mtu"]
+    assert "whether netplan sets it up is not known, /etc/netplan/50.yaml: " in plan.notes[0]
+    assert "no PyYAML" in plan.notes[0]
 
 
 def test_mtu_is_kept_by_whatever_sets_the_interface_up(tmp_path: Path) -> None:

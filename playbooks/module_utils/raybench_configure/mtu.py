@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Any
 
+from .errors import HostError
 from .host import Host
 from .kernel import ValueResource
 from .plan import Plan, Setting, edited_file, every, own_file, skip
@@ -14,6 +16,10 @@ from .value import all_named, whole
 
 _ITEM = "network_mtu.mtu"
 _INTERFACES = ("/etc/network/interfaces", "/etc/network/interfaces.d/*")
+
+
+class NetplanError(HostError):
+    """A file of netplan cannot be read, so that nobody can say which interfaces it sets up."""
 
 
 def plan_mtu(host: Host, options: dict[str, Any]) -> Plan:
@@ -52,10 +58,15 @@ def mtu_range(host: Host, interface: str) -> tuple[int, int]:
 
 def _kept(host: Host, interface: str, size: int, interfaces: list[str], notes: list[str]) -> list[Setting]:
     """Settings that keep the MTU over boots; none, with a note, where it is not known what sets the interface up."""
-    for how in (_netplan, _ifupdown, _ifcfg, _network_manager):
-        settings = how(host, interface, size)
-        if settings is not None:
-            return settings
+    try:
+        for how in (_netplan, _ifupdown, _ifcfg, _network_manager):
+            settings = how(host, interface, size)
+            if settings is not None:
+                return settings
+    except NetplanError as error:
+        notes.append(f"{interface}: whether netplan sets it up is not known, {error}, so the MTU lasts until the next "
+                     "boot")  # fmt: skip
+        return []
     file = _network_file(host, interface)
     if file:
         name = file.rsplit("/", 1)[1]
@@ -72,11 +83,20 @@ def _kept(host: Host, interface: str, size: int, interfaces: list[str], notes: l
 
 
 def _netplan(host: Host, interface: str, size: int) -> list[Setting] | None:
-    """A file of ours that netplan merges with the others, under the name by which they call the interface."""
+    """A file of ours that netplan merges with the others, under the name by which they call the interface.
+
+    None where netplan does not set it up. Raises NetplanError where a file cannot be read.
+    """
     files = [name for name in host.glob("/etc/netplan/*.yaml") if "raybench" not in name]
     address = host.word(f"/sys/class/net/{interface}/address")
     for name in files:
-        section = netplan_section(host.text(name) or "", interface, address)
+        text = host.text(name)
+        if text is None:
+            raise NetplanError(f"{name} cannot be read")
+        try:
+            section = netplan_section(text, interface, address)
+        except NetplanError as error:
+            raise NetplanError(f"{name}: {error}") from None
         if section is not None:
             group, key = section
             body = f"network:\n  version: 2\n  {group}:\n    {json.dumps(key)}:\n      mtu: {size}\n"
@@ -88,20 +108,17 @@ def _netplan(host: Host, interface: str, size: int) -> list[Setting] | None:
 def netplan_section(text: str, interface: str, address: str) -> tuple[str, str] | None:
     """Group (``ethernets``) and name under which a file of netplan defines an interface, or None.
 
-    By its own name, by ``set-name``, or by the address in ``match``. Needs PyYAML, which netplan itself brings.
+    By its own name, by ``set-name``, or by the address in ``match``. Raises NetplanError for a file that netplan would
+    refuse too, and where this Python lacks PyYAML, which netplan brings to the system's own.
     """
-    try:
-        import yaml  # noqa: PLC0415  on hosts with netplan
-
-        network = (yaml.safe_load(text) or {}).get("network") or {}
-    except Exception:  # noqa: BLE001  no PyYAML, or a file that netplan would refuse too
-        return None
-    for group, entries in network.items():
+    for group, entries in _netplan_groups(text).items():
         if not isinstance(entries, dict):
             continue
         for key, entry in entries.items():
             facts = entry if isinstance(entry, dict) else {}
             match = facts.get("match") or {}
+            if not isinstance(match, dict):
+                raise NetplanError(f"match of {key} is no mapping")
             named = key == interface and not match
             if (
                 named
@@ -110,6 +127,22 @@ def netplan_section(text: str, interface: str, address: str) -> tuple[str, str] 
             ):
                 return group, key
     return None
+
+
+def _netplan_groups(text: str) -> dict[str, Any]:
+    """What stands below ``network``; an empty file defines nothing."""
+    try:
+        import yaml  # noqa: PLC0415  on hosts with netplan
+    except ImportError:
+        raise NetplanError(f"{sys.executable} has no PyYAML (package python3-yaml)") from None
+    try:
+        document = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise NetplanError(f"it is no YAML ({' '.join(str(error).split())[:120]})") from None
+    network = (document.get("network") or {}) if isinstance(document, dict) else None
+    if not isinstance(network, dict):
+        raise NetplanError("it has no mapping 'network'")
+    return network
 
 
 def _ifupdown(host: Host, interface: str, size: int) -> list[Setting] | None:

@@ -11,7 +11,7 @@ from torch._C._distributed_c10d import Store
 from raybench.benchmarks.events import Record
 from raybench.benchmarks.pattern import Segment
 from raybench.benchmarks.progress import ProgressSlot
-from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,9 @@ class Benchmark(Protocol):
     UnsupportedError, in every rank alike, when the backend lacks the operation, TooLargeError when nothing fits.
     """
 
-    def __call__(self, context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples | Record, None, int]:
+    def __call__(
+        self, context: RankContext, spec: BenchmarkSpec
+    ) -> Generator[RankSamples | OwnSpeed | Record, None, int]:
         """Measure on this rank."""
 
 

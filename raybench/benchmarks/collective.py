@@ -11,14 +11,14 @@ from raybench.benchmarks.own_speed import own_seconds
 from raybench.benchmarks.pattern import PERIOD, Segment, poison_of, tolerance_of
 from raybench.benchmarks.probe import probe
 from raybench.benchmarks.registry import BENCHMARKS, sizes_of
-from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec, RankSamples
+from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.timing import Stamps, iterations_for, synchronize, timed_block
 
 _CHECK_ELEMENTS = 2**24  # expected values are made this many at a time, so that a check needs no second buffer
 
 
-def run(context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples, None, int]:
-    """Sweep one collective. Yields this rank's samples size after size, the same sizes in every rank.
+def run(context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples | OwnSpeed, None, int]:
+    """Sweep one collective. Yields this rank's samples size after size, the same sizes in every rank, and its speed.
 
     Returns how many of the largest sizes do not fit the memory.
 
@@ -31,7 +31,12 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples, Non
     memory = _Memory(context, spec, collective, jobs)
     for index, job in enumerate(jobs[: memory.fitting]):
         context.progress.point(index)
-        yield _measure(context, spec, collective, job, memory.buffers(job))
+        samples = _measure(context, spec, collective, job, memory.buffers(job))
+        yield samples
+        if spec.own_samples:
+            context.progress.enter("timing its own work")
+            seconds = own_seconds(context, spec.own_samples)
+            yield OwnSpeed(message_bytes=samples.message_bytes, seconds=seconds)
     return len(jobs) - memory.fitting
 
 
@@ -90,7 +95,6 @@ def _measure(
     for block in range(spec.blocks):
         context.progress.block(block)
         stamps.append(timed_block(context, operation, iterations))
-    own = own_seconds(context, spec.own_samples)
     return RankSamples(
         message_bytes=job.elements * DTYPE_BYTES[job.dtype],
         element_count=job.elements,
@@ -99,7 +103,6 @@ def _measure(
         wrong_elements=_verify(context, collective, job, buffers, operation) if spec.verify else 0,
         verified=spec.verify,
         contributors=context.world_size,
-        own_seconds=own,
     )
 
 

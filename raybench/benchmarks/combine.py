@@ -41,12 +41,15 @@ def point_of(launches: Sequence[Mapping[int, RankSamples]]) -> Point:
         destination_rank=first.destination_rank,
         wrong_by_rank=_wrong_by_rank(launches),
         ranks=ranks if first.source_rank is not None else (),
-        own_seconds=_own_seconds(launches, ranks) if first.own_seconds else (),
+        own_seconds=_own_seconds(launches, ranks),
     )
 
 
 def _own_seconds(launches: Sequence[Mapping[int, RankSamples]], ranks: Sequence[int]) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(one for launch in launches for one in launch[rank].own_seconds) for rank in ranks)
+    """Of the launches in which every rank has as many: sample i of one rank belongs to sample i of the others."""
+    whole = [launch for launch in launches if len({len(launch[rank].own_seconds) for rank in ranks}) == 1]
+    seconds = tuple(tuple(one for launch in whole for one in launch[rank].own_seconds) for rank in ranks)
+    return seconds if any(seconds) else ()
 
 
 def _blocks(launch: Mapping[int, RankSamples]) -> tuple[Block, ...]:

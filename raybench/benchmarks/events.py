@@ -4,7 +4,7 @@ import msgspec
 
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
 from raybench.benchmarks.footprint.record import MemoryRecord
-from raybench.benchmarks.spec import RankSamples
+from raybench.benchmarks.spec import OwnSpeed, RankSamples
 from raybench.benchmarks.training.record import TrainingRecord
 
 Record = TrainingRecord | CheckpointRecord | MemoryRecord
@@ -30,6 +30,14 @@ class PointMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     rank: int
     benchmark: int
     samples: RankSamples
+
+
+class OwnSpeedMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The rank has timed its own work beside a point that it has measured: said after it, so that nobody waits."""
+
+    rank: int
+    benchmark: int
+    speed: OwnSpeed
 
 
 class WorkloadMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -79,6 +87,7 @@ Event = (
     RankReady
     | BenchmarkStarted
     | PointMeasured
+    | OwnSpeedMeasured
     | WorkloadMeasured
     | BenchmarkFinished
     | RankFinished

@@ -17,6 +17,7 @@ PHASES = (
     "timing",
     "measuring overlap",
     "verifying",
+    "timing its own work",
     "waiting for the others",
     "finished",
 )

@@ -18,6 +18,7 @@ from raybench.benchmarks.events import (
     BenchmarkFinished,
     BenchmarkStarted,
     Event,
+    OwnSpeedMeasured,
     PointMeasured,
     RankFailed,
     RankFinished,
@@ -29,7 +30,7 @@ from raybench.benchmarks.own_speed import processor_wait
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.recording import inside, recording
 from raybench.benchmarks.registry import BENCHMARKS
-from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.secret_values import recorded
 
 Emit = Callable[[Event], None]
@@ -88,13 +89,16 @@ def _measure(context: RankContext, index: int, spec: BenchmarkSpec, emit: Emit) 
     measured = implementation(spec)(context, spec)
     while True:
         try:
-            samples = next(measured)
+            found = next(measured)
         except StopIteration as end:
             return int(end.value or 0)
-        if isinstance(samples, RankSamples):
-            emit(PointMeasured(rank=context.rank, benchmark=index, samples=samples))
-        else:
-            emit(WorkloadMeasured(rank=context.rank, benchmark=index, record=samples))
+        match found:
+            case RankSamples():
+                emit(PointMeasured(rank=context.rank, benchmark=index, samples=found))
+            case OwnSpeed():
+                emit(OwnSpeedMeasured(rank=context.rank, benchmark=index, speed=found))
+            case _:
+                emit(WorkloadMeasured(rank=context.rank, benchmark=index, record=found))
 
 
 def implementation(spec: BenchmarkSpec) -> Benchmark:

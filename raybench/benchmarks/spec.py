@@ -67,7 +67,7 @@ class RankSamples:
 
     ``stamps[block][iteration]`` are seconds from the start of the block to the completion of that iteration on this
     rank. ``contributors`` ranks measure the same point: all, or the two of a pair. ``own_seconds``: of the same local
-    work, in every rank at the same time.
+    work, in every rank at the same time; of a collective they come later, as ``OwnSpeed``.
     """
 
     message_bytes: int
@@ -80,3 +80,11 @@ class RankSamples:
     source_rank: int | None = None
     destination_rank: int | None = None
     own_seconds: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSpeed:
+    """Seconds of the same local work, which all ranks time together after they have measured the point of that size."""
+
+    message_bytes: int
+    seconds: tuple[float, ...]

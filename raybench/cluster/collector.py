@@ -2,12 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from raybench.benchmarks.combine import point_of
-from raybench.benchmarks.events import BenchmarkFinished, Event, PointMeasured, Record, WorkloadMeasured
+from raybench.benchmarks.events import (
+    BenchmarkFinished,
+    Event,
+    OwnSpeedMeasured,
+    PointMeasured,
+    Record,
+    WorkloadMeasured,
+)
 from raybench.benchmarks.registry import MESSAGE_KINDS, sizes_of
-from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.workload import in_common, of_parts, workload_point
 from raybench.cluster.event_check import EventError
 from raybench.documents.result import BenchmarkResult, BenchmarkStatus, Point
@@ -45,6 +52,8 @@ class Collector:
         match event:
             case PointMeasured():
                 self.add(event.benchmark, event.rank, event.samples)
+            case OwnSpeedMeasured():
+                self.add_own_speed(event.benchmark, event.rank, event.speed)
             case WorkloadMeasured() if event.record.interim:
                 self.add_part(event.benchmark, event.rank, event.record)
             case WorkloadMeasured():
@@ -66,6 +75,14 @@ class Collector:
         launches[self.launch][rank] = samples
         complete = len(launches[self.launch]) == samples.contributors
         return dict(launches[self.launch]) if complete else None
+
+    def add_own_speed(self, benchmark: int, rank: int, speed: OwnSpeed) -> None:
+        """Keep it with the point that it was timed beside. Raises EventError where the rank has not measured that."""
+        launches = self._samples[benchmark].get((speed.message_bytes, None, None), [])
+        point = launches[self.launch] if len(launches) > self.launch else {}
+        if rank not in point:
+            raise EventError(f"rank {rank} timed its own work beside a size that it has not measured")
+        point[rank] = replace(point[rank], own_seconds=speed.seconds)
 
     def add_record(self, benchmark: int, rank: int, record: Record) -> dict[int, Record] | None:
         """The same for a workload, each point of which every rank measures."""

@@ -11,6 +11,7 @@ from raybench.benchmarks.events import (
     BenchmarkFinished,
     BenchmarkStarted,
     Event,
+    OwnSpeedMeasured,
     PointMeasured,
     RankFailed,
     RankReady,
@@ -20,7 +21,7 @@ from raybench.benchmarks.events import (
 )
 from raybench.benchmarks.footprint.record import MemoryRecord
 from raybench.benchmarks.registry import labels_of
-from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.training.record import TrainingRecord
 from raybench.errors import IncompleteRunError
 
@@ -51,7 +52,7 @@ def event_of(data: bytes, ranks: Container[int], plan: Sequence[BenchmarkSpec], 
 def _problem(event: Event, ranks: Container[int], plan: Sequence[BenchmarkSpec], world_size: int) -> str | None:
     if event.rank not in ranks:
         return f"rank {event.rank} is not on that node"
-    placed = BenchmarkStarted | PointMeasured | WorkloadMeasured | BenchmarkFinished
+    placed = BenchmarkStarted | PointMeasured | OwnSpeedMeasured | WorkloadMeasured | BenchmarkFinished
     if isinstance(event, placed) and not 0 <= event.benchmark < len(plan):
         return f"there is no benchmark {event.benchmark}"
     problem: str | None = None
@@ -63,6 +64,8 @@ def _problem(event: Event, ranks: Container[int], plan: Sequence[BenchmarkSpec],
             problem = "it does not say what failed"
         case PointMeasured():
             problem = _samples_problem(event.samples, event.rank, plan[event.benchmark], world_size)
+        case OwnSpeedMeasured():
+            problem = _speed_problem(event.speed, plan[event.benchmark])
         case WorkloadMeasured():
             problem = _record_problem(event.record, plan[event.benchmark], world_size)
     return problem
@@ -85,6 +88,12 @@ def _samples_problem(samples: RankSamples, rank: int, spec: BenchmarkSpec, world
         return "a time that is none"
     growing = (before < after for block in samples.stamps for before, after in pairwise((0.0, *block)))
     return None if all(growing) else "a clock that does not go on"
+
+
+def _speed_problem(speed: OwnSpeed, spec: BenchmarkSpec) -> str | None:
+    if len(speed.seconds) != spec.own_samples:
+        return f"{len(speed.seconds)} samples of its own speed, of {spec.own_samples}"
+    return None if _are_times(speed.seconds) else "a time that is none"
 
 
 def _record_problem(record: Record, spec: BenchmarkSpec, world_size: int) -> str | None:

@@ -12,6 +12,7 @@ from raybench.benchmarks.events import (
     BenchmarkFinished,
     BenchmarkStarted,
     Event,
+    OwnSpeedMeasured,
     PointMeasured,
     RankExited,
     RankFailed,
@@ -40,6 +41,7 @@ SILENCE_SECONDS = 10.0
 _ABSENCE_SECONDS = 3.0
 _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
 START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
+_OF_SAMPLES = PointMeasured | OwnSpeedMeasured | WorkloadMeasured | BenchmarkFinished
 
 
 @dataclass(kw_only=True)
@@ -164,7 +166,7 @@ class Launch:
         for data in events:
             event = event_of(data, ranks, self.specs, self.plan.world_size)
             self._take(event)
-            if isinstance(event, PointMeasured | WorkloadMeasured | BenchmarkFinished):
+            if isinstance(event, _OF_SAMPLES):
                 self.watcher.heard(data)
 
     def _take(self, event: Event) -> None:
@@ -180,6 +182,8 @@ class Launch:
                 complete = self.collector.add(event.benchmark, event.rank, event.samples)
                 if complete is not None:
                     self.watcher.measured(event.benchmark, complete)
+            case OwnSpeedMeasured():
+                self.collector.add_own_speed(event.benchmark, event.rank, event.speed)
             case WorkloadMeasured():
                 self._take_record(event)
             case BenchmarkFinished():

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.cluster.collector import Collector
+from raybench.cluster.event_check import EventError
 
 PLAN = (
     BenchmarkSpec(name="all_reduce", kind="collective", sizes=(8, 1024), reduce_op="sum"),
@@ -140,3 +141,33 @@ def test_pairs_are_points_of_their_own_in_order(collector: Collector) -> None:
             collector.add(1, rank, samples(1024, pair=pair))
     (_, result) = collector.results(1, None)
     assert [(point.source_rank, point.destination_rank) for point in result.points] == [(0, 1), (1, 0)]
+
+
+def test_own_speed_belongs_to_the_point_that_it_was_timed_beside(collector: Collector) -> None:
+    for size in (8, 1024):
+        for rank in range(2):
+            collector.add(0, rank, samples(size))
+            collector.add_own_speed(0, rank, OwnSpeed(message_bytes=size, seconds=(size + rank, size + rank)))
+    points = collector.results(1, None)[0].points
+    assert [point.own_seconds for point in points] == [((8, 8), (9, 9)), ((1024, 1024), (1025, 1025))]
+
+
+def test_own_speed_that_some_ranks_lack_counts_for_none(collector: Collector) -> None:
+    for launch in range(2):
+        collector.launch = launch
+        for rank in range(2):
+            collector.add(0, rank, samples())
+    collector.add_own_speed(0, 0, OwnSpeed(message_bytes=8, seconds=(1.0, 1.0)))  # rank 1 was ended before it had its
+    assert collector.results(2, "stopped")[0].points[0].own_seconds == ()
+    collector.launch = 0
+    for rank in range(2):
+        collector.add_own_speed(0, rank, OwnSpeed(message_bytes=8, seconds=(2.0, 3.0)))
+    assert collector.results(2, "stopped")[0].points[0].own_seconds == ((2.0, 3.0), (2.0, 3.0))
+
+
+def test_own_speed_beside_a_size_that_was_not_measured_is_refused(collector: Collector) -> None:
+    collector.add(0, 0, samples())
+    with pytest.raises(EventError, match="rank 1 timed its own work beside a size"):
+        collector.add_own_speed(0, 1, OwnSpeed(message_bytes=8, seconds=(1.0,)))
+    with pytest.raises(EventError, match="rank 0 timed its own work beside a size"):
+        collector.add_own_speed(0, 0, OwnSpeed(message_bytes=1024, seconds=(1.0,)))

@@ -12,6 +12,7 @@ from raybench.benchmarks.events import (
     BenchmarkFinished,
     BenchmarkStarted,
     Event,
+    OwnSpeedMeasured,
     PointMeasured,
     RankExited,
     RankFailed,
@@ -20,7 +21,7 @@ from raybench.benchmarks.events import (
     encode,
 )
 from raybench.benchmarks.footprint.record import MemoryRecord
-from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
+from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.cluster.answers import AnswerError, decode_answer, encode_answer
 from raybench.cluster.collector import Collector
 from raybench.cluster.event_check import EventError, event_of
@@ -28,7 +29,7 @@ from raybench.cluster.log_files import logs_of
 from raybench.cluster.messages import RankPosition
 from raybench.metadata import node_facts
 
-PLAN = (BenchmarkSpec(name="all_reduce", kind="collective", sizes=(1024,), reduce_op="sum"),)
+PLAN = (BenchmarkSpec(name="all_reduce", kind="collective", sizes=(1024,), reduce_op="sum", own_samples=2),)
 SAMPLES = RankSamples(
     message_bytes=1024,
     element_count=256,
@@ -122,6 +123,7 @@ def taken(event: Event) -> Event:
         RankReady(rank=1, facts={"visible_gpus": "8"}),
         BenchmarkStarted(rank=0, benchmark=0),
         PointMeasured(rank=0, benchmark=0, samples=SAMPLES),
+        OwnSpeedMeasured(rank=0, benchmark=0, speed=OwnSpeed(message_bytes=8, seconds=(0.1, 0.2))),
         RankFailed(rank=0, benchmark=-1, error="ValueError: x", traceback=""),
         RankExited(rank=1, code=-9, output_tail=""),
     ],
@@ -156,6 +158,14 @@ def test_events_of_the_nodes_own_ranks_are_taken(event: Event) -> None:
                 ({"stamps": ((0.0, 0.0),)}, "a clock that does not go on"),  # nothing is divided by such a time
                 ({"stamps": ((0.1, 0.2), (1.0, 1.0, 1.0))}, "a clock that does not go on"),
                 ({"stamps": ((0.2, 0.1),)}, "a clock that does not go on"),
+            )
+        ),
+        *(
+            (OwnSpeedMeasured(rank=0, benchmark=0, speed=OwnSpeed(message_bytes=8, seconds=seconds)), why)
+            for seconds, why in (
+                ((0.1,), "1 samples of its own speed, of 2"),
+                ((0.1, math.nan), "a time that is none"),
+                ((0.1, -0.1), "a time that is none"),
             )
         ),
         (WorkloadMeasured(rank=0, benchmark=0, record=MEMORY), "a record of another kind than collective"),

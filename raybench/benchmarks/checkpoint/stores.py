@@ -10,9 +10,8 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from io import BufferedWriter
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from raybench.installation import install_advice
 
@@ -103,7 +102,7 @@ class FolderStore:
             path.parent.rmdir()  # only where it is empty
 
 
-def _created(path: Path) -> BufferedWriter:
+def _created(path: Path) -> BinaryIO:
     """A new file and its folder. Whoever removes the last file of the folder meanwhile takes the folder away."""
     for _ in range(_FOLDER_ATTEMPTS - 1):
         with contextlib.suppress(FileExistsError, FileNotFoundError):
@@ -112,7 +111,7 @@ def _created(path: Path) -> BufferedWriter:
     return _opened_in_its_folder(path)
 
 
-def _opened_in_its_folder(path: Path) -> BufferedWriter:
+def _opened_in_its_folder(path: Path) -> BinaryIO:
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.open("wb", buffering=2**20)
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from diagnostics.events import Event, quote
+from diagnostics.events import Event, Origin, quote
 from diagnostics.facts import (
     MAX_COLLECTIVES,
     MAX_COMMUNICATORS,
@@ -24,6 +24,7 @@ from diagnostics.facts import (
     collective_form,
     read_devices,
 )
+from diagnostics.starts import Start, start_of
 
 _UNKNOWN: ProcessKey = ("", 0)
 MAX_DEVICES = 256
@@ -44,33 +45,47 @@ class FactBuilder:
     _kept_collectives: int = 0
     _pointers: dict[tuple[ProcessKey, str], tuple[Communicator, int]] = field(default_factory=dict)
     _members: int = 0
+    _taken: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
         """Take one event."""
-        kind = event.kind
+        kind, origin = event.kind, event.origin
         self.totals[kind] += 1
-        process = self._process(event)
-        if event.origin.host and len(self.kind_hosts[kind]) < MAX_PROCESSES:
-            self.kind_hosts[kind][event.origin.host] += 1
+        process = self._process(origin)
+        if origin.host and len(hosts := self.kind_hosts[kind]) < MAX_PROCESSES:
+            hosts[origin.host] += 1
         kept = self.events[kind]
         if len(kept) < (10 * MAX_EVENTS if kind in _MANY else MAX_EVENTS):
             kept.append(event)
         if kind not in _NO_PROGRESS:
-            process.last_progress = event.origin.sequence
+            process.last_progress = origin.sequence
         if kind in _WORK:
-            process.last_work = self.work[event.origin.file] = event.origin.sequence
+            process.last_work = self.work[origin.file] = origin.sequence
         if handler := _HANDLERS.get(kind):
             handler(self, event, process)
 
-    def _process(self, event: Event) -> Process:
-        key = event.origin.process or _UNKNOWN
+    def add_start(self, start: Start) -> None:
+        """Take a start or completion of a communicator, as ``add`` takes its event."""
+        kind, origin = start.kind, start.origin
+        self.totals[kind] += 1
+        process = self._process(origin)
+        if origin.host and len(hosts := self.kind_hosts[kind]) < MAX_PROCESSES:
+            hosts[origin.host] += 1
+        if len(kept := self.events[kind]) < MAX_EVENTS:
+            kept.append(start.event())
+        if start.completes:
+            process.last_progress = process.last_work = self.work[origin.file] = origin.sequence
+        self._take_member(start)
+
+    def _process(self, origin: Origin) -> Process:
+        key = origin.process or _UNKNOWN
         process = self.processes.get(key)
         if process is None:
-            process = Process(host=key[0], pid=key[1], file=event.origin.file)
+            process = Process(host=key[0], pid=key[1], file=origin.file)
             if len(self.processes) < MAX_PROCESSES:
                 self.processes[key] = process
-        if process.rank is None and event.origin.host is not None:
-            process.rank = event.origin.rank
+        if process.rank is None and origin.host is not None:
+            process.rank = origin.rank
         return process
 
     def _take_version(self, event: Event, process: Process) -> None:
@@ -102,31 +117,35 @@ class FactBuilder:
         process.transports["SHM" if transport.startswith("direct") else transport] += 1
 
     def _take_init(self, event: Event, _process: Process) -> None:
-        fields = event.fields
         rank, nranks = event.number("rank"), event.number("nranks")
-        if rank is None or nranks is None or rank >= nranks or self._members >= MAX_MEMBERS:
+        if rank is not None and nranks is not None:
+            self._take_member(start_of(event, rank, nranks))
+
+    def _take_member(self, start: Start) -> None:
+        rank = start.rank
+        if rank >= start.nranks or self._members >= MAX_MEMBERS:
             return
-        key = event.origin.process or _UNKNOWN
-        communicator = self._communicator(event, key, rank, nranks)
+        key = start.origin.process or _UNKNOWN
+        communicator = self._communicator(start, key)
         if communicator is None:
             return
         member = communicator.members.get(rank)
         if member is None:
             member = communicator.members[rank] = Member(rank=rank, process=key)
             self._members += 1
-        member.bus, member.cuda, member.nvml = (fields.get(name) for name in ("bus", "cuda", "nvml"))
-        if event.kind == "init-start":
-            member.started = True
-            member.event = event if self._members <= MAX_START_EVENTS else None
-        else:
+        member.bus, member.cuda, member.nvml = start.bus, start.cuda, start.nvml
+        if start.completes:
             member.completed = True
-        self._pointers[key, fields["comm"]] = (communicator, rank)
+        else:
+            member.started = True
+            member.event = start.event() if self._members <= MAX_START_EVENTS else None
+        self._pointers[key, start.comm] = (communicator, rank)
 
-    def _communicator(self, event: Event, key: ProcessKey, rank: int, nranks: int) -> Communicator | None:
+    def _communicator(self, start: Start, key: ProcessKey) -> Communicator | None:
         """The communicator that an Init line belongs to: by its id, else by its address, else by size and free rank."""
-        name = event.fields.get("comm_id")
+        name, rank, nranks = start.comm_id, start.rank, start.nranks
         if name is None:
-            known = self._pointers.get((key, event.fields["comm"]))
+            known = self._pointers.get((key, start.comm))
             if known and known[0].nranks == nranks and not known[0].members[known[1]].completed:
                 return known[0]
             name = self._free_name(rank, nranks)
@@ -136,9 +155,10 @@ class FactBuilder:
         return found
 
     def _free_name(self, rank: int, nranks: int) -> str:
-        number = 0
+        number = self._taken.get((nranks, rank), 0)  # all below have the rank: none ever loses one
         while (found := self.communicators.get(f"{nranks}/{number}")) and rank in found.members and number < 1000:
             number += 1
+        self._taken[nranks, rank] = number
         return f"{nranks}/{number}"
 
     def _take_nodes(self, event: Event, _process: Process) -> None:

@@ -29,7 +29,7 @@ class Reading:
 
     def __init__(self, gate: Gate | None = None) -> None:
         self._builder = FactBuilder()
-        self._scanner = Scanner(self._builder.add, gate=gate or Gate())
+        self._scanner = Scanner(self._builder.add, gate=gate or Gate(), starts=self._builder.add_start)
         self._files: dict[str, None] = {}
         self._notes: list[str] = []
         self._dumps: list[FlightRecord] = []

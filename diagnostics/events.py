@@ -1,14 +1,13 @@
 """What one line of a log says, and where it stands."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 MAX_QUOTED_CHARACTERS = 400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where a line stands and who printed it.
+class Origin(NamedTuple):
+    """Where a line stands and who printed it. A tuple: a big log makes a hundred thousand of them.
 
     ``host``, ``pid``, ``thread`` and ``device`` come from NCCL's prefix (``node1:812:934 [0] NCCL INFO``); ``rank``
     from a launcher's or PyTorch's. Each is None where the line does not say. ``device`` is the calling thread's
@@ -31,14 +30,13 @@ class Origin:
         return None if self.host is None or self.pid is None else (self.host, self.pid)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(NamedTuple):
     """One message of a known kind. ``fields`` are its named parts, ``text`` the line as quoted in a finding."""
 
     kind: str
     origin: Origin
     text: str
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str]
 
     def number(self, name: str) -> int | None:
         """A field as a whole number; None where it is absent or not a number."""

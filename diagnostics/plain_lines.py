@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from diagnostics.parsers import info_patterns
 from diagnostics.parsers.base import read_message
 from diagnostics.prefix import Message, speaker_of
+from diagnostics.repetition import names_its_rank
 
 MARK = b"NCCL INFO "
 MAX_HEADS = 20_000
 MAX_BODIES = 20_000
 MAX_HALF_BYTES = 400  # a longer one is read each time
 _PLAIN = bytes([9, *range(32, 127)])
-_TOLD_BY_THE_WHOLE = (b"](http", b" [repeated ", b"x across cluster]")  # links of web pages; what Ray left out
 _NOT_IN_A_HEAD = (b"CCL", b"=", b"{")  # another message, a variable, JSON
 _ENDS_OF_EMPHASIS = (b"*", b"_", b"`")
-_NAMES_ITS_RANK = (b"- Init ", b" via ", b" nNodes ", b"opCount ")  # nobody else says the same
 
 Found = Sequence[tuple[str, dict[str, str]]]
 
@@ -35,7 +34,7 @@ class PlainLines:
     def read(self, raw: bytes) -> tuple[Message, str, Found, bool] | None:
         """Who speaks, what is said, its kinds and fields, and whether it was said before; None for other lines."""
         mark = raw.find(MARK)
-        if mark <= 0 or (speaker := self._speakers.get(raw[:mark]) or self._learn(raw[:mark])) is None:
+        if mark <= 0 or (speaker := self.speaker(raw[:mark])) is None:
             return None
         body = raw[mark + len(MARK) :].rstrip(b"\r")
         found = self._bodies.get(body)
@@ -45,15 +44,18 @@ class PlainLines:
             return None
         text = body.decode().strip()
         found = read_message(info_patterns(text), text)
-        if len(self._bodies) < MAX_BODIES and not any(literal in body for literal in _NAMES_ITS_RANK):
+        if len(self._bodies) < MAX_BODIES and not (names_its_rank(body) or b"opCount " in body):
             self._bodies[body] = found
         return speaker, text, found, False
 
-    def _learn(self, head: bytes) -> Message | None:
+    def speaker(self, head: bytes) -> Message | None:
         """Who speaks in lines that begin so; None where more than the head is needed to tell."""
+        return self._speakers.get(head) or self._learn(head)
+
+    def _learn(self, head: bytes) -> Message | None:
         if len(head) > MAX_HALF_BYTES or not _is_plain(head) or any(literal in head for literal in _NOT_IN_A_HEAD):
             return None
-        speaker = speaker_of(head.decode())
+        speaker = speaker_of(head)
         if len(self._speakers) < MAX_HEADS:
             self._speakers[head] = speaker
         return speaker
@@ -61,8 +63,10 @@ class PlainLines:
 
 def _is_plain(half: bytes) -> bool:
     """Whether a half means the same in any line."""
-    return (
-        not half.translate(None, _PLAIN)
-        and half.rstrip()[-1:] not in _ENDS_OF_EMPHASIS
-        and not any(literal in half for literal in _TOLD_BY_THE_WHOLE)
+    return not (
+        half.translate(None, _PLAIN)
+        or half.rstrip()[-1:] in _ENDS_OF_EMPHASIS
+        or b"](http" in half  # links of web pages
+        or b" [repeated " in half  # what Ray left out
+        or b"x across cluster]" in half
     )

@@ -9,18 +9,21 @@ share a pipe glue their lines together. Nothing is anchored on what comes before
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 _JSON_MESSAGES = ("log", "message", "msg", "MESSAGE", "textPayload", "line")
 _LEVEL = r"NCCL (?P<level>INFO|WARN|ATTN|TRACE|CALL|DIAG|ABORT|VERSION)\b:? ?"
 _HOST = r"(?P<host>[A-Za-z0-9_<>][\w.\-<>%/+]*)"
 _WITH_DEVICE = _HOST + r":(?P<pid>\d+)(?::(?P<thread>\d+))?\s*\[\s*(?P<device>-?\d+)\s*\]"
+_USUAL = re.compile(  # as bytes: each thread of each process begins its lines otherwise, and is read once
+    rb"(?:\s{0,12}(\d{1,7}): |\[\d{1,9},(\d{1,7})\]<std(?:out|err)>:)?"
+    rb"([A-Za-z][\w.\-]*):(\d{1,18}):(\d{1,18}) \[(\d{1,18})\] "
+)
 _WITHOUT_DEVICE = _HOST + r":(?P<pid>\d+)(?::(?P<thread>\d+))?\s*$"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(NamedTuple):
     """One message with what its prefix says; ``level`` is empty for a line without NCCL's own mark."""
 
     text: str
@@ -108,9 +111,15 @@ def _message(head: str, level: str, text: str, *, torn: bool, glued: bool) -> Me
     )
 
 
-def speaker_of(head: str) -> Message:
-    """Who speaks in a message at level INFO, by the text before NCCL's mark."""
-    return _message(head, "INFO", "", torn=False, glued=False)
+def speaker_of(head: bytes) -> Message:
+    """Who speaks in a message at level INFO, by the text before NCCL's mark, all of it ASCII."""
+    if (usual := _USUAL.fullmatch(head)) is None:
+        return _message(head.decode(), "INFO", "", torn=False, glued=False)
+    of_srun, of_mpirun, host, pid, thread, device = usual.groups()
+    rank = of_srun or of_mpirun
+    return Message(
+        "", "INFO", host.partition(b".")[0].decode(), int(pid), int(thread), int(device), int(rank) if rank else None
+    )
 
 
 def _last_prefix(head: str) -> re.Match[str] | None:

@@ -8,7 +8,7 @@ counted. Everything else goes through ``prefix`` and ``parsers``.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from diagnostics.blocks import count_binary, with_partial_lines_joined
@@ -16,10 +16,11 @@ from diagnostics.events import Event, Origin, quote
 from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_foreign
 from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, OBSERVER_PATTERNS, PATTERNS, SIGNS, info_patterns
 from diagnostics.parsers.base import Pattern, compiled, read_message
-from diagnostics.plain_lines import Found, PlainLines
+from diagnostics.plain_lines import MARK, Found, PlainLines
 from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
 from diagnostics.reader import Batch
 from diagnostics.repetition import MAX_CHANNEL_KEYS, behind_brackets, behind_mark, channel_key, communicator_id
+from diagnostics.starts import START, Start
 
 if TYPE_CHECKING:
     from diagnostics.sifting import Sifted
@@ -63,6 +64,7 @@ class Scanner:
 
     sink: Callable[[Event], None]
     gate: Gate = field(default_factory=Gate)
+    starts: Callable[[Start], None] | None = None  # takes starts and completions in their usual form, else ``sink``
     unreadable: int = 0
     channels: dict[bytes, int] = field(default_factory=dict)
     channel_event: dict[bytes, Event] = field(default_factory=dict)
@@ -199,10 +201,39 @@ class Scanner:
         self._flush()
 
     def _read_marked(self, raw: bytes, line: int) -> None:
+        if self.starts is not None and b" - Init " in raw and self._read_start(raw, line, self.starts):
+            return
         if (plain := self._plain.read(raw)) is not None:
             self._read_plain(raw, line, *plain)
         else:
             self._read_in_full(raw, line)
+
+    def _read_start(self, raw: bytes, line: int, sink: Callable[[Start], None]) -> bool:
+        """Read a start or completion of a communicator; whether it has the usual form."""
+        mark = raw.find(MARK)
+        if mark <= 0 or (found := START.fullmatch(raw[mark:].decode("utf-8", "replace"))) is None:
+            return False
+        if (speaker := self._plain.speaker(raw[:mark])) is None:
+            return False
+        self._flush()
+        self._sequence += 1
+        comm, rank, nranks, *gpu, what = found.groups()
+        origin = self._origin(self._with_known_host(speaker), line)
+        sink(Start(origin, raw, what == "COMPLETE", comm, int(rank), int(nranks), *gpu))
+        return True
+
+    def _origin(self, message: Message, line: int) -> Origin:
+        return Origin(
+            self._file,
+            line,
+            self._sequence,
+            message.host,
+            message.pid,
+            message.thread,
+            message.device,
+            message.rank,
+            message.level,
+        )
 
     def _read_plain(self, raw: bytes, line: int, speaker: Message, text: str, found: Found, known: bool) -> None:
         """Read a line of one message at level INFO whose halves are known."""
@@ -240,7 +271,7 @@ class Scanner:
             return message
         if message.glued:
             known = next((name for name in self._hosts if host.endswith(name)), host)
-            return message if known == host else replace(message, host=known)
+            return message if known == host else message._replace(host=known)
         if len(self._hosts) < MAX_HOSTS:
             self._hosts[host] = None
         return message
@@ -283,7 +314,7 @@ class Scanner:
         if not quoted or self._quotes_error:
             return False
         for kind, fields in read_message(PATTERNS, quoted):
-            self._send(kind, fields, replace(message, level="WARN"), text, line)
+            self._send(kind, fields, message._replace(level="WARN"), text, line)
         return True
 
     def _unwrapped(self, text: str) -> str:
@@ -311,7 +342,7 @@ class Scanner:
         best = max(_joinings(message.text, rest), key=_fields)  # the first of equals: the line as it stands
         if best != message.text:
             text = f"{text}{best.removeprefix(message.text)}"
-            message = replace(message, text=best)
+            message = message._replace(text=best)
         self._emit(message, PATTERNS, text, line)
 
     def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:
@@ -328,18 +359,7 @@ class Scanner:
     ) -> None:
         self._sequence += 1
         self._kinds.append(kind)
-        origin = Origin(
-            file=self._file,
-            line=line,
-            sequence=self._sequence,
-            host=message.host,
-            pid=message.pid,
-            thread=message.thread,
-            device=message.device,
-            rank=message.rank,
-            level=message.level,
-        )
-        event = Event(kind=kind, origin=origin, text=quote(quoted), fields=fields)
+        event = Event(kind, self._origin(message, line), quote(quoted), fields)
         if kind == "channel":
             self._count_channel(event, said or message.text)
         self.sink(event)
@@ -357,7 +377,7 @@ class Scanner:
 def _of_plugin(message: Message) -> Message:
     """The message and level of a plugin's own logger: ``WARN: Function: ofi_init Line: 6: NET/OFI ...``."""
     match = compiled(_OF_PLUGIN).match(message.text)
-    return message if match is None else replace(message, text=message.text[match.end() :], level=match["level"])
+    return message if match is None else message._replace(text=message.text[match.end() :], level=match["level"])
 
 
 def _joinings(head: str, rest: Sequence[str]) -> Iterator[str]:

@@ -83,4 +83,7 @@ _BY_LITERAL: tuple[tuple[str, tuple[Pattern, ...]], ...] = (
 
 def info_patterns(text: str) -> tuple[Pattern, ...]:
     """The patterns worth trying on a message at level INFO."""
-    return next((patterns for literal, patterns in _BY_LITERAL if literal in text), _INFO)
+    for literal, patterns in _BY_LITERAL:
+        if literal in text:
+            return patterns
+    return _INFO

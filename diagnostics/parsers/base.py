@@ -27,11 +27,14 @@ def compiled(expression: str) -> re.Pattern[str]:
 
 def read_message(patterns: Iterable[Pattern], text: str) -> list[tuple[str, dict[str, str]]]:
     """Kind and fields of every pattern that matches."""
-    return [
-        (pattern.kind, {name: value for name, value in match.groupdict().items() if value is not None})
-        for pattern in patterns
-        if pattern.literal in text and (match := compiled(pattern.expression).search(text))
-    ]
+    found = []
+    for pattern in patterns:
+        if pattern.literal in text and (match := compiled(pattern.expression).search(text)):
+            fields = match.groupdict()
+            if None in fields.values():
+                fields = {name: value for name, value in fields.items() if value is not None}
+            found.append((pattern.kind, fields))
+    return found
 
 
 def kinds_of(patterns: Sequence[Pattern]) -> frozenset[str]:

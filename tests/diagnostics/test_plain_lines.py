@@ -8,6 +8,7 @@ from diagnostics.events import Event
 from diagnostics.plain_lines import PlainLines
 from diagnostics.reader import Batch
 from diagnostics.scanner import Scanner
+from diagnostics.starts import Start
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*/*/*.log"))
 HEADS = (
@@ -75,3 +76,21 @@ def test_every_case_gives_the_events_that_it_gives_in_full() -> None:
     for case in CASES:
         text = case.read_bytes()
         assert events_of(text, PlainLines()) == events_of(text, ReadsNothing()), case
+
+
+def test_starts_read_by_one_expression_are_those_that_the_table_of_patterns_reads() -> None:
+    starts = 0
+
+    def sink(start: Start) -> None:
+        nonlocal starts
+        starts += 1
+        found.append(start.event())
+
+    for case in CASES:
+        text = case.read_bytes()
+        found: list[Event] = []
+        scanner = Scanner(found.append, starts=sink)
+        scanner.feed(Batch(file="a.log", block=text, first=True))
+        scanner.finish()
+        assert found == events_of(text, PlainLines()), case
+    assert starts > 100

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -62,29 +63,33 @@ def _remove_folder(path: Path) -> None:
 
 
 def check_output_dir(output_dir: str) -> None:
-    """Whether a run could make its folder there, without making it. Raises UsageError where it could not."""
+    """Whether a run could make its folder there: it is made and removed. Raises UsageError where it could not."""
     path = Path(output_dir)
+    run = path / new_run_id()
     try:
-        check_can_be_folder(path)
+        with _folders_for_now(run / "logs"):
+            _reserved(run / ".reserve").close()
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from error
 
 
 def check_can_be_folder(path: Path) -> None:
-    """Whether a folder is there that can be written to, or could be made. Raises OSError where it could not."""
-    there = next(folder for folder in (path.absolute(), *path.absolute().parents) if _is_there(folder))
-    if not there.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    """Whether a folder is there that can be written to, or could be made. Raises OSError where it could not.
+
+    It is tried: what the permissions say is not all, as on a read-only or full file system, in /proc, for a long name.
+    """
+    with _folders_for_now(path), tempfile.TemporaryFile(dir=path):
+        pass
 
 
-def _is_there(path: Path) -> bool:
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
+@contextlib.contextmanager
+def _folders_for_now(path: Path) -> Iterator[None]:
+    """A folder and what is missing above it, removed again. Raises OSError when one cannot be made."""
+    with contextlib.ExitStack() as undo:
+        for folder in reversed([one for one in (path, *path.parents) if not one.exists()]):
+            folder.mkdir()
+            undo.callback(_remove_folder, folder)
+        yield
 
 
 def _unwritable(path: Path, error: OSError | ValueError) -> UsageError:

@@ -16,7 +16,7 @@ from raybench.cli.output import printing
 from raybench.errors import UsageError
 from raybench.reports.errors import MissingLibraryError
 from raybench.reports.progress import ProgressDisplay
-from raybench.run_folder import RunFolder, check_output_dir
+from raybench.run_folder import RunFolder, check_can_be_folder, check_output_dir
 from tests.command import REPOSITORY
 from tests.reports.sample import run_result, sweep
 
@@ -196,14 +196,64 @@ def test_the_verdict_on_disk_is_that_of_the_exit_code(
     assert ("could not be made" in result["verdict_reason"]) == bool(failing)
 
 
-@pytest.mark.parametrize(("place", "reason"), [("/dev/null", "Not a directory"), ("/dev/null/runs", "Not a directory")])
-def test_a_dry_run_refuses_an_output_folder_that_the_run_would(place: str, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("/dev/null", "Not a directory"),
+        ("/dev/null/runs", "Not a directory"),
+        ("/proc/x", "No such file"),  # root may write here by its permissions
+        ("/proc", "No such file"),
+        ("/sys/kernel/x", "not permitted|denied|Read-only"),
+        ("{tmp}/new/" + "x" * 300, "File name too long"),  # below a folder that is not there yet
+        ("{tmp}/loop/runs", "Too many levels|File exists"),
+        ("{tmp}/nul\0/runs", "null"),
+    ],
+)
+def test_a_dry_run_refuses_an_output_folder_that_the_run_would(tmp_path: Path, place: str, reason: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    place = place.replace("{tmp}", str(tmp_path))
     with pytest.raises(UsageError, match=reason):
         check_output_dir(place)
     with pytest.raises(UsageError, match=reason):
         RunFolder(place, "run")
+    with pytest.raises((OSError, ValueError), match=reason):  # as `checkpoint --to` names it
+        check_can_be_folder(Path(place))
+    assert [one.name for one in tmp_path.iterdir()] == ["loop"]
+
+
+def test_a_dry_run_refuses_a_disk_without_room(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a full disk needs a mount, and that needs root")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=False)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        with pytest.raises(UsageError, match="No space left"):
+            check_output_dir(str(tmp_path / "runs"))
+        subprocess.run(["mount", "-o", "remount,ro", tmp_path], check=True)
+        with pytest.raises(UsageError, match="Read-only file system"):
+            check_output_dir(str(tmp_path / "runs"))
+    finally:
+        subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+def test_a_dry_run_refuses_a_folder_of_somebody_else(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may become another user")
+    tmp_path.chmod(0o755)
+    child = os.fork()
+    if child == 0:
+        os.seteuid(65534)
+        try:
+            check_can_be_folder(tmp_path / "runs")
+        except PermissionError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_a_dry_run_makes_no_folder(tmp_path: Path) -> None:
     check_output_dir(str(tmp_path / "new" / "runs"))
+    check_can_be_folder(tmp_path / "new" / "stored")
+    check_can_be_folder(tmp_path)
     assert not any(tmp_path.iterdir())

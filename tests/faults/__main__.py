@@ -58,11 +58,17 @@ def _case(fault: Fault, count: int, verbose: bool) -> tuple[Fault, Ending, list[
     ending = plant(fault)
     found = complaints(fault, ending) if ending.planted else []
     what = f"{fault.workload:10} {fault.phase:9} +{fault.delay_seconds:.2f} s  {fault.target:9} {fault.action:12}"
-    outcome = "; ".join(found) or ("ok" if ending.planted else "not planted: it had ended, or there is no such process")
+    outcome = "; ".join(found) or ("ok" if ending.planted else _not_planted(ending))
     print(f"[{fault.number}/{count}] {what} exit {ending.status} after {ending.seconds:5.1f} s  {outcome}", flush=True)
     if found and verbose:
         print(ending.text[-4000:], flush=True)
     return fault, ending, found
+
+
+def _not_planted(ending: Ending) -> str:
+    if ending.status is None and not ending.seconds:
+        return f"not planted: {' '.join(ending.text.split())[:300]}"
+    return "not planted: it had ended, or there is no such process"
 
 
 def _print_table(rows: Sequence[tuple[Fault, Ending, list[str]]]) -> None:

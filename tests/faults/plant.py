@@ -19,6 +19,7 @@ from typing import Any
 
 import psutil
 
+from tests.benchmarks.process import LaunchError
 from tests.benchmarks.ray_head import RayHead, ray_head
 from tests.command import REPOSITORY, Command, started
 from tests.faults.commands import WORKLOADS, samples_so_far
@@ -51,7 +52,17 @@ class Ending:
 
 
 def plant(fault: Fault) -> Ending:
-    """Start the command, do the fault at its moment, wait for the end. Never raises for what the command does."""
+    """Start the command, do the fault at its moment, wait for the end. Never raises for what the command does.
+
+    Where the cluster that it should join does not start, nothing was planted.
+    """
+    try:
+        return _planted(fault)
+    except LaunchError as error:
+        return _never_started(str(error))
+
+
+def _planted(fault: Fault) -> Ending:
     workload = WORKLOADS[fault.workload]
     short = fault.harmless or fault.phase == "ending"
     with contextlib.ExitStack() as stack:
@@ -75,6 +86,20 @@ def plant(fault: Fault) -> Ending:
         begun = time.monotonic()
         planted = pid is not None and _do(fault, command, pid, due=folder / "due")
         return _ending(command, cluster.pids, begun=begun, planted=planted)
+
+
+def _never_started(reason: str) -> Ending:
+    return Ending(
+        planted=False,
+        seconds=0.0,
+        status=None,
+        text=reason,
+        documents=(),
+        left_processes=(),
+        left_files=(),
+        samples_kept=False,
+        report=False,
+    )
 
 
 @contextlib.contextmanager

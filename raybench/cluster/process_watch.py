@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from raybench.cluster.sighting import Component, Sighting
+from raybench.cluster.sighting import Component, Sighting, with_missing_node
 
 _AGENT_TITLE = "ray::AgentActor"  # as Ray names the process of that actor
 FIRST_NODE = "node-1"  # of an embedded cluster
@@ -21,9 +21,14 @@ class ProcessWatch:
     """The run's processes as last seen. Only looks; also at what this process adopted (see ``adopt_orphans``)."""
 
     def __init__(
-        self, driver_pid: int, rank_host_pid: int | None, others: frozenset[psutil.Process] = frozenset()
+        self,
+        driver_pid: int,
+        rank_host_pid: int | None,
+        others: frozenset[psutil.Process] = frozenset(),
+        nodes: int = 1,
     ) -> None:
-        """``others``: processes below this one that are none of the run's."""
+        """``others``: processes below this one that are none of the run's. ``nodes`` that an embedded cluster has."""
+        self._nodes = [f"node-{number}" for number in range(1, nodes + 1)]
         self._known: dict[int, Sighting] = {}
         self._others = others
         self._starts: dict[int, str] = {}
@@ -55,7 +60,7 @@ class ProcessWatch:
             state, start = _state_and_start(pid)
             state = "X" if start != self._starts[pid] else state
             self._known[pid] = _changed(before, state, now)
-        return tuple(self._known.values())
+        return with_missing_node(tuple(self._known.values()), self._nodes)
 
     def forgive(self, seconds: float) -> None:
         """It was us who were away for so long: what was seen before counts from later on."""

@@ -27,11 +27,12 @@ _KINDS: dict[Component, Kind] = {
     "rank host": "rank-host-lost",
     "driver": "driver-lost",
 }
+_OF_THIS_NODE = " of this node"
 _WHAT: dict[Component, str] = {
     "GCS": "the GCS (gcs_server, the head of the Ray cluster)",
-    "raylet": "the raylet (Ray's daemon) of this node",
-    "worker": "a Ray worker of this node",
-    "agent": "the agent (the Ray worker that holds the ranks) of this node",
+    "raylet": f"the raylet (Ray's daemon){_OF_THIS_NODE}",
+    "worker": f"a Ray worker{_OF_THIS_NODE}",
+    "agent": f"the agent (the Ray worker that holds the ranks){_OF_THIS_NODE}",
     "rank host": "the rank host (the process that holds the ranks)",
     "driver": "the driver (the process of raybench that talks to Ray)",
 }
@@ -60,6 +61,20 @@ class Sighting:
         return self.state in ("X", "Z")
 
 
+def with_missing_node(sightings: Sequence[Sighting], nodes: Sequence[str]) -> tuple[Sighting, ...]:
+    """Of an embedded cluster of these nodes: a raylet that was never seen alive is of the one that nobody else is of.
+
+    Its name stands in its command line, and of a process that has ended there is none.
+    """
+    raylets = [one for one in sightings if one.component == "raylet" and one.ours]
+    missing = [name for name in nodes if all(one.node != name for one in raylets)]
+    unnamed = [one for one in raylets if one.node is None]
+    embedded = any(one.component == "GCS" and one.ours for one in sightings)
+    if not embedded or len(missing) != 1 or len(unnamed) != 1:
+        return tuple(sightings)
+    return tuple(replace(one, node=missing[0]) if one is unnamed[0] else one for one in sightings)
+
+
 def at_fault(sightings: Iterable[Sighting]) -> list[Sighting]:
     """Those that are stopped or have ended, causes first; workers that serve nobody may end as they like."""
     seen = list(sightings)
@@ -86,9 +101,12 @@ def overdue(sightings: Iterable[Sighting], now: float, *, measuring: bool) -> li
 
 def incident_of(sighting: Sighting, step: str | None) -> Incident:
     """What a process that is at fault means for the run."""
+    what = _WHAT[sighting.component]
+    if sighting.node is None:
+        what = what.replace(_OF_THIS_NODE, " of a node that was still starting")
     return Incident(
         kind=_KINDS[sighting.component],
-        reason=f"{_WHAT[sighting.component]}, process {sighting.pid}, {_state_text(sighting)}",
+        reason=f"{what}, process {sighting.pid}, {_state_text(sighting)}",
         node=sighting.node,
         step=step,
         component=sighting.component,

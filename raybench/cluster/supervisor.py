@@ -70,7 +70,8 @@ class Supervisor:
     _ticked: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self._lookout = Lookout(watch=ProcessWatch(self.driver.pid, self.driver.spared, self.driver.others))
+        nodes = self.record.config.nodes or 1
+        self._lookout = Lookout(watch=ProcessWatch(self.driver.pid, self.driver.spared, self.driver.others, nodes))
 
     @property
     def record(self) -> Record:

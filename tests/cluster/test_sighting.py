@@ -7,7 +7,15 @@ import pytest
 from raybench.cluster.decision import Situation, decide
 from raybench.cluster.incident import Incident, causes
 from raybench.cluster.process_watch import component_of, is_of_cluster, node_of
-from raybench.cluster.sighting import Component, Sighting, at_fault, conclusion, overdue
+from raybench.cluster.sighting import (
+    Component,
+    Sighting,
+    at_fault,
+    conclusion,
+    incident_of,
+    overdue,
+    with_missing_node,
+)
 
 
 def seen(component: Component, state: str, *, since: float = 0.0, node: str | None = None) -> Sighting:
@@ -21,6 +29,31 @@ HEALTHY = [
     seen("raylet", "D", node="node-2"),
     seen("rank host", "S"),
 ]
+
+
+NAMES = ["node-1", "node-2", "node-3"]
+
+
+@pytest.mark.parametrize(
+    ("sightings", "node"),
+    [
+        ([*HEALTHY, seen("raylet", "Z")], "node-3"),
+        ([*HEALTHY[:3], seen("raylet", "Z")], None),  # node-3 may not have started yet
+        ([*HEALTHY[:3], seen("raylet", "Z"), seen("raylet", "X")], None),  # two names, and nobody knows whose
+        ([*HEALTHY, seen("raylet", "S", node="node-3"), seen("raylet", "Z")], None),  # no name is left
+        ([replace(one, ours=False) for one in [*HEALTHY, seen("raylet", "Z")]], None),  # of a cluster that was joined
+    ],
+)
+def test_a_raylet_that_was_never_seen_alive_is_of_the_node_that_no_other_is_of(
+    sightings: list[Sighting], node: str | None
+) -> None:
+    named = with_missing_node(sightings, NAMES)
+    found = next(one for one in named if one.component == "raylet" and one.ended)
+    assert found.node == node
+    assert [one for one in named if not one.ended] == [one for one in sightings if not one.ended]
+    said = incident_of(found, None)
+    assert said.node == node
+    assert ("of this node" in said.reason) == (node is not None)  # which one, where no node is named?
 
 
 def test_processes_that_run_sleep_or_wait_for_a_disk_are_never_at_fault() -> None:

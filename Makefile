@@ -28,7 +28,7 @@ lint: ## style and types, as CI checks them
 	$(BIN)/mypy tests/lab
 	$(BIN)/mypy tests/benchmarks
 
-format: ## rewrite the code in the house's format
+format: ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

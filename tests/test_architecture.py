@@ -21,8 +21,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("host_ranges", "unreachable", "installation"),
     ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic", "result_parts"),
     ("documents", "verdicts"),
-    ("stability", "compare", "model", "peers", "run_folder"),
-    ("benchmarks", "preflight", "importers"),
+    ("stability", "model", "peers", "run_folder"),
+    ("benchmarks", "preflight"),
     ("config",),
     ("cluster",),
     ("studies",),
@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # Beside the layers: sees results, stability and what is below, and nothing above.
 REPORTS_MAY_IMPORT = {
     "whole_file",
-    *("raybench", "errors", "units", "stats", "documents", "verdicts", "stability", "compare", "reports"),
+    *("raybench", "errors", "units", "stats", "documents", "verdicts", "stability", "reports"),
     *("host_ranges", "unreachable", "installation"),
 }
 
@@ -49,7 +49,7 @@ CONFINED = {
 
 
 def modules(package: str) -> Iterator[tuple[Path, str]]:
-    """Every source file of a package, with the part of the house that it belongs to."""
+    """Every source file of a package, with the part of raybench that it belongs to."""
     for path in sorted((ROOT / package).rglob("*.py")):
         parts = path.relative_to(ROOT / package).parts
         yield path, package if parts == ("__init__.py",) else parts[0].removesuffix(".py")
@@ -107,6 +107,14 @@ def test_a_module_imports_only_from_its_own_layer_and_below(path: Path, part: st
     assert broken_edges(path, part) == []
 
 
+def test_the_layers_name_what_exists_and_each_part_once() -> None:
+    listed = [part for parts in LAYERS for part in parts]
+    there = {part for _, part in modules("raybench")} - {"reports"}
+    assert sorted(listed) == sorted(there), "LAYERS and the package differ"
+    assert REPORTS_MAY_IMPORT <= there | {"reports"}
+    assert {part for parts in CONFINED.values() for part in parts} <= there | {"reports"}
+
+
 def test_an_import_against_the_direction_would_be_seen(tmp_path: Path) -> None:
     bad = ROOT / "raybench" / "benchmarks" / "not_there.py"
     source = tmp_path / "bad.py"
@@ -118,7 +126,7 @@ def test_an_import_against_the_direction_would_be_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", sorted(CONFINED))
-def test_heavy_libraries_stay_in_their_rooms(library: str) -> None:
+def test_heavy_libraries_stay_in_their_packages(library: str) -> None:
     used = {
         part
         for path, part in modules("raybench")

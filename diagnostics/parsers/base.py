@@ -1,7 +1,7 @@
 """A table row of a parser: the literal that a message must contain, the expression that reads it, a real sample."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -35,8 +35,3 @@ def read_message(patterns: Iterable[Pattern], text: str) -> list[tuple[str, dict
                 fields = {name: value for name, value in fields.items() if value is not None}
             found.append((pattern.kind, fields))
     return found
-
-
-def kinds_of(patterns: Sequence[Pattern]) -> frozenset[str]:
-    """The kinds that a table can produce."""
-    return frozenset(pattern.kind for pattern in patterns)

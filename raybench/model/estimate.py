@@ -1,6 +1,6 @@
 """A training run before it is run: volume and time of communication, memory, step time, throughput and cost.
 
-Pure arithmetic over the other modules of this room. Each figure carries the formula it comes from; what is not known
+Pure arithmetic over the other modules of this package. Each figure carries the formula it comes from; what is not known
 (the peak of a GPU, a price) is said to be unknown, with what to give.
 """
 

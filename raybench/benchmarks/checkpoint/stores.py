@@ -41,13 +41,19 @@ class Store(Protocol):
 
 
 def open_store(place: str, *, endpoint: str | None, limit_seconds: float) -> Store:
-    """The store of a place as the options name it. Raises StoreError where its library is not installed."""
+    """The store of a place as the options name it.
+
+    Raises StoreError where its library is not installed, and for a scheme that is none of ``options.SCHEMES``.
+    """
     scheme, separator, rest = place.partition("://")
-    if scheme == "s3" and separator:
-        return S3Store(rest, endpoint=endpoint, limit_seconds=limit_seconds)
-    if scheme == "gs" and separator:
-        return GcsStore(rest, endpoint=endpoint, limit_seconds=limit_seconds)
-    return FolderStore(Path(rest if separator else place))
+    match scheme if separator else "file":
+        case "s3":
+            return S3Store(rest, endpoint=endpoint, limit_seconds=limit_seconds)
+        case "gs":
+            return GcsStore(rest, endpoint=endpoint, limit_seconds=limit_seconds)
+        case "file":
+            return FolderStore(Path(rest if separator else place))
+    raise StoreError(f"nothing is stored at {scheme}://; write a folder, s3://... or gs://...")
 
 
 def probe(store: Store) -> None:

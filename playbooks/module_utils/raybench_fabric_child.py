@@ -47,10 +47,6 @@ class Child:
         """Its exit status; None while it runs."""
         return self._process.poll()
 
-    def listens(self, port):
-        """Whether somebody of this host listens on the port."""
-        return port in listening_ports()
-
     def wait(self, seconds, stopped):
         """Wait for its end, at most so long and not after ``stopped()``. Returns the status; None while it runs."""
         end = time.monotonic() + seconds

@@ -100,10 +100,6 @@ class EmbeddedCluster:
         """HOST:PORT for ``ray.init``."""
         return str(self._nodes[0].gcs_address)
 
-    def kill_node(self, index: int) -> None:
-        """End one node at once, as a machine that loses power: for tests."""
-        self._nodes[index].kill_all_processes(check_alive=False, allow_graceful=False)
-
     def close(self) -> None:
         """End all processes of the cluster."""
         with self._closing:

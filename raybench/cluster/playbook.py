@@ -86,11 +86,6 @@ class PlaybookOutcome:
     output_tail: str = ""
 
     @property
-    def successful(self) -> bool:
-        """Whether every task went well on every host, and there was one."""
-        return self.status == "successful"
-
-    @property
     def error(self) -> str:
         """Ansible's own error, where a run failed before or beside its tasks."""
         return error_of(self.output_tail)

@@ -103,10 +103,6 @@ class Gpu:
         """One direction of the links that every machine with this GPU has; None where PCIe is all that is certain."""
         return None if self.name in BRIDGED else self.nvlink_gb_per_s
 
-    def best_copy_gb_per_s(self) -> float:
-        """Fastest path to another GPU of the node, one direction: NVLink where there is any, else PCIe."""
-        return self.nvlink_gb_per_s or self.pcie_gb_per_s
-
 
 def dtype_name(dtype: str) -> str:
     """The table's name of a type: ``torch.bfloat16`` and ``bfloat16`` are ``bf16``."""

@@ -7,13 +7,8 @@ from raybench.reports.text import inert
 MOST_SPANS = 8
 
 
-def rank_spans(ranks: Sequence[int]) -> str:
-    """``0-7`` or ``0, 2, 4-6``."""
-    return ", ".join(map(_span_text, _runs(ranks)))
-
-
 def spans_in_short(ranks: Sequence[int], most: int = MOST_SPANS) -> str:
-    """The same, of many spans the first: ``0, 2, 4, 6 and 3,996 more``."""
+    """``0-7`` or ``0, 2, 4-6``; of many spans the first: ``0, 2, 4, 6 and 3,996 more``."""
     runs = _runs(ranks)
     if len(runs) <= most:
         return ", ".join(map(_span_text, runs))

@@ -13,11 +13,6 @@ def inert(value: object) -> str:
     return "".join(_visible(character) for character in text)
 
 
-def inert_lines(value: object) -> tuple[str, ...]:
-    """The same, with line breaks kept as separate lines."""
-    return tuple(inert(line) for line in str(value).splitlines()) or ("",)
-
-
 def _visible(character: str) -> str:
     if unicodedata.category(character) in _HIDDEN:
         return character.encode("unicode_escape", "backslashreplace").decode("ascii")

@@ -9,7 +9,7 @@ from raybench.preflight.fabric.commands import command_for
 from raybench.preflight.fabric.distinct import distinct_cards, distinct_ends
 from raybench.preflight.fabric.ends import End
 from raybench.preflight.fabric.rails import HostProblem, Rail, tcp_rails, verbs_rails
-from raybench.preflight.fabric.rounds import Pair, Round, Scope, leaves_by_name, leaves_by_size, plan_rounds
+from raybench.preflight.fabric.rounds import Round, Scope, leaves_by_name, leaves_by_size, plan_rounds
 from raybench.preflight.fabric.settings import FabricSettings
 
 PERFTEST = ("ib_write_bw", "ib_write_lat")
@@ -283,10 +283,3 @@ def _too_few(ends: Sequence[End], problems: Sequence[HostProblem], tool: str) ->
         f"a fabric test with {tool} needs two hosts that can take part; there {'is one' if ends else 'is none'}"
         f"{f' ({reasons})' if reasons else ''}"
     )
-
-
-def pair_of(fabric: Fabric, one: str, other: str) -> Pair:
-    """The indices of two hosts, in order."""
-    names = {name: index for index, name in enumerate(fabric.names)}
-    first, second = sorted((names[one], names[other]))
-    return first, second

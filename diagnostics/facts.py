@@ -292,7 +292,7 @@ class JobFacts:
 
     def is_of_strangers(self, event: Event) -> bool:
         """Whether the allocator of NCCL printed a line, which strangers call, and which goes on whatever they send."""
-        return (event.origin.process, event.origin.thread) in self._allocators
+        return event.origin.process is not None and (event.origin.process, event.origin.thread) in self._allocators
 
     @cached_property
     def _allocators(self) -> set[tuple[ProcessKey | None, int | None]]:

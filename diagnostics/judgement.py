@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from diagnostics import transport
 from diagnostics.consequences import fold_consequences, lower_explained
+from diagnostics.decisive import raise_decisive
 from diagnostics.events import MAX_QUOTED_CHARACTERS, quote
 from diagnostics.facts import JobFacts
 from diagnostics.findings import CannotTell, Diagnosis, Finding, LineCounts
@@ -19,7 +20,7 @@ from diagnostics.verdict import explanation_of, verdict_on
 def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     """The diagnosis of facts that were already collected."""
     findings, clear, unsure = ask_rules(facts, load_rules())
-    findings = in_time_order(findings)
+    findings = raise_decisive(in_time_order(findings), facts)
     setting = setting_of(facts)
     findings = lower_explained(findings, {rule.id: rule.explained_by for rule in load_rules() if rule.explained_by})
     folded = fold_consequences(

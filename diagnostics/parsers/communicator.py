@@ -124,10 +124,11 @@ PATTERNS = (
         literal="runcated : receiv",
         expression=(
             r"(?P<what>NET/Socket : (?:peer (?P<peer>\S+) )?message truncated : receiving|Message truncated : "
-            r"received) (?P<received>\d+) bytes instead of (?P<expected>\d+)"
+            r"received) (?P<received>[\d,]+) bytes instead of (?P<expected>[\d,]+)"
         ),
         samples=(
             "Message truncated : received 1024 bytes instead of 256",
+            "Message truncated : received 8,1024 bytes instead of 8,256",
             "NET/Socket : message truncated : receiving 696320 bytes instead of 32768",
             (
                 "NET/Socket : peer 10.0.0.2<4231> message truncated : receiving 1048576 bytes instead of 65536. "

@@ -65,9 +65,48 @@ PATTERNS = (
         samples=("failed to open CUDA IPC handle : 201 invalid device context",),
     ),
     Pattern(
+        kind="ipc-failed",
+        literal="UDS: ",
+        expression=(
+            r"(?P<call>UDS): (?:Sending data over|Receiving data over|Binding to) socket (?:\S+ )?failed"
+            r"(?: : (?P<reason>.*))?"
+        ),
+        samples=(
+            "UDS: Sending data over socket /tmp/nccl-socket-1-2d failed : Connection refused (111)",
+            "UDS: Binding to socket /tmp/nccl-socket-0-5 failed : 98",
+        ),
+    ),
+    Pattern(
+        kind="shm-extend-failed",
+        literal="rror",
+        expression=(
+            r"Error: (?:failed to create shared memory file (?P<segment>\S+), error"
+            r"|Could not map (?P<mapped>/dev/shm/\S+) size (?P<size>\d+), error:) (?P<reason>.*)"
+        ),
+        samples=(
+            "Error: failed to create shared memory file /dev/shm/nccl-XXXXXX, error Permission denied (13)",
+            "Error: Could not map /dev/shm/nccl-a1b2c3 size 9637888, error: Cannot allocate memory (12)",
+        ),
+    ),
+    Pattern(
         kind="library-missing",
         literal="nvml",
-        expression=r"nvmlInit(?:_v2)?\(\) failed: (?P<reason>.*)",
-        samples=("nvmlInit_v2() failed: Driver/library version mismatch",),
+        expression=r"nvml[A-Z]\w+\(\) failed: (?P<reason>.*)",
+        samples=(
+            "nvmlInit_v2() failed: Driver/library version mismatch",
+            "nvmlDeviceGetHandleByPciBusId() failed: GPU is lost",
+        ),
+    ),
+    Pattern(
+        kind="library-missing",
+        literal="NVML failure",
+        expression=r"NVML failure '(?P<reason>[^']+)'",
+        samples=("NVML failure 'GPU is lost'",),
+    ),
+    Pattern(
+        kind="library-missing",
+        literal="libnvidia-ml",
+        expression=r"(?P<reason>Failed to open libnvidia-ml\.so\S*)",
+        samples=("Failed to open libnvidia-ml.so.1",),
     ),
 )

@@ -142,7 +142,9 @@ PATTERNS = (
     Pattern(
         kind="net-device-mismatch",
         literal="Net device counts",
-        expression=r"Detected mixed local Net device counts across ranks \(min (?P<min>\d+), max (?P<max>\d+)\)",
+        expression=(
+            r"Detected mixed local (?:Coll)?Net device counts across ranks \(min (?P<min>\d+), max (?P<max>\d+)\)"
+        ),
         samples=("Detected mixed local Net device counts across ranks (min 7, max 8). Set NCCL_IGNORE_NET_MISMATCH=1",),
     ),
 )

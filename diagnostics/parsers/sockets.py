@@ -129,7 +129,7 @@ PATTERNS = (
         literal="Bootstrap Root",
         expression=(
             r"Bootstrap Root : (?:mismatch in (?:rank count|info) from procs,? (?P<counts>.*)"
-            r"|rank (?P<rank>\d+) of (?P<nranks>\d+) ranks has already checked in)"
+            r"|rank (?P<rank>\d+) of (?P<nranks>\d+) ranks has already checked in|localId \d+ is out of range)"
         ),
         samples=(
             "Bootstrap Root : mismatch in rank count from procs 16 : 8",

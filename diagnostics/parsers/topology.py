@@ -27,8 +27,18 @@ PATTERNS = (
     Pattern(
         kind="topology-file-bad",
         literal="XML",
-        expression=r"Could not open XML topology file (?P<file>[^ :]+)|XML Topology has wrong version|XML Mismatch",
-        samples=("Could not open XML topology file /etc/topo.xml : No such file or directory",),
+        expression=(
+            r"Could not open XML topology file (?P<file>[^ :]+)|(?P<fatal>Could not open XML graph file"
+            r"|XML (?:Topology|Graph) has wrong version|XML Mismatch|XML Parse(?: error)? :|XML parser is limited to"
+            r"|XML (?:Import|Export) Channel :)"
+        ),
+        samples=(
+            "Could not open XML topology file /etc/topo.xml : No such file or directory",
+            "Could not open XML graph file /etc/graph.xml : No such file or directory",
+            "XML Graph has wrong version 2, 1 needed",
+            "XML Parse error : expecting '<', got 'x'",
+            "XML Parse : Unexpected EOF",
+        ),
     ),
     Pattern(
         kind="topology-claimed",

@@ -82,6 +82,7 @@ PATTERNS = (
         literal="incompatible",
         expression=(
             r"Attempted to (?:merge|connect) incompatible devices: (?P<devices>.*?)\. Try"
+            r"|Can't merge net devices with different (?P<field>link_layer)"
             r"|Remote (?P<layer>IB|RoCE) device is incompatible with the local \[\d+\](?P<device>\S+)"
         ),
         samples=(

@@ -20,6 +20,9 @@ from diagnostics.rules.gpu_out_of_memory import says_memory
 from diagnostics.rules.nvls_failed import in_multicast
 
 _MEANING = (
+    ("libnvidia-ml", "The driver's library is not there: a container that was started without the GPUs' runtime."),
+    ("version mismatch", "The driver was updated while its old module is loaded: reload it, or restart the host."),
+    ("GPU is lost", "The GPU no longer answers on PCIe; the hardware needs attention."),
     ("illegal", "An earlier kernel of the program read or wrote where it must not; NCCL only saw the error first."),
     ("unspecified launch failure", "An earlier kernel of the program crashed; NCCL only saw the error first."),
     ("device-side assert", "An assertion in a kernel of the program failed, such as an index out of range."),
@@ -43,7 +46,7 @@ def check(facts: JobFacts) -> Outcome:
     events += [
         event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text
     ]
-    events += warned(facts, "library-missing")
+    events += [event for event in warned(facts, "library-missing") if not facts.survived(event)]
     events += [event for event in facts.of("device-error") if not says_memory(event) and not facts.survived(event)]
     if not events:
         return CLEAR

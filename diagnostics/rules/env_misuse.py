@@ -98,6 +98,7 @@ def _conclude(facts: JobFacts, events: list[Event], severity: Severity, summary:
             "one is not what it says."
         ),
         occurrences=len(events),
+        blocks=severity == "critical",
     )
 
 

@@ -1,7 +1,7 @@
 """GPU memory cannot be shared between processes.
 
 Symptom: ``failed to open CUDA IPC handle``, ``cudaIpcGetMemHandle failed``, ``cuMemImportFromShareableHandle
-failed``, the same of HIP.
+failed``, the same of HIP; ``UDS: Sending data over socket ... failed``.
 
 Why: the ranks run in containers without a common IPC or process namespace, or the allocation cannot be exported.
 
@@ -18,6 +18,7 @@ def check(facts: JobFacts) -> Outcome:
     """Found where an IPC call failed at warning level."""
     events = warned(facts, "ipc-failed")
     call = next((event.fields["call"] for event in events if "call" in event.fields), "IPC")
+    call = "a Unix socket, by which ranks hand it over" if call == "UDS" else call
     return answer(
         facts,
         events,

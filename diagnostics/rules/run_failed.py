@@ -33,8 +33,9 @@ _RESULTS = {
 # of the others, those that no rule knows hold one of these words.
 _OF_ABSENT_VERBS = r"lib wrapper not initialized|transport/net_ib[/.]\S+ .{0,80}-> \d"
 _GOES_ON = (
-    r"(?i)\bignor|\bsetting\b|, set (?:it|both)|cap it|limiting|disabl|fall(?:ing|s)? ?back|skipp|(?<!annot )continue|"
-    r"proceeding|using .* instead|defaulting|unsetting|deregister|^warning|CollNet currently|repress|recommend|you may|"
+    r"(?i)\bignor|(?:^|, )setting\b|, set (?:it|both)|cap it|limiting|disabling|fall(?:ing|s)? ?back|"
+    r"skipp|(?<!annot )continue|proceeding|using .* instead|defaulting|unsetting|deregister|^warning|"
+    r"CollNet currently|repress|recommend|you may|"
     r"can lead to|unlink shared|proxyDestroy|shm close|close failed|close socket|commReclaim|commDestroySync|proxyStop|"
     r"real path of \S+ \(|\[Service thread\] Unknown|dequeue nonexistent|driver version found|"
     r"(?:maximum|minimum|multiple of) -?\d|retrying|marked as failed|resiliency is enabled|unrecognized request\.|"
@@ -42,6 +43,7 @@ _GOES_ON = (
     r"next set|list loop|been lost|not (?:checkpoint|an error)|"
     r"incoming CPU|Maximum retry reached for (?:accept|connect)"  # FastSocket tunes its sockets, and waits on
 )
+_WAY_OUT = r"(?i)\b(?:set|use) (?:NCCL|RCCL)_\w+=\S+ (?:in order )?to .*"  # what to do about it, and not what it does
 _FAILS = (
     r"(?i)fail|error|invalid|unable|cannot|can't|could not|mismatch|not supported|unsupported|timed? ?out|refused|"
     r"denied|abort|corrupt|exceed|too (?:large|many|small)|not found|no \w+ found|missing|unexpected|wrong|lost"
@@ -140,9 +142,14 @@ def _is_last_word(event: Event) -> bool:
 
 def says_failure(event: Event) -> bool:
     """Whether a warning that no rule knows is NCCL's own or says that something failed, and not that it goes on."""
-    text = event.fields["text"]
     own = compiled(_OF_NCCL).search(event.text)
-    return bool(own or compiled(_FAILS).search(text)) and not compiled(_GOES_ON).search(text)
+    return bool(own or compiled(_FAILS).search(event.fields["text"])) and not says_to_go_on(event)
+
+
+def says_to_go_on(event: Event) -> bool:
+    """Whether a warning says that NCCL does without what it warns of."""
+    text = event.fields.get("text", event.text)
+    return compiled(_GOES_ON).search(compiled(_WAY_OUT).sub("", text)) is not None
 
 
 def _said(events: list[Event]) -> str:

@@ -12,6 +12,8 @@ no channel (0 channels is normal there); a virtual adapter has no PCI path.
 Source: NCCL's graph/search.cc; user guide, NCCL_TOPO_FILE.
 """
 
+from dataclasses import replace
+
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding
@@ -19,6 +21,7 @@ from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 _ABSENT = "NCCL goes on with what it detects; inside virtual machines that hides which GPU and adapter are near."
+_STOPS = "It is damaged, cut, or of another release, and NCCL stops there. Unset the variable, or write the file anew."
 _OF_THE_PLATFORM = r"^/(?:opt|etc|usr|var/run|run)/|aws-ofi-nccl|/microsoft/|gpudirect|nvidia-topologyd"
 
 
@@ -29,6 +32,14 @@ def check(facts: JobFacts) -> Outcome:
         return found(_conclude(facts, named, "The topology file that NCCL_TOPO_FILE names cannot be opened", _ABSENT))
     failed = [event for event in facts.of("search-failed") if event.fields["pattern"] == "4"]
     claimed = facts.of("topology-claimed")
+    if fatal := [event for event in bad if "fatal" in event.fields and not facts.survived(event)]:
+        return found(
+            replace(
+                _conclude(facts, fatal, "NCCL cannot use the file that its topology or graph is read from", _STOPS),
+                severity="critical",
+                blocks=True,
+            )
+        )
     if bad and any(event.origin.level == "WARN" for event in bad):
         return found(
             _conclude(facts, bad, "The topology file cannot be used", "NCCL goes on with what it detects, or stops.")
@@ -113,7 +124,7 @@ def _conclude(facts: JobFacts, events: list[Event], summary: str, explanation: s
 RULE = Rule(
     id="topology-degraded",
     title="A poor topology inside the machine",
-    severity="warning",
+    severity="warning; critical where NCCL stops at the file",
     actions=("fix-topology-file", "check-distance"),
     check=check,
     slow=True,

@@ -76,6 +76,14 @@ no-transport|2.12.7||No transport found for rank 0[1000] -> rank 8[1000]
 network-not-found|2.10.3|2.26.6|Error: network AWS Libfabric not found.
 plugin-none|2.27.3||Failed to initialize any NET plugin
 plugin-registration-failed|2.4.2||NET/OFI Unable to register memory (type = 2) for device 0. RC: -12, Error: Cannot allocate memory
+shm-extend-failed|2.22.3||Error: failed to create shared memory file /dev/shm/nccl-XXXXXX, error Permission denied (13)
+shm-extend-failed|2.18.1||Error: Could not map /dev/shm/nccl-a1b2c3 size 9637888, error: Cannot allocate memory (12)
+ipc-failed|2.18.1||UDS: Sending data over socket /tmp/nccl-socket-1-2d failed : Connection refused (111)
+library-missing|2.4.2||Failed to open libnvidia-ml.so.1
+library-missing|2.4.2||nvmlDeviceGetHandleByPciBusId() failed: GPU is lost
+topology-file-bad|2.4.2||XML Parse error : expecting '<', got 'x'
+topology-file-bad|2.4.2||XML Graph has wrong version 2, 1 needed
+net-device-mismatch|2.30.3||Detected mixed local CollNet device counts across ranks (min 1, max 2). Set NCCL_IGNORE_COLLNET_MISMATCH=1 to continue.
 version-mismatch|2.23.4||Mismatched NCCL version detected : rank 0 version 22304 rank 1 version 22406 build 1
 """
 

@@ -37,7 +37,7 @@ _OPTIONS: list[Any] = [
     click.option("--checkpoint-activations", is_flag=True, default=None, help="Compute activations again in the "
                  "backward pass."),
     click.option("--limit", metavar="SIZE", help="Memory it may take.  [default: what is free]"),
-    click.option("--most-batch", type=int, metavar="N", help="Where the search ends.  [default: 4096, on a CPU 64]"),
+    click.option("--most-batch", type=int, metavar="N", help="Where the search ends.  [default: 4096, on a CPU 8]"),
     click.option("--limit-seconds", type=float, metavar="S", help="Time limit of one trial.  [default: 300]"),
 ]  # fmt: skip
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from raybench.benchmarks.events import Record as RankRecord
+from raybench.benchmarks.footprint.record import MemoryRecord
 from raybench.benchmarks.registry import labels_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.training.record import TrainingRecord
@@ -349,7 +350,12 @@ class Run:
         self._show(benchmark, self._done[key])
 
     def told(self, benchmark: int, rank: int, part: RankRecord) -> None:
-        """Steps of a training into the journal, but for the last ones: the whole record has them all."""
+        """Steps of a training into the journal, but for the last ones: the whole record has them all.
+
+        Of a search for the largest batch, how far it is.
+        """
+        if isinstance(part, MemoryRecord) and rank == 0:
+            self.channel.note(part.text)
         spec = self.record.need().specs[benchmark]
         if not isinstance(part, TrainingRecord) or spec.training is None or part.marks is None:
             return

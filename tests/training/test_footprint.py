@@ -4,13 +4,16 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.footprint.allocator import allocated_peak, is_refusal
-from raybench.benchmarks.footprint.benchmark import Trials, estimate_of
+from raybench.benchmarks.footprint.benchmark import Trials, estimate_of, run
 from raybench.benchmarks.footprint.options import MemoryOptions
+from raybench.benchmarks.footprint.record import Trial
 from raybench.benchmarks.footprint.trial import Order, measure, measure_apart
 from raybench.benchmarks.progress import ProgressSlot
+from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError
 
@@ -111,8 +114,30 @@ def test_only_what_surely_fits_is_tried_in_the_rank_itself() -> None:
     assert not safe(4096, model="mlp", limit="64M")
 
 
+def test_a_search_tells_each_new_trial_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Trials, "_trial", lambda _, size: Trial(batch_size=size, fits=size < 6))
+    monkeypatch.setattr(dist, "all_reduce", lambda *_: None)
+    options = MemoryOptions(model="mlp", batch_sizes=(1, 2), most_batch=8)
+    told = [*run(context(), BenchmarkSpec(name="memory", kind="memory", sizes=(), memory=options))]
+    assert [one.text.partition("tried: ")[2] for one in told if one.interim] == [
+        "1; the largest that fits: 1",
+        "1, 2; the largest that fits: 2",
+        "1, 2, 4; the largest that fits: 4",
+        "1, 2, 4, 8; the largest that fits: 4",
+        "1, 2, 4, 6, 8; the largest that fits: 4",
+        "1, 2, 4, 5, 6, 8; the largest that fits: 5",
+    ]
+    assert (told[-1].interim, told[-1].largest_batch) == (False, 5)
+
+
+def test_a_trial_over_its_time_says_what_to_do() -> None:
+    order = Order(device="cpu", strategy="single", training=TrainingOptions(model="mlp"), limit_bytes=2**30)
+    with pytest.raises(RuntimeError, match=r"took more than 0\.01 s; give it more with --limit-seconds"):
+        measure_apart(order, 0.01)
+
+
 def test_a_cpu_is_not_searched_for_as_long_as_a_gpu() -> None:
     assert MemoryOptions().search_end("cuda") == 4096
-    assert MemoryOptions().search_end("cpu") == 64
+    assert MemoryOptions().search_end("cpu") == 8
     assert MemoryOptions(batch_sizes=(1, 300)).search_end("cpu") == 300
     assert MemoryOptions(most_batch=16).search_end("cpu") == MemoryOptions(most_batch=16).search_end("cuda") == 16

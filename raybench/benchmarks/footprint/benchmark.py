@@ -36,8 +36,10 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[MemoryRecord, No
     try:
         size = next(asking)
         while True:
+            is_new = not trials.tried(size)
             fits = trials.fits(size)
-            yield trials.record(trials.largest(), interim=True)
+            if is_new:
+                yield trials.record(trials.largest(), interim=True)
             size = asking.send(fits)
     except StopIteration as end:
         yield trials.record(end.value, reached_most=end.value == most)
@@ -52,6 +54,10 @@ class Trials:
         self._done: dict[int, tuple[Trial, bool]] = {}
         available = free_bytes(context)
         self.limit_bytes = min(parse_bytes(options.limit), available) if options.limit else available
+
+    def tried(self, batch_size: int) -> bool:
+        """Whether the batch size was tried before."""
+        return batch_size in self._done
 
     def fits(self, batch_size: int) -> bool:
         """Whether the batch size fits every rank. Every rank must ask for the same."""

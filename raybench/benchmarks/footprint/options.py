@@ -11,7 +11,7 @@ STRATEGIES = ("single", "fsdp", "lora", "qlora")
 SHARDINGS = ("full", "grad-op")
 _MOST_SHARDS = 1 << 20
 # Where the search ends if nobody says: a CPU takes minutes for what tells nothing of a GPU.
-DEFAULT_MOST = {"cuda": 4096, "cpu": 64}
+DEFAULT_MOST = {"cuda": 4096, "cpu": 8}
 _LONGEST_SECONDS, _MOST_BATCH = 86_400, 10**7
 
 

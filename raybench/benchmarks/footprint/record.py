@@ -36,3 +36,9 @@ class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True, tag="memory"):
     emulated: bool
     estimates: dict[str, dict[str, int]]
     interim: bool = False
+
+    @property
+    def text(self) -> str:
+        """Where the search is: ``memory small: batch sizes tried: 1, 2, 4; the largest that fits: 4``."""
+        tried = ", ".join(str(trial.batch_size) for trial in self.trials)
+        return f"{self.label}: batch sizes tried: {tried}; the largest that fits: {self.largest_batch or 'none'}"

@@ -45,7 +45,15 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 def measure_apart(order: Order, seconds: float) -> Trial:
     """The trial in a process of its own. Raises RuntimeError where it fails for another reason than memory."""
     command = [sys.executable, "-P", "-m", "raybench.benchmarks.footprint.trial"]
-    child = subprocess.run(command, input=msgspec.json.encode(order), capture_output=True, timeout=seconds, check=False)
+    try:
+        child = subprocess.run(
+            command, input=msgspec.json.encode(order), capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(
+            f"the trial with batch size {order.training.batch_size} took more than {seconds:g} s; "
+            "give it more with --limit-seconds, or end the search at smaller ones with --most-batch"
+        ) from None
     if (
         child.returncode < 0
         and order.device == "cpu"

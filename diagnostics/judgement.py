@@ -16,6 +16,8 @@ from diagnostics.rules.base import Rule
 from diagnostics.timeline import in_time_order
 from diagnostics.verdict import explanation_of, verdict_on
 
+_BROKEN = "error in the rule"
+
 
 def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     """The diagnosis of facts that were already collected."""
@@ -50,7 +52,16 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
         counters=_counters(facts),
         notes=tuple(facts.notes),
     )
-    return _nothing_cleared(diagnosis) if diagnosis.empty else diagnosis
+    return _nothing_cleared(diagnosis) if diagnosis.empty else _with_broken_rules(diagnosis)
+
+
+def _with_broken_rules(diagnosis: Diagnosis) -> Diagnosis:
+    """Where a rule broke, nobody has looked for what it finds, so that the log is not shown to be fine."""
+    broken = [unsure for unsure in diagnosis.rules_cannot_tell if unsure.why.startswith(_BROKEN)]
+    if not broken or diagnosis.verdict != "ok":
+        return diagnosis
+    told = f"No problem is shown, but the rule {broken[0].rule} could not be asked: {quote(broken[0].why)}"
+    return replace(diagnosis, verdict="unknown", explanation=f"{told}.")
 
 
 def _nothing_cleared(diagnosis: Diagnosis) -> Diagnosis:
@@ -71,9 +82,7 @@ def ask_rules(facts: JobFacts, rules: Iterable[Rule]) -> tuple[list[Finding], li
         try:
             outcome = rule.check(facts)
         except Exception as error:  # noqa: BLE001 - one faulty rule must not take the others with it
-            unsure.append(
-                CannotTell(rule=rule.id, why=f"error in the rule: {type(error).__name__}: {error}; please report it")
-            )
+            unsure.append(CannotTell(rule=rule.id, why=f"{_BROKEN}: {type(error).__name__}: {error}; please report it"))
             continue
         findings += [
             replace(finding, rule=rule.id, actions=finding.actions or rule.actions) for finding in outcome.findings

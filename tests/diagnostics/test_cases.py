@@ -6,12 +6,15 @@
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from diagnostics import judgement
 from diagnostics.engine import diagnose_paths
-from diagnostics.rules import RULE_IDS
+from diagnostics.rules import RULE_IDS, load_rules
+from diagnostics.rules.base import Outcome
 
 CASES = sorted(Path(__file__).parent.glob("cases/*/*/input.log"))
 
@@ -51,3 +54,16 @@ def test_rule_has_a_case_that_fires_and_a_near_miss(rule: str) -> None:
 
 def test_every_folder_of_cases_is_a_rule() -> None:
     assert {log.parts[-3] for log in CASES} <= set(RULE_IDS)
+
+
+def test_where_a_rule_breaks_a_log_is_not_shown_to_be_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> Outcome:
+        raise IndexError("no such member")
+
+    logs = [log for log in CASES if json.loads((log.parent / "expected.json").read_text()).get("verdict") == "ok"]
+    assert diagnose_paths(logs[:1]).verdict == "ok"
+    rules = [replace(rule, check=broken) if rule.id == "straggler" else rule for rule in load_rules()]
+    monkeypatch.setattr(judgement, "load_rules", lambda: rules)
+    diagnosis = diagnose_paths(logs[:1])
+    assert diagnosis.verdict == "unknown"
+    assert "the rule straggler could not be asked: error in the rule: IndexError" in diagnosis.explanation

@@ -4,7 +4,7 @@ import base64
 import contextlib
 import json
 import zlib
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ import pytest
 import yaml
 
 from raybench.preflight import probe_answer
+from raybench.preflight import report as report_module
 from raybench.preflight.checks import CHECKS
 from raybench.preflight.expectations import PREFIX, Expectations, read_expectations
 from raybench.preflight.lines import report_lines
 from raybench.preflight.probe_answer import unpack
 from raybench.preflight.report import OVER_ALL, Gathered, build_report, exit_code
+from raybench.preflight.verdict import Judgement
 from raybench.preflight.writing import write_report
 from raybench.reports.preflight_page import write_preflight_page
 
@@ -56,6 +58,19 @@ def test_exit_codes() -> None:
     assert exit_code(report(fine("a", memlock=low, rdma_devices=value(["mlx5_0"])))) == 1
     assert exit_code(report(fine("a", memlock=low, rdma_devices=value(["mlx5_0"])), DEAD)) == 1
     assert exit_code(report(Gathered(host="a", reason="the module broke"))) == 3
+
+
+def test_a_check_that_breaks_is_an_error_and_never_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> Judgement:
+        raise KeyError("rate")
+
+    judged = [replace(check, judge=broken) if check.name == "host-memlock" else check for check in CHECKS]
+    monkeypatch.setattr(report_module, "selected", lambda *_: tuple(judged))
+    built = report(fine("a"))
+    found = {check["check"]: check for check in built["hosts"][0]["checks"]}
+    assert (found["host-memlock"]["verdict"], found["host-memlock"]["seen"]) == ("error", "KeyError: 'rate'")
+    assert {check["verdict"] for name, check in found.items() if name != "host-memlock"}.isdisjoint({"error"})
+    assert (built["hosts"][0]["verdict"], exit_code(built)) == ("error", 3)
 
 
 @pytest.mark.parametrize(

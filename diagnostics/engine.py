@@ -4,6 +4,7 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 
 from diagnostics.builder import FactBuilder
@@ -37,6 +38,11 @@ class Reading:
         self.refused: UnreadableInputError | None = None  # the last file that could not be opened
         self._damaged: list[str] = []
 
+    @property
+    def gate(self) -> Gate:
+        """What finds the lines to read."""
+        return self._scanner.gate
+
     def feed(self, batch: Batch) -> None:
         """Read one batch of lines."""
         self._files.setdefault(batch.file)
@@ -46,9 +52,10 @@ class Reading:
 
     def read_file(self, file: str | Input) -> None:
         """Read a whole file. Raises UnreadableInputError when it cannot be opened."""
-        self.read_part(Part(file=file if isinstance(file, Input) else Input(name=file)))
+        self._read_part(Part(file=file if isinstance(file, Input) else Input(name=file)))
+        self.flush()
 
-    def read_part(self, part: Part) -> None:
+    def _read_part(self, part: Part) -> None:
         """Read a file, or the part of it that is this job's. Raises UnreadableInputError when it cannot be opened."""
         if is_dump(part.file.name):
             self._read_dump(part.file)
@@ -60,37 +67,32 @@ class Reading:
                 self._notes.append(f"{part.file.name}: left out, {A_TRACE}")
                 return
             self.feed(batch)
-        self.flush()
 
-    def read_job(self, job: Job, processes: int = 1) -> int:
-        """Read all parts of a job; how many were left out, with a note, because they cannot be opened."""
-        pieces = pieces_of(job.parts) if processes > 1 else []
-        if bytes_to_sift(pieces) < MIN_BYTES:
-            return sum(self._leaves_out(part) for part in job.parts)
-        left_out, done = 0, 0
-        while done < len(pieces) and not self._scanner.gate.detail_used_up:
-            left_out += self._read_piece(pieces[done], None)
-            done += 1
-        self._scanner.gate.database()  # compiled once, for all processes
-        sieve = Sieve(self._scanner, self._scanner.room_for_texts // processes)
-        for piece, sifted in zip(pieces[done:], map_ahead(sieve.sift, pieces[done:], processes), strict=True):
-            left_out += self._read_piece(piece, sifted)
-        return left_out
-
-    def _read_piece(self, piece: Piece, sifted: Sifted | None) -> bool:
-        """Read a piece, or take what another process kept of it; whether it was left out."""
-        file = piece.part.file.name
+    def read_piece(self, piece: Piece, sifted: Sifted | None) -> bool:
+        """Read a piece, or take what another process kept of it; whether it was left out, with a note."""
+        file, gate = piece.part.file.name, self._scanner.gate
         first = piece.part.first_line if piece.begins else self._scanner.next_line(file)
-        if sifted is None:
+        if piece.begins:
+            self.flush()
+        gate.begin_piece()
+        if sifted is None or (sifted.detailed and not gate.detailed):
             return self._leaves_out(replace(piece.part, first_line=first))
         self._files.setdefault(file)
         self._scanner.take(file, sifted, first)
         return False
 
+    def read_job(self, job: Job) -> int:
+        """Read all parts of a job; how many were left out, with a note, because they cannot be opened."""
+        left_out = 0
+        for part in job.parts:
+            left_out += self._leaves_out(part)
+            self.flush()
+        return left_out
+
     def _leaves_out(self, part: Part) -> bool:
         """Read a part; whether it was left out, with a note, because it cannot be opened."""
         try:
-            self.read_part(part)
+            self._read_part(part)
         except UnreadableInputError as error:
             self.refused = error
             reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else None
@@ -150,10 +152,25 @@ def diagnose_paths(paths: Sequence[str | Path]) -> Diagnosis:
 def _diagnose_inputs(inputs: Inputs, processes: int) -> Diagnosis:
     jobs = sort_by_job(inputs.files, processes)
     readings = [Reading() for _ in jobs]
-    left_out = sum(reading.read_job(job, processes) for reading, job in zip(readings, jobs, strict=True))
+    left_out = read_jobs(jobs, readings, processes)
     if left_out == sum(len(job.parts) for job in jobs):
         raise next(reading.refused for reading in readings if reading.refused is not None)
     return diagnose_jobs(jobs, readings, inputs.notes)
+
+
+def read_jobs(jobs: Sequence[Job], readings: Sequence[Reading], processes: int) -> int:
+    """Read the parts of jobs, large ones in pieces; how many were left out, because they cannot be opened."""
+    pieces = pieces_of(jobs)
+    if bytes_to_sift(pieces) < MIN_BYTES:
+        return sum(reading.read_job(job) for reading, job in zip(readings, jobs, strict=True))
+    left_out = 0
+    sieve = Sieve([reading.gate for reading in readings], processes)
+    sifted = map_ahead(sieve.sift, pieces, processes) if processes > 1 else repeat(None, len(pieces))
+    for piece, found in zip(pieces, sifted, strict=True):
+        left_out += readings[piece.job].read_piece(piece, found)
+    for reading in readings:
+        reading.flush()
+    return left_out
 
 
 @contextmanager

@@ -41,20 +41,24 @@ class Gate:
     known: dict[bytes, int] = field(default_factory=dict)
     skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
+    by_piece: bool = False  # what is read one by one is settled where a piece begins, else block by block
     wrapped: int = 0  # so many lines at the start of the next block may be the rest of the last line of this one
     _dull: set[bytes] = field(default_factory=set)  # lines without their digits, of which FOREIGN has none
+    detailed: bool = True  # lines of the frequent kinds are read one by one here
     _seen_bytes: int = 0
 
-    @property
-    def detail_used_up(self) -> bool:
-        """Whether from here on only unusual lines are read one by one."""
-        return self.detail_left <= 0
+    def begin_piece(self) -> None:
+        """Settle what is read one by one from here to the next piece, by the pieces before."""
+        self.by_piece = True
+        self.detailed = self.detail_left > 0
 
     def candidates(self, block: bytes) -> Iterator[Candidate]:
         """Lines of a block (complete lines, no newline at its end) that can matter, in order."""
         self._seen_bytes += len(block)
+        if not self.by_piece:
+            self.detailed = self.detail_left > 0
         if self._seen_bytes < self.scan_from_bytes or (database := self.database()) is None:
-            return self._by_line(block) if self.detail_left > 0 else self._by_late_line(block)
+            return self._by_line(block) if self.detailed else self._by_late_line(block)
         return self._by_scan(block, database)
 
     def database(self) -> Any:
@@ -63,14 +67,14 @@ class Gate:
 
     def _expressions(self) -> tuple[bytes, ...]:
         """What is looked for beside ALWAYS, the less the longer the log is."""
-        frequent = DETAIL if self.detail_left > 0 else ODD
-        return frequent if self.skips_init else frequent + INIT
+        return (DETAIL if self.detailed else ODD) + INIT
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
         ends = matches(database, block)
+        unnamed = not self.nccl_lines
         self.nccl_lines += block.count(_MARK)
         yield from self._continuations(block, 0, 0, ends)
-        find, rfind, known, skips = block.find, block.rfind, self.known, self.detail_left <= 0
+        find, rfind, known, skips = block.find, block.rfind, self.known, not self.detailed
         start = line_end = number = counted = 0
         for end in ends:
             if end <= line_end + 1:  # a match may take in the newline of its line
@@ -90,11 +94,15 @@ class Gate:
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             marked = _MARK in raw
             self.nccl_lines += not marked and b"CCL" in raw
+            if self.skips_init and b"- Init " in raw and self._says_nothing(raw):
+                continue
             number, counted = number + block.count(b"\n", counted, start), start
             yield number, raw
             if not marked and is_continued(raw):
                 self.wrapped = MAX_WRAPPED_LINES
                 yield from self._continuations(block, line_end + 1, number + 1, ends)
+        if unnamed and not self.nccl_lines:  # a log that names NCCL in any way is not one that does not
+            self.nccl_lines = sum(b"CCL" in line for line in block.split(b"\n")) if b"CCL" in block else 0
         self.detail_left -= len(ends)
         self.lines += number + block.count(b"\n", counted) + 1
 
@@ -169,7 +177,7 @@ class Gate:
         for number, raw in enumerate(block.split(b"\n")):
             if b"CCL" in raw:
                 self.nccl_lines += 1
-                if self._is_told(raw) if self.detail_left <= 0 else _is_noise(raw):
+                if _is_noise(raw):
                     continue
                 self.wrapped = MAX_WRAPPED_LINES if b"NCCL WARN" in raw else 0
                 self.detail_left -= 1
@@ -178,10 +186,6 @@ class Gate:
                 self.wrapped = MAX_WRAPPED_LINES if b"Last error:" in raw else max(self.wrapped - 1, 0)
                 yield number, raw[:MAX_LINE_BYTES]
         self.lines += number + 1
-
-    def _is_told(self, raw: bytes) -> bool:
-        """Whether a marked line tells nothing once the detail is used up."""
-        return self._says_nothing(raw) or self._is_repeated(raw)
 
     def _says_nothing(self, raw: bytes) -> bool:
         """Whether a marked line is one of those that ODD leaves out."""

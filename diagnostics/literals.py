@@ -264,7 +264,7 @@ INIT = (
     rb" nNodes ",
 )
 ODD = (
-    rb" via NET/[^/\n]+/[0-9]+(?:\([0-9]+\))?(?:/Shared|[ \r\n])",
+    rb" via NET/[^/\n]+/[0-9]+(?:\([0-9]+\))?(?:/Shared|[ \r\n]|$)",
     rb" via NET/(?:Socket|FastSocket)",
     rb" via SHM",
     rb" via direct shared",

@@ -40,7 +40,7 @@ class PlainLines:
         found = self._bodies.get(body)
         if found is not None:
             return speaker, "", found, True
-        if len(body) > MAX_HALF_BYTES or not _is_plain(body) or b"NCCL " in body:
+        if len(body) > MAX_HALF_BYTES or not is_plain(body) or b"NCCL " in body:
             return None
         text = body.decode().strip()
         found = read_message(info_patterns(text), text)
@@ -53,7 +53,7 @@ class PlainLines:
         return self._speakers.get(head) or self._learn(head)
 
     def _learn(self, head: bytes) -> Message | None:
-        if len(head) > MAX_HALF_BYTES or not _is_plain(head) or any(literal in head for literal in _NOT_IN_A_HEAD):
+        if len(head) > MAX_HALF_BYTES or not is_plain(head) or any(literal in head for literal in _NOT_IN_A_HEAD):
             return None
         speaker = speaker_of(head)
         if len(self._speakers) < MAX_HEADS:
@@ -61,7 +61,7 @@ class PlainLines:
         return speaker
 
 
-def _is_plain(half: bytes) -> bool:
+def is_plain(half: bytes) -> bool:
     """Whether a half means the same in any line."""
     return not (
         half.translate(None, _PLAIN)

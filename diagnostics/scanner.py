@@ -51,7 +51,9 @@ _OLD_MARK_ALONE = re.compile(  # pasted without its host
     rb"^(\W{0,9}(?:src/)?(?:(?:include|misc|transport|graph)/[\w.\-]{1,60}|init|bootstrap|enqueue|rings?|group|nvml)"
     rb"\.(?:cc|cu|h):\d{1,6} )(INFO|WARN) "
 )
-_NEVER_REPEATED = frozenset({"init-start", "init-complete", "comm-nodes", "destroy", "abort"})  # each names its rank
+_NEVER_REPEATED = frozenset(  # each names its rank, or is counted as a channel
+    {"init-start", "init-complete", "comm-nodes", "destroy", "abort", "channel"}
+)
 
 
 @dataclass(slots=True)
@@ -72,6 +74,7 @@ class Scanner:
     deduplicated: bool = False  # Ray left out lines that repeat
     starts_left_out: bool = False  # Init lines came that were not looked at
     _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
+    _room: int = MAX_TEXTS
     _sequence: int = 0
     _next_line: dict[str, int] = field(default_factory=dict)
     _init_lines: int = 0
@@ -92,10 +95,12 @@ class Scanner:
 
     def feed(self, batch: Batch) -> None:
         """Read the lines of one batch."""
-        self._file = batch.file
         before = self.gate.lines
-        if batch.first:
+        if batch.first and not (
+            batch.line > 1 and batch.file == self._file and batch.line == self._next_line[batch.file]
+        ):
             self.gate.wrapped = 0
+        self._file = batch.file
         block = with_partial_lines_joined(batch.block)
         self.unreadable += count_binary(block)
         first = batch.line if batch.first else self.next_line(batch.file)
@@ -110,14 +115,18 @@ class Scanner:
     def take(self, file: str, sifted: "Sifted", first: int) -> None:
         """Read what was kept of lines that begin with number ``first``."""
         self._file = file
+        self._room = 2 * MAX_TEXTS  # beside those read here, all that the processes together may learn
         for number, raw in sifted.candidates:
             self._read(raw, first + number)
+        self._room = MAX_TEXTS
         for text, count in sifted.known.items():
-            self.gate.known[text] += count
+            self.gate.known[text] = self.gate.known.get(text, 0) + count
         for key, count in sifted.channels.items():
-            self.channels[key] += count
+            known = key if key in self.channels else key[key.find(b" via ") :]
+            self.channels[known] = self.channels.get(known, 0) + count
         self.gate.lines += sifted.lines
         self.gate.nccl_lines += sifted.nccl_lines
+        self.gate.detail_left -= sifted.hits
         self.unreadable += sifted.unreadable
         self._next_line[file] = first + sifted.lines
 
@@ -145,7 +154,7 @@ class Scanner:
     def _is_counted(self, raw: bytes) -> bool:
         """Whether a line is done with by counting it, or left out."""
         if self._pending is not None:
-            if self.gate.detail_left > 0 or not self._is_repetition(raw):
+            if self.gate.detailed or not self._is_repetition(raw):
                 return False
             self._flush()
             return True
@@ -155,7 +164,7 @@ class Scanner:
             return key is not None
         if b"- Init " in raw:
             return self._is_left_out(raw)
-        return self.gate.detail_left <= 0 and self._is_repetition(raw)
+        return not self.gate.detailed and self._is_repetition(raw)
 
     def _is_left_out(self, raw: bytes) -> bool:
         """Whether a start or completion is one too many; every rank of every communicator prints two."""
@@ -177,21 +186,16 @@ class Scanner:
         self.gate.known[text] += 1
         return True
 
-    @property
-    def room_for_texts(self) -> int:
-        """How many more texts can be remembered."""
-        return MAX_TEXTS - len(self._texts)
-
     def repeated(self) -> dict[str, int]:
         """Events by kind that were only counted."""
         totals: dict[str, int] = defaultdict(int)
         for text, count in self.gate.known.items():
-            for kind in self._texts[text] if count else ():
+            for kind in self._texts.get(text, ()) if count else ():
                 totals[kind] += count
         return totals
 
     def _remember(self, raw: bytes) -> None:
-        if len(self._texts) < MAX_TEXTS and not _NEVER_REPEATED.intersection(self._kinds):
+        if len(self._texts) < self._room and not _NEVER_REPEATED.intersection(self._kinds):
             text = behind_mark(raw)
             self._texts[text] = tuple(self._kinds)
             self.gate.known.setdefault(text, 0)

@@ -1,21 +1,26 @@
 """Large logs read in pieces by several processes, each of which keeps only the lines that its reader needs to see.
 
-Once the first lines of a job have been read one by one, most of what follows repeats them. What a process counts and
-what it passes on is what the scanner would do with the same lines itself.
+What a process counts and what it passes on is what the scanner would do with the same lines itself. Whether the detail
+of a piece is read depends on the pieces before it, of which a process has seen only its own: it leaves the detail out
+only where these alone used it up. A piece that it read in too much detail is read again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from diagnostics.blocks import count_binary, with_partial_lines_joined
 from diagnostics.errors import UnreadableInputError
 from diagnostics.flight_recorder import is_dump
 from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_continued
+from diagnostics.inputs import Input, open_input
+from diagnostics.jobs import Job
 from diagnostics.json_objects import holds_objects
 from diagnostics.part import Part, read_part
-from diagnostics.reader import line_from, plain_size
-from diagnostics.repetition import behind_brackets, behind_mark, channel_key, names_its_rank
-from diagnostics.scanner import Scanner
+from diagnostics.plain_lines import MARK, PlainLines, is_plain
+from diagnostics.reader import TRACE_HEAD_BYTES, is_trace, line_from, plain_size
+from diagnostics.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, names_its_rank
+from diagnostics.scanner import MAX_TEXTS
 
 PIECE_BYTES = 2**23
 MIN_BYTES = 2**25  # of less, starting the processes costs more than it saves
@@ -31,20 +36,28 @@ class Sifted:
     lines: int = 0
     nccl_lines: int = 0
     unreadable: int = 0
+    hits: int = 0  # how much of the detail they used up
+    detailed: bool = True  # lines of the frequent kinds are among the candidates, which later pieces leave out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A piece of a part. ``begins`` the part, or goes on with the one before; ``alone``: not to be sifted apart."""
+    """A piece of a part of the job with this number. ``begins`` the part, or goes on with the one before.
+
+    ``alone``: not to be sifted apart.
+    """
 
     part: Part
     begins: bool
+    job: int = 0
     alone: bool = False
 
 
-def pieces_of(parts: Iterable[Part]) -> list[Piece]:
-    """The parts in pieces of about PIECE_BYTES that begin at a line, as far as they are plain files."""
-    return [piece for part in parts for piece in _pieces(part)]
+def pieces_of(jobs: Sequence[Job]) -> list[Piece]:
+    """The parts of jobs in pieces of about PIECE_BYTES that begin at a line, as far as they are plain files."""
+    return [
+        replace(piece, job=number) for number, job in enumerate(jobs) for part in job.parts for piece in _pieces(part)
+    ]
 
 
 def bytes_to_sift(pieces: Iterable[Piece]) -> int:
@@ -54,7 +67,7 @@ def bytes_to_sift(pieces: Iterable[Piece]) -> int:
 
 def _pieces(part: Part) -> Iterator[Piece]:
     size = None if is_dump(part.file.name) else plain_size(part.file)
-    if size is None or (size >= MIN_BYTES and holds_objects(part.file)):
+    if not size or (size >= MIN_BYTES and holds_objects(part.file)) or _is_trace(part.file):
         yield Piece(part=part, begins=True, alone=True)
         return
     start, stop = part.start, size if part.end is None else min(part.end, size)
@@ -64,59 +77,86 @@ def _pieces(part: Part) -> Iterator[Piece]:
         start = end
 
 
-@dataclass(slots=True)
-class Sieve:
-    """Sifts pieces in a forked process, beside what the scanner knew by then and what was passed on to it since.
+def _is_trace(file: Input) -> bool:
+    try:
+        with closing(open_input(file)) as stream:
+            return is_trace(stream.read(TRACE_HEAD_BYTES) or b"")
+    except (OSError, UnreadableInputError):
+        return False
 
-    ``room``: how many texts and channels it may learn, so that the scanner has room for those of all processes.
+
+@dataclass(slots=True)
+class _Sifting:
+    """What one process knows of one job. What it passed on once, it only counts from there on.
+
+    ``room``: how many more texts and channels it may learn, so that the scanner has room for those of all processes.
     """
 
-    scanner: Scanner
+    gate: Gate
     room: int
+    channels: set[bytes] = field(default_factory=set)
+
+
+class Sieve:
+    """Sifts pieces of several jobs, in a forked process. ``gates``: what the reader of each job begins with."""
+
+    def __init__(self, gates: Sequence[Gate], processes: int) -> None:
+        self._jobs = [_Sifting(gate=replace(gate), room=MAX_TEXTS // processes) for gate in gates]
+        self._plain = PlainLines()
 
     def sift(self, piece: Piece) -> Sifted | None:
         """What a piece holds; None where it has to be read otherwise."""
         if piece.alone:
             return None
-        gate, sifted = self._gate(), Sifted()
+        job, sifted = self._jobs[piece.job], Sifted()
+        gate = job.gate
+        gate.begin_piece()
+        gate.lines, gate.nccl_lines, gate.wrapped = 0, 0, MAX_WRAPPED_LINES
+        before, sifted.detailed = gate.detail_left, gate.detailed
         try:
             for batch in read_part(piece.part):
                 if batch.note:
                     return None
                 block = with_partial_lines_joined(batch.block)
                 sifted.unreadable += count_binary(block)
-                self._keep(block, gate, sifted)
+                self._keep(block, job, sifted)
         except (OSError, UnreadableInputError):
             return None
-        self.scanner.gate.known.update(gate.known)
+        sifted.hits = before - gate.detail_left
         sifted.known = {text: count for text, count in gate.known.items() if count}
+        gate.known = dict.fromkeys(gate.known, 0)
         sifted.lines, sifted.nccl_lines = gate.lines, gate.nccl_lines
         return sifted
 
-    def _gate(self) -> Gate:
-        gate = self.scanner.gate
-        return replace(gate, lines=0, nccl_lines=0, wrapped=MAX_WRAPPED_LINES, known=dict.fromkeys(gate.known, 0))
-
-    def _keep(self, block: bytes, gate: Gate, sifted: Sifted) -> None:
-        """Take the candidates of a block, without those that the scanner would only count or pass over."""
+    def _keep(self, block: bytes, job: _Sifting, sifted: Sifted) -> None:
+        """Take the candidates of a block, without those that the scanner would only count."""
+        gate = job.gate
         before, continued = gate.lines, False
         for number, raw in gate.candidates(block):
-            if not continued:
-                if b"CCL" not in raw:
-                    if behind_brackets(raw) in self.scanner.quiet:
-                        continue
-                elif (key := channel_key(raw, self.scanner.channels)) is not None:
+            if not continued and b"CCL" in raw:
+                if (key := channel_key(raw, job.channels)) is not None:
                     sifted.channels[key] = sifted.channels.get(key, 0) + 1
                     continue
-                elif raw in gate.known:  # names NCCL without its mark
+                if not gate.detailed and raw in gate.known:  # names NCCL without its mark
                     gate.known[raw] += 1
                     continue
             continued = is_continued(raw)
             sifted.candidates.append((before + number, raw))
-            self._learn(raw, gate)
+            if job.room > 0 and b"CCL" in raw:
+                self._learn(raw, job)
 
-    def _learn(self, raw: bytes, gate: Gate) -> None:
+    def _learn(self, raw: bytes, job: _Sifting) -> None:
         """Only count from here on what the scanner will know, once it has read this line."""
-        if self.room > 0 and b"CCL" in raw and not names_its_rank(raw) and (text := behind_mark(raw)) not in gate.known:
-            self.room -= 1
-            gate.known[text] = 0
+        if not names_its_rank(raw):
+            if (text := behind_mark(raw)) not in job.gate.known:
+                job.room -= 1
+                job.gate.known[text] = 0
+        elif len(job.channels) < MAX_CHANNEL_KEYS and (key := self._channel(raw)) is not None:
+            job.channels.add(key)
+
+    def _channel(self, raw: bytes) -> bytes | None:
+        """What the scanner will count a channel line under; None where it takes the whole line to tell."""
+        mark, via = raw.find(MARK), raw.find(b" via ")
+        key = raw.find(b": ", max(via - 40, 0))
+        usual = 0 < mark < key < via and b"NCCL " not in raw[mark + len(MARK) :] and is_plain(raw[mark:])
+        return raw[key:].rstrip() if usual and self._plain.speaker(raw[:mark]) is not None else None

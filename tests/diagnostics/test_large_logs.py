@@ -16,6 +16,8 @@ from diagnostics.jobs import sort_by_job
 from diagnostics.literals import FOREIGN
 from diagnostics.reader import read_batches, read_range
 
+CASES = Path(__file__).parent / "cases"
+
 
 def lines_of(job: int) -> Iterator[str]:
     """A job of two ranks: what it says at the start, much that repeats, training steps, a warning."""
@@ -61,11 +63,53 @@ def test_several_processes_give_the_answer_of_one(
         job_list = sort_by_job([Input(name=str(log))])
         assert len(job_list) == 3
         readings = [Reading(Gate(scan_from_bytes=scan_from_bytes, detail_left=300)) for _ in job_list]
-        assert not any(reading.read_job(job, 3) for reading, job in zip(readings, job_list, strict=True))
+        assert engine.read_jobs(job_list, readings, 3) == 0
         found.append(engine.diagnose_jobs(job_list, readings).to_json())
     assert found[0] == found[1]
     assert found[0]["lines"]["read"] == log.read_bytes().count(b"\n")
     assert "ib-async-event" in {finding["rule"] for finding in found[0]["findings"]}
+
+
+def test_every_case_says_the_same_in_pieces_of_several_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pieces that end anywhere, beside other processes, whichever of them begins to leave the detail out."""
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**12)
+    cases = sorted(CASES.glob("*/*/*.log"), key=lambda path: path.stat().st_size)[-12:]
+    assert len(cases) == 12
+    for case in cases:
+        found = []
+        for processes in (1, 3):
+            jobs = sort_by_job([Input(name=str(case))])
+            readings = [Reading(Gate(scan_from_bytes=0, detail_left=100)) for _ in jobs]
+            assert engine.read_jobs(jobs, readings, processes) == 0
+            found.append(engine.diagnose_jobs(jobs, readings).to_json())
+        assert found[0] == found[1], case
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n", b" comm 0x1 nRanks 2\n"])
+def test_a_channel_without_gpudirect_is_seen_late_at_the_end_of_a_block(end: bytes) -> None:
+    for line in (b"[send] via NET/IB/2", b"[send] via NET/IB/2(3)", b"[send] via NET/IB/2/Shared", b"via SHM/direct"):
+        raw = b"n1:1:2 [0] NCCL INFO Channel 00 : 51[8a000] -> 52[1a000] " + line + end
+        for scan_from_bytes in (0, 2**40):
+            gate = Gate(scan_from_bytes=scan_from_bytes, detail_left=0)
+            assert [number for number, _ in gate.candidates(raw)] == [0], (raw, scan_from_bytes)
+
+
+def test_a_trace_among_large_logs_is_left_out_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**12)
+    log = write_log(tmp_path / "big.log", repetitions=1, jobs=1)
+    (tmp_path / "empty.log").write_bytes(b"")
+    trace = b'{"schemaVersion": 1, "deviceProperties": [],' + b'\n "name": "NCCL WARN Call to connect failed",' * 300
+    (tmp_path / "trace.log").write_bytes(trace)
+    for processes in (1, 2):
+        monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
+        diagnosis = engine.diagnose_paths([tmp_path])
+        assert [note for note in diagnosis.notes if "trace.log" in note]
+        assert diagnosis.lines.read == log.read_bytes().count(b"\n")
+        assert diagnosis.to_json()["counters"]["files"] == 3
 
 
 def test_jobs_of_a_large_file_are_cut_where_those_of_a_small_one_are(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from diagnostics.errors import DiagnosticsError
 from diagnostics.facts import FlightRecord
-from diagnostics.inputs import DUMP_MARK, STANDARD_INPUT, Input, open_input
+from diagnostics.inputs import DUMP_KEYS, DUMP_MARK, STANDARD_INPUT, Input, holds, open_input
 from diagnostics.plain_pickle import NotPlainError, load_plain
 
 MAX_DUMP_BYTES = 64 * 2**20
@@ -89,10 +89,12 @@ def read_dump(dump: Input | str) -> FlightRecord:
 
 
 def is_dump(name: str) -> bool:
-    """Whether a file is so named as a flight-recorder dump is."""
+    """Whether a file is so named as a flight-recorder dump is, or is JSON that begins as one in that form."""
     if name == STANDARD_INPUT:
         return False
-    return DUMP_MARK in Path(name).name or Path(name).suffix in (".pkl", ".pickle")
+    if DUMP_MARK in Path(name).name or Path(name).suffix in (".pkl", ".pickle"):
+        return True
+    return Path(name).suffix == ".json" and holds(Input(name=name), DUMP_KEYS)
 
 
 def _load(one: Input) -> object:

@@ -25,7 +25,8 @@ MIN_SPARSE_BYTES = 2**28
 MAX_SPARSENESS = 2000  # bytes named over bytes on disk; a file system that compresses stays far below
 _SKIPPED_SUFFIXES = {".py", ".pyc", ".so", ".json", ".html", ".png", ".xml", ".csv", ".sqlite", ".nsys-rep"}
 _JSON_HEAD_BYTES = 4096
-_OBSERVERS = re.compile(rb'"coll_perf"|"p2p_perf"|"communicators_count"|"PEER_DEAD"')
+DUMP_KEYS = re.compile(rb'"collective_seq_id"|"pg_config"')  # of PyTorch's flight recorder
+_OBSERVERS = re.compile(rb'"coll_perf"|"p2p_perf"|"communicators_count"|"PEER_DEAD"|' + DUMP_KEYS.pattern)
 _SAFELY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
@@ -145,7 +146,7 @@ def _files_below(folder: str, notes: list[str]) -> list[Input]:
             if name.startswith(".") or (skipped and Path(name).suffix != ".json"):
                 continue
             mode = _mode(file)
-            if skipped and not (stat.S_ISREG(mode) and _is_of_observer(file)):
+            if skipped and not (stat.S_ISREG(mode) and holds(Input(name=file, folder=folder), _OBSERVERS)):
                 continue
             if stat.S_ISREG(mode):
                 names.append(file)
@@ -158,12 +159,12 @@ def _files_below(folder: str, notes: list[str]) -> list[Input]:
     return [Input(name=name, folder=folder) for name in sorted(names)]
 
 
-def _is_of_observer(file: str) -> bool:
-    """Whether a JSON file holds what NCCL Inspector or RCCL's writes, or NCCL's RAS."""
+def holds(file: Input, signs: re.Pattern[bytes]) -> bool:
+    """Whether the head of a regular file holds what is looked for; one that cannot be read does not."""
     try:
-        number = os.open(file, _SAFELY | _NO_LINK)
+        number = os.open(file.name, _SAFELY | (_NO_LINK if file.folder is not None else 0))
         with os.fdopen(number, "rb") as opened:
-            return _OBSERVERS.search(opened.read(_JSON_HEAD_BYTES)) is not None
+            return stat.S_ISREG(os.fstat(number).st_mode) and signs.search(opened.read(_JSON_HEAD_BYTES)) is not None
     except OSError:
         return False
 

@@ -78,19 +78,69 @@ PATTERNS = (
         expression=r"(?P<text>watchdog got stuck for \d+ ?seconds)",
         samples=("ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress",),
     ),
+    *(
+        Pattern(kind="watchdog-stuck", literal=literal, expression=rf"(?P<text>{literal}.*)", samples=(sample,))
+        for literal, sample in (
+            (
+                "Heartbeat monitor timed out",
+                "[PG 0 Rank 1] Heartbeat monitor timed out! Process will be terminated after dumping debug info.",
+            ),
+            (
+                "detected no heartbeat of its watchdog",
+                "[PG 3 Rank 7] First PG on this rank that detected no heartbeat of its watchdog.",
+            ),
+            (
+                "failure detected by watchdog",
+                "[PG ID 0 PG GUID 0(default_pg) Rank 3]  failure detected by watchdog at work sequence id: 241",
+            ),
+            (
+                "taking the entire process down",
+                "[Rank 3] To avoid data inconsistency, we are taking the entire process down.",
+            ),
+            (
+                "dump signal from another rank",
+                "[PG ID 0 Rank 3] Observed flight recorder dump signal from another rank via TCPStore.",
+            ),
+            (
+                "Received a timeout signal from this local rank",
+                "[PG ID 0 Rank 0] Received a timeout signal from this local rank and will start to dump the debug",
+            ),
+        )
+    ),
     Pattern(
         kind="desync",
         literal="caused the desync",
         expression=r"(?P<text>ranks that caused the desync.*)",
+        samples=("To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",),
+    ),
+    Pattern(
+        kind="desync",
+        literal="caused this timeout",
+        expression=r"(?P<text>ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout.*)",
         samples=(
-            "lagging/dead/mismatched ranks that caused the desync problem: [3] joined but didn't finish collective #7",
+            "To our best knowledge, ranks [1] are the lagging ranks that caused this timeout. They never joined any",
         ),
     ),
     Pattern(
         kind="desync",
         literal="finished collective #",
-        expression=r"(?P<text>\[[\d, ]+\] finished collective #\d+, but didn't join collective #\d+.*)",
+        expression=r"(?P<text>\[(?P<ranks>[\d, ]+)\] finished collective #\d+, but didn't join collective #\d+.*)",
         samples=("[0, 1] finished collective #4, but didn't join collective #5 (count from 1)",),
+    ),
+    Pattern(
+        kind="desync",
+        literal="finish collective #",
+        expression=r"(?P<text>\[(?P<ranks>[\d, ]+)\] joined but didn't finish collective #\d+.*)",
+        samples=(
+            "    [3] joined but didn't finish collective #7 (count from 1)",
+            "lagging/dead/mismatched ranks that caused the desync problem: [3] joined but didn't finish collective #7",
+        ),
+    ),
+    Pattern(
+        kind="desync",
+        literal="failed to pass monitoredBarrier",
+        expression=r"(?P<text>Ranks? (?P<ranks>[\d, ]+) failed to pass monitoredBarrier.*)",
+        samples=("[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 10000 ms",),
     ),
     Pattern(
         kind="communicator-aborted",

@@ -122,7 +122,7 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the adapters that it has not all the same, and goes on
         told = [event for event in told if not compiled(_OF_ABSENT_VERBS).search(event.text)]
     told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
-    told += facts.of("launcher-failure", "process-killed", "communicator-aborted")
+    told += facts.of("watchdog-exception", "launcher-failure", "process-killed", "communicator-aborted")
     return before_any_cut(facts, told)
 
 
@@ -160,13 +160,18 @@ def _said(events: list[Event]) -> str:
         if event.kind == "completion-error":
             status = event.fields.get("status") or event.fields.get("error", "?")
             return f"a transfer of the adapter ended with status {status}"
-        if event.kind == "python-error":
-            return f"{event.fields['name']}: {event.fields['reason']}"[:160]
-        if said := event.fields.get("text") or _RESULTS.get(event.fields.get("code", ""), ""):
+        if said := _exception(event) or event.fields.get("text") or _RESULTS.get(event.fields.get("code", ""), ""):
             return said[:160]
         if signal := event.fields.get("signal"):
             return f"a process was ended by {signal}"
     return events[0].text[:160]
+
+
+def _exception(event: Event) -> str:
+    """What was raised; empty where the line tells of no exception."""
+    if event.kind == "watchdog-exception":
+        return f"PyTorch's watchdog ended with {event.fields['reason']}"
+    return f"{event.fields['name']}: {event.fields['reason']}" if event.kind == "python-error" else ""
 
 
 RULE = Rule(

@@ -133,17 +133,18 @@ def _by_count(facts: JobFacts) -> _Progress:
 
 def _from_text(facts: JobFacts, desync: list[Event]) -> Outcome:
     full = facts.of("disk-full")
+    named = [event for event in desync if "ranks" in event.fields]
     if desync:
         return found(
             conclude(
                 facts,
-                desync,
+                named or desync,
                 severity="critical",
                 confidence="likely",
-                summary=f"PyTorch's desync report names the ranks: {desync[0].fields['text'][:160]}",
-                explanation=(
-                    "The ranks that finished the collective but did not join the next one are the ones to look at."
-                ),
+                summary=f"PyTorch names the ranks that the others wait for: {named[0].fields['text'][:160]}"
+                if named
+                else "PyTorch reports that ranks are at different collectives",
+                explanation=("The ranks that did not join or did not finish the collective are the ones to look at."),
             )
         )
     if full and facts.of("watchdog-timeout", "peer-closed"):

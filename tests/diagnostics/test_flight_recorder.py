@@ -107,3 +107,24 @@ def test_a_rank_whose_collective_does_not_end_is_behind(tmp_path: Path) -> None:
         write(tmp_path, rank, [*(begun(number, number) for number in range(6)), begun(6, 5.1, done=False)])
     (finding,) = [f for f in diagnose_paths([tmp_path]).findings if f.rule == "straggler"]
     assert finding.summary.startswith("Rank 0 is behind")
+
+
+def test_a_dump_in_json_is_known_by_what_it_holds_whatever_its_name(tmp_path: Path) -> None:
+    for rank in range(4):
+        entries = [
+            {
+                "collective_seq_id": number,
+                "input_sizes": [[4]],
+                "pg_id": 0,
+                "process_group": ["0", "default_pg"],
+                "profiling_name": "nccl:all_reduce",
+                "state": "completed" if number < 4 else "scheduled",
+            }
+            for number in range(1, 4 if rank == 2 else 6)
+        ]
+        content = {"entries": entries, "nccl_version": "2.27.3", "pg_config": {}, "version": "2.9"}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(content))
+    (tmp_path / "settings.json").write_text('{"entries": []}')
+    diagnosis = diagnose_paths([tmp_path])
+    assert "Rank 2 is behind" in diagnosis.findings[0].summary
+    assert diagnosis.counters["flight_records"] == 4

@@ -1,11 +1,13 @@
 """A failed log stays one, cut anywhere, with its ranks' lines in another order, and without NCCL's marks."""
 
 import random
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.diagnostics.threads import FOLDER, ThreadLog, diagnose, read_logs
-from tests.diagnostics.verdict_mutations import mutants, shuffled
+from tests.diagnostics.verdict_mutations import main, mutants, shuffled
 
 LOGS = [log for log in read_logs(FOLDER / "first.txt") if log.failed]
 
@@ -23,3 +25,17 @@ def test_the_lines_of_a_process_keep_their_order() -> None:
     assert mixed != lines
     for process in (1, 2):
         assert [line for line in mixed if line.startswith(f"n{process}")] == lines[9 * process - 9 : 9 * process]
+
+
+def test_a_folder_above_the_logs_is_an_error_that_names_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cases").mkdir()
+    log = tmp_path / "cases" / "a.log"
+    log.write_text("NCCL version 2.27.5+cuda12.4\n")
+    for folder, why in ((tmp_path, f"did you mean {tmp_path / 'cases'}?"), (log.parent, "is critical")):
+        monkeypatch.setattr(sys, "argv", ["verdict_mutations", str(folder)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        assert why in capsys.readouterr().err

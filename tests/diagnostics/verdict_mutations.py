@@ -2,7 +2,8 @@
 
 Each log of the folders (``*.log``) that is critical as it stands is cut at random places, its processes' lines are
 shuffled into each other, and the marks of NCCL are taken from its lines. While a line that the first finding rests on
-is still there (all of them, where it compares ranks), the verdict must not become ok. Exit code 1 where it does.
+is still there (all of them, where it compares ranks), the verdict must not become ok. Exit code 1 where it does,
+2 where a folder holds no log or no log is critical: nothing is shown then.
 """
 
 import argparse
@@ -70,6 +71,16 @@ def _mutant(how: str, text: str, decisive: Sequence[str], decides: Callable[[Ite
     return Mutant(how=how, text=text, decisive=decides(body in text for body in decisive if body))
 
 
+def logs_of(folder: Path) -> list[Path]:
+    """The logs of a folder. Raises FileNotFoundError where it holds none."""
+    files = sorted(folder.glob("*.log"))
+    if files:
+        return files
+    below = sorted({file.parent for file in folder.rglob("*.log")})
+    meant = f": did you mean {below[0]}?" if below else ""
+    raise FileNotFoundError(f"no *.log in {folder}{meant}")
+
+
 def main() -> int:
     """1 where a verdict became ok."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -79,7 +90,11 @@ def main() -> int:
     options = parser.parse_args()
     random_ = random.Random(options.seed)
     tried = wrong = without = 0
-    for file in sorted(file for folder in options.folders for file in folder.glob("*.log")):
+    try:
+        files = [file for folder in options.folders for file in logs_of(folder)]
+    except FileNotFoundError as error:
+        parser.error(str(error))
+    for file in files:
         text = file.read_text(encoding="utf-8", errors="replace")[:MAX_BYTES]
         original = diagnose(text)
         if original.verdict != "critical":
@@ -90,6 +105,8 @@ def main() -> int:
             if mutant.decisive and diagnose(mutant.text).verdict == "ok":
                 wrong += 1
                 print(f"{file.name}: ok, {mutant.how}")
+    if not tried:
+        parser.error(f"none of the {len(files)} logs is critical, so nothing was mutated")
     print(f"{tried} mutants, {without} of them without a decisive line; {wrong} called ok with one")
     return int(wrong > 0)
 

@@ -164,6 +164,8 @@ def read_jobs(jobs: Sequence[Job], readings: Sequence[Reading], processes: int) 
     if bytes_to_sift(pieces) < MIN_BYTES:
         return sum(reading.read_job(job) for reading, job in zip(readings, jobs, strict=True))
     left_out = 0
+    for reading in readings:
+        reading.gate.expect(MIN_BYTES)
     sieve = Sieve([reading.gate for reading in readings], processes)
     sifted = map_ahead(sieve.sift, pieces, processes) if processes > 1 else repeat(None, len(pieces))
     for piece, found in zip(pieces, sifted, strict=True):

@@ -47,6 +47,11 @@ class Gate:
     detailed: bool = True  # lines of the frequent kinds are read one by one here
     _seen_bytes: int = 0
 
+    def expect(self, size: int) -> None:
+        """Scan from the start where at least so many bytes will come."""
+        if size >= self.scan_from_bytes:
+            self.scan_from_bytes = 0
+
     def begin_piece(self) -> None:
         """Settle what is read one by one from here to the next piece, by the pieces before."""
         self.by_piece = True

@@ -1,24 +1,20 @@
-"""Events to facts: what was seen of each process, communicator, host and channel. No judgement here.
+"""Events to facts: what was seen in all the logs of one job. No judgement here.
 
 The builder is bounded: of each kind of event it keeps the first MAX_EVENTS, and totals per host and rank of all.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from diagnostics.events import Event
+from diagnostics.facts.communicator import Channel, CollectiveLog, Communicator
+from diagnostics.facts.flight_record import FlightRecord
+from diagnostics.facts.process import Device, Process, ProcessKey
 from diagnostics.parsers.base import compiled
-from diagnostics.parsers.network import DEVICE
 
 MAX_EVENTS = 400
-MAX_PROCESSES = 40_000
-MAX_COMMUNICATORS = 20_000
-MAX_MEMBERS = 80_000
-MAX_START_EVENTS = 4000
-MAX_COLLECTIVES = 20_000
-
 MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
 MAX_COMPARED_HOSTS = 64
 _STARTING = (
@@ -30,95 +26,6 @@ _STARTING = (
     "init-start",
     "init-complete",
 )
-
-ProcessKey = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """A verbs device and port. ``layer`` is ``IB`` or ``RoCE``."""
-
-    name: str
-    port: int
-    layer: str
-
-
-@dataclass(slots=True, kw_only=True)
-class Process:
-    """What one process printed. Built once, then only read. ``devices`` is None where no list was printed."""
-
-    host: str
-    pid: int
-    file: str
-    rank: int | None = None
-    versions: set[str] = field(default_factory=set)
-    networks: dict[str, Event] = field(default_factory=dict)
-    devices: tuple[Device, ...] | None = None
-    devices_event: Event | None = None
-    variables: dict[str, str] = field(default_factory=dict)
-    transports: Counter[str] = field(default_factory=Counter)
-    last_progress: int = -1  # where its last line stands that is no failure and no attempt
-    last_work: int = -1  # where the last line stands that shows a communicator of it coming to be, or working
-
-
-@dataclass(slots=True, kw_only=True)
-class Member:
-    """One rank of one communicator. ``event`` is the line of its start, kept for the first MAX_START_EVENTS."""
-
-    rank: int
-    process: ProcessKey
-    bus: str | None = None
-    cuda: str | None = None
-    nvml: str | None = None
-    started: bool = False
-    event: Event | None = None
-    completed: bool = False
-    destroyed: bool = False
-    local_ranks: int | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Communicator:
-    """One communicator. ``nodes`` is NCCL's own count (2.20+), None where it was not printed."""
-
-    key: str
-    nranks: int
-    nodes: int | None = None
-    members: dict[int, Member] = field(default_factory=dict)
-
-    @property
-    def hosts(self) -> set[str]:
-        """Hosts of the ranks that were seen."""
-        return {member.process[0] for member in self.members.values() if member.process[0]}
-
-
-@dataclass(slots=True)
-class CollectiveLog:
-    """Collectives that one rank of one communicator started: opCount -> what -> the line. ``last`` is the highest.
-
-    Where ranks also send to single peers, opCount need not be the same on all of them.
-    """
-
-    forms: dict[int, dict[str, Event]] = field(default_factory=dict)
-    last: int = -1
-    point_to_point: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
-    """All channels with the same pair of ranks, direction and transport. ``network`` only for NET."""
-
-    transport: str
-    network: str | None
-    kind: str
-    gdr: bool
-    direction: str | None
-    source: int | None
-    target: int | None
-    source_device: str | None
-    target_device: str | None
-    count: int
-    event: Event
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +45,7 @@ class JobFacts:
     last_work: Mapping[str, int] = field(default_factory=dict)  # file -> where its last line stands that shows work
     notes: Sequence[str] = ()
     unterminated: Sequence[str] = ()  # files whose last line has no end
-    flight_records: Sequence["FlightRecord"] = ()
+    flight_records: Sequence[FlightRecord] = ()
     damaged_dumps: Sequence[str] = ()
     collectives: Mapping[tuple[str, int], CollectiveLog] = field(default_factory=dict)  # by communicator and rank
     starts_left_out: bool = False  # more Init lines than are followed, or Ray left some out: absence proves nothing
@@ -349,47 +256,7 @@ class JobFacts:
         return nranks <= len(reached) and reached.issuperset(range(nranks))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlightRecord:
-    """The state of one rank in a PyTorch flight-recorder dump.
-
-    ``last_sequence`` maps a process group to the last collective that the rank enqueued in it, ``entries`` holds
-    (group, sequence, operation, state, sizes) of the collectives in the buffer, oldest first. ``created_ns`` has the
-    time, by the clock of its host, at which the rank began a collective.
-    """
-
-    rank: int
-    file: str
-    last_sequence: Mapping[str, int]
-    entries: Sequence[tuple[str, int, str, str, str]]
-    created_ns: Mapping[tuple[str, int], int] = field(default_factory=dict)  # of the newest collectives
-
-    def waits_in(self, group: str, sequence: int) -> bool:
-        """Whether the rank had begun this collective and not completed it, though it had completed the one before."""
-        states = {number: state for name, number, _, state, _ in self.entries if name == group}
-        return states.get(sequence) in ("scheduled", "started") and states.get(sequence - 1) == "completed"
-
-
-_DATATYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16")
-
-
-def collective_form(event: Event) -> str:
-    """What a collective does, as all ranks must: operation, elements, datatype, reduction and root."""
-    fields, kind = event.fields, event.number("datatype")
-    datatype = _DATATYPES[kind] if kind is not None and 0 <= kind < len(_DATATYPES) else f"type {kind}"
-    reduction = f", op {fields['op']}" if fields["op"] != "0" else ""
-    return f"{fields['operation']} of {fields['count']} {datatype}{reduction}, root {fields['root']}"
-
-
 def version_numbers(text: str) -> tuple[int, int, int] | None:
     """Major, minor and patch of a version text such as ``2.12.6azure3+cuda11.4``."""
     match = compiled(r"^(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?").match(text)
     return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
-
-
-def read_devices(text: str) -> tuple[Device, ...]:
-    """The devices of a ``NET/IB : Using`` list; merged adapters give each of their ports."""
-    return tuple(
-        Device(name=match["name"], port=int(match["port"][:6]), layer=match["layer"])
-        for match in compiled(DEVICE).finditer(text)
-    )

@@ -1,0 +1,37 @@
+"""What was seen, by job, communicator and process. No judgement here."""
+
+from diagnostics.facts.communicator import (
+    MAX_COLLECTIVES,
+    MAX_COMMUNICATORS,
+    MAX_MEMBERS,
+    MAX_START_EVENTS,
+    Channel,
+    CollectiveLog,
+    Communicator,
+    Member,
+    collective_form,
+)
+from diagnostics.facts.flight_record import FlightRecord
+from diagnostics.facts.job import MAX_EVENTS, JobFacts, version_numbers
+from diagnostics.facts.process import MAX_PROCESSES, Device, Process, ProcessKey, read_devices
+
+__all__ = [
+    "MAX_COLLECTIVES",
+    "MAX_COMMUNICATORS",
+    "MAX_EVENTS",
+    "MAX_MEMBERS",
+    "MAX_PROCESSES",
+    "MAX_START_EVENTS",
+    "Channel",
+    "CollectiveLog",
+    "Communicator",
+    "Device",
+    "FlightRecord",
+    "JobFacts",
+    "Member",
+    "Process",
+    "ProcessKey",
+    "collective_form",
+    "read_devices",
+    "version_numbers",
+]

@@ -118,15 +118,15 @@ class Reading:
     def facts(self) -> JobFacts:
         """What has been seen so far."""
         return self._builder.build(
-            channels=self._scanner.channels,
-            channel_event=self._scanner.channel_event,
+            channels=self._scanner.tally.channels,
+            channel_event=self._scanner.tally.channel_event,
             files=tuple(self._files),
             lines=(self._scanner.gate.lines, self._scanner.gate.nccl_lines),
-            repeated=self._scanner.repeated(),
+            repeated=self._scanner.tally.repeated(),
             notes=self._notes,
             dumps=self._dumps,
             damaged_dumps=self._damaged,
-            starts_left_out=self._scanner.starts_left_out or self._scanner.deduplicated,
+            starts_left_out=self._scanner.tally.starts_left_out or self._scanner.deduplicated,
             last_lines=self._scanner.last_lines,
         )
 

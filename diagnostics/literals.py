@@ -276,6 +276,7 @@ ODD = (
     rb" via NET/[^/\n]+/[0-9]+(?:\([0-9]+\))?(?:/Shared|[ \r\n]|$)",
     rb" via NET/(?:Socket|FastSocket)",
     rb" via SHM",
+    rb" via COLLNET",
     rb" via direct shared",
     rb"Using network (?:[^I]|I[^B])",
     rb"GPU Direct RDMA (?:Disabled|\([A-Za-z-]+\) disabled)",

@@ -22,6 +22,13 @@ _USUAL = re.compile(  # as bytes: each thread of each process begins its lines o
 )
 _WITHOUT_DEVICE = _HOST + r":(?P<pid>\d+)(?::(?P<thread>\d+))?\s*$"
 
+# up to 2.2 a mark has no name in it: "host:pid:tid [0] INFO text", "host:pid:tid [0] misc/ibvwrap.cu:60 WARN text"
+_OLD_MARK = re.compile(rb"(:\d{1,9}:\d{1,9} \[\d{1,4}\] (?:[\w/.\-]{1,80}:\d{1,6} )?)(INFO|WARN) ")
+_OLD_MARK_ALONE = re.compile(  # pasted without its host
+    rb"^(\W{0,9}(?:src/)?(?:(?:include|misc|transport|graph)/[\w.\-]{1,60}|init|bootstrap|enqueue|rings?|group|nvml)"
+    rb"\.(?:cc|cu|h):\d{1,6} )(INFO|WARN) "
+)
+
 
 class Message(NamedTuple):
     """One message with what its prefix says; ``level`` is empty for a line without NCCL's own mark."""
@@ -40,6 +47,14 @@ class Message(NamedTuple):
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)  # compiled when first needed: a short log must not pay for every pattern
+
+
+def with_name(raw: bytes) -> bytes:
+    """A line without NCCL's name, with the name where it has a mark as releases up to 2.2 write it."""
+    if b"] INFO " not in raw and b" WARN " not in raw:
+        return raw
+    named = _OLD_MARK.sub(rb"\1NCCL \2 ", raw, count=1)
+    return named if named != raw else _OLD_MARK_ALONE.sub(rb"\1NCCL \2 ", raw, count=1)
 
 
 def clean(raw: bytes) -> str:

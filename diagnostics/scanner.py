@@ -1,36 +1,27 @@
-"""Candidate lines to events. Most lines of a big log repeat each other and are read in full only once.
+"""Candidate lines to events: each is counted, or read by its halves, or in full with ``prefix`` and ``parsers``."""
 
-Channel lines (four of five in a large job's log) are counted by their text behind the channel number, so that only a
-new pair of ranks, direction or transport is read; the table is bounded, and beyond it only the transport itself is
-counted. Everything else goes through ``prefix`` and ``parsers``.
-"""
-
-import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from diagnostics.blocks import count_binary, with_partial_lines_joined
 from diagnostics.events import Event, Origin, quote
-from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_foreign
+from diagnostics.gate import Gate, is_foreign
 from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, OBSERVER_PATTERNS, PATTERNS, SIGNS, info_patterns
 from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.plain_lines import MARK, Found, PlainLines
-from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages
+from diagnostics.prefix import Message, bare_message, clean, launcher_rank, split_messages, with_name
 from diagnostics.reader import Batch
-from diagnostics.repetition import MAX_CHANNEL_KEYS, behind_brackets, behind_mark, channel_key, communicator_id
+from diagnostics.repetition import behind_brackets
 from diagnostics.starts import START, Start
+from diagnostics.tally import MAX_TEXTS, Tally
+from diagnostics.wrapped import MAX_PATTERN_CHARACTERS, Wrapped
 
 if TYPE_CHECKING:
     from diagnostics.sifting import Sifted
 
-MAX_INIT_LINES = 12_000  # later ones count only for communicators that were seen before
-MAX_KNOWN_INIT_LINES = 24_000  # starts and completions of 12,000 ranks; behind them none is looked at
-MAX_TEXTS = 30_000
 MAX_QUIET_TEXTS = 10_000
 MAX_QUIET_BYTES = 400  # a longer line is read each time
-MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 MAX_HOSTS = 20_000
 _BARE = (
     "NET/",
@@ -45,48 +36,30 @@ _SHELL_VARIABLE = (
     r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
 )
 
-# up to 2.2 a mark has no name in it: "host:pid:tid [0] INFO text", "host:pid:tid [0] misc/ibvwrap.cu:60 WARN text"
-_OLD_MARK = re.compile(rb"(:\d{1,9}:\d{1,9} \[\d{1,4}\] (?:[\w/.\-]{1,80}:\d{1,6} )?)(INFO|WARN) ")
-_OLD_MARK_ALONE = re.compile(  # pasted without its host
-    rb"^(\W{0,9}(?:src/)?(?:(?:include|misc|transport|graph)/[\w.\-]{1,60}|init|bootstrap|enqueue|rings?|group|nvml)"
-    rb"\.(?:cc|cu|h):\d{1,6} )(INFO|WARN) "
-)
-_NEVER_REPEATED = frozenset(  # each names its rank, or is counted as a channel
-    {"init-start", "init-complete", "comm-nodes", "destroy", "abort", "channel"}
-)
-
 
 @dataclass(slots=True)
 class Scanner:
-    """Feeds events to ``sink`` in reading order and channel totals to ``channels`` (text -> count).
-
-    ``channel_event`` holds the first line of each channel text. From DETAIL_HITS on, a message that was read before
-    is only counted. Not to be shared between threads.
-    """
+    """Feeds events to ``sink`` in reading order; ``tally`` has what was only counted. Not for several threads."""
 
     sink: Callable[[Event], None]
     gate: Gate = field(default_factory=Gate)
     starts: Callable[[Start], None] | None = None  # takes starts and completions in their usual form, else ``sink``
     unreadable: int = 0
-    channels: dict[bytes, int] = field(default_factory=dict)
-    channel_event: dict[bytes, Event] = field(default_factory=dict)
     quiet: set[bytes] = field(default_factory=set)  # what lines without NCCL's mark say that nothing reads
     deduplicated: bool = False  # Ray left out lines that repeat
-    starts_left_out: bool = False  # Init lines came that were not looked at
-    _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
-    _room: int = MAX_TEXTS
+    tally: Tally = field(init=False)
     _sequence: int = 0
     _next_line: dict[str, int] = field(default_factory=dict)
-    _init_lines: int = 0
-    _communicators: set[bytes] = field(default_factory=set)
     _file: str = ""
     _plain: PlainLines = field(default_factory=PlainLines)
-    _pending: tuple[str, Message, int] | None = None
-    _continued: list[str] = field(default_factory=list)  # lines behind it that may be the rest of it
+    _wrapped: Wrapped = field(default_factory=Wrapped)
     _hosts: dict[str, None] = field(default_factory=dict)
     _kinds: list[str] = field(default_factory=list)
     _quotes_error: bool = False  # PyTorch repeats NCCL's last warning on the line after "Last error:"
     _opening: str = ""  # of a watchdog's message that was wrapped before what it waits for
+
+    def __post_init__(self) -> None:
+        self.tally = Tally(self.gate)
 
     @property
     def last_lines(self) -> dict[str, int]:
@@ -96,9 +69,8 @@ class Scanner:
     def feed(self, batch: Batch) -> None:
         """Read the lines of one batch."""
         before = self.gate.lines
-        if batch.first and not (
-            batch.line > 1 and batch.file == self._file and batch.line == self._next_line[batch.file]
-        ):
+        goes_on = batch.file == self._file and 1 < batch.line == self.next_line(batch.file)
+        if batch.first and not goes_on:
             self.gate.wrapped = 0
         self._file = batch.file
         block = with_partial_lines_joined(batch.block)
@@ -115,15 +87,11 @@ class Scanner:
     def take(self, file: str, sifted: "Sifted", first: int) -> None:
         """Read what was kept of lines that begin with number ``first``."""
         self._file = file
-        self._room = 2 * MAX_TEXTS  # beside those read here, all that the processes together may learn
+        self.tally.room = 2 * MAX_TEXTS  # beside those read here, all that the processes together may learn
         for number, raw in sifted.candidates:
             self._read(raw, first + number)
-        self._room = MAX_TEXTS
-        for text, count in sifted.known.items():
-            self.gate.known[text] = self.gate.known.get(text, 0) + count
-        for key, count in sifted.channels.items():
-            known = key if key in self.channels else key[key.find(b" via ") :]
-            self.channels[known] = self.channels.get(known, 0) + count
+        self.tally.room = MAX_TEXTS
+        self.tally.add(sifted.known, sifted.channels)
         self.gate.lines += sifted.lines
         self.gate.nccl_lines += sifted.nccl_lines
         self.gate.detail_left -= sifted.hits
@@ -131,15 +99,18 @@ class Scanner:
         self._next_line[file] = first + sifted.lines
 
     def _read(self, raw: bytes, line: int) -> None:
-        if b"CCL" not in raw and (b"] INFO " in raw or b" WARN " in raw):
-            raw = _OLD_MARK.sub(rb"\1NCCL \2 ", raw, count=1)
-            raw = raw if b"CCL" in raw else _OLD_MARK_ALONE.sub(rb"\1NCCL \2 ", raw, count=1)
+        raw = raw if b"CCL" in raw else with_name(raw)
         if b"CCL" not in raw:
-            if self._pending is not None or self._quotes_error:
+            if self._wrapped.waits or self._quotes_error:
                 self._read_foreign(raw, line)
             elif (text := behind_brackets(raw)) not in self.quiet:
                 self._read_fresh(raw, text, line)
-        elif not self._is_counted(raw):
+        elif self._wrapped.waits:
+            if self.tally.repeats(raw):
+                self._flush()
+            else:
+                self._read_marked(raw, line)
+        elif not self.tally.counts(raw):
             self._read_marked(raw, line)
 
     def _read_fresh(self, raw: bytes, text: bytes, line: int) -> None:
@@ -150,55 +121,6 @@ class Scanner:
         told = self._sequence > before or self._quotes_error
         if not told and len(self.quiet) < MAX_QUIET_TEXTS and len(text) <= MAX_QUIET_BYTES:
             self.quiet.add(text)
-
-    def _is_counted(self, raw: bytes) -> bool:
-        """Whether a line is done with by counting it, or left out."""
-        if self._pending is not None:
-            if self.gate.detailed or not self._is_repetition(raw):
-                return False
-            self._flush()
-            return True
-        if b" via " in raw:
-            if (key := channel_key(raw, self.channels)) is not None:
-                self.channels[key] += 1
-            return key is not None
-        if b"- Init " in raw:
-            return self._is_left_out(raw)
-        return not self.gate.detailed and self._is_repetition(raw)
-
-    def _is_left_out(self, raw: bytes) -> bool:
-        """Whether a start or completion is one too many; every rank of every communicator prints two."""
-        self._init_lines += 1
-        late = self._init_lines > MAX_INIT_LINES
-        self.gate.skips_init = self._init_lines > MAX_KNOWN_INIT_LINES
-        if late and (self.gate.skips_init or communicator_id(raw) not in self._communicators):
-            self.starts_left_out = True
-            return True
-        if (name := communicator_id(raw)) is not None and not late:
-            self._communicators.add(name)
-        return False
-
-    def _is_repetition(self, raw: bytes) -> bool:
-        """Whether the message was read before, whoever printed it; then it is only counted."""
-        text = behind_mark(raw)
-        if text not in self.gate.known:
-            return False
-        self.gate.known[text] += 1
-        return True
-
-    def repeated(self) -> dict[str, int]:
-        """Events by kind that were only counted."""
-        totals: dict[str, int] = defaultdict(int)
-        for text, count in self.gate.known.items():
-            for kind in self._texts.get(text, ()) if count else ():
-                totals[kind] += count
-        return totals
-
-    def _remember(self, raw: bytes) -> None:
-        if len(self._texts) < self._room and not _NEVER_REPEATED.intersection(self._kinds):
-            text = behind_mark(raw)
-            self._texts[text] = tuple(self._kinds)
-            self.gate.known.setdefault(text, 0)
 
     def finish(self) -> None:
         """Hand over what was kept back for a following line."""
@@ -247,7 +169,7 @@ class Scanner:
         for kind, fields in found:
             self._send(kind, fields, speaker, raw.decode().rstrip("\r"), line, text)
         if not known:
-            self._remember(raw)
+            self.tally.remember(raw, self._kinds)
 
     def _read_in_full(self, raw: bytes, line: int) -> None:
         text = clean(raw)
@@ -260,13 +182,13 @@ class Scanner:
         for message in map(self._with_known_host, messages):
             self.unreadable += message.torn
             if message.level in ("WARN", "ATTN") and not message.torn and 60 <= len(text) <= 140:
-                self._pending = (text, message, line)
+                self._wrapped.keep(text, message, line)
                 self._kinds += [kind for kind, _ in read_message(PATTERNS, message.text)] or ["unclassified-warning"]
             else:
                 self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
         if messages and "=" in text:
             self._read_shell(text[: text.find("NCCL ")], line)
-        self._remember(raw)
+        self.tally.remember(raw, self._kinds)
 
     def _with_known_host(self, message: Message) -> Message:
         """The message with its host freed of what another process wrote just before it."""
@@ -332,22 +254,13 @@ class Scanner:
 
     def _continue_or_flush(self, text: str) -> None:
         """Keep a line that may be the rest of the warning kept back; else the warning is whole."""
-        if self._pending is not None and text.strip() and len(self._continued) < MAX_WRAPPED_LINES:
-            self._continued.append(text)
-        else:
+        if not self._wrapped.takes(text):
             self._flush()
 
     def _flush(self) -> None:
-        """Emit the warning kept back, joined with the lines behind it where hard wraps tore it to pieces."""
-        if self._pending is None:
-            return
-        (text, message, line), self._pending = self._pending, None
-        rest, self._continued = self._continued, []
-        best = max(_joinings(message.text, rest), key=_fields)  # the first of equals: the line as it stands
-        if best != message.text:
-            text = f"{text}{best.removeprefix(message.text)}"
-            message = message._replace(text=best)
-        self._emit(message, PATTERNS, text, line)
+        """Emit the warning kept back, if there is one."""
+        if (kept := self._wrapped.release()) is not None:
+            self._emit(kept.message, PATTERNS, kept.text, kept.line)
 
     def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:
         if message.level == "INFO":
@@ -365,32 +278,11 @@ class Scanner:
         self._kinds.append(kind)
         event = Event(kind, self._origin(message, line), quote(quoted), fields)
         if kind == "channel":
-            self._count_channel(event, said or message.text)
+            self.tally.count_channel(event, said or message.text)
         self.sink(event)
-
-    def _count_channel(self, event: Event, text: str) -> None:
-        """Remember this channel text so that its repetitions are only counted."""
-        via = text.find(" via ")
-        key = text[max(text.find(": ", max(via - 40, 0)), 0) :].encode()
-        if len(self.channels) >= MAX_CHANNEL_KEYS:
-            key = key[key.find(b" via ") :]
-        self.channels[key] = self.channels.get(key, 0) + 1
-        self.channel_event.setdefault(key, event)
 
 
 def _of_plugin(message: Message) -> Message:
     """The message and level of a plugin's own logger: ``WARN: Function: ofi_init Line: 6: NET/OFI ...``."""
     match = compiled(_OF_PLUGIN).match(message.text)
     return message if match is None else message._replace(text=message.text[match.end() :], level=match["level"])
-
-
-def _joinings(head: str, rest: Sequence[str]) -> Iterator[str]:
-    """The head of a message alone, and with more and more of the lines behind it, torn in a word or between two."""
-    yield head
-    for count in range(1, len(rest) + 1):
-        for between in ("", " "):
-            yield between.join([head, *(part.strip() for part in rest[:count])])[:MAX_PATTERN_CHARACTERS]
-
-
-def _fields(text: str) -> int:
-    return sum(1 + len(fields) for _, fields in read_message(PATTERNS, text))

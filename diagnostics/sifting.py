@@ -20,7 +20,7 @@ from diagnostics.part import Part, read_part
 from diagnostics.plain_lines import MARK, PlainLines, is_plain
 from diagnostics.reader import TRACE_HEAD_BYTES, is_trace, line_from, plain_size
 from diagnostics.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, names_its_rank
-from diagnostics.scanner import MAX_TEXTS
+from diagnostics.tally import MAX_TEXTS
 
 PIECE_BYTES = 2**23
 MIN_BYTES = 2**25  # of less, starting the processes costs more than it saves

@@ -1,9 +1,14 @@
 """The pages of the rules: for ``--explain`` and for docs/findings.md, both from the rules themselves."""
 
+import json
+from functools import cache
+from pathlib import Path
+
 from diagnostics.recommendations import recommend
 from diagnostics.rules import load_rules, rule_named
 from diagnostics.rules.base import Rule
 
+SAMPLES = Path(__file__).parent / "rules" / "samples.json"  # written by tests/diagnostics/samples.py
 _HEADER = """# What the diagnosis can find
 
 Generated from the rules in `diagnostics/rules` by `python -m diagnostics.pages`; do not edit.
@@ -35,7 +40,20 @@ def _page(rule: Rule) -> str:
     parts = [f"## {rule.id}", title.strip(), rest.strip(), f"Severity: {rule.severity}."]
     if "Severity:" in rest:
         parts.pop()
+    if lines := _samples().get(rule.id):
+        parts += ["Lines that it rests on, by release of NCCL where that is known:", _sample_lines(lines)]
     return "\n\n".join([*parts, "What to do:", _advice(rule)]) + "\n"
+
+
+@cache
+def _samples() -> dict[str, list[tuple[str, str]]]:
+    read: dict[str, list[tuple[str, str]]] = json.loads(SAMPLES.read_text(encoding="utf-8"))
+    return read
+
+
+def _sample_lines(lines: list[tuple[str, str]]) -> str:
+    width = max(len(releases) for releases, _ in lines)
+    return "\n".join(f"    {releases.ljust(width)}  {text}" if width else f"    {text}" for releases, text in lines)
 
 
 def _advice(rule: Rule) -> str:

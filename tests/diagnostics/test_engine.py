@@ -13,9 +13,10 @@ from diagnostics import judgement
 from diagnostics.actions import ACTIONS
 from diagnostics.engine import diagnose_paths
 from diagnostics.follow import follow
-from diagnostics.pages import findings_document, page
+from diagnostics.pages import SAMPLES, findings_document, page
 from diagnostics.rules import RULE_IDS, load_rules
 from diagnostics.rules.base import Outcome, Rule
+from tests.diagnostics.samples import written
 
 CASES = Path(__file__).parent / "cases"
 PACKAGE = Path(diagnostics.__file__).parent
@@ -159,6 +160,12 @@ def test_the_generated_document_is_up_to_date() -> None:
     assert document.read_text(encoding="utf-8") == findings_document(), (
         "run: python -m diagnostics.pages > docs/findings.md"
     )
+
+
+def test_sample_lines_are_what_the_rules_quote() -> None:
+    assert SAMPLES.read_text(encoding="utf-8") == written(), "run: python -m tests.diagnostics.samples"
+    for rule, text in (("bootstrap-unreachable", "2.10.3 to 2.15.5"), ("shm-too-small", "2.22.3 and newer")):
+        assert text in page(rule)
 
 
 def test_the_package_imports_neither_raybench_nor_anything_heavy() -> None:

@@ -165,7 +165,7 @@ def read_jobs(jobs: Sequence[Job], readings: Sequence[Reading], processes: int) 
         return sum(reading.read_job(job) for reading, job in zip(readings, jobs, strict=True))
     left_out = 0
     for reading in readings:
-        reading.gate.expect(MIN_BYTES)
+        reading.gate.expect(MIN_BYTES)  # which compiles what is scanned for, once for all processes
     sieve = Sieve([reading.gate for reading in readings], processes)
     sifted = map_ahead(sieve.sift, pieces, processes) if processes > 1 else repeat(None, len(pieces))
     for piece, found in zip(pieces, sifted, strict=True):

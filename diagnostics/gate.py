@@ -48,9 +48,11 @@ class Gate:
     _seen_bytes: int = 0
 
     def expect(self, size: int) -> None:
-        """Scan from the start where at least so many bytes will come."""
+        """Scan from the start where at least so many bytes will come, with what is looked for compiled by now."""
         if size >= self.scan_from_bytes:
             self.scan_from_bytes = 0
+            for frequent in (DETAIL, ODD):
+                _database(frequent + INIT)
 
     def begin_piece(self) -> None:
         """Settle what is read one by one from here to the next piece, by the pieces before."""
@@ -72,7 +74,9 @@ class Gate:
 
     def _expressions(self) -> tuple[bytes, ...]:
         """What is looked for beside ALWAYS, the less the longer the log is."""
-        return (DETAIL if self.detailed else ODD) + INIT
+        if self.detailed:
+            return DETAIL + INIT
+        return ODD if self.skips_init else ODD + INIT
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
         ends = matches(database, block)

@@ -20,7 +20,7 @@ from diagnostics.part import Part, read_part
 from diagnostics.plain_lines import MARK, PlainLines, is_plain
 from diagnostics.reader import TRACE_HEAD_BYTES, is_trace, line_from, plain_size
 from diagnostics.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, names_its_rank
-from diagnostics.tally import MAX_TEXTS
+from diagnostics.tally import MAX_KNOWN_INIT_LINES, MAX_TEXTS
 
 PIECE_BYTES = 2**23
 MIN_BYTES = 2**25  # of less, starting the processes costs more than it saves
@@ -95,6 +95,7 @@ class _Sifting:
     gate: Gate
     room: int
     channels: set[bytes] = field(default_factory=set)
+    init_lines: int = 0  # behind as many of its own, the scanner looks at none either
 
 
 class Sieve:
@@ -140,6 +141,9 @@ class Sieve:
                 if not gate.detailed and raw in gate.known:  # names NCCL without its mark
                     gate.known[raw] += 1
                     continue
+                if b"- Init " in raw:
+                    job.init_lines += 1
+                    gate.skips_init = job.init_lines > MAX_KNOWN_INIT_LINES
             continued = is_continued(raw)
             sifted.candidates.append((before + number, raw))
             if job.room > 0 and b"CCL" in raw:

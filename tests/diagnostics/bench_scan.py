@@ -1,8 +1,9 @@
 """Time and memory of the diagnosis on a big log, against grep on the same file, alternating.
 
 ``python tests/diagnostics/bench_scan.py [corpus folder] [--gib 0.5] [--rounds 3] [--keep FILE] [--old CHECKOUT]``. The
-table has grep, the diagnosis with hyperscan and without, and that of another checkout. The log is
-made of the large cases of the corpus, repeated with changed ranks, pids and sizes. Each diagnosis runs in a process of
+table has grep, the diagnosis with hyperscan (by one process, and by as many as it takes by itself) and without, and
+that of another checkout. The log is made of the large cases of the corpus, repeated with changed ranks, pids and sizes;
+with ``--one-job`` it is that of one job of 512 ranks. Each diagnosis runs in a process of
 its own, whose peak memory is read. Beside the seconds of the clock stand those of the processor, which other work on
 the machine changes less. ``--patterns`` adds grep and rg (where installed) with every pattern of the gate. The locale
 is C: in a UTF-8 one grep can take many times as long.
@@ -22,6 +23,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from one_job_log import write_one_job
 from score_corpus import find_corpus
 
 from diagnostics.literals import ALWAYS, DETAIL, EXPRESSIONS, INIT
@@ -35,7 +37,8 @@ _PROCESS = re.compile(rb":(\d+):(\d+) \[")
 CHILD = (
     "import resource, sys, time; started = time.perf_counter(); sys.path.insert(0, sys.argv[2]);"
     "sys.modules.update({'hyperscan': None} if sys.argv[3] else {});"
-    "from diagnostics.engine import diagnose_paths;"
+    "from diagnostics import engine; from diagnostics.engine import diagnose_paths;"
+    "vars(engine).update({'processes_to_use': lambda: 1} if sys.argv[4] else {});"
     "diagnosis = diagnose_paths([sys.argv[1]]);"
     "seconds = time.perf_counter() - started;"
     "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024;"
@@ -106,22 +109,29 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--old", type=Path, help="another checkout, to compare with")
+    parser.add_argument("--one-job", action="store_true", help="the log of one job of 512 ranks")
     parser.add_argument("--patterns", action="store_true")
     options = parser.parse_args()
     corpus = find_corpus(options.corpus)
-    if corpus is None:
+    if corpus is None and not options.one_job:
         print("no corpus: give its folder as argument or in RAYBENCH_NCCL_CORPUS; nothing was measured")
         return
     folder = Path(tempfile.mkdtemp())
     log = options.keep or folder / "big.log"
     if not log.exists():
-        make_log(corpus, log, int(options.gib * 2**30))
+        size = int(options.gib * 2**30)
+        write_one_job(log, size) if options.one_job else make_log(corpus, log, size)
     print(f"{log.stat().st_size / 2**30:.2f} GiB")
     commands = {"grep -cE": ["grep", "-cE", GREP, str(log)]}
     here = str(Path(__file__).parents[2])
-    for name, folder_, plain in (("diagnose", here, ""), ("diagnose, plain", here, "plain"), ("old", options.old, "")):
-        if folder_:
-            commands[name] = [sys.executable, "-c", CHILD, str(log), str(folder_), plain]
+    for name, tree, plain, alone in (
+        ("diagnose", here, "", ""),
+        ("one process", here, "", "alone"),
+        ("diagnose, plain", here, "plain", ""),
+        ("old", options.old, "", ""),
+    ):
+        if tree:
+            commands[name] = [sys.executable, "-c", CHILD, str(log), str(tree), plain, alone]
     times: dict[str, list[tuple[float, float, int]]] = {name: [] for name in commands}
     for _ in range(options.rounds):
         for name, command in commands.items():

@@ -102,11 +102,11 @@ class LabController:
 
 
 @contextmanager
-def three_hosts() -> Iterator[LabController]:
-    """A lab of a head and two workers with its inventory written; the test is skipped where there can be none."""
+def lab_hosts(count: int) -> Iterator[LabController]:
+    """A lab of a head and workers with its inventory written; the test is skipped where there can be none."""
     require_lab()
     require_ansible()
-    with Lab(nodes=3) as lab:
+    with Lab(nodes=count) as lab:
         if lab.ssh is None:
             pytest.skip("no sshd on this machine: apt-get install openssh-server")
         controller = LabController(lab=lab)

@@ -1,26 +1,39 @@
-"""One Ray cluster over three lab hosts by real SSH and Ansible: up, found by a run, no secret shown, and down."""
+"""A Ray cluster over three lab hosts by real SSH and Ansible, beside somebody else's Ray, from up to down.
+
+Up, found by runs, no secret shown; parts that fall out are brought back; down; hostile values; without a dead host. One
+lab serves all tests, in this order, since each cluster costs seconds; each does what it needs where it is run alone.
+"""
 
 import json
 import os
 import re
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.playbooks.lab_cluster import LabController, by_name, commands, supervisor, three_hosts
+from tests.playbooks.foreign_ray import ForeignRay, foreign_ray
+from tests.playbooks.lab_cluster import LabController, by_name, commands, lab_hosts, supervisor, wait_until
 
 pytestmark = [pytest.mark.lab, pytest.mark.cluster, pytest.mark.timeout(900)]
 MARK = "/run/before"  # older than what a test made
+NOTHING: dict[str, list[str]] = {"node1": [], "node2": [], "node3": []}
 
 
 @pytest.fixture(scope="module")
 def controller() -> Iterator[LabController]:
-    with three_hosts() as controller:
+    with lab_hosts(3) as controller:
         for node in controller.lab.nodes:
             node.run(["touch", MARK], check=True)
         yield controller
+
+
+@pytest.fixture(scope="module")
+def foreign(controller: LabController) -> Iterator[ForeignRay]:
+    with foreign_ray(controller.lab.nodes[0]) as foreign:
+        yield foreign
 
 
 def places_of(token: str, controller: LabController) -> set[str]:
@@ -39,7 +52,9 @@ def places_of(token: str, controller: LabController) -> set[str]:
     return found
 
 
-def test_up_makes_a_cluster_that_a_run_finds_and_a_second_up_changes_nothing(controller: LabController) -> None:
+def test_up_makes_a_cluster_that_a_run_finds_and_a_second_up_changes_nothing(
+    controller: LabController, foreign: ForeignRay
+) -> None:
     report = controller.cluster("up", "-i", controller.inventory)
     assert [(row["name"], row["role"], row["alive"], row["cpus"]) for row in report["nodes"]] == [
         ("node1", "head", True, 2),
@@ -76,55 +91,56 @@ def test_up_makes_a_cluster_that_a_run_finds_and_a_second_up_changes_nothing(con
         assert [one["name"] for one in result["cluster"]["nodes"]] == ["node1", "node2", "node3"]
 
 
-@pytest.mark.alone  # Ray's own limit of 30 s for the head's answer is met beside other tests
-def test_a_control_machine_that_nodes_cannot_reach_or_without_the_token_is_refused(controller: LabController) -> None:
-    if not controller.state.exists():  # where this test is run alone
+def need_cluster(controller: LabController) -> None:
+    """Bring the cluster up where no test before this one has."""
+    if not controller.state.exists():
         controller.cluster("up", "-i", controller.inventory)
-    scratch = controller.lab.folder.shared / "t"
-    scratch.mkdir()
-    run = ("run", "--suite", "all_reduce", "--sizes", "1K", "--output-dir", scratch / "runs")
-    token = controller.state / "token"
-    content = token.read_text()
-    token.write_text("")
-    lost = controller.raybench(*run, environment={"TMPDIR": str(scratch)})
-    token.write_text(content)
-    rules = controller.lab.folder.shared / "rules.nft"
-    rules.write_text(_CLOSED)
-    if controller.lab.control.run(["nft", "-f", rules]).returncode == 0:
-        try:
-            closed = controller.raybench(*run, environment={"TMPDIR": str(scratch)})
-        finally:
-            controller.lab.control.run(["nft", "delete", "table", "inet", "closed"], check=True)
-        assert "open connections to" in closed.stderr
-        assert (closed.returncode, len(closed.stderr.splitlines())) == (2, 1), closed.stderr
-    assert "its token is missing: RAY_AUTH_TOKEN_PATH names" in lost.stderr
-    assert (lost.returncode, len(lost.stderr.splitlines())) == (2, 1), lost.stderr
-    assert [path.name for path in scratch.rglob("*")] == ["runs"]
 
 
-_CLOSED = """table inet closed {
- chain input {
-  type filter hook input priority 0; policy accept;
-  ct state established,related accept
-  iifname "br0" ct state new drop
- }
-}
-"""
+def test_what_fell_out_is_brought_back_and_a_run_that_is_stopped_leaves_a_foreign_actor_alone(
+    controller: LabController, foreign: ForeignRay
+) -> None:
+    need_cluster(controller)
+    head, worker, _ = controller.lab.nodes
+    worker.signal(supervisor(worker), signal.SIGKILL)
+    report = controller.cluster("up")  # with the inventory that is on record
+    assert {row["name"]: row["changed"] for row in report["nodes"]} == {"node1": False, "node2": True, "node3": False}
+    assert all(row["alive"] for row in report["nodes"])
+    visits = foreign.visits()
+    run = controller.start("run", "--suite", "quick", "--sizes", "1K:900K:+1K", "--output-dir", "/tmp/runs", node=head)
+    assert wait_until(lambda: bool(head.run(["sh", "-c", "cat /tmp/runs/*/samples.jsonl"]).stdout), 120)
+    run.send_signal(signal.SIGINT)
+    assert run.communicate(timeout=90) is not None
+    assert run.returncode == 3
+    assert foreign.visits() == visits + 1
 
 
-def test_down_leaves_nothing_and_a_part_of_it_leaves_the_record(controller: LabController) -> None:
-    if not controller.state.exists():  # where this test is run alone
-        controller.cluster("up", "-i", controller.inventory)
+def test_down_leaves_nothing_but_the_foreign_ray_and_a_part_of_it_leaves_the_record(
+    controller: LabController, foreign: ForeignRay
+) -> None:
+    need_cluster(controller)
+    head = controller.lab.nodes[0]
+    visits = foreign.visits()
     part = controller.playbook("cluster_down.yml", "--limit", "node2")
     assert part.returncode == 0, part.stdout[-3000:]
     assert {path.name for path in controller.state.iterdir()} >= {"cluster.json", "token"}  # the others go on
+    ours = commands(controller.lab.nodes, but=foreign.owns)
+    assert any("gcs_server" in command for command in ours["node1"])
+    assert ours["node2"] == []
     report = controller.cluster("down")
-    assert {(row["running"], row["problem"]) for row in report["nodes"]} == {(False, "")}
+    assert [(row["name"], row["running"], row["changed"], row["problem"]) for row in report["nodes"]] == [
+        ("node1", False, True, ""),
+        ("node2", False, False, ""),
+        ("node3", False, True, ""),
+    ]
+    assert commands(controller.lab.nodes, but=foreign.owns) == NOTHING
     assert not list(controller.state.glob("cluster.json")) + list(controller.state.glob("token"))
-    assert not any(found for found in commands(controller.lab.nodes).values())
+    assert head.run(["ls", "/var/lib/raybench"]).stdout.split() == ["lock", "ray.log", "s", "supervise.py"]
+    assert foreign.visits() == visits + 1
+    assert controller.cluster("down", "-i", controller.inventory)["nodes"][0]["changed"] is False
 
 
-def test_hostile_values_are_refused_or_stay_words(controller: LabController) -> None:
+def test_hostile_values_are_refused_or_stay_words(controller: LabController, foreign: ForeignRay) -> None:
     controller.write_inventory(
         ray_node_options=["--labels=a=$(touch /tmp/pwned)"],
         ray_node_environment={"A B": "x"},
@@ -145,4 +161,33 @@ def test_hostile_values_are_refused_or_stay_words(controller: LabController) -> 
     assert controller.lab.nodes[0].run(["ls", "/tmp"]).stdout.count("pwned") == 0
     assert not Path("/tmp/pwned").exists()
     assert not Path(os.curdir, "pwned").exists()
-    assert not any(found for found in commands(controller.lab.nodes).values())
+    assert commands(controller.lab.nodes, but=foreign.owns) == NOTHING
+
+
+def test_last_a_dead_host_is_named_and_an_up_that_is_stopped_can_be_taken_down(
+    controller: LabController, foreign: ForeignRay
+) -> None:
+    head, _, dead = controller.lab.nodes
+    dead.kill()
+    living = controller.lab.nodes[:2]
+    report = controller.cluster("up", "-i", controller.inventory, status=3)
+    rows = by_name(report)
+    assert "Nothing was started: node3 cannot be part of the cluster" in rows["node1"]["problem"]
+    assert rows["node3"]["unreachable"]
+    assert "node3" in rows["node3"]["problem"]
+    assert not any(commands(living, but=foreign.owns).values())
+
+    report = controller.cluster("up", "-i", controller.inventory, "--allow-missing")
+    assert [row["alive"] for row in report["nodes"]] == [True, True, False]
+    report = controller.cluster("down", status=3)
+    assert [row["running"] for row in report["nodes"]] == [False, False, None]
+    assert (controller.state / "cluster.json").exists()  # so that node3 is tried again
+
+    process = controller.start("cluster", "up", "-i", controller.inventory, "--allow-missing")
+    assert wait_until(lambda: "gcs_server" in " ".join(commands([head], but=foreign.owns)["node1"]), 200)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 3, out + errors
+    assert "'raybench cluster down' ends it" in errors
+    controller.cluster("down", status=3)
+    assert not any(commands(living, but=foreign.owns).values())

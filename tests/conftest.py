@@ -5,12 +5,15 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from .lab.fixtures import lab, ray_lab
 
 __all__ = ["lab", "ray_lab"]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+settings.register_profile("loaded", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("loaded")  # tests run side by side: how long an example takes says nothing of the code
 
 
 class FailuresAtOnce:

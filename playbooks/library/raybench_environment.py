@@ -114,6 +114,7 @@ def build(params: dict, target: str) -> None:
     """Make the environment at ``target``. One that was begun and not completed is made anew."""
     if os.path.exists(os.path.join(target, "complete")):
         return
+    packages = packages_of(params)
     shutil.rmtree(target, ignore_errors=True)
     base = base_python(params["minor"])
     made = run([base, "-m", "venv", target], _VENV_SECONDS)
@@ -122,19 +123,25 @@ def build(params: dict, target: str) -> None:
             f"{base} -m venv failed ({last_words(made)}); install python{params['minor']}-venv, or name a Python that "
             "is complete with raybench_python"
         )
-    install(params, os.path.join(target, "bin", "python"))
+    install(packages, params, os.path.join(target, "bin", "python"))
     with open(os.path.join(target, "complete"), "w", encoding="ascii") as file:
         file.write(params["digest"])
 
 
-def install(params: dict, python: str) -> None:
-    """Install the roots, the further requirements and the wheel, in the locked versions."""
-    folder = os.path.join(params["folder"], "environment")
-    source = ["--no-index", "--find-links", params["wheels"]] if params["wheels"] else []
-    packages = [os.path.join(folder, params["wheel"]), *params["roots"], *params["requirements"]]
+def packages_of(params: dict) -> list:
+    """The wheel, the roots and the further requirements. Raises BuildError for what pip would take for an option."""
+    wheel = os.path.join(params["folder"], "environment", params["wheel"])
+    packages = [wheel, *params["roots"], *params["requirements"]]
     for package in packages:
         if package.startswith("-"):
             raise BuildError(f"{package!r} is no package; ray_node_requirements holds packages, not options of pip")
+    return packages
+
+
+def install(packages: list, params: dict, python: str) -> None:
+    """Install packages in the locked versions."""
+    folder = os.path.join(params["folder"], "environment")
+    source = ["--no-index", "--find-links", params["wheels"]] if params["wheels"] else []
     words = [python, "-m", "pip", "install", "--no-input", "--quiet", "--disable-pip-version-check", *source]
     answer = run([*words, "--constraint", os.path.join(folder, "lock.txt"), *packages], params["seconds"])
     if answer.returncode:

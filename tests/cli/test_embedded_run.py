@@ -126,11 +126,17 @@ def test_nothing_is_left_running_or_lying_about(run: Command) -> None:
     assert run.left_files() == []
 
 
-def test_a_baseline_stands_beside_every_point_that_both_runs_have(run: Command, result: Result) -> None:
-    again = [*RUN[:7], "--suite", "all_reduce", "--sizes", "8K:512K:8", "--iters", "4"]
-    with started(*again, "--baseline", str(run.run_folders[0]), "--placement", "in", "--json") as command:
+@pytest.fixture(scope="module")
+def second(run: Command) -> Iterator[Command]:
+    """A run compared with the first one, whose result is on standard output."""
+    again = [*RUN[:7], "--suite", "all_reduce", "--sizes", "8K:512K:8", "--iters", "4", "--placement", "in"]
+    with started(*again, "--baseline", str(run.run_folders[0]), "--json", "--quiet") as command:
         assert command.finish(60) == 0, command.errors
-        (benchmark,) = read_result(command.out).benchmarks
+        yield command
+
+
+def test_a_baseline_stands_beside_every_point_that_both_runs_have(second: Command, result: Result) -> None:
+    (benchmark,) = read_result(second.out).benchmarks
     before = {point.message_bytes: point.busbw_gb_per_s for point in result.benchmarks[0].points}
     shown = {point.message_bytes: point.expected for point in benchmark.points}
     assert list(shown) == [8192, 65536, 524288]
@@ -140,34 +146,36 @@ def test_a_baseline_stands_beside_every_point_that_both_runs_have(run: Command, 
     assert "emulated nodes" in shown[524288]["unknown"]
 
 
-def test_json_alone_is_on_standard_output_and_quiet_is_quiet() -> None:
-    with started(*ONE, "--json", "--quiet") as command:
+def test_json_alone_is_on_standard_output_and_quiet_is_quiet(second: Command) -> None:
+    printed = json.loads(second.out)
+    read_result(second.out)
+    assert printed == second.result()
+    assert second.errors == ""
+
+
+@pytest.fixture(scope="module")
+def repeated() -> Iterator[Command]:
+    """Three launches of two benchmarks, one of which gloo does not offer."""
+    with started(*ONE, "--repeats", "3", "--no-verify", "--dtype", "int8,float32", "--op", "avg") as command:
         assert command.finish(60) == 0, command.errors
-        printed = json.loads(command.out)
-        read_result(command.out)
-        assert printed == command.result()
-        assert command.errors == ""
+        yield command
 
 
-def test_repeats_are_launches_of_their_own_with_their_spread() -> None:
-    with started(*ONE, "--repeats", "3", "--no-verify") as command:
-        assert command.finish(60) == 0, command.errors
-        (benchmark,) = command.result()["benchmarks"]
-        (point,) = benchmark["points"]
-        assert point["block_iterations"] == [[3] * 5] * 3
-        assert len(point["repeats"]["medians_seconds"]) == 3
-        assert point["verified"] is None
-        assert [line["launch"] for line in command.samples()] == [0, 1, 2]
+def test_repeats_are_launches_of_their_own_with_their_spread(repeated: Command) -> None:
+    benchmark = repeated.result()["benchmarks"][1]
+    (point,) = benchmark["points"]
+    assert point["block_iterations"] == [[3] * 5] * 3
+    assert len(point["repeats"]["medians_seconds"]) == 3
+    assert point["verified"] is None
+    assert [line["launch"] for line in repeated.samples()] == [0, 1, 2]
 
 
-def test_a_backend_that_lacks_an_operation_skips_it_and_the_run_is_clean() -> None:
-    with started(*ONE, "--dtype", "int8,float32", "--op", "avg") as command:
-        assert command.finish(60) == 0, command.errors
-        skipped, measured = command.result()["benchmarks"]
-        assert (skipped["status"], skipped["points"]) == ("skipped", [])
-        assert "gloo does not offer all_reduce of int8 with avg" in skipped["reason"]
-        assert measured["status"] == "complete"
-        assert skipped["reason"] in " ".join(command.out.replace("#", " ").split())
+def test_a_backend_that_lacks_an_operation_skips_it_and_the_run_is_clean(repeated: Command) -> None:
+    skipped, measured = repeated.result()["benchmarks"]
+    assert (skipped["status"], skipped["points"]) == ("skipped", [])
+    assert "gloo does not offer all_reduce of int8 with avg" in skipped["reason"]
+    assert measured["status"] == "complete"
+    assert skipped["reason"] in " ".join(repeated.out.replace("#", " ").split())
 
 
 def test_one_node_is_a_run_too() -> None:

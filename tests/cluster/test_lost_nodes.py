@@ -86,8 +86,11 @@ class Waiting:
 def test_a_node_that_is_lost_while_the_run_is_placed_is_named_and_one_that_is_only_taken_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, seconds in (("PLACE_SECONDS", 1.0), ("_PATIENCE_SECONDS", 0.2), ("_RAYLET_SECONDS", 0.2)):
+    limits = {"_COURTESY_SECONDS": 0.1, "PLACE_SECONDS": 1.0, "_PATIENCE_SECONDS": 0.2, "_RAYLET_SECONDS": 0.2}
+    for name, seconds in limits.items():
         monkeypatch.setattr(agents, name, seconds)
+    asked: list[set[str]] = []
+    monkeypatch.setattr(agents, "end_idle_agents", asked.append)  # asks Ray, which starts a cluster where there is none
     with server(answers=True) as good, server(answers=False) as mute:
         taken = Plan(nodes=(node("a", good), node("b", good)), ranks_per_node=1, backend="gloo")
         with pytest.raises(ClusterUnavailableError, match="did not become free"):
@@ -95,6 +98,7 @@ def test_a_node_that_is_lost_while_the_run_is_placed_is_named_and_one_that_is_on
         lost = Plan(nodes=(node("a", good), node("b", mute)), ranks_per_node=1, backend="gloo")
         with pytest.raises(LostNodesError, match="1 node lost during placement: b: its raylet"):
             agents._wait_for(Waiting(), lost)
+    assert asked == [{"a", "b"}] * 2
 
 
 def test_the_node_of_a_lost_head_is_named_where_there_is_no_doubt() -> None:

@@ -48,8 +48,8 @@ def processes_of(command: Command, cluster: Sequence[int] = ()) -> Processes:
     """Look at what runs now: of the command, and of the cluster that it joins, whose daemons are below these."""
     found = command.processes() | _below(cluster)
     parents = {pid: parent for pid in found if (parent := _parent(pid)) is not None}
-    raylets = tuple(sorted((pid for pid in found if _RAYLET in found[pid]), key=lambda pid: _node_index(found[pid])))
-    hosts = [pid for pid in found if _RANK_HOST in found[pid] and parents.get(pid) not in _of_kind(found, _RANK_HOST)]
+    raylets = tuple(sorted(_eldest(found, parents, _RAYLET), key=lambda pid: _node_index(found[pid])))
+    hosts = _eldest(found, parents, _RANK_HOST)
     return Processes(
         command=command.process.pid,
         driver=_driver(command.process.pid, found, parents),
@@ -81,8 +81,10 @@ def _below(roots: Sequence[int]) -> dict[int, str]:
     return found
 
 
-def _of_kind(found: Mapping[int, str], words: str) -> set[int]:
-    return {pid for pid, text in found.items() if words in text}
+def _eldest(found: Mapping[int, str], parents: Mapping[int, int], words: str) -> list[int]:
+    """Processes of a kind whose parent is not of it: what is forked has its parent's command line at first."""
+    alike = {pid for pid, text in found.items() if words in text}
+    return [pid for pid in found if pid in alike and parents.get(pid) not in alike]
 
 
 def _driver(command: int, found: Mapping[int, str], parents: Mapping[int, int]) -> int | None:

@@ -14,7 +14,7 @@ import pytest
 from tests.command import Command, started
 from tests.faults.targets import processes_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone]  # seconds from a fault to the exit count
+pytestmark = [pytest.mark.cluster, pytest.mark.timed]
 TIMEOUT = 12.0  # two points are measured within it; the seconds that count begin where it is over
 GRACE = 15.0
 SWEEP = ["run", "--address", "local", "--nodes", "2", "--suite", "quick", "--sizes", "1K:999K:+1K", "--iters", "200"]
@@ -104,7 +104,7 @@ def test_a_sweep_too_long_for_its_limit_blames_nobody() -> None:
 
 def test_a_killed_node() -> None:
     with measuring() as command:
-        os.kill(one_of(command, "raylet/raylet --raylet"), signal.SIGKILL)
+        os.kill(processes_of(command).raylets[-1], signal.SIGKILL)
         finding = broken(command, time.monotonic(), limit=GRACE)
         assert finding["rule"] == "node-lost"
         assert finding["hosts"] in (["node-1"], ["node-2"])

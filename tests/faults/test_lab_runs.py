@@ -15,6 +15,7 @@ from tests.result_contract import read_result
 pytestmark = [pytest.mark.lab, pytest.mark.cluster]
 PAYLOAD_SHARE = 1448 / 1514  # of an Ethernet frame, with TCP timestamps
 RATE_BITS = 200e6
+ENDLESS = ("--suite", "quick", "--sizes", "1K:900K:+1K", "--timeout", "60")
 FOREIGN = """
 import sys, time
 import ray
@@ -31,26 +32,27 @@ for _ in sys.stdin:
 """
 
 
-def test_four_nodes_twice_on_one_cluster(ray_lab: Lab) -> None:
-    for _ in range(2):
-        with lab_run(ray_lab, "--nodes", "4", "--suite", "quick", "--sizes", "1K:64K:8", "--iters", "4") as run:
-            assert run.finish(60) == 0, run.errors
-            (path,) = run.folder.glob("runs/*/result.json")
-            result = read_result(path.read_bytes())
-            assert [(node.name, node.address, node.ranks) for node in result.cluster.nodes] == [
-                (f"node{number}", f"10.88.0.{number}", [number - 1]) for number in range(1, 5)
-            ]
-            assert [node.facts["early_rank_host"] for node in result.cluster.nodes] == [True, False, False, False]
-            assert not result.cluster.emulated
-            assert "EMULATED" not in run.out
-            logs = {log.name for log in path.parent.joinpath("logs").iterdir()}
-            assert {f"output-rank-{rank}.log" for rank in range(4)} <= logs
-            for node in result.cluster.nodes:
-                (facts,) = node.facts["ranks"].values()
-                assert facts["niceness"] == "0"
-                moved = node.facts["traffic"]["eth0"]
-                assert min(moved.values()) > 64 * 1024 * 4 * 5  # of the largest size alone: 5 blocks of 4 operations
-        assert nothing_left(ray_lab, 5)
+@pytest.mark.parametrize("nodes", [4, 2])
+def test_one_cluster_runs_on_all_its_nodes_and_then_on_some(ray_lab: Lab, nodes: int) -> None:
+    with lab_run(ray_lab, "--nodes", str(nodes), "--suite", "quick", "--sizes", "1K:64K:8", "--iters", "4") as run:
+        assert run.finish(60) == 0, run.errors
+        (path,) = run.folder.glob("runs/*/result.json")
+        result = read_result(path.read_bytes())
+        assert [(node.name, node.address, node.ranks) for node in result.cluster.nodes] == [
+            (f"node{number}", f"10.88.0.{number}", [number - 1]) for number in range(1, nodes + 1)
+        ]
+        early = [node.facts["early_rank_host"] for node in result.cluster.nodes]
+        assert early == [True, *[False] * (nodes - 1)]
+        assert not result.cluster.emulated
+        assert "EMULATED" not in run.out
+        logs = {log.name for log in path.parent.joinpath("logs").iterdir()}
+        assert {f"output-rank-{rank}.log" for rank in range(nodes)} <= logs
+        for node in result.cluster.nodes:
+            (facts,) = node.facts["ranks"].values()
+            assert facts["niceness"] == "0"
+            moved = node.facts["traffic"]["eth0"]
+            assert min(moved.values()) > 64 * 1024 * 4 * 5  # of the largest size alone: 5 blocks of 4 operations
+    assert nothing_left(ray_lab, 5)
 
 
 def test_fewer_nodes_than_asked_for_is_wrong_use_and_names_those_that_exist(ray_lab: Lab) -> None:
@@ -89,18 +91,18 @@ def test_a_shaped_link_is_measured_and_its_node_stands_out(ray_lab: Lab) -> None
 
 
 def test_a_foreign_actor_survives_our_run_and_its_abort(ray_lab: Lab) -> None:
-    stranger = ray_lab.nodes[3].popen(
+    stranger = ray_lab.nodes[1].popen(
         ["python", "-c", FOREIGN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
 
     def foreign(process: Process) -> bool:
         return "ray::Guest" in process.command or " -c " in process.command
 
-    with stranger:
+    with stranger:  # on one of the two nodes that the runs take
         assert stranger.stdin is not None
         assert stranger.stdout is not None
         assert stranger.stdout.readline() == "1\n"
-        with lab_run(ray_lab, "--suite", "quick", "--sizes", "1K:900K:+1K", "--timeout", "60") as run:
+        with lab_run(ray_lab, *ENDLESS, "--nodes", "2") as run:
             run.wait_for_points(1)
             run.process.send_signal(signal.SIGINT)
             begun = time.monotonic()
@@ -108,7 +110,7 @@ def test_a_foreign_actor_survives_our_run_and_its_abort(ray_lab: Lab) -> None:
             assert time.monotonic() - begun < 15
             assert run.result()["findings"][0]["rule"] == "interrupted"
         assert nothing_left(ray_lab, 5, but=foreign)
-        with lab_run(ray_lab, "--suite", "quick", "--sizes", "1K:900K:+1K", "--timeout", "60") as run:
+        with lab_run(ray_lab, *ENDLESS, "--nodes", "2") as run:
             run.wait_for_points(1)
             ours = [one for one in ray_lab.nodes[0].leftover_processes() if "raybench.cli" in one.command]
             (command,) = [one for one in ours if one.parent_pid not in {other.pid for other in ours}]
@@ -124,7 +126,9 @@ def test_a_foreign_actor_survives_our_run_and_its_abort(ray_lab: Lab) -> None:
 
 
 def test_a_stopped_rank_is_named_with_its_node_and_step(ray_lab: Lab) -> None:
-    with lab_run(ray_lab, "--suite", "quick", "--sizes", "1K:900K:+1K", "--iters", "50", "--timeout", "10") as run:
+    with lab_run(
+        ray_lab, "--nodes", "3", "--suite", "quick", "--sizes", "1K:900K:+1K", "--iters", "50", "--timeout", "10"
+    ) as run:
         run.wait_for_points(2)
         node = ray_lab.nodes[2]
         node.signal(run.rank(node, 2), signal.SIGSTOP)
@@ -145,15 +149,15 @@ def test_a_stopped_rank_is_named_with_its_node_and_step(ray_lab: Lab) -> None:
 
 def test_last_a_node_whose_cable_is_pulled_is_lost_and_alone_keeps_its_ranks(ray_lab: Lab) -> None:
     """Nobody can tell it to end them; its agent does when its lease is over (tests/cluster/test_node_agent.py)."""
-    with lab_run(ray_lab, "--suite", "quick", "--sizes", "1K:900K:+1K", "--iters", "50", "--timeout", "60") as run:
+    with lab_run(ray_lab, *ENDLESS, "--iters", "50", "--nodes", "3") as run:
         run.wait_for_points(2)
-        ray_lab.nodes[3].unplug()
+        ray_lab.nodes[2].unplug()
         begun = time.monotonic()
         assert run.finish(60) == 3
         seconds = time.monotonic() - begun
     print(f"{seconds:.1f} s from unplugging to exit")
     assert seconds < 25
     finding = run.result()["findings"][0]
-    assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("node-lost", [3], ["node4"])
-    assert "node node4" in run.out
-    assert nothing_left(ray_lab, 5, but=lambda process: process in ray_lab.nodes[3].processes())
+    assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("node-lost", [2], ["node3"])
+    assert "node node3" in run.out
+    assert nothing_left(ray_lab, 5, but=lambda process: process in ray_lab.nodes[2].processes())

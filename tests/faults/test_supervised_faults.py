@@ -10,7 +10,7 @@ import pytest
 from tests.command import Command, started
 from tests.faults.targets import processes_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone]  # seconds from a fault to the exit count
+pytestmark = [pytest.mark.cluster, pytest.mark.timed]
 TIMEOUT = 15.0
 SWEEP = ["run", "--address", "local", "--nodes", "2", "--suite", "quick", "--sizes", "1K:999K:+1K", "--iters", "200"]
 

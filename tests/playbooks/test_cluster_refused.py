@@ -4,10 +4,9 @@ import pytest
 
 from tests.playbooks.lab_cluster import LabController, lab_hosts
 
-pytestmark = [pytest.mark.lab, pytest.mark.cluster]
+pytestmark = [pytest.mark.lab, pytest.mark.cluster, pytest.mark.timed]
 
 
-@pytest.mark.alone  # Ray's own limit of 30 s for the head's answer is met beside other tests
 def test_a_control_machine_that_nodes_cannot_reach_or_without_the_token_is_refused() -> None:
     with lab_hosts(1) as controller:
         controller.cluster("up", "-i", controller.inventory)

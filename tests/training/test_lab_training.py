@@ -60,12 +60,13 @@ def check(benchmark: dict[str, Any], strategy: str, ranks: int) -> None:
     assert sent["wire_bytes_per_rank"] == pytest.approx(sent["expected_bytes_per_rank"], rel=0.01)
 
 
-def test_strategies_over_four_nodes(ray_lab: Lab) -> None:
+def test_strategies_over_three_nodes(ray_lab: Lab) -> None:
+    """Three: most dimensions that are cut into shards are no multiple of it."""
     strategies: Sequence[str] = ("ddp", "fsdp", "lora", "qlora")
-    benchmarks = trained(ray_lab, "--nodes", "4", "--strategy", ",".join(strategies))
+    benchmarks = trained(ray_lab, "--nodes", "3", "--strategy", ",".join(strategies))
     assert [one["name"] for one in benchmarks] == list(strategies)
     for benchmark in benchmarks:
-        check(benchmark, benchmark["name"], 4)
+        check(benchmark, benchmark["name"], 3)
 
 
 def test_shards_kept_until_the_backward_pass(ray_lab: Lab) -> None:

@@ -44,7 +44,6 @@ class Gate:
     by_piece: bool = False  # what is read one by one is settled where a piece begins, else block by block
     wrapped: int = 0  # so many lines at the start of the next block may be the rest of the last line of this one
     _dull: set[bytes] = field(default_factory=set)  # lines without their digits, of which FOREIGN has none
-    _long_dull: set[int] = field(default_factory=set)  # of those that are too long to be kept, their hashes
     detailed: bool = True  # lines of the frequent kinds are read one by one here
     _seen_bytes: int = 0
 
@@ -136,17 +135,12 @@ class Gate:
         """As ``_by_line`` once the detail is used up: of lines that differ in digits only, one is looked at."""
         lines, shapes = block.split(b"\n"), block.translate(None, _DIGITS).split(b"\n")
         dull = self._dull
-        fresh = [
-            number
-            for number, shape in enumerate(shapes)
-            if shape not in dull and (len(shape) <= MAX_DULL_BYTES or hash(shape) not in self._long_dull)
-        ]
+        fresh = [number for number, shape in enumerate(shapes) if shape not in dull]
         self.nccl_lines += block.count(_MARK) - sum(lines[number].count(_MARK) for number in fresh)  # of the dull ones
         chosen, nothing = self._sort_out(lines, fresh)
-        if len(dull) + len(self._long_dull) < MAX_DULL:
-            found = [shape for number in nothing if not is_foreign(shape := shapes[number], _TOLD_BY_DIGITS)]
-            dull.update(shape for shape in found if len(shape) <= MAX_DULL_BYTES)
-            self._long_dull.update(hash(shape) for shape in found if len(shape) > MAX_DULL_BYTES)
+        if len(dull) < MAX_DULL:
+            found = (shapes[number] for number in nothing if len(shapes[number]) <= MAX_DULL_BYTES)
+            dull.update(shape for shape in found if not is_foreign(shape, _TOLD_BY_DIGITS))
         chosen += self._wrapped_lines(lines, chosen)
         for number in sorted(set(chosen)):
             yield number, lines[number][:MAX_LINE_BYTES]

@@ -83,6 +83,11 @@ ALWAYS = (
     "finished collective #",
     "finish collective #",
     "failed to pass monitoredBarrier",
+    "client socket has",
+    "server socket has",
+    "store based barrier",
+    "store-based barrier",
+    "due to a collective timeout",
     "Heartbeat monitor timed out",
     "no heartbeat of its watchdog",
     "detected by watchdog",
@@ -176,6 +181,7 @@ ALWAYS = (
 # what the bodies of warnings hold; looked for on lines without NCCL's mark too
 BODIES = (
     "Call to ",
+    "no POLLOUT events",
     "losed by remote peer",
     "onnect to ",
     "exceeded retries",
@@ -288,6 +294,7 @@ ODD = (
 FOREIGN = (
     b"Using network", b"Traceback", b"rror: ", b"xception: ", b"NET/", b" via ", b"libibverbs", b"SIG", b"signal ",
     b"No space", b"finished collective", b"peedup", b"radient", b"UCX", b"GPU Direct RDMA", b"Topology detection",
+    b"socket has", b"ore based barrier", b"ore-based barrier", b"collective timeout from",
     b"Last error:", b"egmentation fault", b" error", b"exit code", b"exitcode", b"with code ", b"with status ",
     b"process returned a non-zero", b"MPI_A", b"core dumped", b"terminate called", b"CANCELLED", b"KeyboardInterrupt",
     b"Test failure", b"invalid usage", b"invalid argument (", b"retrying", b"ncclInvalid", b"Test CUDA failure",

@@ -288,6 +288,11 @@ def broken_plugins(facts: JobFacts) -> list[Event]:
     return [event for event in facts.of("plugin-load-error") if not _is_absent_plugin(event)]
 
 
+def unloadable_plugins(facts: JobFacts) -> list[Event]:
+    """The same, and what NCCL says of a library that it could not load."""
+    return broken_plugins(facts) + [event for event in facts.of("plugin-unusable") if "library" in event.fields]
+
+
 def _is_absent_plugin(event: Event) -> bool:
     library = event.fields["library"].rsplit("/", 1)[-1]
     own = library.startswith(("libnccl-net", "librccl-net", "libnccl_net", "libnccl-gin", "libnccl-tuner"))

@@ -165,6 +165,20 @@ _ABSENT = (
         "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
     ),
 )
+_WAITS = (
+    (
+        "store based barrier",
+        r"Waiting in store based barrier .*rank: (?P<rank>\d+), .*\(world_size=(?P<of>\d+), worker_count=(?P<came>\d+)",
+        "Waiting in store based barrier to initialize process group for rank: 0, key:1 (world_size=8, worker_count=7,",
+    ),
+)
+_CAME = (
+    (
+        "store-based barrier",
+        r"Completed store-based barrier for key",
+        "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 8 nodes.",
+    ),
+)
 _STORE = (
     (
         "connectFullMesh failed",
@@ -180,6 +194,11 @@ _STORE = (
         "server socket has",
         r"(?:Error|Exception): .*?The server socket has (?P<reason>.*)",
         "DistNetworkError: The server socket has failed to listen on any local network address. port: 29500",
+    ),
+    (
+        "socket has",  # at level E no further address is tried; what is tried again is a W
+        r"\[E[^\]]*socket\.cpp:\d+\] (?:\[c10d\] )?The (?:client|server) socket has (?P<reason>.*)",
+        "[E socket.cpp:753] [c10d] The client socket has failed to connect to any network address of (node1, 29500).",
     ),
 )
 _LIBFABRIC = (
@@ -201,6 +220,8 @@ PATTERNS = (
     *rows("launcher-failure", _SERVING, _TRAINING, names_text=True),
     *rows("run-error", _CALLS),
     *rows("ranks-missing", _ABSENT),
+    *rows("ranks-awaited", _WAITS),
+    *rows("ranks-came", _CAME),
     *rows("store-failed", _STORE),
     *rows("peer-closed", _LOST),
     *rows("plugin-request-failed", _LIBFABRIC),
@@ -230,6 +251,12 @@ PATTERNS = (
         literal="Received a dump signal",
         expression=r"(?P<text>Received a dump signal due to a collective timeout.*)",
         samples=("[Rank 3] Received a dump signal due to a collective timeout from rank 1 and we will try our best",),
+    ),
+    Pattern(
+        kind="timeout-signal",
+        literal="due to a collective timeout from",
+        expression=r"due to a collective timeout from +(?:this local rank|rank (?P<late>\d+))",
+        samples=("[Rank 3] Received a dump signal due to a collective timeout from  rank 1 and we will try our best",),
     ),
     Pattern(
         kind="watchdog-stuck",

@@ -133,8 +133,11 @@ PATTERNS = (
     Pattern(
         kind="sharp-unavailable",
         literal="SHARP",
-        expression=r"SHARP coll init error: (?P<reason>.*)|SHARP: Group size .* fallback to non-sharp",
-        samples=("NET/IB :SHARP coll init error: Cannot create SHArP job(-11)",),
+        expression=r"SHARP (?:coll init error|group create): (?P<reason>.*)|SHARP: Group size .* fallback to non-sharp",
+        samples=(
+            "NET/IB :SHARP coll init error: Cannot create SHArP job(-11)",
+            "SHARP group create: Streaming Tree lock failed (-18)",
+        ),
     ),
     Pattern(
         kind="sharp-unavailable",

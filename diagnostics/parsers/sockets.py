@@ -60,6 +60,12 @@ PATTERNS = (
     ),
     Pattern(
         kind="connect-failed",
+        literal="POLLOUT",
+        expression=r"socketPollConnect poll\(\) returned -?\d+, (?P<reason>no POLLOUT events)",
+        samples=("socketPollConnect poll() returned 1, no POLLOUT events",),
+    ),
+    Pattern(
+        kind="connect-failed",
         literal="exceeded ",
         expression=r"socket(?:Start|Poll)Connect: exceeded (?P<reason>retries|timeouts) \(\d+\)",
         samples=("socketPollConnect: exceeded timeouts (3)",),

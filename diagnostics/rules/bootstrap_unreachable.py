@@ -35,7 +35,8 @@ def check(facts: JobFacts) -> Outcome:
     failed += [event for event in unanswered(facts) if _is_here(event, facts)]
     bad = warned(facts, "address-invalid")
     bad += [event for event in warned(facts, "bind-failed") if "ras/" not in event.text]
-    events = sorted(failed + bad + facts.of("store-failed"), key=lambda event: event.origin.sequence)
+    store = [event for event in facts.of("store-failed") if not facts.survived(event)]
+    events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
     if not events:
         return CLEAR
     first = events[0]

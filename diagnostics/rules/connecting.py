@@ -9,6 +9,7 @@ from diagnostics.facts import JobFacts
 
 STARTS_FIRST = (2, 22, 0)  # from here on `Init START` is printed before the ranks meet
 MIN_ATTEMPTS = 5  # a peer that starts later is refused a few times
+MIN_SILENT_ATTEMPTS = 2  # where nobody answers, the kernel tries for some two minutes each time
 UNROUTED = frozenset({"EADDRNOTAVAIL", "ENETDOWN", "ENETUNREACH", "EHOSTDOWN", "EHOSTUNREACH"})
 LOST = UNROUTED | {"ETIMEDOUT"}  # of a connection that stood: nothing comes from there any more
 MEANING = {
@@ -41,6 +42,9 @@ def is_unrouted(event: Event) -> bool:
 def unanswered(facts: JobFacts) -> list[Event]:
     """The retries of processes that tried often, up to the end of what they print, and never came to work."""
     retries = [event for event in facts.of("connect-retry") if not facts.survived(event)]
+    silent = [event for event in retries if (error := socket_error(event)) is not None and error.name == "ETIMEDOUT"]
+    if len(silent) >= MIN_SILENT_ATTEMPTS:
+        return retries
     last = max((event.number("attempt") or 0 for event in retries), default=0)
     return retries if max(last, facts.count("connect-retry")) >= MIN_ATTEMPTS else []
 

@@ -1,7 +1,8 @@
 """A communicator was started and never completed.
 
 Symptom: ``Init START`` without ``Init COMPLETE``, and then a time-out, endless attempts to connect, a job that is
-cancelled, other ranks that complete and give the communicator up, or nothing more; ``7/8 clients joined``. Before 2.22
+cancelled, other ranks that complete and give the communicator up, or nothing more; ``7/8 clients joined``;
+``Waiting in store based barrier ... (world_size=8, worker_count=7)`` as the last word. Before 2.22
 a rank that waits for the others has not printed ``Init START`` yet: its last line names its network.
 
 Why: a rank never came (crashed, not started, other world size), hangs on its host, or cannot be reached over the
@@ -23,6 +24,7 @@ from diagnostics.rules.base import CLEAR, LEFT_OUT, Outcome, Rule, conclude, fou
 from diagnostics.rules.connecting import STARTS_FIRST, unanswered
 from diagnostics.rules.run_failed import failure_lines
 
+_WAITS = 2  # lines of one rank, 10 s apart: a rank that loads slowly is awaited once
 _SIGNS = (
     "watchdog-timeout",
     "watchdog-stuck",
@@ -35,8 +37,8 @@ _SIGNS = (
 
 def check(facts: JobFacts) -> Outcome:
     """Found where ranks started and none completed, and the log shows that time ran out, or that all stand there."""
-    if short := [event for event in facts.of("ranks-missing") if not facts.survived(event)]:
-        return found(_missing(facts, short))
+    if counted := _counted(facts):
+        return found(counted)
     hanging = [communicator for communicator in facts.communicators if _hangs(communicator)]
     if not hanging:
         return _hung_in_part(facts) if facts.communicators else _hung_before_start(facts)
@@ -66,6 +68,14 @@ def check(facts: JobFacts) -> Outcome:
     )
 
 
+def _counted(facts: JobFacts) -> Finding | None:
+    """The program counted the ranks that came, and they are not all; None where it did not, or all are there."""
+    if short := [event for event in facts.of("ranks-missing") if not facts.survived(event)]:
+        return _missing(facts, short)
+    awaited = _awaited(facts)
+    return _at_the_barrier(facts, awaited) if awaited else None
+
+
 def _missing(facts: JobFacts, events: list[Event]) -> Finding:
     """The program counted the ranks that came before any of them started a communicator."""
     told = next((event for event in events if event.number("of")), events[0])
@@ -80,6 +90,35 @@ def _missing(facts: JobFacts, events: list[Event]) -> Finding:
         else "Initialisation hung: ranks are missing",
         explanation="The program waits for all ranks before they start a communicator, and time ran out. "
         + _explain(["?"], events),
+    )
+
+
+def _awaited(facts: JobFacts) -> list[Event]:
+    """The last word of each rank that waits in PyTorch's first barrier, 10 s a line, where the log ends so."""
+    events, came = facts.of("ranks-awaited"), facts.of("ranks-came")
+    last = {event.fields["rank"]: event for event in events}
+    waiting = [event for event in last.values() if not facts.survived(event)]
+    most = max((event.number("came") or 0 for event in waiting), default=0)
+    told = [sum(one.fields["rank"] == rank for one in events) for rank in last]
+    if came or facts.works or max(told, default=0) < _WAITS or any(most >= (one.number("of") or 0) for one in waiting):
+        return []
+    return waiting
+
+
+def _at_the_barrier(facts: JobFacts, waiting: list[Event]) -> Finding:
+    here = {int(event.fields["rank"]) for event in waiting}
+    world = max(event.number("of") or 0 for event in waiting)
+    came = max(event.number("came") or 0 for event in waiting)
+    absent = [rank for rank in range(min(world, 100_000)) if rank not in here] if len(here) == came else []
+    return conclude(
+        facts,
+        waiting,
+        severity="critical",
+        confidence="likely",
+        summary=f"Initialisation hung: {came} of {world} ranks came to the first barrier"
+        + (f"; ranks {listed(absent)} never came" if absent else ""),
+        explanation="PyTorch counts the ranks in its store before they start a communicator, and the log ends while "
+        "they wait. " + _explain(absent or ["?"], []),
     )
 
 

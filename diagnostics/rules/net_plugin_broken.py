@@ -38,21 +38,23 @@ def check(facts: JobFacts) -> Outcome:
     if transport.job_network(facts) == "plugin:aws-ofi-nccl":  # one of the ways that it tries worked
         warnings = _ofi_warnings(facts)
         return found(_open(facts, warnings)) if warnings else CLEAR
-    load = transport.broken_plugins(facts)
-    load += [event for event in facts.of("plugin-unusable") if "library" in event.fields]
-    if load:
+    if load := transport.unloadable_plugins(facts):
         return found(_load(facts, load))
     refused = facts.of("ofi-failed") or _ofi_warnings(facts)
     return found(_open(facts, refused)) if refused else CLEAR
 
 
 def _load(facts: JobFacts, events: Sequence[Event]) -> Finding:
+    absent = facts.of("network-not-found")
+    stops = "NCCL_NET names a network that this plugin offers, most likely: without it the run stops."
     return conclude(
         facts,
-        events,
-        severity=_severity_by_successor(facts, unneeded=facts.multi_node is False),
+        [*events[:2], *absent[:1]],
+        severity="critical" if absent else _severity_by_successor(facts, unneeded=facts.multi_node is False),
         summary=f"A network plugin is present but does not load: {_reason(events)}",
-        explanation=f"The text names what the plugin misses. {_successor(facts)}",
+        explanation=f"The text names what the plugin misses. {stops if absent else _successor(facts)}",
+        occurrences=len(events),
+        blocks=bool(absent),
         actions=("check-plugin-libraries",),
     )
 

@@ -7,7 +7,8 @@ plugin named in NCCL_NET_PLUGIN.
 Why: these fabrics are not reachable through verbs. Without aws-ofi-nccl or the vendor's plugin, TCP remains.
 
 Not when: the machine has verbs adapters; there ``No plugin found, using internal implementation`` is normal and means
-nothing; the name is ``none``, which is how users ask for no plugin.
+nothing; the name is ``none``, which is how users ask for no plugin; a plugin is there and does not load
+(net-plugin-broken).
 
 Source: aws-ofi-nccl documentation; NCCL's plugin loader.
 """
@@ -22,19 +23,8 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 def check(facts: JobFacts) -> Outcome:
     """Found where a named network is absent, or a platform's own network is in sight and unused."""
     named = facts.of("network-not-found")
-    if named:
-        name = named[0].fields["name"]
-        return found(
-            conclude(
-                facts,
-                named,
-                severity="critical",
-                summary=f"The requested network '{name}' does not exist here",
-                explanation="NCCL_NET names a network, not a library. No plugin that is loaded offers this one, so "
-                "initialisation fails.",
-                blocks=True,
-            )
-        )
+    if named and not transport.unloadable_plugins(facts):
+        return found(_not_found(facts, named))
     if none := facts.of("plugin-none"):
         return found(_none(facts, none))
     if absent_plugin := transport.absent_named_plugin(facts):
@@ -54,6 +44,18 @@ def check(facts: JobFacts) -> Outcome:
             "(aws-ofi-nccl); "
             "without it NCCL falls to TCP.",
         )
+    )
+
+
+def _not_found(facts: JobFacts, events: list[Event]) -> Finding:
+    return conclude(
+        facts,
+        events,
+        severity="critical",
+        summary=f"The requested network '{events[0].fields['name']}' does not exist here",
+        explanation="NCCL_NET names a network, not a library. No plugin that is loaded offers this one, so "
+        "initialisation fails.",
+        blocks=True,
     )
 
 

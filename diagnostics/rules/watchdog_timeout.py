@@ -1,6 +1,7 @@
 """PyTorch's watchdog gave up waiting for a collective.
 
-Symptom: ``[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=78, OpType=BROADCAST, ...)``.
+Symptom: ``[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=78, OpType=BROADCAST, ...)``; on the
+other ranks ``Received a dump signal due to a collective timeout from rank 1``.
 
 Why: at least one rank did not take part in time: it died, is stuck or slow (checkpoint, data loading, CPU work), or
 its control flow went another way. The ranks that print the message are the ones that waited; the ones that do not are
@@ -22,7 +23,7 @@ def check(facts: JobFacts) -> Outcome:
     """Found where a watchdog message was printed; names the ranks that printed none."""
     events = facts.of("watchdog-timeout")
     if not events:
-        return CLEAR
+        return _signalled(facts)
     waiting: dict[str, set[int]] = defaultdict(set)
     for event in events:
         waiting[_collective(event)].update(_ranks(event))
@@ -52,6 +53,24 @@ def check(facts: JobFacts) -> Outcome:
             )
             + "A longer timeout hides this, it does not cure it.",
             occurrences=facts.count("watchdog-timeout"),
+        )
+    )
+
+
+def _signalled(facts: JobFacts) -> Outcome:
+    """The ranks that timed out said so to the others, and their own message is not in the log."""
+    events = facts.of("timeout-signal")
+    if not events:
+        return CLEAR
+    late = sorted({rank for event in events if (rank := event.number("late")) is not None})
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            summary=f"A collective timed out{f' on rank {listed(late)}' if late else ''}, which told the other ranks",
+            explanation="The rank named waited in vain; who did not come is in its own output and in the flight "
+            "records that the others wrote. A longer timeout hides this, it does not cure it.",
         )
     )
 

@@ -160,16 +160,6 @@ def test_lines_that_differ_in_digits_only_are_passed_over_where_no_digit_decides
     assert (gate.lines, gate.nccl_lines) == (3 + len(other_digits) + len(lines), 2)
 
 
-def test_long_lines_that_differ_in_digits_only_are_looked_at_once() -> None:
-    gate = Gate(scan_from_bytes=2**40, detail_left=0)
-    rows = [b"%d " % number * 900 for number in range(4)]
-    assert not list(gate.candidates(rows[0]))
-    assert len(gate._long_dull) == 1
-    told = rows[2] + b"SIGSEGV"
-    assert list(gate.candidates(b"\n".join([rows[1], told, rows[3]]))) == [(1, told)]
-    assert len(gate._long_dull) == 1
-
-
 def test_a_pipe_whose_writer_comes_and_goes_quickly_is_read(tmp_path: Path) -> None:
     pipe = tmp_path / "log.pipe"
     os.mkfifo(pipe)

@@ -185,6 +185,8 @@ def _absolute(source: str | Path) -> str:
         return text
     if not Path(text).exists():
         raise UsageError(f"there is no inventory {text}; name one with -i, or write one: 'raybench init HOST ...'")
+    if not (Path(text).is_file() or Path(text).is_dir()):  # Ansible reads it more than once
+        raise UsageError(f"the inventory {text} is a pipe or a device; write it to a file, and name that with -i")
     return str(Path(text).absolute())
 
 

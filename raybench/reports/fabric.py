@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from raybench.reports.columns import Column, Line, lines, total_width
-from raybench.reports.terminal import PIPE_WIDTH, comment, verdict_lines
+from raybench.reports.terminal import LEAST_WIDTH, PIPE_WIDTH, comment, verdict_lines
 from raybench.reports.text import count_of, inert
 from raybench.verdicts import Conclusion
 
@@ -23,7 +23,8 @@ def print_fabric(
 ) -> None:
     """Print the report; ``files`` are (what it is, where it lies). ``width`` in columns is for tests."""
     console = Console(file=stream, highlight=False, markup=False, emoji=False, force_jupyter=False)
-    columns = width or (console.width if console.is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH)
+    wanted = width or (console.width if console.is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH)
+    columns = max(wanted, LEAST_WIDTH)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     for line in (*fabric_lines(report, columns), *_files(files), *verdict_lines(_conclusion(report), columns)):
         text = Text(no_wrap=True, overflow="ignore")

@@ -38,6 +38,7 @@ from raybench.units import format_seconds
 from raybench.verdicts import Conclusion, Verdict
 
 PIPE_WIDTH = 200
+LEAST_WIDTH = 40  # what is narrower, such as COLUMNS=1, runs over the edge
 MAX_NODES = 16
 _STATUS_STYLE = {"complete": "bold green", "partial": "bold yellow", "failed": "bold red"}
 VERDICT_STYLE: Mapping[Verdict, str] = {
@@ -70,7 +71,8 @@ def print_result(
 def print_lines(made: Callable[[int], Iterable[Line]], stream: IO[str], width: int | None = None) -> None:
     """Print the lines that are made for the stream's width in columns."""
     console = Console(file=stream, highlight=False, markup=False, emoji=False, force_jupyter=False)
-    columns = width or (console.width if console.is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH)
+    wanted = width or (console.width if console.is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH)
+    columns = max(wanted, LEAST_WIDTH)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     for line in made(columns):
         text = Text(no_wrap=True, overflow="ignore")

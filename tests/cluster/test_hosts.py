@@ -1,6 +1,7 @@
 """Inventories: what is read of them, and what is refused before a playbook sees it."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,10 @@ class TestReadByAnsible:
         script.chmod(0o755)
         with pytest.raises(UsageError, match="within"):
             read_inventory([script], timeout_seconds=2)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "hosts")
+    with pytest.raises(UsageError, match="is a pipe or a device"):
+        read_inventory([tmp_path / "hosts"])

@@ -302,24 +302,33 @@ def test_only_hosts_that_are_missing_are_named_so(tmp_path: Path, allowed: bool)
     assert [name for name in hosts if f"starting on {name}" in said] == (["n1", "n2", "n4"] if allowed else [])
 
 
-def test_one_host_under_two_names_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+def cluster_rows(folder: Path, groups: dict[str, Any], *words: str, status: int) -> dict[str, dict[str, Any]]:
+    """What ``raybench cluster`` says of hosts that are all this machine, by name."""
     require_ansible()
     variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    groups = {"ray_head": {"hosts": {"a": None}}, "ray_workers": {"hosts": {"b": None}}}
-    inventory = tmp_path / "hosts.yml"
+    inventory = folder / "hosts.yml"
     inventory.write_text(
-        yaml.safe_dump({"all": {"vars": variables | {"ray_node_folder": str(tmp_path / "node")}, "children": groups}})
+        yaml.safe_dump({"all": {"vars": variables | {"ray_node_folder": str(folder / "node")}, "children": groups}})
     )
-    command = [sys.executable, "-m", "raybench", "cluster", "up", "--check", "--json", "--python", sys.executable]
     done = subprocess.run(
-        [*command, "-i", inventory],
+        [sys.executable, "-m", "raybench", "cluster", *words, "--json", "-i", inventory],
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
-        env=os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")},
+        env=os.environ | {"XDG_STATE_HOME": str(folder / "state")},
     )
-    assert done.returncode == 3, done.stderr
-    problems = {row["name"]: row["problem"] for row in json.loads(done.stdout)["nodes"]}
-    assert problems["a"].startswith("It is the same host as b, under another name")
-    assert problems["b"].startswith("It is the same host as a, under another name")
+    assert done.returncode == status, done.stdout + done.stderr
+    return {row["name"]: row for row in json.loads(done.stdout)["nodes"]}
+
+
+def test_one_host_under_two_names_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    groups = {"ray_head": {"hosts": {"a": None}}, "ray_workers": {"hosts": {"b": None}}}
+    rows = cluster_rows(tmp_path, groups, "up", "--check", "--python", sys.executable, status=3)
+    assert rows["a"]["problem"].startswith("It is the same host as b, under another name")
+    assert rows["b"]["problem"].startswith("It is the same host as a, under another name")
+
+
+def test_a_cluster_may_be_a_head_alone(tmp_path: Path) -> None:
+    rows = cluster_rows(tmp_path, {"ray_head": {"hosts": {"a": None}}}, "status", status=1)
+    assert (rows["a"]["running"], rows["a"]["problem"]) == (False, "")

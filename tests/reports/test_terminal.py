@@ -23,6 +23,11 @@ def printed(result: RunResult, width: int | None = None, **paths: Path) -> str:
     return stream.getvalue()
 
 
+@pytest.mark.parametrize("width", [1, 2, 3, 19])
+def test_a_terminal_of_hardly_any_width_is_no_error(width: int) -> None:
+    assert "VERDICT" in printed(with_peers(run_result(sweep(), pairs(4))), width=width)
+
+
 def data_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith("#")]
 

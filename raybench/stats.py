@@ -108,12 +108,12 @@ def median_interval(
     launches are drawn with replacement first and whole blocks within each second (Davison and Hinkley, Bootstrap
     Methods, 3.8). With fewer than two blocks there is nothing to resample: None.
     """
+    if sum(len(block) > 0 for launch in launches for block in launch) < 2:
+        return None
     import numpy as np  # noqa: PLC0415 - 100 ms that only a run pays
 
     blocks = [[np.asarray(block, dtype=float) for block in launch if len(block)] for launch in launches]
     blocks = [launch for launch in blocks if launch]
-    if sum(len(launch) for launch in blocks) < 2:
-        return None
     generator = np.random.default_rng(_BOOTSTRAP_SEED)
     equal = len({len(launch) for launch in blocks}) == 1 and len({len(one) for launch in blocks for one in launch}) == 1
     draw = _draw_equal if equal else _draw_unequal

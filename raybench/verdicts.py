@@ -18,6 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import field
+
+from raybench.documents.part import Json, Part
+
 if TYPE_CHECKING:
     from raybench.documents.result import BenchmarkResult, RunResult
 
@@ -27,17 +31,16 @@ _OF_AN_END = frozenset({"peer-died", "run-failed", "job-cancelled"})  # what log
 INTERRUPTED = "interrupted"  # the rule of the finding that a run was stopped by its user
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Check(Part, frozen=True, kw_only=True):
     """One thing that a run is judged by: ``data``, ``bandwidth``, ``pairs``, ``ranks``. ``text`` says so in words."""
 
-    name: str
+    name: str = field(name="check")
     outcome: Literal["passed", "failed", "not judged"]
     text: str
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> Json:
         """As in the schema."""
-        return {"check": self.name, "outcome": self.outcome, "text": self.text}
+        return self.with_unknown({"check": self.name, "outcome": self.outcome, "text": self.text})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """One verdict for every document: which it is, why, and the exit code that goes with it."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from raybench.cli.measure import exit_code
 from raybench.documents.checkpoint import CheckpointPoint

@@ -13,7 +13,7 @@ from raybench.benchmarks.footprint.record import MemoryRecord
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.combine import training_point
 from raybench.benchmarks.training.record import TrainingRecord, first_steps, joined
-from raybench.documents.workload import WorkloadPoint
+from raybench.documents.result import MeasuredWorkload
 
 
 def workload_point(
@@ -21,7 +21,7 @@ def workload_point(
     spec: BenchmarkSpec,
     world_size: int,
     cut: Mapping[int, Record] | None = None,
-) -> WorkloadPoint:
+) -> MeasuredWorkload:
     """One point from ``launches[launch][rank]``, of at least one launch. ``cut``: a further launch that was cut."""
     if spec.kind == "checkpoint":
         return checkpoint_point(cast("Sequence[Mapping[int, CheckpointRecord]]", launches), spec)

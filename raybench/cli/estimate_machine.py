@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raybench.documents.reading import read_document, taking_apart
-from raybench.documents.result import SCHEMA
+from raybench.documents.result import RunResult, result_file
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,12 +76,11 @@ def _check_speeds(options: Mapping[str, Any]) -> None:
 def _measured(path: str) -> "MeasuredLinks":
     from raybench.model.measured import measured_links  # noqa: PLC0415
 
-    content = read_document(Path(path), SCHEMA, "--result")
-    with taking_apart(f"--result {path}"):
-        try:
-            return measured_links(content)
-        except UsageError as error:
-            raise UsageError(f"--result {path}: {error}") from error
+    run = RunResult.read(result_file(Path(path)), "--result")
+    try:
+        return measured_links(run)
+    except UsageError as error:
+        raise UsageError(f"--result {path}: {error}") from error
 
 
 def _node_speed(

@@ -4,16 +4,15 @@ import contextlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from raybench.cli.output import announce, printing, say
 from raybench.config import RunConfig
-from raybench.documents.reading import read_document
-from raybench.documents.result import SCHEMA, RunResult
+from raybench.documents.result import RunResult, result_file
 from raybench.errors import UsageError
 from raybench.installation import install_advice
 from raybench.reports.errors import MissingLibraryError
@@ -73,8 +72,8 @@ def _baseline(path: str | None) -> "Baseline | None":
         return None
     from raybench.model.baseline import baseline_of  # noqa: PLC0415
 
-    place = Path(path) / "result.json" if Path(path).is_dir() else Path(path)
-    return baseline_of(read_document(place, SCHEMA, "the baseline"), f"the baseline {place}")
+    place = result_file(Path(path))
+    return baseline_of(RunResult.read(place, "the baseline"), f"the baseline {place}")
 
 
 @contextlib.contextmanager

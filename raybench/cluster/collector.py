@@ -17,8 +17,7 @@ from raybench.benchmarks.registry import MESSAGE_KINDS, sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.workload import in_common, of_parts, workload_point
 from raybench.cluster.event_check import EventError
-from raybench.documents.result import BenchmarkResult, BenchmarkStatus, Point
-from raybench.documents.workload import WorkloadPoint
+from raybench.documents.result import BenchmarkResult, BenchmarkStatus, MeasuredWorkload, Point
 from raybench.stability import benchmark_warnings
 from raybench.units import format_bytes
 
@@ -164,7 +163,7 @@ class Collector:
             workload=points,
         )
 
-    def _workload_point(self, index: int, label: str, spec: BenchmarkSpec) -> WorkloadPoint | None:
+    def _workload_point(self, index: int, label: str, spec: BenchmarkSpec) -> MeasuredWorkload | None:
         """From the launches that are whole, else from what all ranks have of one that was cut."""
         launches = self._records[index].get(label, [])
         whole = [launch for launch in launches if len(launch) == self.world_size]

@@ -1,13 +1,18 @@
 """A checkpoint benchmark's point: one place, layout and mode of saving."""
 
-from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
-from raybench.documents.workload import Json, summary_json
+from msgspec import Meta, field
+
+from raybench.documents.part import Json, Part
+from raybench.documents.workload import summary_json
 from raybench.stats import median, summarize
 
+_Seconds = Annotated[float, Meta(gt=0, lt=1e12)]
+_Count = Annotated[int, Meta(ge=0)]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointPoint:
+
+class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="checkpoint"):
     """Seconds by repetition, the slowest rank deciding. Bytes are all ranks' together, as tensors and as stored.
 
     ``verified``: what was loaded is bit for bit what was saved; None where it was not compared. ``kept``:
@@ -16,18 +21,29 @@ class CheckpointPoint:
     """
 
     label: str
-    blocked_seconds: tuple[float, ...] = ()
-    durable_seconds: tuple[float, ...] = ()
-    load_seconds: tuple[float, ...] = ()
-    writing_ranks: int = 1
-    tensor_bytes: int = 0
-    stored_bytes: int = 0
-    wrong_elements: int = 0
+    blocked_seconds: tuple[_Seconds, ...] = field(default=(), name="blocked_samples_seconds")
+    durable_seconds: tuple[_Seconds, ...] = field(default=(), name="samples_seconds")
+    load_seconds: tuple[_Seconds, ...] = field(default=(), name="load_samples_seconds")
+    writing_ranks: Annotated[int, Meta(ge=1)] = 1
+    tensor_bytes: _Count = 0
+    stored_bytes: _Count = 0
+    wrong_elements: _Count = 0
     verified: bool | None = None
     failed: str | None = None
     complete: bool = True
     saves_asked: int | None = None
     kept: str | None = None
+    DERIVED: ClassVar[frozenset[str]] = frozenset(
+        [
+            "blocked_seconds",
+            "durable_seconds",
+            "load_seconds",
+            "save_gb_per_s",
+            "save_gb_per_s_per_rank",
+            "load_gb_per_s",
+            "load_gb_per_s_per_rank",
+        ]
+    )
 
     @property
     def save_gb_per_s(self) -> float | None:
@@ -57,24 +73,28 @@ class CheckpointPoint:
         """The point as in the schema."""
         times = {"blocked": self.blocked_seconds, "durable": self.durable_seconds, "load": self.load_seconds}
         save, load = self.save_gb_per_s, self.load_gb_per_s
-        return {
-            "label": self.label,
-            "complete": self.complete,
-            **{
-                f"{name}_seconds": summary_json(summarize(values)) if values else None for name, values in times.items()
-            },
-            "samples_seconds": list(self.durable_seconds),
-            "blocked_samples_seconds": list(self.blocked_seconds),
-            "load_samples_seconds": list(self.load_seconds),
-            "tensor_bytes": self.tensor_bytes,
-            "stored_bytes": self.stored_bytes,
-            "writing_ranks": self.writing_ranks,
-            "save_gb_per_s": save,
-            "save_gb_per_s_per_rank": None if save is None else save / self.writing_ranks,
-            "load_gb_per_s": load,
-            "load_gb_per_s_per_rank": None if load is None else load / self.writing_ranks,
-            "verified": self.verified,
-            "wrong_elements": self.wrong_elements,
-            "failed": self.failed,
-            "kept": self.kept,
-        }
+        return self.with_unknown(
+            {
+                "label": self.label,
+                "complete": self.complete,
+                "saves_asked": self.saves_asked,
+                **{
+                    f"{name}_seconds": summary_json(summarize(values)) if values else None
+                    for name, values in times.items()
+                },
+                "samples_seconds": list(self.durable_seconds),
+                "blocked_samples_seconds": list(self.blocked_seconds),
+                "load_samples_seconds": list(self.load_seconds),
+                "tensor_bytes": self.tensor_bytes,
+                "stored_bytes": self.stored_bytes,
+                "writing_ranks": self.writing_ranks,
+                "save_gb_per_s": save,
+                "save_gb_per_s_per_rank": None if save is None else save / self.writing_ranks,
+                "load_gb_per_s": load,
+                "load_gb_per_s_per_rank": None if load is None else load / self.writing_ranks,
+                "verified": self.verified,
+                "wrong_elements": self.wrong_elements,
+                "failed": self.failed,
+                "kept": self.kept,
+            }
+        )

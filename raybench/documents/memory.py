@@ -1,62 +1,73 @@
 """A memory benchmark's point: what training takes by batch size, and the largest batch that fits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
-from raybench.documents.workload import Json
+from msgspec import Meta, field
+
+from raybench.documents.part import Json, Part
+
+_Bytes = Annotated[int, Meta(ge=0)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class Use(Part, frozen=True, kw_only=True):
     """Bytes of one rank at one batch size; all 0 where it did not fit a GPU. ``estimate``: model/memory.py's parts."""
 
-    batch_size: int
+    batch_size: Annotated[int, Meta(ge=0)]
     fits: bool
-    parameters: int
-    gradients: int
-    optimizer_state: int
-    activations: int
-    peak: int
-    reserved: int
-    estimate: Mapping[str, int] = field(default_factory=dict)
+    parameters: _Bytes = field(name="parameters_bytes")
+    gradients: _Bytes = field(name="gradients_bytes")
+    optimizer_state: _Bytes = field(name="optimizer_state_bytes")
+    activations: _Bytes = field(name="activations_bytes")
+    peak: _Bytes = field(name="peak_bytes")
+    reserved: _Bytes = field(name="reserved_bytes")
+    estimate: Mapping[str, int] = field(default_factory=dict, name="estimate_bytes")
+    DERIVED: ClassVar[frozenset[str]] = frozenset({"fragmentation_bytes", "headroom_bytes"})
 
     @property
     def fragmentation(self) -> int:
         """What the allocator holds of the device beyond what it ever handed out."""
         return max(self.reserved - self.peak, 0)
 
-    def to_json(self, limit_bytes: int) -> Json:
-        """As in the schema."""
-        return {
-            "batch_size": self.batch_size,
-            "fits": self.fits,
-            "parameters_bytes": self.parameters,
-            "gradients_bytes": self.gradients,
-            "optimizer_state_bytes": self.optimizer_state,
-            "activations_bytes": self.activations,
-            "peak_bytes": self.peak,
-            "reserved_bytes": self.reserved,
-            "fragmentation_bytes": self.fragmentation,
-            "headroom_bytes": limit_bytes - max(self.reserved, self.peak) if self.peak else None,
-            "estimate_bytes": dict(self.estimate),
-        }
+    def to_json(self) -> Json:
+        """As in the schema, but for ``headroom_bytes``, which the point knows."""
+        return self.with_unknown(
+            {
+                "batch_size": self.batch_size,
+                "fits": self.fits,
+                "parameters_bytes": self.parameters,
+                "gradients_bytes": self.gradients,
+                "optimizer_state_bytes": self.optimizer_state,
+                "activations_bytes": self.activations,
+                "peak_bytes": self.peak,
+                "reserved_bytes": self.reserved,
+                "fragmentation_bytes": self.fragmentation,
+                "headroom_bytes": None,
+                "estimate_bytes": dict(self.estimate),
+            }
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPoint:
+class MemoryPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="memory"):
     """All batch sizes tried. ``emulated``: a process of a CPU against a limit, no device's own memory.
 
     Not ``complete``: the run ended before the search did, and the largest batch is the largest that was tried and fits.
     """
 
     label: str
-    uses: tuple[Use, ...]
-    largest_batch: int
+    uses: tuple[Use, ...] = field(name="batch_sizes")
+    largest_batch: Annotated[int, Meta(ge=0)]
     reached_most: bool
-    limit_bytes: int
+    limit_bytes: _Bytes
     emulated: bool
     failed: str | None = None
     complete: bool = True
+    DERIVED: ClassVar[frozenset[str]] = frozenset({"verified", "wrong_elements"})
+
+    @property
+    def verified(self) -> bool | None:
+        """Nothing is checked."""
+        return None
 
     @property
     def wrong(self) -> str | None:
@@ -79,14 +90,21 @@ class MemoryPoint:
 
     def to_json(self) -> Json:
         """The point as in the schema."""
-        return {
-            "label": self.label,
-            "emulated": self.emulated,
-            "limit_bytes": self.limit_bytes,
-            "largest_batch": self.largest_batch,
-            "reached_most": self.reached_most,
-            "complete": self.complete,
-            "batch_sizes": [use.to_json(self.limit_bytes) for use in self.uses],
-            "verified": None,
-            "wrong_elements": 0,
-        }
+        return self.with_unknown(
+            {
+                "label": self.label,
+                "emulated": self.emulated,
+                "limit_bytes": self.limit_bytes,
+                "largest_batch": self.largest_batch,
+                "reached_most": self.reached_most,
+                "complete": self.complete,
+                "failed": self.failed,
+                "batch_sizes": [use.to_json() | {"headroom_bytes": self.headroom_bytes(use)} for use in self.uses],
+                "verified": None,
+                "wrong_elements": 0,
+            }
+        )
+
+    def headroom_bytes(self, use: Use) -> int | None:
+        """What a batch size leaves of the limit; None where it was not measured."""
+        return self.limit_bytes - max(use.reserved, use.peak) if use.peak else None

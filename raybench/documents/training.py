@@ -1,19 +1,24 @@
 """A training benchmark's point: the steps of all ranks, and what follows from them."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import islice
+from typing import Annotated, Any, ClassVar
 
-from raybench.documents.workload import Json, summary_json
+from msgspec import Meta, field
+
+from raybench.documents.part import DamageError, Json, Part, take
+from raybench.documents.workload import summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
 
 MODERATE_OVERHEAD, HIGH_OVERHEAD = 0.20, 0.40
 UNKNOWN = "unknown"
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0, lt=1e12)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Communication:
+class Communication(Part, frozen=True, kw_only=True):
     """Communication of one step, seconds; None where it was not, or could not be, measured.
 
     ``exposed`` by estimator (``differencing``, ``profiler``, ``replay``): what the step waits for. ``total`` includes
@@ -21,18 +26,18 @@ class Communication:
     ``pairs`` of steps are behind the differencing, with the 95 % ``interval`` of the median over them; None of few.
     """
 
-    exposed: Mapping[str, float | None] = field(default_factory=dict)
-    total: float | None = None
-    computation: float | None = None
-    overlap: float | None = None
-    idle: float | None = None
-    isolated: float | None = None
-    wire_bytes: float | None = None
-    expected_bytes: float | None = None
+    exposed: Mapping[str, float | None] = field(default_factory=dict, name="exposed_seconds")
+    total: float | None = field(default=None, name="total_seconds")
+    computation: float | None = field(default=None, name="computation_seconds")
+    overlap: float | None = field(default=None, name="overlap_seconds")
+    idle: float | None = field(default=None, name="idle_seconds")
+    isolated: float | None = field(default=None, name="isolated_seconds")
+    wire_bytes: float | None = field(default=None, name="wire_bytes_per_rank")
+    expected_bytes: float | None = field(default=None, name="expected_bytes_per_rank")
     operations: Mapping[str, int] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-    pairs: int | None = None
-    interval: tuple[float, float] | None = None
+    pairs: int | None = field(default=None, name="differencing_pairs")
+    interval: tuple[float, float] | None = field(default=None, name="differencing_ci95_seconds")
 
     @property
     def by_differencing(self) -> bool:
@@ -47,24 +52,25 @@ class Communication:
 
     def to_json(self) -> Json:
         """As in the schema."""
-        return {
-            "exposed_seconds": dict(self.exposed),
-            "total_seconds": self.total,
-            "computation_seconds": self.computation,
-            "overlap_seconds": self.overlap,
-            "idle_seconds": self.idle,
-            "isolated_seconds": self.isolated,
-            "wire_bytes_per_rank": self.wire_bytes,
-            "expected_bytes_per_rank": self.expected_bytes,
-            "operations": dict(self.operations),
-            "remarks": list(self.remarks),
-            "differencing_pairs": self.pairs,
-            "differencing_ci95_seconds": list(self.interval) if self.interval else None,
-        }
+        return self.with_unknown(
+            {
+                "exposed_seconds": dict(self.exposed),
+                "total_seconds": self.total,
+                "computation_seconds": self.computation,
+                "overlap_seconds": self.overlap,
+                "idle_seconds": self.idle,
+                "isolated_seconds": self.isolated,
+                "wire_bytes_per_rank": self.wire_bytes,
+                "expected_bytes_per_rank": self.expected_bytes,
+                "operations": dict(self.operations),
+                "remarks": list(self.remarks),
+                "differencing_pairs": self.pairs,
+                "differencing_ci95_seconds": list(self.interval) if self.interval else None,
+            }
+        )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingPoint:
+class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="training"):
     """One strategy on one model.
 
     ``launches[launch][step]``: seconds, the slowest rank deciding. ``batch_size`` is samples a rank and step, all
@@ -76,29 +82,80 @@ class TrainingPoint:
     """
 
     label: str
-    world_size: int
-    launches: tuple[tuple[float, ...], ...]
-    rank_seconds: tuple[float, ...]
-    batch_size: int
-    tokens_per_sample: int | None
+    world_size: Annotated[int, Meta(ge=1)]
+    launches: tuple[tuple[Seconds, ...], ...] = field(name="+launches")
+    rank_seconds: tuple[Seconds, ...]
+    batch_size: Annotated[int, Meta(ge=1)] = field(name="batch_size_per_rank")
+    tokens_per_sample: Count | None
     flop_per_sample: float
-    phases: Mapping[str, float]
-    losses: tuple[float, ...]
+    phases: Mapping[str, float] = field(name="phases_seconds")
+    losses: tuple[float, ...] = field(name="+losses")
     memory: Mapping[str, Any]
     utilization: Mapping[str, float | None]
     communication: Communication
     facts: Mapping[str, Any]
     verified: bool | None
-    check: Mapping[str, Any]
+    check: Mapping[str, Any] = field(name="reference")
     stragglers: tuple[Mapping[str, Any], ...] = ()
     straggler_reason: str | None = None
     peak_tflops: float | None = None
     peak_reason: str | None = None
+    recorded_interval: tuple[Seconds, Seconds] | None = field(default=None, name="ci95_seconds")  # as it was written
     failed: str | None = None
     steps_asked: int | None = None
     complete: bool = True
-    cut_seconds: tuple[float, ...] = ()
-    rank_step_seconds: tuple[tuple[float, float], ...] = ()
+    cut_seconds: tuple[Seconds, ...] = field(default=(), name="+cut_seconds")
+    rank_step_seconds: tuple[tuple[float, float], ...] = field(default=(), name="+rank_step_seconds")
+    DERIVED: ClassVar[frozenset[str]] = frozenset(
+        [
+            "steps",
+            "seconds",
+            "samples_seconds",
+            "launch_steps",
+            "rank_step_seconds",
+            "slowest_rank",
+            "global_batch_size",
+            "samples_per_s",
+            "tokens_per_s",
+            "flop_per_step_per_rank",
+            "tflop_per_s_per_rank",
+            "mfu",
+            "loss",
+            "data_share",
+            "overhead",
+            "overhead_band",
+            "overhead_ci95",
+            "overhead_reason",
+            "wrong_elements",
+            "repeats",
+            "cut_launch",
+        ]
+    )
+
+    @classmethod
+    def stored(cls, content: Json) -> Json:
+        """Steps by launch, and what an older document has only as a product of two."""
+        batch = take(content, "batch_size_per_rank", of=int) or 1
+        together = take(content, "global_batch_size", of=int)
+        flop = take(content, "flop_per_step_per_rank", of=float)
+        losses = take(content, "loss", "steps", of=tuple[float | None, ...])
+        return {
+            **({} if together is None else {"world_size": max(together // batch, 1)}),
+            **({} if flop is None else {"flop_per_sample": flop / batch}),
+            **content,
+            "+launches": _launches(content),
+            "+losses": [math.nan if one is None else one for one in losses or ()],
+            "+cut_seconds": take(content, "cut_launch", "samples_seconds", of=list[Seconds]) or [],
+            "+rank_step_seconds": _rank_steps(content),
+        }
+
+    def contradiction(self) -> str | None:
+        """Whether anything can be derived from it."""
+        if not self.samples_seconds or self.seconds.mean <= 0:
+            return "a training without a step"
+        if not self.rank_seconds:
+            return "no rank_seconds"
+        return None if self.losses else "no loss"
 
     @cached_property
     def samples_seconds(self) -> tuple[float, ...]:
@@ -113,7 +170,7 @@ class TrainingPoint:
     @cached_property
     def interval_seconds(self) -> tuple[float, float] | None:
         """95 % bootstrap interval of the median, over launches and, within each, blocks of consecutive steps."""
-        return median_interval([_blocks(launch) for launch in self.launches])
+        return self.recorded_interval or median_interval([_blocks(launch) for launch in self.launches])
 
     @property
     def samples_per_s(self) -> float:
@@ -134,6 +191,35 @@ class TrainingPoint:
     def mfu(self) -> float | None:
         """Model FLOP utilisation: of the peak in the hardware table; None for a device that it does not know."""
         return self.tflop_per_s_per_rank / self.peak_tflops if self.peak_tflops else None
+
+    @property
+    def data_share(self) -> float:
+        """Share of the step that waits for data."""
+        return self.phases.get("data", 0.0) / self.seconds.mean
+
+    @property
+    def peak_memory_bytes(self) -> int | None:
+        """The largest of its memory figures that is a peak; None where there is none."""
+        peaks = [value for name, value in self.memory.items() if "peak" in name and isinstance(value, int | float)]
+        return int(max(peaks)) if peaks else None
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """Memory of the device; None where it is not known."""
+        total = self.memory.get("total_bytes")
+        return int(total) if isinstance(total, int | float) and total else None
+
+    @property
+    def memory_kind(self) -> str | None:
+        """``cuda``: the device's memory; ``rss``: that of the rank's process."""
+        kind = self.memory.get("kind")
+        return kind if isinstance(kind, str) else None
+
+    @property
+    def parameter_count(self) -> int | None:
+        """Parameters of the model."""
+        count = self.facts.get("parameters")
+        return count if isinstance(count, int) else None
 
     @property
     def overhead(self) -> float | None:
@@ -220,6 +306,9 @@ class TrainingPoint:
             "steps": len(self.samples_seconds),
             "steps_asked": self.steps_asked,
             "complete": self.complete,
+            "failed": self.failed,
+            "world_size": self.world_size,
+            "launch_steps": [len(launch) for launch in self.launches],
             "seconds": summary_json(self.seconds),
             "ci95_seconds": list(self.interval_seconds) if self.interval_seconds else None,
             "samples_seconds": list(self.samples_seconds),
@@ -234,6 +323,7 @@ class TrainingPoint:
             "tokens_per_sample": self.tokens_per_sample,
             "samples_per_s": self.samples_per_s,
             "tokens_per_s": self.tokens_per_s,
+            "flop_per_sample": self.flop_per_sample,
             "flop_per_step_per_rank": self.flop_per_sample * self.batch_size,
             "tflop_per_s_per_rank": self.tflop_per_s_per_rank,
             "mfu": self.mfu,
@@ -242,7 +332,7 @@ class TrainingPoint:
             "loss": {"first": self.losses[0], "last": self.losses[-1], "steps": list(self.losses)},
             "memory": dict(self.memory),
             "utilization": dict(self.utilization),
-            "data_share": self.phases.get("data", 0.0) / self.seconds.mean,
+            "data_share": self.data_share,
             "phases_seconds": dict(self.phases),
             "communication": self.communication.to_json(),
             "overhead": self.overhead,
@@ -260,7 +350,29 @@ class TrainingPoint:
             point["repeats"] = repeats_json(self.launches)
         if self.cut_seconds:
             point["cut_launch"] = {"steps": len(self.cut_seconds), "samples_seconds": list(self.cut_seconds)}
-        return point
+        return self.with_unknown(point)
+
+
+def _launches(content: Json) -> list[tuple[float, ...]]:
+    """Steps by launch; those of an older document, which has not said how many, are equally many."""
+    samples = take(content, "samples_seconds", of=tuple[Seconds, ...]) or ()
+    lengths = take(content, "launch_steps", of=tuple[Count, ...])
+    if lengths is None:
+        count = len(take(content, "repeats", "means_seconds", of=tuple[float, ...]) or ()) or 1
+        lengths = (len(samples) // count,) * count if len(samples) % count == 0 else (len(samples),)
+    if sum(lengths) != len(samples):
+        raise DamageError(".samples_seconds", f"{len(samples)} steps in launches of {sum(lengths)}")
+    left = iter(samples)
+    return [tuple(islice(left, length)) for length in lengths]
+
+
+def _rank_steps(content: Json) -> list[tuple[float, float]]:
+    fastest, slowest = (
+        take(content, "rank_step_seconds", name, of=tuple[float, ...]) or () for name in ("fastest", "slowest")
+    )
+    if len(fastest) != len(slowest):
+        raise DamageError(".rank_step_seconds", f"{len(fastest)} fastest and {len(slowest)} slowest steps")
+    return list(zip(fastest, slowest, strict=True))
 
 
 def _band(share: float) -> str:

@@ -27,6 +27,10 @@ class WorkloadPoint(Protocol):
         """What a check found to be wrong."""
 
     @property
+    def verified(self) -> bool | None:
+        """Whether it was checked and is right; None where it was not checked."""
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt it."""
 

@@ -1,8 +1,9 @@
 """Every measured point of a run beside what a healthy system would reach, and a finding where it is clearly slower."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from raybench.documents.result import BenchmarkResult, Expected, Point, RunResult
 from raybench.model.baseline import Baseline, against_baseline

@@ -6,14 +6,14 @@ machine type differ by 0.3 to 3 % at large messages, so a cluster's own healthy 
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from raybench.documents.reading import check_schema, taking_apart
-from raybench.documents.result import SCHEMA, BenchmarkResult, ClusterInfo, Expected, Point, RunResult
+from msgspec.structs import replace
+
+from raybench.documents.result import BenchmarkResult, ClusterInfo, Expected, Point, RunResult
 from raybench.errors import UsageError
-from raybench.result_parts import check_result
 from raybench.units import format_bytes
 from raybench.verdicts import Check
 
@@ -43,45 +43,37 @@ class Baseline:
     points: Mapping[_Key, BaselinePoint]
 
 
-def baseline_of(content: Any, where: str) -> Baseline:
-    """From the content of a result.json. Raises UsageError where it is none, or has no collective that was measured."""
-    check_schema(content, SCHEMA, where)
-    with taking_apart(where):
-        check_result(content)
-        points = {
-            _key(benchmark["name"], benchmark["parameters"], point["message_bytes"]): _point(point)
-            for benchmark in content["benchmarks"]
-            if benchmark["kind"] == "collective"
-            for point in benchmark["points"]
-            if point["busbw_gb_per_s"] and not point["wrong_elements"]
-        }
-        shape = _shape(content["cluster"])
-        run_id, started_at = str(content["run_id"]), str(content["started_at"])
+def baseline_of(run: RunResult, where: str) -> Baseline:
+    """From an earlier run. Raises UsageError where it has no collective that was measured; ``where`` begins it."""
+    points = {
+        _key(benchmark.name, benchmark.parameters, point.message_bytes): _point(point)
+        for benchmark in run.benchmarks
+        if benchmark.kind == "collective"
+        for point in benchmark.points
+        if point.busbw_gb_per_s and not point.wrong_elements
+    }
     if not points:
         raise UsageError(f"{where} has no collective with a bandwidth; run 'raybench run --suite collectives' for one")
-    return Baseline(run_id=run_id, started_at=started_at, shape=shape, points=points)
+    return Baseline(run_id=run.run_id, started_at=run.started_at, shape=_shape(run.cluster), points=points)
 
 
 def _key(name: str, parameters: Mapping[str, Any], message_bytes: int) -> _Key:
     return name, json.dumps(dict(parameters), sort_keys=True), message_bytes
 
 
-def _point(point: Mapping[str, Any]) -> BaselinePoint:
-    median_seconds, interval = float(point["seconds"]["median"]), point.get("ci95_seconds")
-    busbw = float(point["busbw_gb_per_s"])
-    slow = busbw * median_seconds / float(interval[1]) if interval else busbw
+def _point(point: Point) -> BaselinePoint:
+    busbw, interval = point.busbw_gb_per_s, point.interval_seconds
+    slow = busbw * point.seconds.median / interval[1] if interval else busbw
     return BaselinePoint(bus_gb_per_s=busbw, slow_gb_per_s=slow)
 
 
-def _shape(cluster: Mapping[str, Any]) -> Mapping[str, Any]:
-    nodes = cluster["nodes"]
-    gpus = {str(gpu.get("name")) for node in nodes for gpu in (node["facts"].get("gpus") or ())}
+def _shape(cluster: ClusterInfo) -> Mapping[str, Any]:
     return {
-        "nodes": len(nodes),
-        "ranks": int(cluster["world_size"]),
-        "backend": cluster["backend"],
-        "GPUs": ", ".join(sorted(gpus)) or "none",
-        "emulated": bool(cluster["emulated"]),
+        "nodes": len(cluster.nodes),
+        "ranks": cluster.world_size,
+        "backend": cluster.backend,
+        "GPUs": ", ".join(sorted({name for node in cluster.nodes for name in node.gpu_names})) or "none",
+        "emulated": cluster.emulated,
     }
 
 
@@ -91,7 +83,7 @@ def against_baseline(result: RunResult, baseline: Baseline) -> RunResult:
     Another shape is not compared; that is a finding, too. Emulated nodes are shown beside it and not judged, which is a
     finding as well: their bandwidth is that of whatever else runs on the machine, and changes several times over.
     """
-    now = _shape(result.cluster.to_json())
+    now = _shape(result.cluster)
     differing = [name for name, value in now.items() if baseline.shape[name] != value]
     if differing:
         parts = [f"{name} {baseline.shape[name]} then, {now[name]} now" for name in differing]

@@ -1,8 +1,9 @@
 """Findings and checks of a run from its ranks, nodes and pairs beside their peers. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from raybench.documents.result import BenchmarkResult, ClusterInfo, RunResult
 from raybench.peers.matrix import SlowPart, judge_matrix

@@ -16,10 +16,9 @@ import msgspec
 from diagnostics.findings import SCHEMA as DIAGNOSIS_SCHEMA
 from raybench.cluster.trusted_file import UntrustedFileError, read_own
 from raybench.documents.reading import DocumentError, document_of, read_document, taking_apart
-from raybench.documents.result import SCHEMA as RESULT_SCHEMA
+from raybench.documents.result import RunResult
 from raybench.errors import UsageError
 from raybench.model.cost import Price
-from raybench.result_parts import check_result
 from raybench.studies.design import SCHEMA, Study, Trial
 from raybench.studies.outcome import Outcome, outcome_of
 from raybench.whole_file import write_whole
@@ -209,11 +208,10 @@ def is_removed(path: Path) -> bool:
 def _read(trial: Trial, result: Path) -> Outcome | None:
     """The outcome of a run; None where its files cannot be read as such: then nothing is known of it."""
     try:
-        content = read_document(result, RESULT_SCHEMA, "the result")
+        content = RunResult.read(result, "the result")
         diagnosis = result.with_name("diagnosis.json")
         found = read_document(diagnosis, DIAGNOSIS_SCHEMA, "the diagnosis") if diagnosis.exists() else None
-        with taking_apart(f"the result {result}"):
-            check_result(content)
+        with taking_apart(f"the diagnosis {diagnosis}"):
             return outcome_of(trial, content, found, result.parent.name)
     except DocumentError:
         return None

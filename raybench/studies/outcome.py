@@ -1,10 +1,14 @@
 """What a trial found out, read from the files of its run: times, throughput, memory, and the network it really used."""
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from raybench.documents.result import BenchmarkResult, NodeInfo, Point, RunResult
+from raybench.documents.training import UNKNOWN, TrainingPoint
+from raybench.documents.workload import WorkloadPoint
 from raybench.studies.design import Trial
 from raybench.units import format_bytes
 
@@ -107,34 +111,31 @@ class Outcome:
         return {**trial, "folder": self.trial.folder, **content}
 
 
-def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, Any] | None, run: str) -> Outcome:
-    """The outcome of a run from its ``result.json`` and ``diagnosis.json``. Raises KeyError where keys are missing."""
-    cluster = result["cluster"]
+def outcome_of(trial: Trial, result: RunResult, diagnosis: Mapping[str, Any] | None, run: str) -> Outcome:
+    """The outcome of a run from what it measured and the content of its ``diagnosis.json``."""
+    cluster = result.cluster
     found = diagnosis or {}
-    measured = tuple(one for benchmark in result["benchmarks"] for one in _figures(benchmark))
-    status = result["status"]
+    measured = tuple(one for benchmark in result.benchmarks for one in _figures(benchmark))
     return Outcome(
         trial=trial,
-        status="failed" if status == "complete" and not measured else status,
+        status="failed" if result.status == "complete" and not measured else result.status,
         measured=measured,
-        world_size=cluster["world_size"],
-        nodes=tuple(node["name"] for node in cluster["nodes"]),
-        emulated=cluster["emulated"],
-        backend=cluster["backend"],
+        world_size=cluster.world_size,
+        nodes=tuple(node.name for node in cluster.nodes),
+        emulated=cluster.emulated,
+        backend=cluster.backend,
         network=found.get("network", "unknown"),
         gdr=found.get("gdr"),
-        log=_log_facts(cluster["nodes"], found),
-        sent_bytes=_sent(cluster["nodes"]),
-        versions=result.get("environment", {}).get("versions", {}),
-        started_at=result.get("started_at"),
-        seconds=(result.get("timings_seconds") or {}).get("total"),
-        wrong=any(
-            point.get("verified") is False for benchmark in result["benchmarks"] for point in benchmark["points"]
-        ),
-        reason=None if status == "complete" and measured else _reasons(result)[0] + _cut(result),
-        verdict=result.get("verdict"),
-        verdict_reason=result.get("verdict_reason"),
-        findings=tuple(_brief(one) for one in (*result.get("findings", ()), *found.get("findings", ()))),
+        log=_log_facts(cluster.nodes, found),
+        sent_bytes={node.name: node.sent_bytes for node in cluster.nodes if node.sent_bytes},
+        versions=result.versions,
+        started_at=result.started_at,
+        seconds=result.timings.get("total"),
+        wrong=any(point.verified is False for point in _points(result)),
+        reason=None if result.status == "complete" and measured else _reasons(result)[0] + _cut(result),
+        verdict=result.recorded_verdict,
+        verdict_reason=result.recorded_reason or None,
+        findings=tuple(_brief(one) for one in (*result.findings, *found.get("findings", ()))),
         does_not_fit=not measured and any(_OUT_OF_MEMORY.search(reason) for reason in _reasons(result)),
         run=run,
     )
@@ -144,104 +145,86 @@ def _brief(finding: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(finding.get(name) or "") for name in ("rule", "severity", "summary")}
 
 
-def _log_facts(nodes: Sequence[Mapping[str, Any]], diagnosis: Mapping[str, Any]) -> LogFacts:
+def _log_facts(nodes: Sequence[NodeInfo], diagnosis: Mapping[str, Any]) -> LogFacts:
     """Whose logs were read. Processes of the run are told by their ids, which NCCL writes into every line."""
     rows = {row["rank"]: row for row in diagnosis.get("ranks") or ()}
-    facts = {int(rank): known for node in nodes for rank, known in (node.get("facts", {}).get("ranks") or {}).items()}
-    pids = {rank: str(known["pid"]) for rank, known in facts.items() if "pid" in known}
+    pids = {rank: pid for node in nodes for rank, pid in node.rank_pids.items()}
     compared = [str(rows[rank]["pid"]) == pid for rank, pid in pids.items() if rows.get(rank, {}).get("pid")]
     counters = diagnosis.get("counters") or {}
     return LogFacts(
         networks={str(rank): row.get("network") for rank, row in rows.items()},
-        unseen_nodes=tuple(node["name"] for node in nodes if not set(node.get("ranks") or ()) & rows.keys()),
+        unseen_nodes=tuple(node.name for node in nodes if not set(node.ranks) & rows.keys()),
         strange=bool(compared) and not any(compared),
         gdr_share=counters.get("gdr_channel_share"),
         providers=tuple(counters.get("ofi_providers") or ()),
     )
 
 
-def _reasons(result: Mapping[str, Any]) -> list[str]:
+def _points(result: RunResult) -> Iterator[Point | WorkloadPoint]:
+    for benchmark in result.benchmarks:
+        yield from benchmark.points
+        yield from benchmark.workload
+
+
+def _reasons(result: RunResult) -> list[str]:
     """What went wrong: the verdict of an incomplete run says it best, then a finding, a benchmark, a point."""
-    findings = sorted(result.get("findings", ()), key=lambda finding: finding.get("severity") != "critical")
-    told = [result.get("verdict_reason")] if result.get("verdict") == "incomplete" else []
-    told += [finding.get("summary") for finding in findings]
-    told += [benchmark.get("reason") for benchmark in result["benchmarks"]]
-    told += [point.get("failed") for benchmark in result["benchmarks"] for point in benchmark["points"]]
-    return [str(text) for text in told if text] or ["it measured nothing"]
+    findings = sorted(result.findings, key=lambda finding: finding.get("severity") != "critical")
+    told = [result.recorded_reason] if result.recorded_verdict == "incomplete" else []
+    told += [str(finding.get("summary") or "") for finding in findings]
+    told += [benchmark.reason or "" for benchmark in result.benchmarks]
+    told += [point.failed or "" for benchmark in result.benchmarks for point in benchmark.workload]
+    return [text for text in told if text] or ["it measured nothing"]
 
 
-def _cut(result: Mapping[str, Any]) -> str:
+def _cut(result: RunResult) -> str:
     """What the run did of trainings that it ended within."""
-    points = [point for benchmark in result["benchmarks"] for point in benchmark["points"]]
-    cut = [f"{one['steps']} timed steps of {one['label']}" for one in points if "steps" in one and not _is_whole(one)]
+    points = [point for point in _points(result) if isinstance(point, TrainingPoint) and not _is_whole(point)]
+    cut = [f"{len(one.samples_seconds)} timed steps of {one.label}" for one in points]
     return f" ({', '.join(cut)} are in no comparison)" if cut else ""
 
 
-def _figures(benchmark: Mapping[str, Any]) -> list[Measured]:
-    if benchmark["kind"] == "training":
-        return [_training_figure(point) for point in benchmark["points"] if _is_whole(point)]
-    if benchmark["kind"] in ("collective", "p2p"):
-        return [_operation_figure(benchmark, point) for point in benchmark["points"] if "source_rank" not in point]
-    return []
+def _figures(benchmark: BenchmarkResult) -> list[Measured]:
+    trained = [point for point in benchmark.workload if isinstance(point, TrainingPoint)]
+    figures = [_training_figure(point) for point in trained if _is_whole(point)]
+    return figures + [_operation_figure(benchmark, point) for point in benchmark.points if point.source_rank is None]
 
 
-def _is_whole(point: Mapping[str, Any]) -> bool:
+def _is_whole(point: TrainingPoint) -> bool:
     """A training that was cut has steps, but not those, nor as many, as what it would be compared with."""
-    return not point.get("failed") and bool(point.get("complete", True))
+    return not point.failed and point.complete
 
 
-def _training_figure(point: Mapping[str, Any]) -> Measured:
-    communication = point.get("communication") or {}
-    exposed = communication.get("exposed_seconds") or {}
-    known = (exposed.get(name) for name in ("differencing", "profiler", "replay"))
-    exposed_seconds = next((max(0.0, value) for value in known if value is not None), None)
-    mean = point["seconds"]["mean"]
-    memory = point.get("memory") or {}
+def _training_figure(point: TrainingPoint) -> Measured:
+    exposed, mean, loss = point.communication.best_exposed, point.seconds.mean, point.losses[-1]
     return Measured(
-        label=point["label"],
+        label=point.label,
         seconds=mean,
-        samples_per_s=point["samples_per_s"],
-        tokens_per_s=point.get("tokens_per_s"),
-        exposed_seconds=None if exposed_seconds is None else min(exposed_seconds, mean),  # a step waits no longer
-        hidden_seconds=communication.get("overlap_seconds"),
-        overhead=None if point.get("overhead_band") == "unknown" else point.get("overhead"),
-        data_share=point.get("data_share"),
-        memory_bytes=peak_memory(memory),
-        loss=(point.get("loss") or {}).get("last"),
-        batch_size_per_rank=point.get("batch_size_per_rank"),
-        verified=point.get("verified"),
-        steps=point.get("steps"),
-        parameters=(point.get("facts") or {}).get("parameters"),
-        tflop_per_s_per_rank=point.get("tflop_per_s_per_rank"),
-        mfu=point.get("mfu"),
-        memory_limit_bytes=int(memory["total_bytes"]) if memory.get("total_bytes") else None,
-        memory_kind=memory.get("kind"),
+        samples_per_s=point.samples_per_s,
+        tokens_per_s=point.tokens_per_s,
+        exposed_seconds=None if exposed is None else min(max(0.0, exposed), mean),  # a step waits no longer
+        hidden_seconds=point.communication.overlap,
+        overhead=None if point.overhead_band == UNKNOWN else point.overhead,
+        data_share=point.data_share,
+        memory_bytes=point.peak_memory_bytes,
+        loss=loss if math.isfinite(loss) else None,
+        batch_size_per_rank=point.batch_size,
+        verified=point.verified,
+        steps=len(point.samples_seconds),
+        parameters=point.parameter_count,
+        tflop_per_s_per_rank=point.tflop_per_s_per_rank or None,
+        mfu=point.mfu,
+        memory_limit_bytes=point.memory_limit_bytes,
+        memory_kind=point.memory_kind,
     )
 
 
-def _operation_figure(benchmark: Mapping[str, Any], point: Mapping[str, Any]) -> Measured:
-    parameters = benchmark["parameters"]
+def _operation_figure(benchmark: BenchmarkResult, point: Point) -> Measured:
+    parameters = benchmark.parameters
     detail = [parameters.get("dtype"), parameters.get("reduce_op"), "in place" if parameters.get("in_place") else None]
     words = " ".join(str(part) for part in detail if part)
     return Measured(
-        label=f"{benchmark['name']} {words} {format_bytes(point['message_bytes'])}",
-        seconds=point["seconds"]["median"],
-        busbw_gb_per_s=point["busbw_gb_per_s"],
-        verified=point.get("verified"),
+        label=f"{benchmark.name} {words} {format_bytes(point.message_bytes)}",
+        seconds=point.seconds.median,
+        busbw_gb_per_s=point.busbw_gb_per_s,
+        verified=point.verified,
     )
-
-
-def peak_memory(memory: Mapping[str, Any]) -> int | None:
-    """The largest of a training point's memory figures that is a peak, bytes; None where there is none."""
-    peaks = [value for name, value in memory.items() if "peak" in name and isinstance(value, int | float)]
-    return int(max(peaks)) if peaks else None
-
-
-def _sent(nodes: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Bytes sent by node and device; a node whose counters are not known is left out."""
-    counted = ((node["name"], node.get("facts", {}).get("traffic")) for node in nodes)
-    return {
-        name: {device: int(counters["sent_bytes"]) for device, counters in traffic.items()}
-        for name, traffic in counted
-        if traffic
-    }

@@ -151,7 +151,7 @@ def test_own_prices_replace_the_list(tmp_path: Path) -> None:
         ("{", "is no JSON"),
         ("[]", "it has no schema"),
         ('{"schema": "raybench.diagnosis/1"}', "is no raybench.result/1"),
-        ('{"schema": "raybench.result/1", "benchmarks": []}', "no measured all_reduce"),
+        ('{"schema": "raybench.result/1", "benchmarks": []}', "is not whole"),
         (
             '{"schema":"raybench.result/1","benchmarks":[{"name":"all_reduce","points":[{"busbw_gb_per_s":1}]}]}',
             "is not whole",

@@ -1,10 +1,10 @@
 """Measured beside expected in a run: the shape read from the nodes, the finding, and every reason for silence."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from raybench.documents.result import BenchmarkResult, ClusterInfo, NodeInfo, RunResult
 from raybench.metadata import rdma_ports

@@ -1,11 +1,11 @@
 """A run beside an earlier one of the same cluster: found, not found, not comparable, unusable."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from raybench.documents.result import ClusterInfo, RunResult
 from raybench.errors import UsageError
@@ -20,8 +20,12 @@ def run_of(gb_per_second: float, *, where: ClusterInfo | None = None, noise: flo
     return run_result(all_reduce(gb_per_second, noise=noise), cluster=where or cluster(), variables={}, findings=())
 
 
+def read_baseline(content: dict[str, Any], where: str) -> Baseline:
+    return baseline_of(RunResult.of_json(json.loads(json.dumps(content)), where), where)
+
+
 def baseline(gb_per_second: float, **options: Any) -> Baseline:
-    return baseline_of(json.loads(json.dumps(run_of(gb_per_second, **options).to_json())), "it")
+    return read_baseline(run_of(gb_per_second, **options).to_json(), "it")
 
 
 def rules(result: RunResult) -> list[str]:
@@ -71,7 +75,7 @@ def test_another_shape_is_said_and_published_systems_judge_alone() -> None:
 def test_without_a_large_message_in_both_nothing_is_judged_and_that_is_said() -> None:
     before = run_of(800).to_json()
     before["benchmarks"][0]["points"] = before["benchmarks"][0]["points"][:1]  # 1 MiB
-    (finding,) = with_expectations(run_of(400), baseline_of(before, "it")).findings
+    (finding,) = with_expectations(run_of(400), read_baseline(before, "it")).findings
     assert finding["rule"] == INCOMPARABLE
     assert "no collective in common with this run at 64M or more" in finding["summary"]
 
@@ -80,7 +84,7 @@ def test_points_that_the_baseline_has_not_keep_the_published_expectation() -> No
     whole = run_of(366)
     content = whole.to_json()
     content["benchmarks"][0]["points"] = content["benchmarks"][0]["points"][:2]
-    points = with_expectations(whole, baseline_of(content, "it")).benchmarks[0].points
+    points = with_expectations(whole, read_baseline(content, "it")).benchmarks[0].points
     bases = [point.expected.basis for point in points if point.expected is not None]
     assert ["own run" in basis for basis in bases] == [True, True, False, False, False]
 
@@ -117,17 +121,17 @@ def test_points_that_are_judged_by_the_baseline_say_no_such_thing() -> None:
 )
 def test_what_is_no_baseline_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        baseline_of({**run_of(366).to_json(), **change}, "it")
+        read_baseline({**run_of(366).to_json(), **change}, "it")
 
 
 @pytest.mark.parametrize(
-    "change", [{"ci95_seconds": [0, 0]}, {"ci95_seconds": [1]}, {"seconds": {}}, {"busbw_gb_per_s": "fast"}]
+    "change", [{"ci95_seconds": [0, 0]}, {"ci95_seconds": [1]}, {"samples_seconds": []}, {"bus_factor": "fast"}]
 )
 def test_a_baseline_with_broken_points_is_refused(change: dict[str, Any]) -> None:
     content = run_of(366).to_json()
     content["benchmarks"][0]["points"][0] |= change
     with pytest.raises(UsageError, match=r"is damaged|is not whole"):
-        baseline_of(content, "it")
+        read_baseline(content, "it")
 
 
 def test_points_with_wrong_elements_are_no_baseline() -> None:
@@ -135,7 +139,7 @@ def test_points_with_wrong_elements_are_no_baseline() -> None:
     benchmark = wrong.benchmarks[0]
     points = tuple(replace(point, wrong_elements=1) for point in benchmark.points)
     with pytest.raises(UsageError, match="no collective"):
-        baseline_of(replace(wrong, benchmarks=(replace(benchmark, points=points),)).to_json(), "it")
+        read_baseline(replace(wrong, benchmarks=(replace(benchmark, points=points),)).to_json(), "it")
 
 
 def test_collectives_that_the_baseline_lacks_are_not_said_to_be_as_fast() -> None:

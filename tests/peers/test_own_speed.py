@@ -1,8 +1,7 @@
 """Which rank is slow by itself, and what a run says of it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from raybench.documents.result import RunResult
 from raybench.peers.findings import with_peers

@@ -7,9 +7,10 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from diagnostics.engine import diagnose_paths
 from diagnostics.output import render

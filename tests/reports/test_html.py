@@ -3,12 +3,12 @@
 import builtins
 import re
 import time
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from raybench.documents.result import RunResult
 from raybench.reports.errors import MissingLibraryError

@@ -3,10 +3,10 @@
 import io
 import random
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from raybench.documents.result import ClusterInfo, NodeInfo, RunResult
 from raybench.peers.findings import with_peers

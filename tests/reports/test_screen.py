@@ -1,11 +1,11 @@
 """A run on one screen: 80 columns, 24 lines, the verdict first and last, one row a benchmark."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.memory import MemoryPoint

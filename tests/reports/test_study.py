@@ -50,7 +50,7 @@ def scaling_content() -> dict[str, Any]:
     def trained(trial: Trial) -> dict[str, Any]:
         nodes = plan.variant(trial.variant).facts["nodes"]
         seconds = 8 * nodes / rates[nodes]
-        point = training_point(seconds, ranks=nodes, tokens_per_s=8 * nodes / seconds * 512)
+        point = training_point(seconds, ranks=nodes, tokens_per_sample=512)
         return run_result([point], nodes=[f"n{number}" for number in range(nodes)])
 
     price = Price(per_node_hour=0.6, source="given")

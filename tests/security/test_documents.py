@@ -37,7 +37,7 @@ STUDY = Study(
 RESULT: dict[str, Any] = json.loads(msgspec.json.encode(run_result(sweep("all_reduce")).to_json()))
 TRAINED = {"schema": "raybench.result/1", "run_id": "a"} | training_result([training_point(0.1)])
 for _point in RESULT["benchmarks"][0]["points"]:
-    _point["samples_seconds"] = _point["samples_seconds"][:1]
+    _point |= {"samples_seconds": _point["samples_seconds"][:1], "block_iterations": [[1]]}
 RESULT["benchmarks"][0]["points"] = RESULT["benchmarks"][0]["points"][-3:]
 PLAN: dict[str, Any] = json.loads(msgspec.json.encode(STUDY.to_json()))
 RECORD = {"schema": "raybench.cluster/1", "address": "a:1", "token_path": "/x", "inventory": ["a"], "hosts": ["b"]}

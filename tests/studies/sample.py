@@ -3,28 +3,34 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from raybench.documents.result import RunResult
+from raybench.studies import outcome
 from raybench.studies.design import Study, Trial
-from raybench.studies.outcome import Outcome, outcome_of
+from raybench.studies.outcome import Outcome
 
 
 def training_point(seconds: float, *, batch: int = 8, ranks: int = 2, **changes: Any) -> dict[str, Any]:
-    """A training point as ``result.json`` has it; ``changes`` replace keys."""
-    rate = batch * ranks / seconds
-    overhead = changes.get("overhead", 0.3)
+    """A training point as ``result.json`` stores it; ``changes`` replace keys. ``overhead`` is its exposed share."""
+    overhead = changes.pop("overhead", 0.3)
     exposed = None if overhead is None else overhead * seconds
     point: dict[str, Any] = {
         "label": "ddp tiny",
-        "seconds": {"mean": seconds, "median": seconds},
+        "samples_seconds": [seconds] * changes.pop("steps", 1),
+        "rank_seconds": [seconds] * ranks,
         "batch_size_per_rank": batch,
-        "samples_per_s": rate,
-        "tokens_per_s": rate * 64,
-        "communication": {"exposed_seconds": {"differencing": exposed, "profiler": None}},
-        "overhead": overhead,
-        "data_share": 0.01,
-        "loss": {"first": 5.0, "last": 4.5},
+        "global_batch_size": batch * ranks,
+        "tokens_per_sample": 64,
+        "flop_per_step_per_rank": changes.pop("tflop_per_s_per_rank", None) or 0.0,
+        "phases_seconds": {"data": changes.pop("data_share", 0.01) * seconds},
+        "utilization": {},
+        "communication": {"exposed_seconds": {"profiler": exposed}},
+        "facts": {},
+        "loss": {"first": 5.0, "last": 4.5, "steps": [5.0, 4.5]},
         "memory": {"kind": "rss", "peak_bytes": 2**30},
         "verified": True,
+        "reference": {},
     }
+    point["flop_per_step_per_rank"] *= seconds * 1e12
     return point | changes
 
 
@@ -39,7 +45,16 @@ def run_result(
     """A result.json of training points; ``traffic`` are bytes sent by device, on every node."""
     counters = {device: {"sent_bytes": sent, "received_bytes": sent} for device, sent in (traffic or {}).items()}
     cluster = {
-        "nodes": [{"name": name, "facts": {"traffic": counters} if traffic else {}} for name in nodes],
+        "nodes": [
+            {
+                "name": name,
+                "address": "",
+                "ranks": [],
+                "gpu_count": 0,
+                "facts": {"traffic": counters or None},
+            }
+            for name in nodes
+        ],
         "world_size": ranks or len(nodes),
         "backend": "gloo",
         "emulated": False,
@@ -49,13 +64,26 @@ def run_result(
         "run_id": "20261121-180000-aaaa",
         "status": "complete",
         "started_at": "2026-11-21T18:00:00Z",
+        "finished_at": "2026-11-21T18:00:03Z",
+        "config": {},
         "cluster": cluster | {key: changes.pop(key) for key in ("backend", "emulated") if key in changes},
         "environment": {"versions": {"torch": "2.13.0"}},
-        "benchmarks": [{"name": "ddp", "kind": "training", "parameters": {}, "points": list(points)}],
+        "benchmarks": [training_benchmark(points)],
         "findings": [],
         "timings_seconds": {"total": 3.0},
     }
     return result | changes
+
+
+def training_benchmark(points: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]:
+    """A training as result.json stores it."""
+    known = {"name": "ddp", "kind": "training", "parameters": {}, "status": "complete", "points": list(points)}
+    return known | changes
+
+
+def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, Any] | None, run: str) -> Outcome:
+    """The outcome of the files of a run."""
+    return outcome.outcome_of(trial, RunResult.of_json(dict(result), "the result"), diagnosis, run)
 
 
 def outcomes_of(study: Study, make: Any) -> list[Outcome]:

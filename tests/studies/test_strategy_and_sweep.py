@@ -10,7 +10,7 @@ from raybench.studies.design import Study, Trial, Variant
 from raybench.studies.result import result_of
 from raybench.studies.strategy import answer_strategy, strategy_variant
 from raybench.studies.sweep import answer_sweep, batch_variant, knee_of, model_variant
-from tests.studies.sample import outcomes_of, run_result, training_point
+from tests.studies.sample import outcomes_of, run_result, training_benchmark, training_point
 
 GIB = 2**30
 
@@ -26,7 +26,7 @@ def strategies(figures: dict[str, tuple[float, float] | str], *, noise: float = 
     def trained(trial: Trial) -> dict[str, Any]:
         made = figures[trial.variant]
         if isinstance(made, str):
-            failed = [{"name": "train", "kind": "training", "parameters": {}, "points": [], "reason": made}]
+            failed = [training_benchmark([], name="train", status="failed", reason=made)]
             return run_result([], status="failed", benchmarks=failed)
         source = random.Random(trial.number)
         point = training_point(

@@ -84,9 +84,12 @@ def test_what_the_variant_sets_on_purpose_is_no_finding(
 
 
 def test_wrong_pairs_are_wrong_results_though_a_study_compares_no_pairs() -> None:
-    pair = {"source_rank": 0, "destination_rank": 1, "message_bytes": 8, "verified": False, "wrong_elements": 2}
+    pair = {
+        "source_rank": 0, "destination_rank": 1, "message_bytes": 8, "element_count": 2, "bus_factor": 1.0,
+        "samples_seconds": [0.1], "rank_seconds": [0.1, 0.1], "verified": False, "wrong_elements": 2,
+    }  # fmt: skip
     benchmarks = run_result([training_point(0.1)])["benchmarks"]
-    benchmarks.append({"name": "p2p_matrix", "kind": "p2p", "parameters": {}, "points": [pair]})
+    benchmarks.append({"name": "p2p_matrix", "kind": "p2p", "parameters": {}, "status": "failed", "points": [pair]})
     result = concluded({"benchmarks": benchmarks, "status": "failed", "verdict": "critical"})
     assert (result.conclusion.verdict, result.exit_code) == ("critical", 1)
     assert "wrong results in" in result.conclusion.reason

@@ -1,11 +1,11 @@
 """What a training point is found to be, from made-up records; and when, from made-up events."""
 
 import struct
-from dataclasses import replace
 from math import inf, nan
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from raybench.benchmarks.footprint.findings import memory_findings
 from raybench.benchmarks.training.clock import DeviceClock

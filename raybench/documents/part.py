@@ -1,0 +1,194 @@
+"""A part of a document: typed, immutable, written and read by its own class; keys that it does not know are kept.
+
+A class has a field for each key that is stored. What follows from stored figures is written beside them for readers
+of the JSON, and is derived again when the document is read.
+"""
+
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+import msgspec
+
+from raybench.documents.reading import DocumentError, check_schema, read_document, taking_apart
+
+Json = dict[str, Any]
+PartType = TypeVar("PartType", bound="Part")
+
+
+class DamageError(ValueError):
+    """A value of a document is not what it can be. ``place`` is where, below the part that was looked into."""
+
+    def __init__(self, place: str, why: str) -> None:
+        super().__init__(f"{why} - at `${place}`")
+        self.place, self.why = place, why
+
+    def below(self, place: str) -> "DamageError":
+        """The same with the place of the part in front."""
+        return DamageError(place + self.place, self.why)
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A part of a document. ``unknown_keys``: those of a later raybench or of somebody else, written back as read."""
+
+    unknown_keys: Mapping[str, Any] | None = msgspec.field(default=None, name="+unknown_keys")
+    DERIVED: ClassVar[frozenset[str]] = frozenset()  # keys of the JSON that are no field of that name
+
+    @classmethod
+    def stored(cls, content: Json) -> Json:
+        """The fields by name of the JSON, from what a document has: an older one is brought up to date here."""
+        return content
+
+    def contradiction(self) -> str | None:
+        """What in it cannot be true together; None where all is well."""
+        return None
+
+    def to_json(self) -> Json:
+        """The part as in its document."""
+        raise NotImplementedError
+
+    def with_unknown(self, content: Json) -> Json:
+        """The content, with the keys that were read and not known."""
+        return content | dict(self.unknown_keys) if self.unknown_keys else content
+
+
+def take(content: Json, *keys: str, of: Any) -> Any:
+    """The value below nested keys as a type, or None where there is none. Raises DamageError with its place."""
+    value: Any = content
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    if value is None:
+        return None
+    try:
+        return msgspec.convert(value, of)
+    except msgspec.ValidationError as error:
+        raise placed(error, "".join(f".{key}" for key in keys)) from error
+
+
+def placed(error: msgspec.ValidationError, place: str) -> DamageError:
+    """The error of a conversion as damage; ``place`` is that of what was converted."""
+    why, _, where = str(error).partition(" - at `$")
+    return DamageError(place + where.removesuffix("`"), why)
+
+
+class Document(Part, frozen=True, kw_only=True):
+    """A whole document: its first key says which, and in which version it was written."""
+
+    SCHEMA: ClassVar[str]
+    DERIVED: ClassVar[frozenset[str]] = frozenset({"schema"})
+
+    @classmethod
+    def read(cls, path: Path, what: str) -> Self:
+        """The document in a file; ``what`` names it in errors (``the baseline``). Raises DocumentError."""
+        return part_of(cls, read_document(path, cls.SCHEMA, what), f"{what} {path}")
+
+    @classmethod
+    def of_json(cls, content: object, where: str) -> Self:
+        """The document from its JSON; ``where`` begins each error. Raises DocumentError."""
+        check_schema(content, cls.SCHEMA, where)
+        return part_of(cls, content, where)
+
+
+def part_of(kind: type[PartType], content: object, where: str) -> PartType:
+    """A whole document from its JSON. Raises DocumentError, which names the place of what is damaged."""
+    with taking_apart(where):
+        try:
+            part: PartType = msgspec.convert(_prepared(kind, content, ""), kind)
+        except DamageError as error:
+            raise DocumentError(f"{where} is damaged: {error}") from error
+        except msgspec.ValidationError as error:
+            said = _in_words(error)
+            state = "not whole" if said.startswith("Object missing") else "damaged"
+            raise DocumentError(f"{where} is {state}: {said}") from error
+        for place, reason in _contradictions(part, "$"):
+            raise DocumentError(f"{where} is damaged: {reason} - at `{place}`")
+    return part
+
+
+def _in_words(error: msgspec.ValidationError) -> str:
+    """With the keys of the JSON where a field of it stands for another."""
+    return str(error).splitlines()[0].replace(".+", ".").replace("`+", "`")
+
+
+def _prepared(kind: type[Part], content: object, place: str) -> object:
+    """The JSON of a part as its fields, with unknown keys put aside, and so with all parts below it."""
+    if not isinstance(content, dict):
+        return content  # the conversion says what it should be
+    known, below = _keys(kind)
+    unknown = {key: value for key, value in content.items() if key not in known}
+    try:
+        fields = kind.stored({key: value for key, value in content.items() if key in known})
+    except DamageError as error:
+        raise error.below(place) from error
+    for key, prepare in below.items():
+        if fields.get(key) is not None:
+            fields[key] = prepare(fields[key], f"{place}.{key.removeprefix('+')}")
+    return fields | {"+unknown_keys": unknown} if unknown else fields
+
+
+_Prepare = Callable[[Any, str], object]
+
+
+@cache
+def _keys(kind: type[Part]) -> tuple[frozenset[str], Mapping[str, _Prepare]]:
+    """The keys that a part has in a document, and how those below which there are parts are prepared."""
+    hints = typing.get_type_hints(kind)
+    fields = msgspec.structs.fields(kind)
+    known = {one.encode_name for one in fields if not one.encode_name.startswith("+")} | kind.DERIVED
+    below = {one.encode_name: found for one in fields if (found := _preparing(hints[one.name])) is not None}
+    return frozenset(known), below
+
+
+def _preparing(hint: Any) -> _Prepare | None:
+    if isinstance(hint, type) and issubclass(hint, Part):
+        return lambda content, place: _prepared(hint, content, place)
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) is tuple and arguments[1:] == (...,):
+        one = _preparing(arguments[0])
+        return None if one is None else _each(one)
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        parts = [one for one in arguments if isinstance(one, type) and issubclass(one, Part)]
+        return _tagged(parts) if len(parts) > 1 else _preparing(parts[0]) if parts else None
+    return None
+
+
+def _each(prepare: _Prepare) -> _Prepare:
+    def prepared(content: Any, place: str) -> object:
+        if not isinstance(content, list):
+            return content
+        return [prepare(one, f"{place}[{index}]") for index, one in enumerate(content)]
+
+    return prepared
+
+
+def _tagged(kinds: list[type[Part]]) -> _Prepare:
+    """Of several kinds of part, each marked with its own tag by whoever holds them."""
+    by_tag = {kind.__struct_config__.tag: kind for kind in kinds}
+
+    def prepared(content: Any, place: str) -> object:
+        if not isinstance(content, dict):
+            return content
+        tag = content.pop("+kind")
+        found = _prepared(by_tag[tag], content, place)
+        return found | {"+kind": tag} if isinstance(found, dict) else found
+
+    return prepared
+
+
+def _contradictions(part: Part, place: str) -> Iterator[tuple[str, str]]:
+    reason = part.contradiction()
+    if reason is not None:
+        yield place, reason
+    _, below = _keys(type(part))
+    for field in msgspec.structs.fields(type(part)):
+        if field.encode_name in below:
+            key = field.encode_name.removeprefix("+")
+            value = getattr(part, field.name)
+            if isinstance(value, Part):
+                yield from _contradictions(value, f"{place}.{key}")
+            elif isinstance(value, tuple):
+                for index, one in enumerate(value):
+                    yield from _contradictions(one, f"{place}.{key}[{index}]")

@@ -118,15 +118,17 @@ def _prepared(kind: type[Part], content: object, place: str) -> object:
     if not isinstance(content, dict):
         return content  # the conversion says what it should be
     known, below = _keys(kind)
-    unknown = {key: value for key, value in content.items() if key not in known}
+    unknown = {key: content[key] for key in content.keys() - known}
     try:
-        fields = kind.stored({key: value for key, value in content.items() if key in known})
+        fields = kind.stored({key: value for key, value in content.items() if key in known} if unknown else content)
     except DamageError as error:
         raise error.below(place) from error
-    for key, prepare in below.items():
-        if fields.get(key) is not None:
-            fields[key] = prepare(fields[key], f"{place}.{key.removeprefix('+')}")
-    return fields | {"+unknown_keys": unknown} if unknown else fields
+    parts = {
+        key: prepare(fields[key], f"{place}.{key.removeprefix('+')}")
+        for key, prepare in below.items()
+        if fields.get(key) is not None
+    }
+    return {**fields, **parts, "+unknown_keys": unknown or None}
 
 
 _Prepare = Callable[[Any, str], object]
@@ -182,13 +184,18 @@ def _contradictions(part: Part, place: str) -> Iterator[tuple[str, str]]:
     reason = part.contradiction()
     if reason is not None:
         yield place, reason
-    _, below = _keys(type(part))
-    for field in msgspec.structs.fields(type(part)):
-        if field.encode_name in below:
-            key = field.encode_name.removeprefix("+")
-            value = getattr(part, field.name)
-            if isinstance(value, Part):
-                yield from _contradictions(value, f"{place}.{key}")
-            elif isinstance(value, tuple):
-                for index, one in enumerate(value):
-                    yield from _contradictions(one, f"{place}.{key}[{index}]")
+    for name, key in _below(type(part)):
+        value = getattr(part, name)
+        if isinstance(value, Part):
+            yield from _contradictions(value, f"{place}.{key}")
+        elif isinstance(value, tuple):
+            for index, one in enumerate(value):
+                yield from _contradictions(one, f"{place}.{key}[{index}]")
+
+
+@cache
+def _below(kind: type[Part]) -> tuple[tuple[str, str], ...]:
+    """The attributes of a part that hold parts, with their keys."""
+    _, below = _keys(kind)
+    fields = [one for one in msgspec.structs.fields(kind) if one.encode_name in below]
+    return tuple((one.name, one.encode_name.removeprefix("+")) for one in fields)

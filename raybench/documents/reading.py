@@ -41,7 +41,7 @@ def document_of(data: bytes, schema: str, where: str) -> dict[str, Any]:
     """The same for what was read already; ``where`` begins each error."""
     try:
         content = msgspec.json.decode(data)
-        place = _strange_place(content)
+        place = None if _is_plain(content) else _strange_place(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DocumentError(f"{where} is no JSON, or damaged ({_first_line(error)})") from error
     if place is not None:
@@ -95,6 +95,24 @@ def _bytes(path: Path) -> bytes:
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)[:200]
+
+
+def _is_plain(content: object) -> bool:
+    """Whether there is nothing to look for a place of: most documents, so that their places are not spelt out."""
+    level: list[Any] = [[content]]
+    for _ in range(_DEEPEST):
+        below = []
+        for value in level:
+            for one in value.values() if type(value) is dict else value:
+                kind = type(one)
+                if (kind is dict or kind is list) and one:
+                    below.append(one)
+                elif kind is int and abs(one) >= _LARGEST:
+                    return False
+        if not below:
+            return True
+        level = below
+    return False
 
 
 def _strange_place(content: object) -> str | None:

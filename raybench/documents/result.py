@@ -15,7 +15,7 @@ from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.memory import MemoryPoint
 from raybench.documents.part import DamageError, Document, Json, Part, placed, take
 from raybench.documents.training import TrainingPoint
-from raybench.stats import Summary, median_interval, summarize
+from raybench.stats import Summary, median, median_interval, summarize
 from raybench.verdicts import Check, Conclusion, Verdict, all_checks, conclude_run
 
 SCHEMA = "raybench.result/1"
@@ -107,7 +107,8 @@ class Point(Part, frozen=True, kw_only=True):
 
     def contradiction(self) -> str | None:
         """Whether anything can be derived from it."""
-        if not self.samples_seconds or self.seconds.median <= 0:
+        samples = self.samples_seconds
+        if not samples or (min(samples) <= 0 and median(samples) <= 0):
             return "a point without a time"
         if self.recorded_interval and self.recorded_interval[1] <= 0:
             return "an interval that ends at 0"

@@ -49,9 +49,15 @@ def check(facts: JobFacts) -> Outcome:
         message = _misread(event, facts)
         if message and event.fields["name"] not in seen:
             seen.add(event.fields["name"])
-            severity: Severity = "info" if event.fields["name"] in _DEAD else "warning"
-            findings.append(_conclude(facts, [event], severity, message))
+            findings.append(_conclude(facts, [event], _severity(event.fields["name"], facts), message))
     return found(*findings[:10]) if findings else CLEAR
+
+
+def _severity(name: str, facts: JobFacts) -> Severity:
+    """A buffer of a few bytes is what a start that fails to allocate failed of."""
+    if compiled(_BYTES).search(name) and facts.failed and facts.of("cuda-failure", "gpu-out-of-memory"):
+        return "critical"
+    return "info" if name in _DEAD else "warning"
 
 
 def _misread(event: Event, facts: JobFacts) -> str | None:
@@ -105,7 +111,7 @@ def _conclude(facts: JobFacts, events: list[Event], severity: Severity, summary:
 RULE = Rule(
     id="env-misuse",
     title="A variable is read in another way than meant",
-    severity="warning; critical where a collective fails",
+    severity="warning; critical where NCCL fails of it",
     actions=("unset-misread",),
     check=check,
     slow=True,

@@ -1,0 +1,42 @@
+"""The three answers of the verdict, from facts alone: which network, GPUDirect or not, TCP fallback or not.
+
+Each answers None or ``unknown`` where the log cannot tell; a missing line is never evidence.
+"""
+
+from diagnostics.transport.adapters import link_layer
+from diagnostics.transport.evidence import (
+    FABRIC_INTERFACE,
+    interface_names,
+    never_tried,
+    rdma_evidence,
+    read_any,
+    tcp_by_choice,
+)
+from diagnostics.transport.fallback import handshake_refused, tcp_fallback, tcp_provider
+from diagnostics.transport.gpudirect import adapter_states, data_channels, gpu_direct
+from diagnostics.transport.network import TCP_NETWORKS, job_network, network_class, network_refused
+from diagnostics.transport.plugins import absent_named_plugin, broken_plugins, platform_signs, unloadable_plugins
+
+__all__ = [
+    "FABRIC_INTERFACE",
+    "TCP_NETWORKS",
+    "absent_named_plugin",
+    "adapter_states",
+    "broken_plugins",
+    "data_channels",
+    "gpu_direct",
+    "handshake_refused",
+    "interface_names",
+    "job_network",
+    "link_layer",
+    "network_class",
+    "network_refused",
+    "never_tried",
+    "platform_signs",
+    "rdma_evidence",
+    "read_any",
+    "tcp_by_choice",
+    "tcp_fallback",
+    "tcp_provider",
+    "unloadable_plugins",
+]

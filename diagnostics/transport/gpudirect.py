@@ -1,0 +1,40 @@
+"""Whether data goes from the adapter into GPU memory (GPUDirect RDMA)."""
+
+from diagnostics.facts import Channel, JobFacts
+from diagnostics.transport.network import TCP_NETWORKS, job_network, network_class
+
+
+def data_channels(facts: JobFacts) -> list[Channel]:
+    """Network channels that could use GPUDirect RDMA: all but those over sockets."""
+    return [channel for channel in facts.net_channels if network_class(channel.network or "", None) not in TCP_NETWORKS]
+
+
+def gpu_direct(facts: JobFacts) -> bool | None:
+    """True where a channel shows GDRDMA, False where it is shown to be absent, None where the log cannot tell."""
+    channels = data_channels(facts)
+    if any(channel.gdr for channel in channels):
+        return True
+    if facts.net_channels:
+        used = facts.count("init-complete") if channels else not facts.failed
+        return False if used or not facts.failed else None
+    if facts.of("gdr-disabled-by-plugin"):
+        return False
+    states = adapter_states(facts)
+    if states and not any(states.values()):
+        return False
+    if job_network(facts) in TCP_NETWORKS and facts.multi_node and facts.works and not facts.failed:
+        return False
+    claims = facts.of("gdr-claimed")
+    return claims[0].fields["state"] == "enabled" if claims else None
+
+
+def adapter_states(facts: JobFacts) -> dict[tuple[str, str], bool]:
+    """(host, adapter) -> whether it can register GPU memory, by either way. Socket interfaces are left out."""
+    states: dict[tuple[str, str], bool] = {}
+    for event in facts.of("gdr-adapter"):
+        if network_class(event.fields["network"], None) in TCP_NETWORKS:
+            continue
+        key = (event.origin.host or "", event.fields["device"])
+        enabled = event.fields["state"].lower() == "enabled"
+        states[key] = states.get(key, False) or enabled
+    return states

@@ -1,0 +1,100 @@
+"""Which network NCCL took, by the lines of channels, else of the choice, else by what only one network prints."""
+
+from diagnostics.events import Event, quote
+from diagnostics.facts import JobFacts
+from diagnostics.transport.adapters import link_layer
+
+TCP_NETWORKS = frozenset({"socket", "plugin:FastSocket"})
+_OFI_NAMES = frozenset({"aws libfabric", "libfabric", "ofi", "aws-ofi-nccl"})
+_SYNONYMS = {"infiniband": "ib", "ib": "ib", "socket": "socket", "sockets": "socket", "tcp": "socket", "ip": "socket"}
+_DATA_CALLS = ("reg_mr", "reg_dmabuf", "modify_qp", "create_qp", "create_cq")
+
+
+def network_class(name: str, layer: str | None) -> str:
+    """The verdict's name of a network that NCCL calls ``name``. IB and NVIDIA's plugin for it go by the link layer."""
+    plain = name.strip().lower()
+    known = _SYNONYMS.get(plain)
+    if known == "ib" or plain.startswith(("ibext", "nccl rdma plugin")):
+        return layer or "ib"
+    if known:
+        return known
+    if plain in _OFI_NAMES:
+        return "plugin:aws-ofi-nccl"
+    return f"plugin:{name.strip()}"
+
+
+def job_network(facts: JobFacts) -> str:
+    """``ib``, ``roce``, ``socket``, ``plugin:<name>``, ``mixed``, ``none`` or ``unknown``."""
+    layer = link_layer(facts)
+    if network_refused(facts) and not _chosen_names(facts):
+        return "none"
+    for names in (_channel_names(facts), _chosen_names(facts), _hinted_names(facts)):
+        classes = {network_class(name, layer) for name in names}
+        if classes:
+            return classes.pop() if len(classes) == 1 else _agreed(classes)
+    return "unknown"
+
+
+def network_refused(facts: JobFacts) -> bool:
+    """Whether NCCL stopped because the network that it was told to take is not there."""
+    return bool(facts.of("network-not-found", "plugin-none"))
+
+
+def _agreed(classes: set[str]) -> str:
+    plugins = {name for name in classes if name.startswith("plugin:")}
+    return plugins.pop() if len(classes) == 2 and len(plugins) == 1 and "plugin:UCX" in classes else "mixed"
+
+
+def _channel_names(facts: JobFacts) -> set[str]:
+    return {channel.network for channel in facts.net_channels if channel.network}
+
+
+def _chosen_names(facts: JobFacts) -> set[str]:
+    chosen = {name for process in facts.processes.values() for name in process.networks}
+    return chosen or {quote(event.fields["name"])[:60] for event in facts.of("network-assigned", "network")}
+
+
+def _hinted_names(facts: JobFacts) -> set[str]:
+    """What is implied by lines that only one network prints, where no line names the choice."""
+    if vendor := facts.first("vendor-network"):
+        return {vendor.fields["name"]}
+    if distances := facts.of("nic-distance"):
+        return {event.fields["name"] for event in distances}
+    if facts.of("ofi") and not facts.of("ofi-failed"):
+        return {"aws-ofi-nccl"}
+    if devices := facts.of("gdr-adapter"):  # printed for the devices of the network in use, under its name
+        return {event.fields["network"].strip() for event in devices}
+    return _socket_or_verbs(facts)
+
+
+def _socket_or_verbs(facts: JobFacts) -> set[str]:
+    sockets = facts.of("socket-devices")
+    if not (sockets and facts.of("ib-no-device")) and _rdma_data_events(facts):
+        return {"IB"}
+    units = {event.fields["unit"] for event in facts.of("trace")} | _units_of_warnings(facts)
+    if (sockets and (facts.of("ib-no-device") or not _lists_sockets_always(facts))) or "net_socket" in units:
+        return {"Socket"}
+    return {"IB"} if "net_ib" in units or any(process.devices for process in facts.processes.values()) else set()
+
+
+def _units_of_warnings(facts: JobFacts) -> set[str]:
+    """The transports of NCCL whose own source files, or names, stand in warnings about transfers."""
+    told = facts.of("message-truncated", "unclassified-warning", "collective-mismatch", "peer-closed")
+    marks = {"net_socket": ("transport/net_socket", "NET/Socket"), "net_ib": ("transport/net_ib", "NET/IB")}
+    return {unit for unit, names in marks.items() if any(name in event.text for event in told for name in names)}
+
+
+def _lists_sockets_always(facts: JobFacts) -> bool:
+    """Whether this release names socket interfaces whatever network it takes: 2.4.0 to 2.4.7."""
+    return facts.version is not None and (2, 4, 0) <= facts.version <= (2, 4, 7)
+
+
+def _rdma_data_events(facts: JobFacts) -> list[Event]:
+    calls = [event for event in facts.of("verbs-failed") if any(call in event.fields["call"] for call in _DATA_CALLS)]
+    others = facts.of("completion-error", "ib-connection", "async-event", "gdr-claimed")
+    listed = [
+        event
+        for event in facts.of("ib-devices")
+        if "IB" in event.fields["devices"] or "RoCE" in event.fields["devices"]
+    ]
+    return calls + others + listed

@@ -2,7 +2,7 @@
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, takewhile
 
 from diagnostics.errors import UnreadableInputError
@@ -10,8 +10,8 @@ from diagnostics.facts import ProcessKey
 from diagnostics.flight_recorder import is_dump
 from diagnostics.inputs import Input
 from diagnostics.part import Part, merged
-from diagnostics.reader import plain_size, read_batches, read_range
-from diagnostics.speakers import MAX_INIT_LINES, Look, Start, look_at, prefixes_of, shared_looks
+from diagnostics.reader import Batch, plain_size, read_batches, read_range
+from diagnostics.speakers import MAX_INIT_LINES, Sampling, Seen, Start, in_pieces, look_at, prefixes_of, sample
 
 MAX_HEAD_BYTES = 2**23
 SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found by one line of SAMPLED_BYTES first
@@ -26,26 +26,33 @@ def survey(file: Input, processes: int = 1) -> list[Part]:
         return [whole]
     size = plain_size(file) or 0
     try:
-        if processes > 1 and size >= MIN_SHARED_BYTES:
-            looks = shared_looks(file, size, processes)
-        else:
-            looks = [look_at(read_batches(file), sampled=size > SAMPLED_FROM_BYTES)]
+        looks = _seen(look_at, file, size, processes)
+        whole.processes = looks[0].speakers
+        starts = [start for look in looks for start in look.starts]
+        launches = _launches(file, starts[:MAX_INIT_LINES])
+        if len(launches) > 1 and size <= SAMPLED_FROM_BYTES:
+            return _cut(file, launches)
+        if len(launches) > 1:
+            return _cut_by_samples(file, launches, starts, _seen(sample, file, size, processes))
     except UnreadableInputError:
         return [whole]
-    whole.processes = looks[0].speakers
-    launches = _launches(file, [start for look in looks for start in look.starts][:MAX_INIT_LINES])
-    if len(launches) > 1:
-        return _cut_by_samples(file, launches, looks) if size > SAMPLED_FROM_BYTES else _cut(file, launches)
     for launch in launches:
         launch.processes |= whole.processes
     return launches or [whole]
+
+
+def _seen(read: Callable[[Iterable[Batch]], Seen], file: Input, size: int, processes: int) -> list[Seen]:
+    """What is seen in a file, in pieces where it is large and several processes are there."""
+    if processes > 1 and size >= MIN_SHARED_BYTES:
+        return in_pieces(read, file, size, processes)
+    return [read(read_batches(file))]
 
 
 def survey_head(file: Input) -> Part:
     """A growing file as one part, by what its first MAX_HEAD_BYTES say."""
     whole = Part(file=file)
     try:
-        look = look_at(takewhile(lambda batch: batch.place <= MAX_HEAD_BYTES, read_batches(file)), sampled=False)
+        look = look_at(takewhile(lambda batch: batch.place <= MAX_HEAD_BYTES, read_batches(file)))
     except UnreadableInputError:
         return whole
     whole.processes = look.speakers
@@ -102,10 +109,10 @@ def _cut(file: Input, launches: list[Part]) -> list[Part]:
     return launches if following == len(launches) and late <= MAX_LATE_LINES * len(launches) else [merged(launches)]
 
 
-def _cut_by_samples(file: Input, launches: list[Part], looks: Sequence[Look]) -> list[Part]:
+def _cut_by_samples(file: Input, launches: list[Part], starts: Sequence[Start], seen: Sequence[Sampling]) -> list[Part]:
     """As ``_cut``, of a large file: each line is read only between the samples around a place to cut."""
-    samples = {sample for look in looks for sample in look.samples}
-    samples.update((start.place, start.process) for look in looks for start in look.starts)
+    samples = {one for piece in seen for one in piece.samples}
+    samples.update((start.place, start.process) for start in starts)
     following, late, before = 1, 0, 0
     now, new, earlier = launches[0], launches[1].processes - launches[0].processes, set[ProcessKey]()
     for place, process in sorted(samples):
@@ -119,7 +126,7 @@ def _cut_by_samples(file: Input, launches: list[Part], looks: Sequence[Look]) ->
         before = place
     if following < len(launches) or late > MAX_LATE_LINES * len(launches):
         return [merged(launches)]
-    _number_lines(file, launches, [count for look in looks for count in look.lines])
+    _number_lines(file, launches, [count for piece in seen for count in piece.lines])
     return launches
 
 

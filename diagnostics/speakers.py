@@ -1,9 +1,9 @@
 """Who speaks in a file, and where communicators begin: a quick look, before any line is read for what it says."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from diagnostics.facts import ProcessKey
 from diagnostics.forked import map_ahead
@@ -22,6 +22,8 @@ MAX_PREFIXES = 2000
 SPEAKERS_BYTES = 2**20  # who speaks in a file is known by its first lines
 SAMPLED_BYTES = 2**15
 
+Seen = TypeVar("Seen")
+
 
 class Start(NamedTuple):
     """What a line on the start or completion of a communicator says."""
@@ -36,16 +38,22 @@ class Start(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Look:
-    """What is seen in a file or a piece of it. ``samples`` and ``lines`` of large files only."""
+    """What is seen in a file or a piece of it."""
 
     speakers: set[ProcessKey] = field(default_factory=set)
     starts: list[Start] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Sampling:
+    """What is seen of a large file that holds several launches, or of a piece of it."""
+
     samples: list[tuple[int, ProcessKey]] = field(default_factory=list)  # a place, and who speaks there
     lines: list[tuple[int, int]] = field(default_factory=list)  # where a block begins, and how many lines it has
 
 
-def look_at(batches: Iterable[Batch], *, sampled: bool) -> Look:
-    """A look at batches of a file; ``sampled`` where launches are to be cut by samples."""
+def look_at(batches: Iterable[Batch]) -> Look:
+    """A look at batches of a file."""
     look, prefixes = Look(), 0
     for batch in batches:
         if batch.place < SPEAKERS_BYTES and prefixes <= MAX_PREFIXES:
@@ -55,22 +63,28 @@ def look_at(batches: Iterable[Batch], *, sampled: bool) -> Look:
         begun = len(look.starts)
         if begun < MAX_INIT_LINES:
             look.starts += _init_lines(batch)
-        if sampled:
-            look.lines.append((batch.place, batch.block.count(b"\n") + 1))
-            look.samples += _samples(batch)
     return look
 
 
-def shared_looks(file: Input, size: int, processes: int) -> list[Look]:
-    """Looks at pieces of a large file, by several processes."""
+def sample(batches: Iterable[Batch]) -> Sampling:
+    """One speaker of every SAMPLED_BYTES of batches, and their lines."""
+    found = Sampling()
+    for batch in batches:
+        found.lines.append((batch.place, batch.block.count(b"\n") + 1))
+        found.samples += _samples(batch)
+    return found
+
+
+def in_pieces(read: Callable[[Iterable[Batch]], Seen], file: Input, size: int, processes: int) -> list[Seen]:
+    """What is seen in pieces of a large file, by several processes."""
     step = -(-size // (2 * processes))
     ranges = [(place, min(place + step, size)) for place in range(0, size, step)]
 
-    def work(limits: tuple[int, int]) -> Look:
-        return look_at(read_lines_begun(file, *limits), sampled=True)
+    def work(limits: tuple[int, int]) -> Seen:
+        return read(read_lines_begun(file, *limits))
 
-    looks = map_ahead(work, ranges, processes)
-    return [look or work(limits) for look, limits in zip(looks, ranges, strict=True)]
+    seen = map_ahead(work, ranges, processes)
+    return [one or work(limits) for one, limits in zip(seen, ranges, strict=True)]
 
 
 def _samples(batch: Batch) -> Iterator[tuple[int, ProcessKey]]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import islice
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
@@ -14,6 +14,7 @@ from raybench.stats import Summary, deviation, median_interval, summarize
 
 MODERATE_OVERHEAD, HIGH_OVERHEAD = 0.20, 0.40
 UNKNOWN = "unknown"
+OverheadBand = Literal["low", "moderate", "high"]
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0, lt=1e12)]
 
@@ -245,9 +246,9 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
         if share is None:
             return UNKNOWN
         if not self.communication.by_differencing:
-            return _band(share)
+            return band_of_overhead(share)
         low, high = self.overhead_interval or (0.0, 1.0)
-        least, most = _band(low), _band(high)
+        least, most = band_of_overhead(low), band_of_overhead(high)
         if (least, most) == ("low", "high"):
             return UNKNOWN
         return least if least == most else f"{least} to {most}"
@@ -375,7 +376,8 @@ def _rank_steps(content: Json) -> list[tuple[float, float]]:
     return list(zip(fastest, slowest, strict=True))
 
 
-def _band(share: float) -> str:
+def band_of_overhead(share: float) -> OverheadBand:
+    """The word for a share of the step that waits for communication (docs/methods.md): the only place that has it."""
     return "low" if share < MODERATE_OVERHEAD else "moderate" if share <= HIGH_OVERHEAD else "high"
 
 

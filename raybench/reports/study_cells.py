@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from raybench.documents.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, OverheadBand, band_of_overhead
 from raybench.reports.text import bandwidth, fixed, inert, percent, percent_beside
 from raybench.reports.view import Cell, Grid
 from raybench.units import format_seconds
 
 Json = Mapping[str, Any]
 Columns = Sequence[tuple[str, Callable[[Json], Cell]]]
-_OVERHEAD_BANDS = ((0.20, "low", ""), (0.40, "moderate", "warn"), (float("inf"), "high", "bad"))
+_BAND_TONES: Mapping[OverheadBand, str] = {"low": "", "moderate": "warn", "high": "bad"}
 _WIDEST = 100.0
 _DIFFERENT = 0.02
 NONE = Cell(text="-")
@@ -58,9 +59,8 @@ def overhead(value: float | None) -> Cell:
     """The share of a step that waits for communication, with its band: below 20 %, to 40 %, above."""
     if value is None:
         return NONE
-    name, tone = next((name, tone) for limit, name, tone in _OVERHEAD_BANDS if value <= limit)
-    limits = tuple(limit for limit, *_ in _OVERHEAD_BANDS if limit < 1)
-    return Cell(text=f"{percent_beside(value, limits)} {name}", tone=tone)
+    band = band_of_overhead(value)
+    return Cell(text=f"{percent_beside(value, (MODERATE_OVERHEAD, HIGH_OVERHEAD))} {band}", tone=_BAND_TONES[band])
 
 
 ESTIMATOR = "ratios: geometric mean over pairs of repeats, with its 95 % interval; 'rows': of the figures shown"

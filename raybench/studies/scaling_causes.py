@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from raybench.documents.training import HIGH_OVERHEAD, band_of_overhead
 from raybench.studies.training_rows import TrainingRow
 
-HIGH_OVERHEAD, MODERATE_OVERHEAD = 0.40, 0.20
 SMALL_BATCH = 4
 HIGH_DATA_SHARE = 0.10
 WIDE_SPREAD = 0.10
@@ -16,12 +16,12 @@ def likely_causes(row: TrainingRow, base: TrainingRow, *, emulated: bool) -> Ite
         yield "the nodes are EMULATED and share this machine's CPUs: more of them cannot be faster"
     if row.overhead is None:
         yield "how long steps wait for communication is not known; train with --overlap-steps 10 or --profile shows it"
-    elif row.overhead > HIGH_OVERHEAD:
+    elif band_of_overhead(row.overhead) == "high":
         yield (
             f"communication: {row.overhead:.0%} of a step waits for it (high above {HIGH_OVERHEAD:.0%}); compare "
             "networks with 'raybench study network', pairs with 'raybench run --suite p2p_matrix'; accumulate gradients"
         )
-    elif row.overhead > MODERATE_OVERHEAD:
+    elif band_of_overhead(row.overhead) == "moderate":
         yield f"communication: {row.overhead:.0%} of a step waits for it (moderate); a larger batch a rank hides more"
     smallest = min(SMALL_BATCH, base.batch_size_per_rank or 0)
     if row.batch_size_per_rank is not None and row.batch_size_per_rank < smallest:

@@ -267,7 +267,7 @@ def test_a_model_study_is_shown_with_its_power() -> None:
 
 @pytest.mark.parametrize(
     ("share", "shown"),
-    [(0.196, "19.6% low"), (0.204, "20.4% moderate"), (0.2, "20% low"), (0.19, "19% low"), (0.404, "40.4% high")],
+    [(0.196, "19.6% low"), (0.204, "20.4% moderate"), (0.2, "20% moderate"), (0.19, "19% low"), (0.404, "40.4% high")],
 )
 def test_an_overhead_never_looks_like_the_other_side_of_its_band(share: float, shown: str) -> None:
     assert overhead(share).text == shown

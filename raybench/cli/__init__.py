@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Save and load a sharded model: blocked and durable time, GB/s, checked.",
     ),
     "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches or models by many runs."),
+    "show": ("raybench.cli.show", "Show a run that was measured before, in any format."),
     "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts over SSH, and say what they prove."),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
     "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),

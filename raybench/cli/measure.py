@@ -173,7 +173,9 @@ def _deliver(
         say(f"raybench: {problem}")
     with printing("stdout"):  # last, so that the verdict is what stands above the prompt
         if as_json:
-            _print_json(result.to_json())
+            from raybench.reports.json import render_json  # noqa: PLC0415
+
+            click.echo(render_json(result), nl=False)
         else:
             _print_text(result, diagnosis, folder, report, full=full)
     return exit_code(result)
@@ -238,12 +240,6 @@ def _write_html(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: 
 
     write_html(result, folder.path / "report.html", diagnosis)
     return folder.path / "report.html"
-
-
-def _print_json(content: Mapping[str, Any]) -> None:
-    import msgspec  # noqa: PLC0415
-
-    click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
 
 
 def _print_text(

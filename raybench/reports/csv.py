@@ -47,11 +47,16 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 def write_csv(result: RunResult, path: Path) -> None:
     """Write one row a point. Raises OSError."""
+    write_whole(path, render_csv(result))
+
+
+def render_csv(result: RunResult, _diagnosis: object = None) -> str:
+    """One row a point, below the names of the columns; a diagnosis has no place among them."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, HEADER, lineterminator="\n")
     writer.writeheader()
     writer.writerows(csv_rows(result))
-    write_whole(path, text.getvalue())
+    return text.getvalue()
 
 
 def csv_rows(result: RunResult) -> Iterator[dict[str, str]]:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from raybench.documents.result import RunResult
@@ -23,14 +22,8 @@ from raybench.reports.text import inert
 from raybench.reports.view import Grid, summary_grid, table_grid
 from raybench.reports.workloads import workload_sections
 from raybench.units import format_bytes
-from raybench.whole_file import write_whole
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~@&$])")
-
-
-def write_markdown(result: RunResult, path: Path, diagnosis: Mapping[str, Any] | None = None) -> None:
-    """Write the run as Markdown. Raises OSError where the file cannot be written."""
-    write_whole(path, render_markdown(result, diagnosis))
 
 
 def render_markdown(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> str:

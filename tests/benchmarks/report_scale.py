@@ -32,9 +32,10 @@ def _outputs(nodes: int, per_node: int, folder: Path) -> dict[str, Callable[[], 
     """Every output of a run by name; calling one writes it to ``folder``."""
     from raybench.reports.csv import write_csv  # noqa: PLC0415 - counted as the first output's
     from raybench.reports.html import write_html  # noqa: PLC0415
-    from raybench.reports.markdown import write_markdown  # noqa: PLC0415
+    from raybench.reports.markdown import render_markdown  # noqa: PLC0415
     from raybench.reports.summary import summary_of  # noqa: PLC0415
     from raybench.reports.terminal import print_result  # noqa: PLC0415
+    from raybench.whole_file import write_whole  # noqa: PLC0415
     from tests.reports.synthetic import synthetic_diagnosis, synthetic_result  # noqa: PLC0415
 
     result, diagnosis = synthetic_result(nodes, per_node), synthetic_diagnosis(nodes, per_node)
@@ -52,7 +53,7 @@ def _outputs(nodes: int, per_node: int, folder: Path) -> dict[str, Callable[[], 
         "summary.json": summary,
         "result.csv": lambda: write_csv(result, folder / "result.csv"),
         "terminal.txt": terminal,
-        "report.md": lambda: write_markdown(result, folder / "report.md", diagnosis),
+        "report.md": lambda: write_whole(folder / "report.md", render_markdown(result, diagnosis)),
         "report.html": lambda: write_html(result, folder / "report.html", diagnosis),
     }
 

@@ -1,0 +1,125 @@
+"""``raybench show``: a run that was measured before, on the terminal or in any format."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from raybench.cli.output import printing, say
+from raybench.errors import UsageError
+
+if TYPE_CHECKING:
+    from raybench.documents.result import RunResult
+
+EXAMPLES = """\b
+Examples:
+  raybench show runs/20261121-014502-3f9a             the screen that it ended with
+  raybench show runs/20261121-014502-3f9a --full      all its tables
+  raybench show RUN --format markdown                 for an issue or a chat
+  raybench show RUN --format html -o report.html      the report again, as this version makes it
+"""
+_TEXT = "text"
+
+
+class _FormatName(click.ParamType[str]):
+    """A name of the table of formats, which is imported when it is needed."""
+
+    name = "format"
+
+    def get_metavar(self, param: click.Parameter, *_: object) -> str:  # noqa: ARG002
+        """As --help shows it."""
+        return "|".join(self._names())
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name. Raises click.BadParameter for another."""
+        if value not in self._names():
+            self.fail(f"'{value}' is no format; choose one of {', '.join(self._names())}", param, ctx)
+        return value
+
+    @staticmethod
+    def _names() -> tuple[str, ...]:
+        from raybench.reports.formats import FORMATS  # noqa: PLC0415
+
+        return (_TEXT, *FORMATS)
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--format", "output_format", type=_FormatName(), default=_TEXT, show_default=True, help="Output format.")
+@click.option("--full", is_flag=True, help="On the terminal: all tables, not one screen.")
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file instead of the terminal."
+)
+def command(run: Path, output_format: str, full: bool, output: Path | None) -> None:
+    """Show a run that was measured before: RUN is its folder, or its result.json, of this or an earlier version.
+
+    Nothing is measured or judged again: verdict and findings are those that the run ended with. The exit
+    code is 0 where it could be shown, whatever the verdict is.
+    """
+    import raybench  # noqa: PLC0415
+
+    result = raybench.load(run)
+    folder = run if run.is_dir() else run.parent
+    diagnosis = _diagnosis(folder)
+    if output_format == _TEXT:
+        if output is not None:
+            raise click.UsageError("--output needs --format: the text is made for a terminal")
+        _print_text(result, diagnosis, folder, full=full)
+        return
+    if full:
+        raise click.UsageError(f"--full is for the terminal; --format {output_format} has all there is")
+    _deliver(_rendered(result, diagnosis, output_format), output)
+
+
+def _diagnosis(folder: Path) -> Mapping[str, Any] | None:
+    """The diagnosis of the run's logs; None, and a word on it, where there is none that can be read."""
+    from raybench.documents.reading import DocumentError, read_document  # noqa: PLC0415
+
+    path = folder / "diagnosis.json"
+    if not path.exists():
+        return None
+    try:
+        return read_document(path, "raybench.diagnosis/1", "the diagnosis of its logs")
+    except DocumentError as error:
+        say(f"raybench: shown without the diagnosis of its logs: {error}")
+    return None
+
+
+def _print_text(result: "RunResult", diagnosis: Mapping[str, Any] | None, folder: Path, *, full: bool) -> None:
+    from msgspec.structs import replace  # noqa: PLC0415
+
+    from raybench.reports.screen import print_screen  # noqa: PLC0415
+    from raybench.reports.terminal import print_result  # noqa: PLC0415
+
+    result = replace(result, log_findings=tuple((diagnosis or {}).get("findings", ())))
+    report = folder / "report.html"
+    with printing("stdout"):
+        if full:
+            print_result(result, sys.stdout, output_dir=folder, report_path=report if report.is_file() else None)
+        else:
+            print_screen(result, sys.stdout, place=report if report.is_file() else folder)
+
+
+def _rendered(result: "RunResult", diagnosis: Mapping[str, Any] | None, output_format: str) -> str:
+    from raybench.reports.errors import MissingLibraryError  # noqa: PLC0415
+    from raybench.reports.formats import FORMATS  # noqa: PLC0415
+
+    try:
+        return FORMATS[output_format].render(result, diagnosis)
+    except MissingLibraryError as error:
+        raise UsageError(str(error)) from error
+
+
+def _deliver(text: str, output: Path | None) -> None:
+    from raybench.whole_file import write_whole  # noqa: PLC0415
+
+    if output is None:
+        with printing("stdout"):
+            click.echo(text, nl=False)
+        return
+    try:
+        write_whole(output, text)
+    except OSError as error:
+        raise UsageError(f"--output {output} cannot be written: {error.strerror or error}") from error

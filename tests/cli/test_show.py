@@ -1,0 +1,73 @@
+"""``raybench show``: the verdict, tables and reports of a run that is over, as it had them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import raybench
+from raybench.cli.show import command
+from raybench.errors import UsageError
+from raybench.reports.formats import FORMATS
+from raybench.reports.html import render_html
+from tests.reports.sample import cluster, pairs, run_result, sweep
+from tests.reports.synthetic import synthetic_diagnosis
+
+SAMPLES = sorted((Path(__file__).parents[1] / "documents" / "samples").glob("*.json"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """The folder of a run that was interrupted, on emulated nodes, with a slow pair."""
+    result = run_result(sweep(), pairs(4, slow=[(0, 3)]), status="partial", cluster=cluster(emulated=True))
+    (tmp_path / "result.json").write_text(json.dumps(result.to_json()))
+    logs = {"schema": "raybench.diagnosis/1"} | synthetic_diagnosis(2, 2)
+    (tmp_path / "diagnosis.json").write_text(json.dumps(logs))
+    return tmp_path
+
+
+def show(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(command, [str(one) for one in arguments])
+
+
+def test_the_screen_and_the_tables_have_the_verdict_that_the_run_ended_with(run: Path) -> None:
+    verdict = raybench.load(run).conclusion.line
+    for arguments in ([run], [run / "result.json"], [run, "--full"]):
+        shown = show(*arguments)
+        assert (shown.exit_code, shown.exception) == (0, None)
+        assert verdict in " ".join(shown.stdout.replace("#", " ").split())
+        assert "EMULATED" in shown.stdout
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("output_format", ["text", *FORMATS])
+def test_results_of_earlier_versions_are_shown_in_every_format(sample: Path, output_format: str) -> None:
+    shown = show(sample, "--format", output_format)
+    assert (shown.exit_code, shown.exception) == (0, None)
+    assert str(raybench.load(sample).run_id) in shown.stdout
+
+
+def test_a_report_is_the_one_that_was_written_at_the_end(run: Path, tmp_path: Path) -> None:
+    content: dict[str, Any] = json.loads((run / "diagnosis.json").read_text())
+    assert show(run, "--format", "html", "-o", tmp_path / "again.html").exit_code == 0
+    assert (tmp_path / "again.html").read_text() == render_html(raybench.load(run), content)
+    assert json.loads(show(run, "--format", "json").stdout) == json.loads((run / "result.json").read_text())
+
+
+def test_what_cannot_be_shown_is_said_and_nothing_is_written(run: Path, tmp_path: Path) -> None:
+    (run / "diagnosis.json").write_text("{")
+    shown = show(run)
+    assert shown.exit_code == 0
+    assert "shown without the diagnosis of its logs" in shown.stderr
+    for arguments, why in (
+        ([tmp_path / "none"], "cannot be read"),
+        ([run, "--format", "html", "-o", tmp_path / "no" / "where.html"], "cannot be written"),
+    ):
+        error = show(*arguments).exception
+        assert isinstance(error, UsageError)
+        assert why in str(error)
+    assert "choose one of text, html, markdown" in show(run, "--format", "pdf").output
+    assert "--full is for the terminal" in show(run, "--format", "csv", "--full").output
+    assert "--output needs --format" in show(run, "-o", tmp_path / "x.txt").output

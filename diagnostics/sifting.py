@@ -71,8 +71,10 @@ def _pieces(part: Part) -> Iterator[Piece]:
         yield Piece(part=part, begins=True, alone=True)
         return
     start, stop = part.start, size if part.end is None else min(part.end, size)
+    count = max(-(-(stop - start) // PIECE_BYTES), 1)
+    step = (stop - start) // count + 1  # pieces of one size: every process has as much to do
     while start < stop:
-        end = min(line_from(part.file, start + PIECE_BYTES), stop)
+        end = min(line_from(part.file, start + step), stop)
         yield Piece(part=replace(part, start=start, end=end), begins=start == part.start)
         start = end
 

@@ -205,7 +205,7 @@ def _decompressor(source: "_Source", file: str) -> _Stepwise | None:
 
 def _open_zstd(raw: IO[bytes], file: str) -> _Stepwise:
     try:
-        import zstandard  # noqa: PLC0415 - optional
+        import zstandard  # optional
     except ImportError:
         raise UnreadableInputError(
             f"'{file}' is compressed with zstd, which needs the zstandard package: pip install zstandard"

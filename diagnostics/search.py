@@ -8,7 +8,7 @@ from typing import Any
 def compiled_database(expressions: tuple[bytes, ...]) -> Any:
     """The expressions compiled for one scan; None where hyperscan is not installed."""
     try:
-        import hyperscan  # noqa: PLC0415 - optional, and only big logs pay for it
+        import hyperscan  # optional, and only big logs pay for it
     except ImportError:
         return None
     count = len(expressions)

@@ -16,8 +16,8 @@ def load(path: "str | os.PathLike[str]") -> "RunResult":
     Raises raybench.errors.UsageError, with one line on what is wrong and where, for a file that cannot be read, is
     damaged, or was written by a newer raybench.
     """
-    from pathlib import Path  # noqa: PLC0415 - nothing is loaded before it is asked for
+    from pathlib import Path  # nothing is loaded before it is asked for
 
-    from raybench.documents.result import RunResult, result_file  # noqa: PLC0415
+    from raybench.documents.result import RunResult, result_file
 
     return RunResult.read(result_file(Path(path)), "the result")

@@ -253,7 +253,7 @@ def _check_keys(settings: Mapping[str, Any], known: Sequence[str], where: str) -
 
 def _plain_loader() -> Any:
     """YAML's safe loader, but for numbers to base 60: ``8:16:2`` are sizes, not 29 762."""
-    import yaml  # noqa: PLC0415
+    import yaml
 
     class PlainLoader(yaml.SafeLoader):
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -277,7 +277,7 @@ def _plain_loader() -> Any:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415 - only where there is a file
+    import yaml  # only where there is a file
 
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_plain_loader())  # noqa: S506 - a safe one

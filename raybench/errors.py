@@ -59,7 +59,7 @@ def known_names(name: str, known: Iterable[str]) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """Those of ``known`` that a slip of the finger turns into ``name``, the most alike first; at most three."""
-    import difflib  # noqa: PLC0415 - of use only here, and no command should wait for it
+    import difflib  # of use only here, and no command should wait for it
 
     by_form = {_form(one): one for one in reversed(list(known))}
     if _form(name) in by_form:

@@ -110,7 +110,7 @@ def median_interval(
     """
     if sum(len(block) > 0 for launch in launches for block in launch) < 2:
         return None
-    import numpy as np  # noqa: PLC0415 - 100 ms that only a run pays
+    import numpy as np  # 100 ms that only a run pays
 
     blocks = [[np.asarray(block, dtype=float) for block in launch if len(block)] for launch in launches]
     blocks = [launch for launch in blocks if launch]
@@ -123,7 +123,7 @@ def median_interval(
 
 def _draw_equal(generator: "Generator", blocks: list[list[Any]], resamples: int) -> Any:
     """Medians of resampled launches and blocks where all are equally long: all draws at once. Shape (resamples,)."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     samples = np.array(blocks)
     launch_count, block_count, _ = samples.shape
@@ -134,7 +134,7 @@ def _draw_equal(generator: "Generator", blocks: list[list[Any]], resamples: int)
 
 def _draw_unequal(generator: "Generator", blocks: list[list[Any]], resamples: int) -> Any:
     """Medians of resampled launches and blocks of any length, draw by draw. Shape (resamples,)."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     medians = np.empty(resamples)
     for draw in range(resamples):

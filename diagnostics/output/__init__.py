@@ -18,7 +18,7 @@ def render(diagnosis: Diagnosis, output_format: str, *, color: bool = False) -> 
     if output_format == "json":
         return json.dumps(diagnosis.to_json(), indent=2) + "\n"
     if output_format == "text":
-        from diagnostics.output import text  # noqa: PLC0415 - one format a call
+        from diagnostics.output import text  # one format a call
 
         return text.render(diagnosis, color=color)
     if output_format not in FORMATS:
@@ -36,13 +36,13 @@ def report_news(
     redactor: "Redactor | None" = None,
 ) -> None:
     """Write new findings of a log that grows: one JSON object a line, or the text of each finding."""
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
-    from diagnostics.output import text  # noqa: PLC0415
+    from diagnostics.output import text
 
     shown = replace(diagnosis, findings=tuple(new))
     if redactor is not None:
-        from diagnostics.redaction import redact_diagnosis  # noqa: PLC0415
+        from diagnostics.redaction import redact_diagnosis
 
         shown = redact_diagnosis(shown, redactor)
     for finding in shown.findings:
@@ -57,10 +57,10 @@ def report_verdict(
     redactor: "Redactor | None" = None,
 ) -> None:
     """Write the verdict at the end of a log that grew: one JSON object, or the head of the report."""
-    from diagnostics.output import text  # noqa: PLC0415
+    from diagnostics.output import text
 
     if redactor is not None:
-        from diagnostics.redaction import redact_diagnosis  # noqa: PLC0415
+        from diagnostics.redaction import redact_diagnosis
 
         diagnosis = redact_diagnosis(diagnosis, redactor)
     if output_format == "json":

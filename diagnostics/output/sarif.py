@@ -61,6 +61,6 @@ def _location(evidence: Evidence) -> dict[str, Any]:
 
 
 def _uri(file: str) -> str:
-    from urllib.parse import quote  # noqa: PLC0415 - 10 ms that only this format pays
+    from urllib.parse import quote  # 10 ms that only this format pays
 
     return quote("stdin" if file == "-" else file, safe="/._-")

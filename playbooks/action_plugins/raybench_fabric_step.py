@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
         times = (str(arguments["started_at"]), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
         report = conduct.final_report(replies, settings, results, run_id=str(arguments["run_id"]), times=times)
         path = Path(str(arguments["output"])).expanduser().absolute()
-        from raybench.whole_file import write_whole  # noqa: PLC0415
+        from raybench.whole_file import write_whole
 
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(report, indent=1))
@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
         return str(self._task.args["token"])
 
     def _forks(self) -> int:
-        from ansible import constants, context  # noqa: PLC0415
+        from ansible import constants, context
 
         return int(context.CLIARGS.get("forks") or constants.DEFAULT_FORKS)
 
@@ -90,9 +90,9 @@ def _raybench() -> tuple[Any, Any, type[Exception]]:
         if (folder / "raybench" / "preflight").is_dir() and str(folder) not in sys.path
     ]
     try:
-        from raybench.errors import RaybenchError  # noqa: PLC0415
-        from raybench.preflight.fabric import conduct  # noqa: PLC0415
-        from raybench.preflight.fabric.settings import settings_from  # noqa: PLC0415
+        from raybench.errors import RaybenchError
+        from raybench.preflight.fabric import conduct
+        from raybench.preflight.fabric.settings import settings_from
     except ImportError as error:
         raise AnsibleActionFail(
             f"raybench cannot be imported by the Python of Ansible ({sys.executable}): {error}; install it there"

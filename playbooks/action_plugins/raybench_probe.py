@@ -170,7 +170,7 @@ def _source() -> str:
 def _login_module() -> Any:
     """``raybench.preflight.login``, see ``_packages``."""
     _packages()
-    from raybench.preflight import login  # noqa: PLC0415
+    from raybench.preflight import login
 
     return login
 
@@ -178,7 +178,7 @@ def _login_module() -> Any:
 def _limit_module() -> Any:
     """``raybench.preflight.host_limit``, see ``_packages``."""
     _packages()
-    from raybench.preflight import host_limit  # noqa: PLC0415
+    from raybench.preflight import host_limit
 
     return host_limit
 
@@ -186,7 +186,7 @@ def _limit_module() -> Any:
 def _port_plan_module() -> Any:
     """``raybench.preflight.port_plan``, see ``_packages``."""
     _packages()
-    from raybench.preflight import port_plan  # noqa: PLC0415
+    from raybench.preflight import port_plan
 
     return port_plan
 
@@ -194,7 +194,7 @@ def _port_plan_module() -> Any:
 def _advice(reason: str, host: str) -> str:
     """What to do about a reason, behind the mark that it goes by; see ``_packages``."""
     _packages()
-    from raybench.unreachable import ADVICE_MARK, advice_on  # noqa: PLC0415
+    from raybench.unreachable import ADVICE_MARK, advice_on
 
     told = _login_module().advice_for(reason) or advice_on(reason, host)
     return f"{ADVICE_MARK}{told}" if told else ""

@@ -42,7 +42,7 @@ def free_bytes(context: RankContext) -> int:
     """This rank's equal part of what is free on its GPU, or on its machine within the limits of its control group."""
     if context.device.type == "cuda":
         return int(torch.cuda.mem_get_info(context.device)[0]) // max(context.ranks_on_device, 1)
-    import psutil  # noqa: PLC0415 - not needed on a GPU
+    import psutil  # not needed on a GPU
 
     available = int(psutil.virtual_memory().available)
     limited = cgroup_headroom(_OWN_CGROUP, _CGROUP_ROOT)

@@ -101,14 +101,14 @@ def main() -> None:
 
 
 def _run_command() -> int:
-    from raybench.errors import RaybenchError  # noqa: PLC0415
+    from raybench.errors import RaybenchError
 
     try:
         group.main(prog_name="raybench", standalone_mode=False)
     except SystemExit as end:
         return int(end.code or 0)
     except click.ClickException as error:
-        from raybench.cli.hints import explained  # noqa: PLC0415
+        from raybench.cli.hints import explained
 
         with printing("stderr"):
             explained(error, sys.argv[1:]).show()

@@ -93,11 +93,11 @@ def _look_for(place: str) -> None:
 
 def _check(place: str, options: CheckpointOptions, *, as_json: bool) -> int:
     """Say whether a checkpoint is whole. Raises ProblemFoundError where it is not, UsageError where there is none."""
-    import json  # noqa: PLC0415
+    import json
 
-    from raybench.benchmarks.checkpoint.manifest import CheckpointError  # noqa: PLC0415
-    from raybench.benchmarks.checkpoint.storage import check_checkpoint  # noqa: PLC0415 - imports torch
-    from raybench.benchmarks.checkpoint.stores import StoreError, open_store  # noqa: PLC0415
+    from raybench.benchmarks.checkpoint.manifest import CheckpointError
+    from raybench.benchmarks.checkpoint.storage import check_checkpoint  # imports torch
+    from raybench.benchmarks.checkpoint.stores import StoreError, open_store
 
     above, folder = _divided(place)
     try:

@@ -99,7 +99,7 @@ def _play(
     action: Any, variables: Mapping[str, Any], common: Mapping[str, Any], *, check: bool = False
 ) -> "ClusterReport":
     announce("reading the inventory", quiet=common["quiet"])
-    from raybench.cluster.cluster_play import inventory_of, play_cluster  # noqa: PLC0415
+    from raybench.cluster.cluster_play import inventory_of, play_cluster
 
     inventory = inventory_of(common["inventory"], common["limit"])
     shown: list[str] = []
@@ -129,7 +129,7 @@ _TOLD = {"Log", "Build", "Make", "Copy", "Install", "Start", "Wait", "End", "Loo
 
 
 def _end(report: "ClusterReport", common: Mapping[str, Any], code: int) -> None:
-    from raybench.reports.cluster_table import print_cluster  # noqa: PLC0415
+    from raybench.reports.cluster_table import print_cluster
 
     content = report.to_json()
     with printing("stdout"):
@@ -145,6 +145,6 @@ def _end(report: "ClusterReport", common: Mapping[str, Any], code: int) -> None:
 
 
 def _print_json(content: Mapping[str, Any]) -> None:
-    import msgspec  # noqa: PLC0415
+    import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())

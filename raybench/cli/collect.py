@@ -88,9 +88,9 @@ def command(**options: Any) -> None:
 
 def _collect(options: Mapping[str, Any]) -> int:
     announce("reading the inventory, then connecting to its hosts", quiet=options["quiet"])
-    from raybench.cluster.collect import DEFAULT_PATTERNS, CollectPlan, collect  # noqa: PLC0415
-    from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
-    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
+    from raybench.cluster.collect import DEFAULT_PATTERNS, CollectPlan, collect
+    from raybench.cluster.hosts import read_inventory
+    from raybench.cluster.interrupt import Interrupt
 
     patterns = _checked_patterns(options["paths"])
     limits = [parse_amount(f"--{name}-limit", options[f"{name}_limit"], "4K") for name in ("file", "host")]
@@ -143,7 +143,7 @@ def _say_host(report: "HostReport") -> None:
 
 
 def _deliver(reports: Sequence["HostReport"], folder: Path, options: Mapping[str, Any]) -> int:
-    import msgspec  # noqa: PLC0415
+    import msgspec
 
     diagnosis = _diagnose(folder)
     content = {
@@ -175,7 +175,7 @@ def exit_code(diagnosis: "Diagnosis | None", *, named_paths: bool) -> int:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    import msgspec  # noqa: PLC0415
+    import msgspec
 
     try:
         write_whole(path, msgspec.json.format(msgspec.json.encode(content), indent=2))
@@ -184,8 +184,8 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _diagnose(folder: Path) -> "Diagnosis | None":
-    from diagnostics.engine import diagnose_paths  # noqa: PLC0415
-    from diagnostics.errors import UnreadableInputError  # noqa: PLC0415
+    from diagnostics.engine import diagnose_paths
+    from diagnostics.errors import UnreadableInputError
 
     found = sorted(path for path in (folder / "hosts").glob("*/files") if any(path.rglob("*")))
     try:
@@ -196,8 +196,8 @@ def _diagnose(folder: Path) -> "Diagnosis | None":
 
 
 def _print(content: Mapping[str, Any], diagnosis: "Diagnosis | None") -> None:
-    from diagnostics.output import render  # noqa: PLC0415
-    from raybench.reports.collection import print_collection  # noqa: PLC0415
+    from diagnostics.output import render
+    from raybench.reports.collection import print_collection
 
     print_collection(content, sys.stdout)
     if diagnosis is None:

@@ -76,10 +76,10 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         _list_tags()
         return
     announce("reading the inventory")
-    from raybench.cluster.ansible_setup import data_folder  # noqa: PLC0415 - not needed for --help
-    from raybench.cluster.configuration import check_tags, configure_hosts  # noqa: PLC0415
-    from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
-    from raybench.reports.configuration import configuration_lines  # noqa: PLC0415
+    from raybench.cluster.ansible_setup import data_folder  # not needed for --help
+    from raybench.cluster.configuration import check_tags, configure_hosts
+    from raybench.cluster.hosts import read_inventory
+    from raybench.reports.configuration import configuration_lines
 
     tags = tuple(filter(None, (tag.strip() for tag in tag_text.split(","))))
     check_tags(tags)
@@ -109,7 +109,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 def _list_tags() -> None:
-    from raybench.cluster.configuration import tags_by_role  # noqa: PLC0415
+    from raybench.cluster.configuration import tags_by_role
 
     with printing("stdout"):
         for role, items in tags_by_role().items():

@@ -114,8 +114,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 def _diagnose(paths: tuple[str, ...]) -> "Diagnosis":
-    from diagnostics.engine import diagnose_paths  # noqa: PLC0415 - not needed for --help
-    from diagnostics.errors import UnreadableInputError  # noqa: PLC0415
+    from diagnostics.engine import diagnose_paths  # not needed for --help
+    from diagnostics.errors import UnreadableInputError
 
     try:
         return diagnose_paths(paths)
@@ -131,16 +131,16 @@ def _ended(diagnosis: "Diagnosis", fail_on: str) -> int:
 
 
 def _redactor() -> "Redactor":
-    from diagnostics.redaction import Redactor  # noqa: PLC0415
+    from diagnostics.redaction import Redactor
 
     return Redactor()
 
 
 def _rendered(diagnosis: "Diagnosis", output_format: str, redactor: "Redactor | None", *, color: bool = False) -> str:
-    from diagnostics.output import render  # noqa: PLC0415
+    from diagnostics.output import render
 
     if redactor is not None:
-        from diagnostics.redaction import redact_diagnosis  # noqa: PLC0415
+        from diagnostics.redaction import redact_diagnosis
 
         diagnosis = redact_diagnosis(diagnosis, redactor)
     return render(diagnosis, output_format, color=color)
@@ -157,8 +157,8 @@ def _exit_code(diagnosis: "Diagnosis", fail_on: str) -> int:
 
 def _follow(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bool, output: Path | None) -> int:
     """Without a file, findings as text or as one JSON object a line; with one, the whole diagnosis in it as well."""
-    from diagnostics.follow import follow  # noqa: PLC0415
-    from diagnostics.output import report_news, report_verdict  # noqa: PLC0415
+    from diagnostics.follow import follow
+    from diagnostics.output import report_news, report_verdict
 
     if "-" in paths:
         raise click.UsageError("--follow reads files, not standard input")
@@ -191,8 +191,8 @@ def _replace(output: Path, text: str, option: str = "-o") -> None:
 
 
 def _print_pages(explain: str | None) -> None:
-    from diagnostics.errors import UnknownRuleError  # noqa: PLC0415
-    from diagnostics.pages import page, rule_list  # noqa: PLC0415
+    from diagnostics.errors import UnknownRuleError
+    from diagnostics.pages import page, rule_list
 
     try:
         text = page(explain) if explain else rule_list()

@@ -44,7 +44,7 @@ def expected_value(name: str, text: str) -> Any:
 
 
 def _texts(text: str) -> Any:
-    import yaml  # noqa: PLC0415 - comes with Ansible, and only some values need it
+    import yaml  # comes with Ansible, and only some values need it
 
     try:
         return yaml.load(text, yaml.BaseLoader)  # noqa: S506 - makes nothing but texts, lists and dictionaries

@@ -41,9 +41,9 @@ def command(operation: str, sizes: str, as_json: bool, **options: Any) -> None:
     Nothing is measured: the figures follow from published tables of healthy systems. Where none is of
     this kind, the reason is printed, and the exit code is 3.
     """
-    from raybench.model.expected import Expectation, expect  # noqa: PLC0415
-    from raybench.model.regimes import NoExpectation  # noqa: PLC0415
-    from raybench.sizes import parse_sizes  # noqa: PLC0415
+    from raybench.model.expected import Expectation, expect
+    from raybench.model.regimes import NoExpectation
+    from raybench.sizes import parse_sizes
 
     system = _system(options)
     answers = {size: expect(operation, size, system) for size in parse_sizes(sizes)}
@@ -56,9 +56,9 @@ def command(operation: str, sizes: str, as_json: bool, **options: Any) -> None:
 
 
 def _system(options: dict[str, Any]) -> "System":
-    from raybench.model.hardware import gpu_for  # noqa: PLC0415
-    from raybench.model.nodes import node_type_named  # noqa: PLC0415
-    from raybench.model.regimes import System  # noqa: PLC0415
+    from raybench.model.hardware import gpu_for
+    from raybench.model.nodes import node_type_named
+    from raybench.model.regimes import System
 
     node = node_type_named(options["node_type"]) if options["node_type"] else None
     if node is None and not options["gpu"]:
@@ -98,7 +98,7 @@ def _json(operation: str, known: dict[int, Any], unknown: str | None) -> str:
 
 
 def _text(operation: str, known: dict[int, Any], unknown: str | None) -> str:
-    from raybench.units import format_bytes  # noqa: PLC0415
+    from raybench.units import format_bytes
 
     if unknown is not None or not known:
         return f"# expected bus bandwidth of {operation} unknown: {unknown}"

@@ -78,7 +78,7 @@ _DEFAULTS = FabricSettings()
 def plan(as_json: bool, **options: Any) -> None:
     """Say how many rounds a fabric needs, how long they take, and whether planted faults would be found."""
     announce(f"planning the rounds of {options['nodes']} hosts")
-    from raybench.preflight.fabric.forecast import forecast  # noqa: PLC0415 - not needed for --help
+    from raybench.preflight.fabric.forecast import forecast  # not needed for --help
 
     chosen = {name: value for name, value in options.items() if value is not None}
     report = forecast(**chosen)
@@ -86,7 +86,7 @@ def plan(as_json: bool, **options: Any) -> None:
         if as_json:
             _print_json(report)
         else:
-            from raybench.reports.fabric_plan import plan_lines  # noqa: PLC0415
+            from raybench.reports.fabric_plan import plan_lines
 
             for line in plan_lines(report):
                 click.echo(line)
@@ -138,10 +138,10 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Measure between the hosts of an inventory. Writes DIR/RUN_ID/fabric.json and report.html; changes no host."""
     announce("reading the inventory", quiet=quiet)
-    from raybench.cluster.fabric import run_fabric  # noqa: PLC0415 - not needed for --help
-    from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
-    from raybench.reports.fabric_progress import RoundProgress  # noqa: PLC0415
-    from raybench.run_folder import new_run_id  # noqa: PLC0415
+    from raybench.cluster.fabric import run_fabric  # not needed for --help
+    from raybench.cluster.hosts import read_inventory
+    from raybench.reports.fabric_progress import RoundProgress
+    from raybench.run_folder import new_run_id
 
     given = {name: value for name, value in settings.items() if value is not None}
     settings_from(given)
@@ -172,7 +172,7 @@ def _make_folder(folder: Path) -> None:
 
 def _deliver(report: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
     """Keep the report, draw it, print it; the exit status depends on none of the printing."""
-    import json  # noqa: PLC0415
+    import json
 
     files: list[tuple[str, Path]] = []
     problems = list(_kept(folder / "fabric.json", json.dumps(report, indent=1)))
@@ -184,7 +184,7 @@ def _deliver(report: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
         if as_json or problems:
             _print_json(report)
         else:
-            from raybench.reports.fabric import print_fabric  # noqa: PLC0415
+            from raybench.reports.fabric import print_fabric
 
             print_fabric(report, sys.stdout, files=files)
     for text in (*problems, *([note] if note else [])):
@@ -202,10 +202,10 @@ def _kept(path: Path, text: str) -> Sequence[str]:
 
 def _draw(report: Mapping[str, Any], path: Path) -> str:
     """Write the page; why not where it cannot be."""
-    from raybench.reports.errors import MissingLibraryError  # noqa: PLC0415
+    from raybench.reports.errors import MissingLibraryError
 
     try:
-        from raybench.reports.fabric_html import write_fabric_html  # noqa: PLC0415
+        from raybench.reports.fabric_html import write_fabric_html
 
         write_fabric_html(report, path)
     except MissingLibraryError as error:
@@ -221,6 +221,6 @@ def exit_code(report: Mapping[str, Any]) -> int:
 
 
 def _print_json(report: Mapping[str, Any]) -> None:
-    import json  # noqa: PLC0415
+    import json
 
     click.echo(json.dumps(report, indent=2))

@@ -39,7 +39,7 @@ def command(
 
     No host is contacted. A file that is there is never overwritten without --force.
     """
-    from raybench.cluster.inventory_draft import draft_text  # noqa: PLC0415 - not needed for --help
+    from raybench.cluster.inventory_draft import draft_text  # not needed for --help
 
     if output.exists() and not force:
         raise UsageError(f"{output} is there already; --force replaces it, --output names another file")
@@ -57,7 +57,7 @@ def command(
 
 def _hosts(words: tuple[str, ...], hostfile: Path | None) -> tuple[tuple["DraftHost", ...], str]:
     """The hosts, and what named them where it was not the command line. Raises UsageError where there are none."""
-    from raybench.cluster.inventory_draft import hosts_of, names_of_job, read_hostfile  # noqa: PLC0415
+    from raybench.cluster.inventory_draft import hosts_of, names_of_job, read_hostfile
 
     source = ""
     if hostfile is not None:
@@ -75,8 +75,8 @@ def _hosts(words: tuple[str, ...], hostfile: Path | None) -> tuple[tuple["DraftH
 
 def _write(output: Path, text: str, hosts: tuple["DraftHost", ...], head: str) -> None:
     """Write the file once Ansible has read it as it is meant. Raises UsageError where it cannot be written."""
-    from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
-    from raybench.whole_file import write_whole  # noqa: PLC0415
+    from raybench.cluster.hosts import read_inventory
+    from raybench.whole_file import write_whole
 
     draft = output.with_name(f".{output.stem}-{os.getpid()}.yml")
     try:
@@ -92,7 +92,7 @@ def _write(output: Path, text: str, hosts: tuple["DraftHost", ...], head: str) -
 
 
 def _lines(output: Path, hosts: tuple["DraftHost", ...], head: str, source: str) -> list[str]:
-    from raybench.host_ranges import folded  # noqa: PLC0415
+    from raybench.host_ranges import folded
 
     workers = [host.name for host in hosts if host.name != head]
     count = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}{f' of {source}' if source else ''}"

@@ -36,7 +36,7 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False
     if missing:
         raise UsageError(f"this command needs {' and '.join(missing)}: {install_advice('run')}")
     if dry_run:
-        from raybench.cluster.needs import check_needs  # noqa: PLC0415
+        from raybench.cluster.needs import check_needs
 
         check_needs(config)
         check_output_dir(config.output_dir)
@@ -49,7 +49,7 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False
 
 
 def _run(config: RunConfig, *, as_json: bool, full: bool, quiet: bool) -> int:
-    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
+    from raybench.cluster.interrupt import Interrupt
 
     baseline = _baseline(config.baseline)
     run_id = new_run_id()
@@ -57,8 +57,8 @@ def _run(config: RunConfig, *, as_json: bool, full: bool, quiet: bool) -> int:
         folder = RunFolder(config.output_dir, run_id)
         with _nothing_left(folder), contextlib.closing(folder):
             record = _measure(config, run_id, folder, interrupt, undisturbed, quiet=quiet)
-        from raybench.model.annotate import with_expectations  # noqa: PLC0415
-        from raybench.peers.findings import with_peers  # noqa: PLC0415
+        from raybench.model.annotate import with_expectations
+        from raybench.peers.findings import with_peers
 
         result = record.result()
         result = _attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
@@ -70,7 +70,7 @@ def _baseline(path: str | None) -> "Baseline | None":
     """The earlier run to compare with. Raises UsageError where it cannot be used, before anything is measured."""
     if path is None:
         return None
-    from raybench.model.baseline import baseline_of  # noqa: PLC0415
+    from raybench.model.baseline import baseline_of
 
     place = result_file(Path(path))
     return baseline_of(RunResult.read(place, "the baseline"), f"the baseline {place}")
@@ -101,8 +101,8 @@ def _measure(
     From the driver's start to the end of ``undisturbed`` signals are only counted: one that came while what was
     started is ended would cost the result.
     """
-    from raybench.cluster.early_host import early_host, workplace  # noqa: PLC0415
-    from raybench.cluster.run_guard import run_guard  # noqa: PLC0415
+    from raybench.cluster.early_host import early_host, workplace
+    from raybench.cluster.run_guard import run_guard
 
     # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
     with (
@@ -111,10 +111,10 @@ def _measure(
         contextlib.nullcontext() if config.keep_warm else early_host(place) as early,
         contextlib.closing(_Silent() if quiet else _display()) as display,
     ):
-        from raybench.cluster.account import Account  # noqa: PLC0415
-        from raybench.cluster.driver import start_driver  # noqa: PLC0415
-        from raybench.cluster.record import Record  # noqa: PLC0415
-        from raybench.cluster.supervisor import Supervisor  # noqa: PLC0415
+        from raybench.cluster.account import Account
+        from raybench.cluster.driver import start_driver
+        from raybench.cluster.record import Record
+        from raybench.cluster.supervisor import Supervisor
 
         record = Record(config=config, run_id=run_id)
         undisturbed.enter_context(interrupt.counting())
@@ -135,7 +135,7 @@ def _measure(
 
 
 def _display() -> "ProgressDisplay":
-    from raybench.reports.progress import ProgressDisplay  # noqa: PLC0415
+    from raybench.reports.progress import ProgressDisplay
 
     return ProgressDisplay()
 
@@ -173,7 +173,7 @@ def _deliver(
         say(f"raybench: {problem}")
     with printing("stdout"):  # last, so that the verdict is what stands above the prompt
         if as_json:
-            from raybench.reports.json import render_json  # noqa: PLC0415
+            from raybench.reports.json import render_json
 
             click.echo(render_json(result), nl=False)
         else:
@@ -213,7 +213,7 @@ def _attempt(folder: RunFolder, what: str, make: Callable[[], Made]) -> Made | N
 
 
 def _diagnose(folder: RunFolder) -> Mapping[str, Any] | None:
-    from diagnostics.engine import diagnose_paths  # noqa: PLC0415
+    from diagnostics.engine import diagnose_paths
 
     if not any((folder.path / "logs").iterdir()):
         return None
@@ -223,20 +223,20 @@ def _diagnose(folder: RunFolder) -> Mapping[str, Any] | None:
 
 
 def _write_csv(result: RunResult, folder: RunFolder) -> None:
-    from raybench.reports.csv import write_csv  # noqa: PLC0415
+    from raybench.reports.csv import write_csv
 
     folder.release()
     write_csv(result, folder.path / "result.csv")
 
 
 def _write_summary(result: RunResult, folder: RunFolder) -> None:
-    from raybench.reports.summary import summary_of  # noqa: PLC0415
+    from raybench.reports.summary import summary_of
 
     folder.write_json("summary.json", summary_of(result))
 
 
 def _write_html(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> Path:
-    from raybench.reports.html import write_html  # noqa: PLC0415
+    from raybench.reports.html import write_html
 
     write_html(result, folder.path / "report.html", diagnosis)
     return folder.path / "report.html"
@@ -248,11 +248,11 @@ def _print_text(
     logs = f"NCCL logs: {_verdict(diagnosis)} (raybench diagnose {folder.path / 'logs'})" if diagnosis else ""
     notes = [logs] if logs and result.cluster.backend == "nccl" else []
     if full:
-        from raybench.reports.terminal import print_result  # noqa: PLC0415
+        from raybench.reports.terminal import print_result
 
         print_result(result, sys.stdout, output_dir=folder.path, report_path=report, notes=notes)
     else:
-        from raybench.reports.screen import print_screen  # noqa: PLC0415
+        from raybench.reports.screen import print_screen
 
         print_screen(result, sys.stdout, place=report or folder.path, notes=notes)
 

@@ -81,13 +81,13 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         _list_checks()
         return
     announce("reading the inventory, then probing its hosts")
-    from raybench.cli.expect_option import expectations_from  # noqa: PLC0415 - not needed for --help
-    from raybench.cluster.ansible_setup import data_folder  # noqa: PLC0415
-    from raybench.cluster.hosts import read_inventory  # noqa: PLC0415
-    from raybench.cluster.preflight import check_names, run_preflight  # noqa: PLC0415
-    from raybench.preflight.report import exit_code  # noqa: PLC0415
-    from raybench.reports.preflight_table import PreflightTable  # noqa: PLC0415
-    from raybench.run_folder import new_run_id  # noqa: PLC0415
+    from raybench.cli.expect_option import expectations_from  # not needed for --help
+    from raybench.cluster.ansible_setup import data_folder
+    from raybench.cluster.hosts import read_inventory
+    from raybench.cluster.preflight import check_names, run_preflight
+    from raybench.preflight.report import exit_code
+    from raybench.reports.preflight_table import PreflightTable
+    from raybench.run_folder import new_run_id
 
     names, left_out = _names(",".join(only)), _names(",".join(skip))
     check_names(names, left_out)
@@ -121,7 +121,7 @@ def _import_what_comes_later() -> None:
 
 def _show(table: "PreflightTable", one: "Gathered", only: tuple[str, ...], skip: tuple[str, ...]) -> None:
     """A host's own checks, judged as soon as it has answered; the comparison with others comes at the end."""
-    from raybench.preflight.report import build_report  # noqa: PLC0415
+    from raybench.preflight.report import build_report
 
     beyond = ("drift", "host-clock-spread", "host-identity", "host-login", "host-ports")
     report = build_report([one], only=only, skip=(*skip, *beyond), finished_at=0.0)
@@ -129,9 +129,9 @@ def _show(table: "PreflightTable", one: "Gathered", only: tuple[str, ...], skip:
 
 
 def _print(report: dict[str, Any], folder: Path, *, as_json: bool) -> None:
-    from raybench.preflight.lines import findings_lines  # noqa: PLC0415
-    from raybench.preflight.writing import REPORT_NAME  # noqa: PLC0415
-    from raybench.reports.preflight_table import print_preflight  # noqa: PLC0415
+    from raybench.preflight.lines import findings_lines
+    from raybench.preflight.writing import REPORT_NAME
+    from raybench.reports.preflight_table import print_preflight
 
     pages = _write_page(report, folder)
     with printing("stdout"):
@@ -142,8 +142,8 @@ def _print(report: dict[str, Any], folder: Path, *, as_json: bool) -> None:
 
 
 def _write_page(report: dict[str, Any], folder: Path) -> list[str]:
-    from raybench.reports.errors import MissingLibraryError  # noqa: PLC0415
-    from raybench.reports.preflight_page import write_preflight_page  # noqa: PLC0415
+    from raybench.reports.errors import MissingLibraryError
+    from raybench.reports.preflight_page import write_preflight_page
 
     path = folder / "preflight.html"
     try:
@@ -155,7 +155,7 @@ def _write_page(report: dict[str, Any], folder: Path) -> list[str]:
 
 
 def _list_checks() -> None:
-    from raybench.preflight.checks import CHECKS  # noqa: PLC0415
+    from raybench.preflight.checks import CHECKS
 
     with printing("stdout"):
         for check in CHECKS:

@@ -40,7 +40,7 @@ class _FormatName(click.ParamType[str]):
 
     @staticmethod
     def _names() -> tuple[str, ...]:
-        from raybench.reports.formats import FORMATS  # noqa: PLC0415
+        from raybench.reports.formats import FORMATS
 
         return (_TEXT, *FORMATS)
 
@@ -58,7 +58,7 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
     Nothing is measured or judged again: verdict and findings are those that the run ended with. The exit
     code is 0 where it could be shown, whatever the verdict is.
     """
-    import raybench  # noqa: PLC0415
+    import raybench
 
     result = raybench.load(run)
     folder = run if run.is_dir() else run.parent
@@ -75,7 +75,7 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
 
 def _diagnosis(folder: Path) -> Mapping[str, Any] | None:
     """The diagnosis of the run's logs; None, and a word on it, where there is none that can be read."""
-    from raybench.documents.reading import DocumentError, read_document  # noqa: PLC0415
+    from raybench.documents.reading import DocumentError, read_document
 
     path = folder / "diagnosis.json"
     if not path.exists():
@@ -88,10 +88,10 @@ def _diagnosis(folder: Path) -> Mapping[str, Any] | None:
 
 
 def _print_text(result: "RunResult", diagnosis: Mapping[str, Any] | None, folder: Path, *, full: bool) -> None:
-    from msgspec.structs import replace  # noqa: PLC0415
+    from msgspec.structs import replace
 
-    from raybench.reports.screen import print_screen  # noqa: PLC0415
-    from raybench.reports.terminal import print_result  # noqa: PLC0415
+    from raybench.reports.screen import print_screen
+    from raybench.reports.terminal import print_result
 
     result = replace(result, log_findings=tuple((diagnosis or {}).get("findings", ())))
     report = folder / "report.html"
@@ -103,8 +103,8 @@ def _print_text(result: "RunResult", diagnosis: Mapping[str, Any] | None, folder
 
 
 def _rendered(result: "RunResult", diagnosis: Mapping[str, Any] | None, output_format: str) -> str:
-    from raybench.reports.errors import MissingLibraryError  # noqa: PLC0415
-    from raybench.reports.formats import FORMATS  # noqa: PLC0415
+    from raybench.reports.errors import MissingLibraryError
+    from raybench.reports.formats import FORMATS
 
     try:
         return FORMATS[output_format].render(result, diagnosis)
@@ -113,7 +113,7 @@ def _rendered(result: "RunResult", diagnosis: Mapping[str, Any] | None, output_f
 
 
 def _deliver(text: str, output: Path | None) -> None:
-    from raybench.whole_file import write_whole  # noqa: PLC0415
+    from raybench.whole_file import write_whole
 
     if output is None:
         with printing("stdout"):

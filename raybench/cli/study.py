@@ -92,7 +92,7 @@ def network(options: StudyOptions, networks: str | None) -> None:
     """Is the faster network worth it? One workload over each, each run's network proved."""
 
     def variants() -> Sequence["Variant"]:
-        from raybench.studies.network import network_variant  # noqa: PLC0415
+        from raybench.studies.network import network_variant
 
         names = names_of(networks, "--networks", "tcp,rdma-no-gdr,rdma")
         if len(names) < 2:
@@ -115,7 +115,7 @@ def scaling(options: StudyOptions, nodes: str | None, mode: str | None, batch_si
     """What do more nodes bring? Speedup, efficiency, fits, projection, cost."""
 
     def variants() -> Sequence["Variant"]:
-        from raybench.studies.scaling import MODES, scaling_variants  # noqa: PLC0415
+        from raybench.studies.scaling import MODES, scaling_variants
 
         modes = [one for one in MODES if mode in (None, "both", one)]
         return scaling_variants(numbers_of(nodes, "--nodes", "1,2,4"), modes, batch_size)
@@ -134,7 +134,7 @@ def strategy(options: StudyOptions, strategies: str | None) -> None:
     """Which strategy to train with? Throughput against the memory of each, and why."""
 
     def variants() -> Sequence["Variant"]:
-        from raybench.studies.strategy import strategy_variant  # noqa: PLC0415
+        from raybench.studies.strategy import strategy_variant
 
         return [strategy_variant(one) for one in names_of(strategies, "--strategies", "ddp,fsdp")]
 
@@ -150,7 +150,7 @@ def batch_size_study(options: StudyOptions, batch_sizes: str | None) -> None:
     """How do throughput and memory grow with the batch, and where does more stop to help?"""
 
     def variants() -> Sequence["Variant"]:
-        from raybench.studies.sweep import batch_variant  # noqa: PLC0415
+        from raybench.studies.sweep import batch_variant
 
         return [batch_variant(one) for one in names_of(batch_sizes, "--batch-sizes", "1,2,4,8,16")]
 
@@ -166,8 +166,8 @@ def model_size(options: StudyOptions, models: str | None) -> None:
     """How do throughput and memory change with the model?"""
 
     def variants() -> Sequence["Variant"]:
-        from raybench.benchmarks.training.shapes import model_names  # noqa: PLC0415
-        from raybench.studies.sweep import model_variant  # noqa: PLC0415
+        from raybench.benchmarks.training.shapes import model_names
+        from raybench.studies.sweep import model_variant
 
         if models is None:
             raise UsageError("say which models to compare, such as --models gpt2,gpt2-xl; or go on with --resume DIR")
@@ -187,8 +187,8 @@ def model_size(options: StudyOptions, models: str | None) -> None:
 @click.option("--full", is_flag=True, help="Print every table; they are in the report in any case.")
 def show(folder: str, as_json: bool, full: bool, **given: Any) -> None:
     """Show a study again, complete or not, from the folders of its trials; with a price that was not given before."""
-    from raybench.studies.folder import StudyFolder  # noqa: PLC0415
-    from raybench.studies.result import result_of  # noqa: PLC0415
+    from raybench.studies.folder import StudyFolder
+    from raybench.studies.result import result_of
 
     pricing = Pricing(**given)
     price = pricing.price_of_node()
@@ -210,9 +210,9 @@ def _with_epoch(study: "Study", pricing: Pricing) -> "Study":
 
 
 def _planned_price(study: "Study") -> "Price | None":
-    import msgspec  # noqa: PLC0415
+    import msgspec
 
-    from raybench.model.cost import Price  # noqa: PLC0415
+    from raybench.model.cost import Price
 
     planned = study.settings.get("price")
     return msgspec.convert(planned, Price) if planned else None
@@ -227,7 +227,7 @@ def _conduct(
     workloads: Sequence[str] = ("train",),
 ) -> None:
     """Plan the study or take up an earlier one, do it, answer, and end with its exit code."""
-    from raybench.studies.folder import StudyFolder  # noqa: PLC0415
+    from raybench.studies.folder import StudyFolder
 
     price = options.pricing.price_of_node()
     if options.resume is not None:
@@ -242,14 +242,14 @@ def _conduct(
         study = _with_epoch(_taken_up(folder, kind, options.repeats), options.pricing)
         price = price or _planned_price(study)
         outcomes, stopped = _run(study, folder, options)
-        from raybench.studies.result import result_of  # noqa: PLC0415
+        from raybench.studies.result import result_of
 
         result = result_of(folder.path.name, study, outcomes, price=price, stopped=stopped)
         sys.exit(_deliver(result, folder, as_json=options.as_json, full=options.full))
 
 
 def _check_variants(study: "Study", output_dir: str, *, quiet: bool) -> None:
-    from raybench.studies.runner import check_variants  # noqa: PLC0415
+    from raybench.studies.runner import check_variants
 
     announce(f"checking what {len(study.variants)} variants need", quiet=quiet)
     check_variants(study, Path(output_dir))
@@ -258,7 +258,7 @@ def _check_variants(study: "Study", output_dir: str, *, quiet: bool) -> None:
 def _planned(
     kind: str, options: StudyOptions, variants: Sequence["Variant"], price: "Price | None", workloads: Sequence[str]
 ) -> "Study":
-    from raybench.studies.design import Study  # noqa: PLC0415
+    from raybench.studies.design import Study
 
     workload = moved_to_environment(options.workload, os.environ)
     if not workload or workload[0] not in WORKLOADS:
@@ -298,8 +298,8 @@ def _taken_up(folder: "StudyFolder", kind: str, repeats: int | None) -> "Study":
 
 def _run(study: "Study", folder: "StudyFolder", options: StudyOptions) -> tuple[list["Outcome"], bool]:
     """What is known of every trial in the end, and whether somebody stopped the study."""
-    from raybench.cluster.interrupt import Interrupt  # noqa: PLC0415
-    from raybench.studies.runner import Runner  # noqa: PLC0415
+    from raybench.cluster.interrupt import Interrupt
+    from raybench.studies.runner import Runner
 
     with (
         Interrupt().installed() as interrupt,
@@ -323,7 +323,7 @@ class _Telling:
     """Progress on standard error; what went wrong is said even where progress is not wanted."""
 
     def __init__(self, study: "Study", stopping: "threading.Event", *, quiet: bool) -> None:
-        from raybench.reports.study_progress import StudyDisplay  # noqa: PLC0415
+        from raybench.reports.study_progress import StudyDisplay
 
         self._study, self._stopping = study, stopping
         self._total = len(study.trials())
@@ -352,7 +352,7 @@ class _Telling:
 
 def _deliver(result: "StudyResult", folder: "StudyFolder", *, as_json: bool, full: bool) -> int:
     """Keep the result and the report, print, and return the exit code."""
-    from raybench.studies.folder import REPORT, RESULT  # noqa: PLC0415
+    from raybench.studies.folder import REPORT, RESULT
 
     content = result.to_json()
     status = result.exit_code
@@ -374,19 +374,19 @@ def _deliver(result: "StudyResult", folder: "StudyFolder", *, as_json: bool, ful
         if as_json:
             _print_json(content)
         else:
-            from raybench.reports.study_terminal import print_study  # noqa: PLC0415
+            from raybench.reports.study_terminal import print_study
 
             print_study(content, sys.stdout, folder=folder.path, full=full)
     return status
 
 
 def _write_report(content: dict[str, Any], path: Path) -> None:
-    from raybench.reports.study_html import write_study_html  # noqa: PLC0415
+    from raybench.reports.study_html import write_study_html
 
     write_study_html(content, path)
 
 
 def _print_json(content: dict[str, Any]) -> None:
-    import msgspec  # noqa: PLC0415
+    import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())

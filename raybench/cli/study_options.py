@@ -59,7 +59,7 @@ class Pricing:
 
     def price_of_node(self) -> "Price | None":
         """The price, given or listed; None where neither was asked for. Raises UsageError for an unknown machine."""
-        from raybench.model.cost import Price, list_price  # noqa: PLC0415
+        from raybench.model.cost import Price, list_price
 
         if self.price is not None:
             return Price(per_node_hour=self.price, source="given", currency=self.currency)

@@ -55,7 +55,7 @@ class Agents:
         Agents in ``lost`` are called as well, and waited for no longer than ``lost_seconds``: a dead machine costs its
         silence once.
         """
-        import ray  # noqa: PLC0415
+        import ray
 
         asked = {agent.actor.answer.remote(question, *arguments): agent for agent in self.agents}
         answers: dict[int, Any] = {}
@@ -85,7 +85,7 @@ class Agents:
         return bounded(_CLOSE_SECONDS, self._close, "giving back the nodes")
 
     def _close(self) -> None:
-        import ray  # noqa: PLC0415
+        import ray
 
         if self.keep_warm_seconds:
             _, silent = self.ask(4.0, "rest", self.keep_warm_seconds)
@@ -99,7 +99,7 @@ class Agents:
 
 def reason_of(error: BaseException) -> str:
     """What a remote error says, without Ray's wrapping and the remote traceback."""
-    from raybench.cluster.data_only import NodeError  # noqa: PLC0415 - imports Ray
+    from raybench.cluster.data_only import NodeError  # imports Ray
 
     if isinstance(error, NodeError | AnswerError):
         return str(error)[:300]
@@ -139,7 +139,7 @@ def place_agents(
 
 def _name_is_taken(plan: Plan) -> bool:
     """Whether agents of another run have the name: this run then has agents of its own, which are not kept."""
-    import ray  # noqa: PLC0415
+    import ray
 
     try:
         ray.util.get_placement_group(warm_name(plan))
@@ -149,7 +149,7 @@ def _name_is_taken(plan: Plan) -> bool:
 
 
 def _place_group(plan: Plan, name: str | None) -> Any:
-    import ray  # noqa: PLC0415
+    import ray
 
     try:
         group = ray.util.placement_group(
@@ -192,8 +192,8 @@ def _wait_for(group: Any, plan: Plan) -> None:
 
 
 def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str | None) -> Agent:
-    import ray  # noqa: PLC0415
-    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: PLC0415
+    import ray
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     remote: Any = ray.remote(AgentActor)
     options: dict[str, Any] = {"name": agent_name(name, index), "lifetime": "detached"} if name else {}
@@ -210,7 +210,7 @@ def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str
 
 def warm_agents(plan: Plan) -> Agents | None:
     """Agents that wait for a run of this plan, now taken; None where there are none, or another run has them."""
-    import ray  # noqa: PLC0415
+    import ray
 
     name = warm_name(plan)
     try:

@@ -138,7 +138,7 @@ def known_tags() -> frozenset[str]:
 
 def tags_by_role() -> dict[Path, tuple[str, ...]]:
     """The folder of each role that configures hosts, whose README lists its variables, and the role's items."""
-    import yaml  # noqa: PLC0415 - comes with Ansible
+    import yaml  # comes with Ansible
 
     found: dict[Path, tuple[str, ...]] = {}
     for path in sorted((data_folder("playbooks") / "roles").glob("*/tasks/main.yml")):

@@ -32,8 +32,8 @@ def locked_versions(roots: tuple[str, ...] = ROOTS) -> dict[str, str]:
 
     Raises UsageError where a root is not installed.
     """
-    from packaging.requirements import Requirement  # noqa: PLC0415 - comes with Ansible and with Ray
-    from packaging.utils import canonicalize_name  # noqa: PLC0415
+    from packaging.requirements import Requirement  # comes with Ansible and with Ray
+    from packaging.utils import canonicalize_name
 
     found: dict[str, str] = {}
     wanted: list[tuple[str, str]] = [*((name, "") for name in roots), (_NVML, "raybench")]

@@ -42,8 +42,8 @@ def main() -> None:
     """Entry point: ``farewell ADDRESS NAME COUNT``."""
     address, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     with workplace() as place, contextlib.ExitStack() as stack:
-        from raybench.cluster.session import open_session  # noqa: PLC0415
-        from raybench.cluster.warm_groups import end_agents  # noqa: PLC0415 - with Ray
+        from raybench.cluster.session import open_session
+        from raybench.cluster.warm_groups import end_agents  # with Ray
 
         stack.enter_context(open_session(address, nodes=None, backend=None, workplace=Path(place), caller=_Nobody()))
         end_agents(name, count)

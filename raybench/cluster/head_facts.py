@@ -119,8 +119,8 @@ def reason_of(said: str) -> str:
 
 
 def _ask(address: str) -> dict[str, Any]:
-    from ray._private.state import GlobalState  # noqa: PLC0415 - in the child only
-    from ray._raylet import GcsClient, GcsClientOptions  # type: ignore[attr-defined] # noqa: PLC0415
+    from ray._private.state import GlobalState  # in the child only
+    from ray._raylet import GcsClient, GcsClientOptions  # type: ignore[attr-defined]
 
     state: Any = GlobalState()  # type: ignore[no-untyped-call]
     options = GcsClientOptions.create(address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)

@@ -91,7 +91,7 @@ def _entries(hosts: Sequence[DraftHost]) -> str:
 
 def _quoted(text: str) -> str:
     """As YAML reads it as text: 10 and no would be something else."""
-    import yaml  # noqa: PLC0415 - only where a file is written
+    import yaml  # only where a file is written
 
     return text if yaml.safe_load(text) == text else f'"{text}"'
 

@@ -125,7 +125,7 @@ class Launch:
 
     def _hear(self, seconds: float) -> None:
         """Take in what the agents have to say within that time."""
-        import ray  # noqa: PLC0415
+        import ray
 
         if not self._polls:
             time.sleep(seconds)

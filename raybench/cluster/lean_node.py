@@ -19,7 +19,7 @@ def start_node(node_class: Any, *, head: bool, **parameters: Any) -> Any:
 
     Raises AttributeError, TypeError or ImportError where this release of Ray has other classes, and Ray's own errors.
     """
-    from ray._private.parameter import RayParams  # noqa: PLC0415
+    from ray._private.parameter import RayParams
 
     lean = RayParams(
         object_store_memory=_OBJECT_STORE_BYTES,
@@ -36,8 +36,8 @@ def start_node(node_class: Any, *, head: bool, **parameters: Any) -> Any:
 
 def lean_node_class() -> Any:
     """Ray's Node without dashboard and helper processes."""
-    from ray._private import services  # noqa: PLC0415
-    from ray._private.node import Node  # noqa: PLC0415
+    from ray._private import services
+    from ray._private.node import Node
 
     _raylet: Any = importlib.import_module("ray._raylet")
     ports = (

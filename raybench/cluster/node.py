@@ -137,7 +137,7 @@ class NodeAgent:
         os._exit(0)
 
     def _remove_group(self) -> None:
-        import ray  # noqa: PLC0415
+        import ray
 
         ray.util.remove_placement_group(ray.util.get_placement_group(self._group))
 

@@ -222,7 +222,7 @@ def _run(
 
 def _runner_module() -> Any:
     try:
-        import ansible_runner  # noqa: PLC0415 - heavy, and optional
+        import ansible_runner  # heavy, and optional
     except ImportError as error:
         raise UsageError(f"ansible-runner is not installed: {INSTALL}") from error
     return ansible_runner

@@ -39,8 +39,8 @@ def main() -> None:
     """Entry point: ``playbook_guard TOKEN FOLDER``."""
     token, folder = sys.argv[1], Path(sys.argv[2])
     if sys.stdin.buffer.read() != _LAST_WORD:
-        from raybench.cluster.owned_processes import end_marked  # noqa: PLC0415 - psutil, for the rare case
-        from raybench.cluster.scratch_folder import SHORT_PREFIX  # noqa: PLC0415
+        from raybench.cluster.owned_processes import end_marked  # psutil, for the rare case
+        from raybench.cluster.scratch_folder import SHORT_PREFIX
 
         end_marked(token)
         if folder.name.startswith(SHORT_PREFIX):

@@ -183,8 +183,8 @@ def _rank_main(life: _Life) -> None:
         pipe.send_bytes(encode(event))
         cap.enforce()
 
-    from raybench.benchmarks.flight_record import answer_questions  # noqa: PLC0415 - imported by the parent
-    from raybench.benchmarks.rank import run_rank  # noqa: PLC0415
+    from raybench.benchmarks.flight_record import answer_questions  # imported by the parent
+    from raybench.benchmarks.rank import run_rank
 
     answer_questions(life.recorder)
     good = run_rank(job, request.plan, emit, life.slot)

@@ -43,7 +43,7 @@ class Session:
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Nodes that are alive, in a stable order."""
-        import ray  # noqa: PLC0415
+        import ray
 
         return candidates_of(ray.nodes())  # type: ignore[no-untyped-call]
 
@@ -230,7 +230,7 @@ def _try_init(address: str, outcome: list[BaseException | None]) -> None:
     os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "86400")
     gc.disable()  # what an import makes stays: looking for garbage among it takes a quarter of its time
     try:
-        from raybench.cluster.data_only import join  # noqa: PLC0415 - imports Ray
+        from raybench.cluster.data_only import join  # imports Ray
     finally:
         gc.enable()
     try:
@@ -242,6 +242,6 @@ def _try_init(address: str, outcome: list[BaseException | None]) -> None:
 
 
 def _leave() -> None:
-    import ray  # noqa: PLC0415
+    import ray
 
     bounded(_LEAVE_SECONDS, ray.shutdown, "leaving Ray")

@@ -20,7 +20,7 @@ class SftpFiles:
 
     def __init__(self, client: "paramiko.SSHClient") -> None:
         """Open the channel. Raises SshError where the host has no SFTP."""
-        import paramiko  # noqa: PLC0415
+        import paramiko
 
         try:
             self._sftp = client.open_sftp()
@@ -66,7 +66,7 @@ class _SftpFile:
 
 @contextlib.contextmanager
 def _as_end() -> Iterator[None]:
-    import paramiko  # noqa: PLC0415
+    import paramiko
 
     try:
         yield

@@ -117,7 +117,7 @@ def _expanded(command: str, target: SshTarget) -> str:
 
 
 def _lookup(name: str, config_file: Path | None) -> dict[str, Any]:
-    import paramiko  # noqa: PLC0415
+    import paramiko
 
     path = config_file or Path("~/.ssh/config").expanduser()
     try:
@@ -177,7 +177,7 @@ def connected(target: SshTarget) -> Iterator["paramiko.SSHClient"]:
 
 
 def _client(target: SshTarget) -> "paramiko.SSHClient":
-    import paramiko  # noqa: PLC0415
+    import paramiko
 
     client = paramiko.SSHClient()
     for path in (*target.known_hosts, "/etc/ssh/ssh_known_hosts"):
@@ -188,7 +188,7 @@ def _client(target: SshTarget) -> "paramiko.SSHClient":
 
 
 def _new_key_policy(target: SshTarget) -> "paramiko.MissingHostKeyPolicy":
-    import paramiko  # noqa: PLC0415
+    import paramiko
 
     class NewKey(paramiko.MissingHostKeyPolicy):
         def missing_host_key(self, _client: object, hostname: str, key: paramiko.PKey) -> None:
@@ -211,7 +211,7 @@ def _note_key(path: Path, hostname: str, key: "paramiko.PKey") -> None:
 
 
 def _connect(client: "paramiko.SSHClient", target: SshTarget, channel: Any) -> None:
-    import paramiko  # noqa: PLC0415
+    import paramiko
 
     keys: Any = [path for path in target.identity_files if Path(path).is_file()]  # a list is fine with paramiko
     place = f"{target.name} ({target.address}:{target.port})"
@@ -251,7 +251,7 @@ def _connect(client: "paramiko.SSHClient", target: SshTarget, channel: Any) -> N
 
 
 def _tunnel(client: "paramiko.SSHClient", hop: SshTarget, following: SshTarget) -> Any:
-    import paramiko  # noqa: PLC0415
+    import paramiko
 
     try:
         there = (following.address, following.port)
@@ -281,7 +281,7 @@ def answer_of(client: "paramiko.SSHClient", command: str, *, seconds: float, lim
 
     ``command`` is read by a shell on the host: constants of ours only, and nothing that was read from anywhere.
     """
-    import paramiko  # noqa: PLC0415
+    import paramiko
 
     try:
         with _transport(client).open_session(timeout=CONNECT_SECONDS) as channel:

@@ -89,7 +89,7 @@ def check_reached(address: str) -> None:
 
     Raises ClusterUnavailableError where it cannot: Ray would say so only after half a minute, by agents that died.
     """
-    import ray  # noqa: PLC0415
+    import ray
 
     own = source_address(address)
     family = socket.AF_INET6 if ":" in own else socket.AF_INET
@@ -117,8 +117,8 @@ def _knock(host: str, port: int) -> None:
 
 def _on_head(address: str) -> Any:
     """Where Ray shall place the knock: on the head's machine where it takes any, else on any node."""
-    import ray  # noqa: PLC0415
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     host = address.rpartition(":")[0].strip("[]")
     nodes = [node for node in ray.nodes() if node["Alive"] and node["NodeName"] != NAME]  # type: ignore[no-untyped-call]

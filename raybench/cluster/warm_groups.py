@@ -29,7 +29,7 @@ def agent_name(name: str, index: int) -> str:
 
 def end_agents(name: str, count: int) -> None:
     """End the agents of a group, those of them that there are, with all that they hold."""
-    import ray  # noqa: PLC0415
+    import ray
 
     for index in range(count):
         with contextlib.suppress(ValueError):
@@ -42,8 +42,8 @@ def end_agents(name: str, count: int) -> None:
 
 def end_idle_agents(node_ids: Collection[str]) -> None:
     """End groups on these nodes that wait for a run of another shape: what they hold is needed now."""
-    import ray  # noqa: PLC0415
-    from ray.util import placement_group_table  # noqa: PLC0415
+    import ray
+    from ray.util import placement_group_table
 
     with contextlib.suppress(ray.exceptions.RayError):
         for group in placement_group_table().values():
@@ -54,7 +54,7 @@ def end_idle_agents(node_ids: Collection[str]) -> None:
 
 def _is_idle(name: str) -> bool:
     """Whether the group's agents wait for a run; its first is then taken, so that no other run takes them meanwhile."""
-    import ray  # noqa: PLC0415
+    import ray
 
     if not name.startswith(_PREFIX):
         return False

@@ -3,7 +3,7 @@
 Schema ``raybench.result/1``: keys are added, never renamed or removed. GB is 10^9 bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -474,8 +474,3 @@ def _summary_json(summary: Summary) -> Json:
 def result_file(path: Path) -> Path:
     """The file of a run that is named by its file, or by its folder."""
     return path / "result.json" if path.is_dir() else path
-
-
-def benchmark_named(benchmarks: Sequence[BenchmarkResult], name: str) -> BenchmarkResult | None:
-    """The first benchmark of that name, or None."""
-    return next((benchmark for benchmark in benchmarks if benchmark.name == name), None)

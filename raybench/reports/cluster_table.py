@@ -16,9 +16,9 @@ _STYLES = {"alive": "green", "ended": "green", "not running": "yellow", "was not
 
 def print_cluster(report: Mapping[str, Any], stream: IO[str]) -> None:
     """Print a report (``raybench.cluster_status/1``): one line a host, then each problem with its host."""
-    from rich.console import Console  # noqa: PLC0415 - only where something is shown
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Console  # only where something is shown
+    from rich.table import Table
+    from rich.text import Text
 
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else _PIPE_WIDTH)
     rows = [cells_of(node, str(report["action"])) for node in report["nodes"]]

@@ -12,9 +12,9 @@ _SHOWN_PROBLEMS = 5
 
 def print_collection(report: Mapping[str, Any], stream: IO[str]) -> None:
     """Print a report (``raybench.collection/1``): a line a host, then each host's problems and what was cut."""
-    from rich.console import Console  # noqa: PLC0415 - only where something is shown
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Console  # only where something is shown
+    from rich.table import Table
+    from rich.text import Text
 
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else 200)
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -28,7 +28,7 @@ def fabric_heatmap(report: Mapping[str, Any], rail: Mapping[str, Any], *, name: 
 
 
 def _figure(host_count: int) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure
 
     side = min(8.0, max(3.8, 1.8 + 0.42 * host_count))
     figure = Figure(figsize=(side + 1.4, side), layout="constrained")
@@ -41,8 +41,8 @@ def _figure(host_count: int) -> tuple[Any, Any]:
 def _draw(
     figure: Any, axes: Any, hosts: Sequence[str], matrix: Mapping[tuple[str, str], Mapping[str, Any]], unit: str
 ) -> None:
-    import numpy as np  # noqa: PLC0415
-    from matplotlib.colors import LogNorm, Normalize  # noqa: PLC0415
+    import numpy as np
+    from matplotlib.colors import LogNorm, Normalize
 
     index = {host: number for number, host in enumerate(hosts)}
     cells = np.full((len(hosts), len(hosts)), np.nan)
@@ -64,7 +64,7 @@ def _draw(
 
 
 def _marks(axes: Any, index: Mapping[str, int], matrix: Mapping[tuple[str, str], Mapping[str, Any]], norm: Any) -> None:
-    from matplotlib.patches import Rectangle  # noqa: PLC0415
+    from matplotlib.patches import Rectangle
 
     small = len(index) <= _CELL_TEXT_HOSTS
     boxes = [(pair, test) for pair, test in matrix.items() if test["verdict"] in {"fail", "error"}][:_BOXES]

@@ -46,7 +46,7 @@ class RoundProgress:
 
     def _suited(self) -> Painter:
         if self._stream.isatty() and os.environ.get("TERM", "") not in {"dumb", "unknown", ""}:
-            from raybench.reports.live import LivePainter  # noqa: PLC0415 - rich's live display
+            from raybench.reports.live import LivePainter  # rich's live display
 
             return LivePainter(self._stream)
         return PlainPainter(self._stream, time.monotonic)

@@ -20,7 +20,7 @@ _MOST_NAME = 30
 
 def new_figure(*, x_label: str, y_label: str, emulated: bool, height: float = HEIGHT_INCHES) -> tuple[Any, Any]:
     """A figure and its axes. Emulated ones say so in the figure itself: plots get copied into slides."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - 0.4 s that only a report pays
+    from matplotlib.figure import Figure  # 0.4 s that only a report pays
 
     figure = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
     axes = figure.add_subplot()

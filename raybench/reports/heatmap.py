@@ -40,7 +40,7 @@ def pair_heatmap(matrix: PairMatrix, *, name: str, emulated: bool) -> Plot:
 
 
 def _figure(cells: HeatCells) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.figure import Figure
 
     side = min(7.6, max(3.6, 1.6 + 0.42 * cells.size))
     figure = Figure(figsize=(side + 1.6, side), layout="constrained")
@@ -51,8 +51,8 @@ def _figure(cells: HeatCells) -> tuple[Any, Any]:
 
 
 def _draw_cells(axes: Any, cells: HeatCells) -> Any:
-    import numpy as np  # noqa: PLC0415
-    from matplotlib.colors import LogNorm, Normalize  # noqa: PLC0415
+    import numpy as np
+    from matplotlib.colors import LogNorm, Normalize
 
     values = np.full((cells.size, cells.size), np.nan)
     for place, speed in cells.gb_per_second.items():
@@ -124,7 +124,7 @@ def _mark_slow(axes: Any, matrix: PairMatrix, cells: HeatCells) -> None:
 
 
 def _box(axes: Any, corner: tuple[float, float], width: float, height: float, *, thin: bool) -> None:
-    from matplotlib.patches import Rectangle  # noqa: PLC0415
+    from matplotlib.patches import Rectangle
 
     for colour, line in (("white", 0.0 if thin else 3.2), ("#d00000", 0.5 if thin else 1.8)):
         style: Any = {"edgecolor": colour, "linewidth": line, "zorder": 3, "clip_on": False}
@@ -132,7 +132,7 @@ def _box(axes: Any, corner: tuple[float, float], width: float, height: float, *,
 
 
 def _colour_bar(figure: Any, axes: Any, image: Any) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     bar = figure.colorbar(image, ax=axes, shrink=0.8, label="GB/s")
     low, high = image.norm.vmin, image.norm.vmax

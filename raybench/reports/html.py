@@ -72,8 +72,8 @@ def render_html(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -
 def page_template(name: str) -> Any:
     """A template of ``templates/``, with what it may call. Raises MissingLibraryError without jinja2."""
     try:
-        import jinja2  # noqa: PLC0415 - an optional library
-        import markupsafe  # noqa: PLC0415 - jinja2's own
+        import jinja2  # an optional library
+        import markupsafe  # jinja2's own
     except ImportError as error:
         raise MissingLibraryError(f"the HTML report needs jinja2, which is not installed: {INSTALL}") from error
     environment = jinja2.Environment(
@@ -132,21 +132,21 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
 def has_matplotlib() -> bool:
     """Whether plots can be drawn."""
     try:
-        import matplotlib.figure  # noqa: F401, PLC0415 - an optional library
+        import matplotlib.figure  # noqa: F401 - an optional library
     except ImportError:
         return False
     return True
 
 
 def _plots(measured: tuple[Table, ...], *, emulated: bool) -> tuple[Plot, ...]:
-    from raybench.reports.plots import size_plots  # noqa: PLC0415 - only with matplotlib
+    from raybench.reports.plots import size_plots  # only with matplotlib
 
     collectives = tuple(table for table in measured if table.kind in {"collective", "p2p"})
     return size_plots(collectives, emulated=emulated)
 
 
 def _workload_plots(result: RunResult) -> tuple[Plot, ...]:
-    from raybench.reports.workload_plots import workload_plots  # noqa: PLC0415 - only with matplotlib
+    from raybench.reports.workload_plots import workload_plots  # only with matplotlib
 
     return workload_plots(result.benchmarks, emulated=result.cluster.emulated)
 
@@ -166,6 +166,6 @@ def _matrix_views(result: RunResult, *, has_plots: bool) -> tuple[MatrixView, ..
 
 
 def _heatmap(matrix: PairMatrix, name: str, result: RunResult) -> Plot:
-    from raybench.reports.heatmap import pair_heatmap  # noqa: PLC0415 - only with matplotlib
+    from raybench.reports.heatmap import pair_heatmap  # only with matplotlib
 
     return pair_heatmap(matrix, name=name, emulated=result.cluster.emulated)

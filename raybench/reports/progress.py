@@ -113,7 +113,7 @@ class Painter(Protocol):
 
 
 def _live_painter(stream: IO[str]) -> Painter:
-    from raybench.reports.live import LivePainter  # noqa: PLC0415 - rich's live display, which a pipe does without
+    from raybench.reports.live import LivePainter  # rich's live display, which a pipe does without
 
     return LivePainter(stream)
 

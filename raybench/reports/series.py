@@ -102,7 +102,7 @@ def finish(axes: Any, sizes: Sequence[int]) -> None:
 
 def plain_log_ticks(axes: Any) -> None:
     """Figures such as 5, 10, 20 on a logarithmic axis instead of powers of ten."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: PLC0415
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -28,7 +28,7 @@ def render_study_html(content: dict[str, Any]) -> str:
 def _context(content: dict[str, Any]) -> dict[str, Any]:
     plots: tuple[Any, ...] = ()
     if has_matplotlib():
-        from raybench.reports.study_plots import study_plots  # noqa: PLC0415 - only with matplotlib
+        from raybench.reports.study_plots import study_plots  # only with matplotlib
 
         plots = study_plots(content)
     variants = [(variant["name"], " ".join(variant["arguments"])) for variant in content["variants"]]

@@ -59,7 +59,7 @@ class Plot:
 def plot_style() -> Iterator[None]:
     """The style for figures drawn inside; matplotlib's own settings are as before afterwards."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # where it caches fonts is of no interest
-    import matplotlib as mpl  # noqa: PLC0415 - 0.4 s that only a report pays
+    import matplotlib as mpl  # 0.4 s that only a report pays
 
     with warnings.catch_warnings(), mpl.rc_context(_STYLE):
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)

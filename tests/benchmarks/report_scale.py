@@ -30,13 +30,13 @@ def _peak_mib() -> float:
 
 def _outputs(nodes: int, per_node: int, folder: Path) -> dict[str, Callable[[], None]]:
     """Every output of a run by name; calling one writes it to ``folder``."""
-    from raybench.reports.csv import write_csv  # noqa: PLC0415 - counted as the first output's
-    from raybench.reports.html import write_html  # noqa: PLC0415
-    from raybench.reports.markdown import render_markdown  # noqa: PLC0415
-    from raybench.reports.summary import summary_of  # noqa: PLC0415
-    from raybench.reports.terminal import print_result  # noqa: PLC0415
-    from raybench.whole_file import write_whole  # noqa: PLC0415
-    from tests.reports.synthetic import synthetic_diagnosis, synthetic_result  # noqa: PLC0415
+    from raybench.reports.csv import write_csv  # counted as the first output's
+    from raybench.reports.html import write_html
+    from raybench.reports.markdown import render_markdown
+    from raybench.reports.summary import summary_of
+    from raybench.reports.terminal import print_result
+    from raybench.whole_file import write_whole
+    from tests.reports.synthetic import synthetic_diagnosis, synthetic_result
 
     result, diagnosis = synthetic_result(nodes, per_node), synthetic_diagnosis(nodes, per_node)
 

@@ -80,7 +80,7 @@ def gcs_emulator(folder: Path, bucket: str) -> Iterator[str]:
 
 def keys(url: str, bucket: str) -> list[str]:
     """Names of everything in a bucket of the S3 server."""
-    import boto3  # noqa: PLC0415
+    import boto3
 
     client = boto3.client("s3", endpoint_url=url)
     return [entry["Key"] for entry in client.list_objects_v2(Bucket=bucket).get("Contents", [])]

@@ -113,7 +113,7 @@ def test_s3_is_saved_to_while_unreachable_and_forbidden_places_fail_alone(
 ) -> None:
     use_test_credentials(monkeypatch)
     with s3_server(tmp_path) as url:
-        import boto3  # noqa: PLC0415
+        import boto3
 
         boto3.client("s3", endpoint_url=url).create_bucket(Bucket="there")
         blocked = tmp_path / "a-file"

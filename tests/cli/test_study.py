@@ -136,8 +136,8 @@ def test_wrong_use_is_one_message_and_leaves_nothing(arguments: list[str], messa
 
 def test_a_study_that_cannot_go_on_loses_nothing(tmp_path: Path) -> None:
     """The cluster that it ran on is gone: each variant is refused, and what was measured is still there."""
-    from raybench.studies.design import Study, Variant  # noqa: PLC0415
-    from raybench.studies.folder import StudyFolder  # noqa: PLC0415
+    from raybench.studies.design import Study, Variant
+    from raybench.studies.folder import StudyFolder
 
     workload = ("run", "--address", "127.0.0.1:1")
     plan = Study(kind="network", workload=workload, variants=(Variant(name="tcp", facts=FACTS),), repeats=2, seed=1)
@@ -155,8 +155,8 @@ def test_a_study_that_cannot_go_on_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_study_is_resumed_as_what_it_is(tmp_path: Path) -> None:
-    from raybench.studies.design import Study, Variant  # noqa: PLC0415
-    from raybench.studies.folder import StudyFolder  # noqa: PLC0415
+    from raybench.studies.design import Study, Variant
+    from raybench.studies.folder import StudyFolder
 
     plan = Study(kind="strategy", workload=("train",), variants=(Variant(name="ddp"),), repeats=3, seed=1)
     folder = StudyFolder.create(str(tmp_path), plan)

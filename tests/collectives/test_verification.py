@@ -110,7 +110,7 @@ def left_out(_: Job, buffers: Buffers, operation: Operation) -> Operation:
 
 
 def own_nonzero(dtype: str = "float32") -> int:
-    from raybench.benchmarks.pattern import PERIOD, table_of  # noqa: PLC0415
+    from raybench.benchmarks.pattern import PERIOD, table_of
 
     table = table_of(BROKEN_RANK, WORLD_SIZE, dtype, "sum")
     return sum(table[index % PERIOD] != 0 for index in range(ELEMENTS))
@@ -184,7 +184,7 @@ def test_a_wrong_pair_is_found_in_the_matrix() -> None:
 
     def sabotage(rank: int) -> None:
         if rank == BROKEN_RANK:
-            from raybench.benchmarks import point_to_point  # noqa: PLC0415
+            from raybench.benchmarks import point_to_point
 
             real = point_to_point._transfer
 

@@ -68,12 +68,12 @@ def report(data: bytes, why: str) -> int:
 
 def run_guided(seconds: int) -> None:
     """Let atheris look for new paths; does not return."""
-    import atheris  # noqa: PLC0415 - optional
+    import atheris  # optional
 
     with atheris.instrument_imports(include=["diagnostics"], enable_loader_override=False):
         for name in [name for name in sys.modules if name.split(".")[0] in ("diagnostics", "mutation")]:
             del sys.modules[name]
-        import mutation  # noqa: PLC0415 - again, instrumented
+        import mutation  # again, instrumented
     folder = Path(tempfile.mkdtemp(prefix="fuzz-corpus-"))
     random_ = random.Random(0)
     lines = mutation.load_lines()

@@ -240,7 +240,7 @@ def test_a_file_exchanged_for_a_link_after_it_was_listed_is_not_followed(
     for folder in (logs / "sub", secret):
         (folder / "a.log").write_bytes(LOG)
     (logs / "b.log").write_bytes(LOG)
-    from diagnostics import engine  # noqa: PLC0415
+    from diagnostics import engine
 
     find = engine.find_inputs
 

@@ -73,7 +73,7 @@ def name_of(one: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def peaks(tmp_path_factory: pytest.TempPathFactory) -> list[int]:
-    from tests.model.absent_gpu import build  # noqa: PLC0415 - imports torch
+    from tests.model.absent_gpu import build  # imports torch
 
     try:
         library = build(tmp_path_factory.mktemp("absent-gpu"))

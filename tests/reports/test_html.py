@@ -196,7 +196,7 @@ def test_same_result_gives_same_bytes(tmp_path: Path) -> None:
 
 
 def test_matplotlib_settings_are_left_alone() -> None:
-    import matplotlib as mpl  # noqa: PLC0415
+    import matplotlib as mpl
 
     before = dict(mpl.rcParams)
     render_html(run_result())

@@ -86,7 +86,7 @@ def test_colours_of_every_mark_follow_the_page() -> None:
 )
 def test_labels_of_ticks_leave_each_other_room(values: list[int], logarithmic: bool) -> None:
     """Extents as matplotlib draws them: no label begins before the one on its left has ended."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     with plot_style():
         figure, axes = figures.new_figure(x_label="x", y_label="y", emulated=False)

@@ -132,7 +132,7 @@ def netplan_section(text: str, interface: str, address: str) -> tuple[str, str] 
 def _netplan_groups(text: str) -> dict[str, Any]:
     """What stands below ``network``; an empty file defines nothing."""
     try:
-        import yaml  # noqa: PLC0415  on hosts with netplan
+        import yaml  # on hosts with netplan
     except ImportError:
         raise NetplanError(f"{sys.executable} has no PyYAML (package python3-yaml)") from None
     try:

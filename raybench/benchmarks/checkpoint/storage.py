@@ -38,7 +38,7 @@ def compress(data: bytes, how: str) -> bytes:
     if how == "zlib":
         return zlib.compress(data, 1)
     if how == "zstd":
-        import zstandard  # noqa: PLC0415 - optional
+        import zstandard  # optional
 
         return zstandard.ZstdCompressor(level=3).compress(data)
     return data
@@ -50,7 +50,7 @@ def decompress(data: bytes, how: str, length: int) -> bytes:
         if how == "zlib":
             data = zlib.decompressobj().decompress(data, length + 1)  # no more than that, whatever it would become
         elif how == "zstd":
-            import zstandard  # noqa: PLC0415 - optional
+            import zstandard  # optional
 
             # decompress() allocates what the frame itself says, whatever limit it is given; a reader does not
             with zstandard.ZstdDecompressor().stream_reader(data) as reader:

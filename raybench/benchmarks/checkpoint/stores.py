@@ -135,7 +135,7 @@ class S3Store:
 
     def __init__(self, place: str, *, endpoint: str | None, limit_seconds: float) -> None:
         boto3 = _library("boto3", "s3")
-        from botocore.config import Config  # noqa: PLC0415 - comes with boto3
+        from botocore.config import Config  # comes with boto3
 
         self._bucket, _, prefix = place.partition("/")
         self._prefix = prefix.strip("/")
@@ -243,7 +243,7 @@ class _Chunks:
 
 
 def _library(name: str, extra: str) -> Any:
-    import importlib  # noqa: PLC0415 - only for places that need one
+    import importlib  # only for places that need one
 
     try:
         return importlib.import_module(name)

@@ -144,7 +144,7 @@ class _Training:
 
 def _bytes(tensors: list[Any]) -> int:
     """Bytes of this rank's parts, where tensors are sharded."""
-    from torch.distributed.tensor import DTensor  # noqa: PLC0415 - costs a second
+    from torch.distributed.tensor import DTensor  # costs a second
 
     own = (one.to_local() if isinstance(one, DTensor) else one for one in tensors)
     return sum(one.numel() * one.element_size() for one in own)
@@ -152,10 +152,10 @@ def _bytes(tensors: list[Any]) -> int:
 
 def _lone_rank(device: torch.device, ranks: int) -> Any:
     """A mesh of so many ranks of which this is the first and the others are not there."""
-    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 - a second to import
+    from torch.distributed.device_mesh import init_device_mesh  # a second to import
 
     try:
-        from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415
+        from torch.testing._internal.distributed.fake_pg import FakeStore
     except ImportError as error:
         raise UnsupportedError(f"this PyTorch has no process group that moves nothing ({error})") from error
     make: Any = FakeStore

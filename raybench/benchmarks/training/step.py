@@ -108,7 +108,7 @@ def batch_of(trainable: Trainable, options: TrainingOptions, rank: int, number: 
 
 def gradient_norm(parameters: list[nn.Parameter]) -> torch.Tensor:
     """The Euclidean norm of all gradients together; of sharded ones, over all ranks."""
-    from torch.distributed.tensor import DTensor  # noqa: PLC0415 - costs a second
+    from torch.distributed.tensor import DTensor  # costs a second
 
     gradients = [one.grad for one in parameters if one.grad is not None]
     total = torch.nn.utils.get_total_norm([grad.float() for grad in gradients])

@@ -81,7 +81,7 @@ class Shards:
 
 def mesh_of(context: RankContext, options: TrainingOptions) -> Any:
     """The ranks that share a model; of hybrid shards, nodes by ranks of a node."""
-    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 - a second to import
+    from torch.distributed.device_mesh import init_device_mesh  # a second to import
 
     kind = context.device.type
     if options.sharding != "hybrid":

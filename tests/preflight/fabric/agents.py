@@ -26,7 +26,7 @@ Agent(json.load(sys.stdin)).run()
 
 def load(name: str) -> Any:
     """A module of ``playbooks/module_utils``, by its file name."""
-    import ansible.module_utils  # noqa: PLC0415
+    import ansible.module_utils
 
     folder = str(ROOT / "playbooks/module_utils")
     if folder not in ansible.module_utils.__path__:

@@ -48,7 +48,7 @@ _BODIES = frozenset(
         "communicator-fatal", "completion-error", "connect-failed", "connect-retry", "cuda-failure", "duplicate-gpu",
         "files-exhausted", "foreign-connection", "gid-unreadable", "gpu-out-of-memory", "ipc-failed", "library-missing",
         "link-layer-mismatch", "message-truncated", "net-device-mismatch", "network-not-found", "no-interface",
-        "no-transport", "nvls-failed", "peer-closed", "plugin-none", "plugin-registration-failed",
+        "no-transport", "nvls-failed", "ofi-failed", "peer-closed", "plugin-none", "plugin-registration-failed",
         "roce-sign",
         "rank-count-mismatch", "search-failed", "shm-attach-failed", "shm-extend-failed", "topology-file-bad",
         "verbs-failed", "version-mismatch",

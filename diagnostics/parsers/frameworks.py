@@ -254,6 +254,39 @@ PATTERNS = (
     ),
     Pattern(
         kind="timeout-signal",
+        literal="Timeout at ",
+        expression=(
+            r"Rank (?P<late>\d+)\] Timeout at NCCL work: \d+"
+            r"|\[(?P<waits>\d+)\] Timeout at collective: (?P<operation>\w+), #(?P<sequence>\d+)"
+        ),
+        samples=(
+            "[PG 1 Rank 11] Timeout at NCCL work: 15734, last enqueued NCCL work: 15735, last completed NCCL",
+            "- [2] Timeout at collective: ALLREDUCE, #730",
+        ),
+    ),
+    Pattern(
+        kind="ranks-at",
+        literal="] started ",
+        expression=r"^\W*\[(?P<ranks>[\d, ]+)\] started [A-Z_]+\b",
+        samples=("     [0, 1, 2, 3] started ALLREDUCE",),
+    ),
+    Pattern(  # Horovod's check for stalled tensors, which speaks after a minute
+        kind="desync",
+        literal="missing ranks: ",
+        expression=r"(?P<text>\S+ \[missing ranks: ?(?P<ranks>[\d, ]+)\])",
+        samples=("horovod/common/operations.cc:588] HorovodBroadcast_dense_1_bias_Momentum_0 [missing ranks: 1]",),
+    ),
+    Pattern(  # a program of nccl-tests on its ranks, before it measures
+        kind="tests-rank",
+        literal=" Pid ",
+        expression=r"#\s+Rank +(?P<rank>\d+) (?:Group +\d+ +)?Pid +(?P<pid>\d+) on +(?P<where>\S+) +device",
+        samples=(
+            "#   Rank  0 Pid   1320 on ip-172-31-20-228 device  0 [0x00] Tesla V100-SXM2-16GB",
+            "#  Rank  7 Group  0 Pid  92834 on    node1 device  7 [0xdf] NVIDIA H100 80GB HBM3",
+        ),
+    ),
+    Pattern(
+        kind="timeout-signal",
         literal="due to a collective timeout from",
         expression=r"due to a collective timeout from +(?:this local rank|rank (?P<late>\d+))",
         samples=("[Rank 3] Received a dump signal due to a collective timeout from  rank 1 and we will try our best",),

@@ -184,9 +184,9 @@ PATTERNS = (
     Pattern(
         kind="trace",
         literal=" -> ",
-        expression=r"(?P<file>(?:[\w/.\-]+/)?(?P<unit>net_socket|net_ib|bootstrap|shm|p2p|init|net)(?:/\w+)?\.cc?):\d+ "
-        r"(?:\(\w+\) )?-> (?P<code>\d+)",
-        samples=("transport/net_socket.cc:403 -> 3", "bootstrap.cc:76 -> 3"),
+        expression=r"(?P<file>(?:[\w/.\-]+/)?(?P<unit>net_socket|net_ib|bootstrap|shm|p2p|init|net)(?:/\w+)?\.c[cu]?)"
+        r":\d+ (?:\(\w+\) )?-> (?P<code>\d+)",
+        samples=("transport/net_socket.cc:403 -> 3", "bootstrap.cc:76 -> 3", "transport/net_socket.cu:139 -> 2"),
     ),
     Pattern(
         kind="ras-port",

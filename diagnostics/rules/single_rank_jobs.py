@@ -1,6 +1,7 @@
 """Every process is a world of its own.
 
-Symptom: several processes each report ``nranks 1``; bandwidth is absurd or zero.
+Symptom: several processes each report ``nranks 1``; programs of nccl-tests on several hosts each list ``Rank  0`` and
+no other; bandwidth is absurd or zero.
 
 Why: nccl-tests built without MPI and started by mpirun, or torchrun processes without a common rendezvous: each runs
 the job alone.
@@ -15,8 +16,10 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 
 def check(facts: JobFacts) -> Outcome:
-    """Found where all communicators have one rank."""
-    if not facts.communicators or any(communicator.nranks > 1 for communicator in facts.communicators):
+    """Found where all communicators have one rank, or each program of nccl-tests names but its own."""
+    if not facts.communicators:
+        return _by_tests(facts)
+    if any(communicator.nranks > 1 for communicator in facts.communicators):
         return CLEAR
     members = [member for communicator in facts.communicators for member in communicator.members.values()]
     processes = {member.process for member in members}
@@ -40,6 +43,26 @@ def check(facts: JobFacts) -> Outcome:
             severity="info",
             summary="The job has one rank",
             explanation="Nothing is communicated; a bus bandwidth of 0 is correct and says nothing about the network.",
+        )
+    )
+
+
+def _by_tests(facts: JobFacts) -> Outcome:
+    """Programs on several hosts, each of which lists rank 0 and no other: they were built or started without MPI."""
+    ranks = facts.of("tests-rank")
+    programs = {(event.fields["where"], event.fields["pid"]) for event in ranks}
+    if len({host for host, _ in programs}) < 2 or any(event.fields["rank"] != "0" for event in ranks):
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            ranks,
+            severity="critical",
+            confidence="likely",
+            summary=f"{len(programs)} programs of nccl-tests on several hosts each run as rank 0 of their own world",
+            explanation="Each lists rank 0 and no other: the tests are built without MPI (make MPI=1), or the launcher "
+            "of another MPI starts them. Nothing is communicated.",
+            occurrences=len(programs),
         )
     )
 

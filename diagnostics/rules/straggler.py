@@ -1,12 +1,12 @@
 """One rank is behind the others, and the log shows which.
 
 Symptom: ``last enqueued work: 11`` on one rank, 12 on all others; a flight-recorder dump whose last collective is an
-earlier one; a full disk on one rank.
+earlier one; a full disk on one rank; ``[missing ranks: 1]`` of Horovod.
 
 Why: that rank is stuck or slow before the collective: an exception, a full disk, data loading, a long checkpoint, a
 slow GPU.
 
-Not when: all ranks are at the same collective.
+Not when: all ranks are at the same collective, and all have joined it.
 
 Source: PyTorch's watchdog messages and flight recorder.
 """
@@ -134,6 +134,8 @@ def _by_count(facts: JobFacts) -> _Progress:
 def _from_text(facts: JobFacts, desync: list[Event]) -> Outcome:
     full = facts.of("disk-full")
     named = [event for event in desync if "ranks" in event.fields]
+    if named and _all_are_there(facts, named):
+        return CLEAR
     if desync:
         return found(
             conclude(
@@ -159,6 +161,17 @@ def _from_text(facts: JobFacts, desync: list[Event]) -> Outcome:
             )
         )
     return CLEAR
+
+
+def _all_are_there(facts: JobFacts, named: list[Event]) -> bool:
+    """Whether every rank of the report's snapshot has joined the collective, and none finished it: nobody is behind."""
+    snapshot = {rank for event in facts.of("ranks-at") for rank in _listed_ranks(event)}
+    joined = [_listed_ranks(event) for event in named]
+    return len(snapshot) > 1 and all(ranks == snapshot for ranks in joined)
+
+
+def _listed_ranks(event: Event) -> set[int]:
+    return {int(word) for word in event.fields["ranks"].replace(",", " ").split()}
 
 
 RULE = Rule(

@@ -62,15 +62,17 @@ def _signalled(facts: JobFacts) -> Outcome:
     events = facts.of("timeout-signal")
     if not events:
         return CLEAR
-    late = sorted({rank for event in events if (rank := event.number("late")) is not None})
+    late = sorted({rank for event in events for name in ("late", "waits") if (rank := event.number(name)) is not None})
+    told = next((event for event in events if "operation" in event.fields), None)
+    where = f" in {told.fields['operation']} (sequence number {told.fields['sequence']})" if told else ""
     return found(
         conclude(
             facts,
             events,
             severity="critical",
-            summary=f"A collective timed out{f' on rank {listed(late)}' if late else ''}, which told the other ranks",
-            explanation="The rank named waited in vain; who did not come is in its own output and in the flight "
-            "records that the others wrote. A longer timeout hides this, it does not cure it.",
+            summary=f"A collective timed out{f' on rank {listed(late)}' if late else ''}{where}",
+            explanation="The rank named waited in vain and told the others; who did not come is in its own output and "
+            "in the flight records of all. A longer timeout hides this, it does not cure it.",
         )
     )
 

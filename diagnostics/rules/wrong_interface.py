@@ -63,7 +63,7 @@ def check(facts: JobFacts) -> Outcome:
 
 def _is_misled(event: Event, facts: JobFacts) -> bool:
     """Whether a connection fails as it does over a wrong interface; where data had flowed, a link was lost instead."""
-    return _to_bridge(event) or (is_unrouted(event) and not had_worked(event, facts))
+    return _to_bridge(event) or _to_link_local(event) or (is_unrouted(event) and not had_worked(event, facts))
 
 
 def _meaning(event: Event) -> str:
@@ -74,6 +74,12 @@ def _meaning(event: Event) -> str:
 def _to_bridge(event: Event) -> bool:
     """Whether a peer offered the address of docker's own bridge, which exists on every host that runs docker."""
     return event.fields.get("peer", "").startswith("172.17.") and event.origin.level != "INFO"
+
+
+def _to_link_local(event: Event) -> bool:
+    """Whether a peer offered an address that is good on one link only, as those of cloud agents and of veth are."""
+    given_up = event.kind == "connect-retry" or event.origin.level != "INFO"
+    return given_up and event.fields.get("peer", "").startswith(("169.254.", "fe80:"))
 
 
 def _is_local(event: Event) -> bool:

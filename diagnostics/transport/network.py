@@ -7,7 +7,7 @@ from diagnostics.transport.adapters import link_layer
 TCP_NETWORKS = frozenset({"socket", "plugin:FastSocket"})
 _OFI_NAMES = frozenset({"aws libfabric", "libfabric", "ofi", "aws-ofi-nccl"})
 _SYNONYMS = {"infiniband": "ib", "ib": "ib", "socket": "socket", "sockets": "socket", "tcp": "socket", "ip": "socket"}
-_DATA_CALLS = ("reg_mr", "reg_dmabuf", "modify_qp", "create_qp", "create_cq")
+_DATA_CALLS = ("reg_mr", "reg_dmabuf", "modify_qp", "create_qp", "create_cq", "set_ece")
 
 
 def network_class(name: str, layer: str | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.result import RunResult
 from raybench.studies.design import Trial
 from raybench.studies.outcome import outcome_of
 from tests.command import Command, started
@@ -41,7 +42,7 @@ def kept(command: Command, rule: str) -> dict[str, Any]:
     assert "ddp tiny (partial)" in command.out
     assert f"{point['steps']} of {ASKED} timed steps" in " ".join(command.out.split())
     trial = Trial(block=0, variant="a", number=0)
-    outcome = outcome_of(trial, result, None, "run")
+    outcome = outcome_of(trial, RunResult.of_json(result, "the result"), None, "run")
     assert (outcome.status, outcome.measured) == ("partial", ())
     return point  # type: ignore[no-any-return]
 

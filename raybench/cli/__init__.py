@@ -97,6 +97,8 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         with printing(name):
             pass  # what is still to be written
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # Python gives handlers back as it ends: one more Ctrl-C would kill it
     sys.exit(status)
 
 

@@ -257,3 +257,13 @@ def test_a_dry_run_makes_no_folder(tmp_path: Path) -> None:
     check_can_be_folder(tmp_path / "new" / "stored")
     check_can_be_folder(tmp_path)
     assert not any(tmp_path.iterdir())
+
+
+def test_one_more_ctrl_c_while_python_ends_changes_nothing() -> None:
+    code = (
+        "import atexit, os, signal, sys; from raybench.cli import main; sys.argv = ['raybench', '--version']\n"
+        "atexit.register(lambda: [os.kill(os.getpid(), one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)])\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -262,7 +262,8 @@ def test_a_dry_run_makes_no_folder(tmp_path: Path) -> None:
 def test_one_more_ctrl_c_while_python_ends_changes_nothing() -> None:
     code = (
         "import atexit, os, signal, sys; from raybench.cli import main; sys.argv = ['raybench', '--version']\n"
-        "atexit.register(lambda: [os.kill(os.getpid(), one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)])\n"
+        "numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP\n"
+        "atexit.register(lambda: [os.kill(os.getpid(), number) for number in numbers])\n"
         "main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)

@@ -9,6 +9,7 @@ import click
 
 from raybench.cli.output import printing, say
 from raybench.errors import UsageError
+from raybench.reports.formats import FORMATS
 
 if TYPE_CHECKING:
     from raybench.documents.result import RunResult
@@ -23,31 +24,16 @@ Examples:
 _TEXT = "text"
 
 
-class _FormatName(click.ParamType[str]):
-    """A name of the table of formats, which is imported when it is needed."""
-
-    name = "format"
-
-    def get_metavar(self, param: click.Parameter, *_: object) -> str:  # noqa: ARG002
-        """As --help shows it."""
-        return "|".join(self._names())
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name. Raises click.BadParameter for another."""
-        if value not in self._names():
-            self.fail(f"'{value}' is no format; choose one of {', '.join(self._names())}", param, ctx)
-        return value
-
-    @staticmethod
-    def _names() -> tuple[str, ...]:
-        from raybench.reports.formats import FORMATS
-
-        return (_TEXT, *FORMATS)
-
-
 @click.command(epilog=EXAMPLES)
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--format", "output_format", type=_FormatName(), default=_TEXT, show_default=True, help="Output format.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice([_TEXT, *FORMATS]),
+    default=_TEXT,
+    show_default=True,
+    help="Output format.",
+)
 @click.option("--full", is_flag=True, help="On the terminal: all tables, not one screen.")
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file instead of the terminal."
@@ -104,7 +90,6 @@ def _print_text(result: "RunResult", diagnosis: Mapping[str, Any] | None, folder
 
 def _rendered(result: "RunResult", diagnosis: Mapping[str, Any] | None, output_format: str) -> str:
     from raybench.reports.errors import MissingLibraryError
-    from raybench.reports.formats import FORMATS
 
     try:
         return FORMATS[output_format].render(result, diagnosis)

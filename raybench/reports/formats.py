@@ -3,9 +3,10 @@
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from raybench.documents.result import RunResult
+if TYPE_CHECKING:
+    from raybench.documents.result import RunResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +17,7 @@ class Format:
     function: str
     help: str
 
-    def render(self, result: RunResult, diagnosis: Mapping[str, Any] | None) -> str:
+    def render(self, result: "RunResult", diagnosis: Mapping[str, Any] | None) -> str:
         """The run as text of this format; ``diagnosis`` is that of its logs. Raises MissingLibraryError."""
         text: str = getattr(importlib.import_module(self.module), self.function)(result, diagnosis)
         return text

@@ -68,6 +68,6 @@ def test_what_cannot_be_shown_is_said_and_nothing_is_written(run: Path, tmp_path
         error = show(*arguments).exception
         assert isinstance(error, UsageError)
         assert why in str(error)
-    assert "choose one of text, html, markdown" in show(run, "--format", "pdf").output
+    assert "'pdf' is not one of 'text', 'html', 'markdown'" in show(run, "--format", "pdf").output
     assert "--full is for the terminal" in show(run, "--format", "csv", "--full").output
     assert "--output needs --format" in show(run, "-o", tmp_path / "x.txt").output

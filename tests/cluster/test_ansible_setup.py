@@ -50,5 +50,5 @@ def test_settings_of_the_user_that_change_what_ansible_prints_do_no_harm(
     play = tmp_path / "play.yml"
     play.write_text("- hosts: all\n  gather_facts: false\n  tasks: [{ansible.builtin.ping: {}}]\n")
     outcome = run_playbook(play, inventory=inventory)
-    assert outcome.successful, outcome.output_tail
+    assert outcome.status == "successful", outcome.output_tail
     assert [host.ok for host in outcome.hosts] == [1]

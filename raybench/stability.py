@@ -24,9 +24,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from raybench.documents.result import Point
+from raybench.documents.run_verdict import Check
 from raybench.stats import deviation, median
 from raybench.units import format_bytes, format_seconds
-from raybench.verdicts import Check
 
 MIN_BLOCKS = 5
 MIN_SAMPLES = 20

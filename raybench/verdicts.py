@@ -1,4 +1,4 @@
-"""The words in which every document and report ends, their exit codes, and how a run comes by one. Pure.
+"""The words in which every document and report ends, and their exit codes: the standard library is all they need.
 
 ===========  =========  =======================================================================================
 verdict      exit code  it means
@@ -13,34 +13,12 @@ incomplete   3          not everything that was asked for was measured; what was
 ``diagnostics`` has the same words for a log, and ``incomplete`` for none.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-from msgspec import field
-
-from raybench.documents.part import Json, Part
-
-if TYPE_CHECKING:
-    from raybench.documents.result import BenchmarkResult, RunResult
+from typing import Literal
 
 Verdict = Literal["ok", "warning", "critical", "incomplete", "unknown"]
 EXIT_CODES: Mapping[Verdict, int] = {"ok": 0, "warning": 0, "unknown": 3, "critical": 1, "incomplete": 3}
-_OF_AN_END = frozenset({"peer-died", "run-failed", "job-cancelled"})  # what logs say of ranks that raybench ended
-INTERRUPTED = "interrupted"  # the rule of the finding that a run was stopped by its user
-
-
-class Check(Part, frozen=True, kw_only=True):
-    """One thing that a run is judged by: ``data``, ``bandwidth``, ``pairs``, ``ranks``. ``text`` says so in words."""
-
-    name: str = field(name="check")
-    outcome: Literal["passed", "failed", "not judged"]
-    text: str
-
-    def to_json(self) -> Json:
-        """As in the schema."""
-        return self.with_unknown({"check": self.name, "outcome": self.outcome, "text": self.text})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,105 +37,3 @@ class Conclusion:
     def line(self) -> str:
         """``VERDICT: OK: data verified, no finding``, as a terminal shows it."""
         return f"VERDICT: {self.verdict.upper()}: {self.reason}"
-
-
-def conclude(
-    *, wrong: Sequence[str], gaps: Sequence[str], findings: Sequence[Mapping[str, Any]], checks: Sequence[Check]
-) -> Conclusion:
-    """The verdict of a document: wrong data, then what is missing, then the gravest finding, then what was judged.
-
-    ``gaps``: why it is not complete, the cause first. A finding of what broke a run is a reason for its gap, so it is
-    not counted as one of the cluster's own.
-    """
-    if wrong:
-        return Conclusion(verdict="critical", reason=_first_of([f"wrong data: {text}" for text in wrong]))
-    critical = [_summary(one) for one in findings if one.get("severity") == "critical"]
-    if gaps:
-        beside = [text for text in critical if text not in gaps]
-        return Conclusion(verdict="incomplete", reason="; ".join([gaps[0], *([_first_of(beside)] if beside else [])]))
-    warnings = [_summary(one) for one in findings if one.get("severity") == "warning"]
-    if critical:
-        return Conclusion(verdict="critical", reason=_first_of([*critical, *warnings]))
-    if warnings:
-        return Conclusion(verdict="warning", reason=_first_of(warnings))
-    judged = [check.text for check in checks if check.outcome == "passed"]
-    open_ = [check.text for check in checks if check.outcome == "not judged"]
-    if not judged:
-        return Conclusion(verdict="unknown", reason="; ".join(["nothing could be judged", *open_]))
-    return Conclusion(verdict="ok", reason="; ".join([f"{', '.join(judged)}, no finding", *open_]))
-
-
-def conclude_run(result: "RunResult") -> Conclusion:
-    """The verdict of a run."""
-    return conclude(
-        wrong=result.wrong,
-        gaps=[*_gaps(result), *result.problems],
-        findings=(*result.findings, *_own_log_findings(result)),
-        checks=all_checks(result),
-    )
-
-
-def _own_log_findings(result: "RunResult") -> Iterator[Mapping[str, Any]]:
-    """What the logs say, without the end that raybench made of the ranks once something had broken the run."""
-    ended = any("victims" in one for one in result.findings)
-    return (one for one in result.log_findings if not (ended and one.get("rule") in _OF_AN_END))
-
-
-def all_checks(result: "RunResult") -> tuple[Check, ...]:
-    """What a run is judged by: its data, what was compared, and what was asked for and cannot be measured here."""
-    return (*_data_checks(result.benchmarks), *result.checks, *_skipped(result.benchmarks))
-
-
-def _data_checks(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:
-    """Whether the data was verified, a training's losses are numbers, and a memory search came to an end."""
-    verified = [point.verified for benchmark in benchmarks for point in benchmark.points if point.samples_seconds]
-    points = [point for benchmark in benchmarks if benchmark.kind != "memory" for point in benchmark.workload]
-    verified += [getattr(point, "verified", None) for point in points if point.failed is None]
-    good = sum(one is True for one in verified)
-    if False in verified:
-        yield Check(name="data", outcome="failed", text="wrong data")
-    elif good:
-        part = "" if good == len(verified) else f" in {good} of {len(verified)} points"
-        yield Check(name="data", outcome="passed", text=f"data verified{part}")
-    elif verified:
-        yield Check(name="data", outcome="not judged", text="data not checked")
-    if any(math.isfinite(loss) for point in points for loss in getattr(point, "losses", ())[-1:]):
-        yield Check(name="loss", outcome="passed", text="losses finite")
-    if any(benchmark.kind == "memory" and benchmark.status == "complete" for benchmark in benchmarks):
-        yield Check(name="memory", outcome="passed", text="the largest batch that fits was found")
-
-
-def _skipped(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:
-    for one in benchmarks:
-        if one.status == "skipped":
-            yield Check(name=one.name, outcome="not judged", text=f"{one.name} was skipped: {one.reason}")
-
-
-def _gaps(result: "RunResult") -> list[str]:
-    """Why the run is not complete: what broke it, then what is missing of which benchmark."""
-    missing = [one for one in result.benchmarks if one.status in ("partial", "failed") and not one.wrong]
-    if result.status == "complete" and not missing:
-        return []
-    broke = [one for one in result.findings if "victims" in one]
-    if any(one.get("rule") == INTERRUPTED for one in broke):
-        return [_stopped(result, broke[0])]
-    skipped = [one for one in result.benchmarks if one.status == "skipped"]
-    return [
-        *map(_summary, broke),
-        *(f"{one.name}: {one.reason or one.status}" for one in missing),
-        *(f"{one.name} was skipped: {one.reason}" for one in skipped),
-    ] or ["nothing was measured" if not result.benchmarks else f"the run is {result.status}"]
-
-
-def _stopped(result: "RunResult", finding: Mapping[str, Any]) -> str:
-    kept = sum(len(one.points) + len(one.workload) for one in result.benchmarks)
-    return f"{_summary(finding)}; " + (f"{kept} measured point{'s' * (kept > 1)} kept" if kept else "nothing measured")
-
-
-def _summary(finding: Mapping[str, Any]) -> str:
-    return str(finding.get("summary") or finding.get("rule") or "a finding without a summary")
-
-
-def _first_of(texts: Sequence[str]) -> str:
-    more = len(texts) - 1
-    return texts[0] + (f" (and {more} more finding{'s' * (more > 1)})" if more else "")

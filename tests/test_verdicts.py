@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from raybench.cli.measure import exit_code
 from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.run_verdict import Check
 from raybench.reports.markdown import render_markdown
 from raybench.reports.summary import summary_of
-from raybench.verdicts import EXIT_CODES, Check
+from raybench.verdicts import EXIT_CODES
 from tests.reports.sample import point, run_result, sweep
 
 UNKNOWN = Check(name="bandwidth", outcome="not judged", text="bandwidth not judged (no expected figure)")

@@ -14,9 +14,10 @@ from msgspec import Meta, Struct, ValidationError, convert, field
 from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.memory import MemoryPoint
 from raybench.documents.part import DamageError, Document, Json, Part, placed, take
+from raybench.documents.run_verdict import Check, all_checks, conclude_run
 from raybench.documents.training import TrainingPoint
 from raybench.stats import Summary, median, median_interval, summarize
-from raybench.verdicts import Check, Conclusion, Verdict, all_checks, conclude_run
+from raybench.verdicts import Conclusion, Verdict
 
 SCHEMA = "raybench.result/1"
 

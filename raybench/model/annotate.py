@@ -6,13 +6,13 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from raybench.documents.result import BenchmarkResult, Expected, Point, RunResult
+from raybench.documents.run_verdict import Check
 from raybench.model.baseline import Baseline, against_baseline
 from raybench.model.expected import Judgement, deciding, expect, judge
 from raybench.model.regimes import NoExpectation, System
 from raybench.model.shape import system_of
 from raybench.stability import stability_check
 from raybench.units import format_bytes
-from raybench.verdicts import Check
 
 RULE = "bandwidth-below-expected"
 

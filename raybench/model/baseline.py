@@ -13,9 +13,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from raybench.documents.result import BenchmarkResult, ClusterInfo, Expected, Point, RunResult
+from raybench.documents.run_verdict import Check
 from raybench.errors import UsageError
 from raybench.units import format_bytes
-from raybench.verdicts import Check
 
 RULE, INCOMPARABLE = "bandwidth-below-baseline", "baseline-not-comparable"
 # Between a cluster against itself, at most 3 % apart, and a lost card of eight, 12.5 %.

@@ -6,11 +6,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from raybench.documents.result import BenchmarkResult, ClusterInfo, RunResult
+from raybench.documents.run_verdict import Check
 from raybench.peers.matrix import SlowPart, judge_matrix
 from raybench.peers.own_speed import SlowRank, judge_speed
 from raybench.peers.patterns import SlowPairs
 from raybench.units import format_bytes, format_seconds
-from raybench.verdicts import Check
 
 _APART = " and without what it waited for a processor"
 _EMULATED = " Emulated nodes share the processors of one machine: this is a rank's process, not a machine."

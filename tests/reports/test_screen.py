@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.memory import MemoryPoint
 from raybench.documents.result import RunResult
+from raybench.documents.run_verdict import Check
 from raybench.reports.screen import print_screen
 from raybench.reports.study_terminal import print_study
 from raybench.studies.result import result_of
-from raybench.verdicts import Check
 from tests.reports.sample import cluster, pairs, run_result, sweep
 from tests.reports.test_summary import trained
 from tests.studies.sample import outcomes_of

@@ -1,6 +1,7 @@
 """The driver's account of its run, kept message by message: with it the result can be made without the driver."""
 
 import contextlib
+import glob
 import os
 import time
 from dataclasses import dataclass, field
@@ -78,7 +79,8 @@ def logs_below(workplace: Path, record: Record) -> dict[str, bytes]:
     """Logs of ranks whose agents had their files in the run's own folder, as those of an embedded cluster have."""
     limit = parse_bytes(record.config.log_limit)
     found = {}
-    for path in sorted(workplace.glob("*/*-rank-*.log")):
+    names = glob.glob("*/*-rank-*.log", root_dir=workplace)  # unlike Path.glob it passes over a folder that goes
+    for path in sorted(workplace / name for name in names):
         with contextlib.suppress(OSError):
             found[path.name] = capped_log(path, limit)
     return found

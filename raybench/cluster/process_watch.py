@@ -120,7 +120,9 @@ def component_of(command: Sequence[str], parent: Component | None) -> Component 
 
 
 def is_of_cluster(command: Sequence[str], address: str) -> bool:
-    """Whether a daemon's command line is of the cluster whose head is at HOST:PORT."""
+    """Whether a daemon's command line is of the cluster whose head is at HOST:PORT; one that has ended has none."""
+    if not command:
+        return False
     host, _, port = address.rpartition(":")
     if Path(command[0]).name == "gcs_server":
         place = option_of(command, "node-ip-address")

@@ -227,3 +227,7 @@ def test_the_daemons_of_the_cluster_that_is_joined(command: list[str], belongs: 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "head"])
 def test_a_head_may_be_named_otherwise_than_it_names_itself(host: str) -> None:
     assert is_of_cluster(["/x/gcs_server", "--gcs_server_port=6379", "--node-ip-address=192.0.2.7"], f"{host}:6379")
+
+
+def test_a_daemon_that_has_ended_is_of_no_cluster() -> None:
+    assert not is_of_cluster([], "127.0.0.1:6379")  # as psutil gives the command line of a zombie

@@ -44,42 +44,53 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
     Nothing is measured or judged again: verdict and findings are those that the run ended with. The exit
     code is 0 where it could be shown, whatever the verdict is.
     """
+    from raybench.documents.reading import taking_apart
+
+    if output_format == _TEXT and output is not None:
+        raise click.UsageError("--output needs --format: the text is made for a terminal")
+    if output_format != _TEXT and full:
+        raise click.UsageError(f"--full is for the terminal; --format {output_format} has all there is")
+    folder = run if run.is_dir() else run.parent
+    with taking_apart(f"what is kept of the run {run}"):  # findings are no typed parts of it yet
+        result, diagnosis = _read(run, folder)
+        if output_format == _TEXT:
+            _print_text(result, folder, full=full)
+        else:
+            _deliver(_rendered(result, diagnosis, output_format), output)
+
+
+def _read(run: Path, folder: Path) -> "tuple[RunResult, Mapping[str, Any] | None]":
+    """The run, and the diagnosis of its logs, whose findings count for a verdict that was not recorded."""
+    from msgspec.structs import replace
+
     import raybench
 
     result = raybench.load(run)
-    folder = run if run.is_dir() else run.parent
-    diagnosis = _diagnosis(folder)
-    if output_format == _TEXT:
-        if output is not None:
-            raise click.UsageError("--output needs --format: the text is made for a terminal")
-        _print_text(result, diagnosis, folder, full=full)
-        return
-    if full:
-        raise click.UsageError(f"--full is for the terminal; --format {output_format} has all there is")
-    _deliver(_rendered(result, diagnosis, output_format), output)
+    diagnosis = _diagnosis(folder / "diagnosis.json") if run.is_dir() or run.name == "result.json" else None
+    return replace(result, log_findings=tuple((diagnosis or {}).get("findings", ()))), diagnosis
 
 
-def _diagnosis(folder: Path) -> Mapping[str, Any] | None:
-    """The diagnosis of the run's logs; None, and a word on it, where there is none that can be read."""
-    from raybench.documents.reading import DocumentError, read_document
+def _diagnosis(path: Path) -> Mapping[str, Any] | None:
+    """The diagnosis in a file; None, and a word on it, where there is none that can be read."""
+    from raybench.documents.part import take
+    from raybench.documents.reading import DocumentError, read_document, taking_apart
 
-    path = folder / "diagnosis.json"
     if not path.exists():
         return None
     try:
-        return read_document(path, "raybench.diagnosis/1", "the diagnosis of its logs")
+        content = read_document(path, "raybench.diagnosis/1", "the diagnosis of its logs")
+        with taking_apart(f"the diagnosis of its logs {path}"):
+            take(content, "findings", of=list[dict[str, Any]])
     except DocumentError as error:
         say(f"raybench: shown without the diagnosis of its logs: {error}")
-    return None
+        return None
+    return content
 
 
-def _print_text(result: "RunResult", diagnosis: Mapping[str, Any] | None, folder: Path, *, full: bool) -> None:
-    from msgspec.structs import replace
-
+def _print_text(result: "RunResult", folder: Path, *, full: bool) -> None:
     from raybench.reports.screen import print_screen
     from raybench.reports.terminal import print_result
 
-    result = replace(result, log_findings=tuple((diagnosis or {}).get("findings", ())))
     report = folder / "report.html"
     with printing("stdout"):
         if full:

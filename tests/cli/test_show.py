@@ -1,6 +1,7 @@
 """``raybench show``: the verdict, tables and reports of a run that is over, as it had them."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from raybench.cli.show import command
 from raybench.errors import UsageError
 from raybench.reports.formats import FORMATS
 from raybench.reports.html import render_html
+from tests.documents.mutation import mutated
 from tests.reports.sample import cluster, pairs, run_result, sweep
 from tests.reports.synthetic import synthetic_diagnosis
 
@@ -71,3 +73,20 @@ def test_what_cannot_be_shown_is_said_and_nothing_is_written(run: Path, tmp_path
     assert "'pdf' is not one of 'text', 'html', 'markdown'" in show(run, "--format", "pdf").output
     assert "--full is for the terminal" in show(run, "--format", "csv", "--full").output
     assert "--output needs --format" in show(run, "-o", tmp_path / "x.txt").output
+
+
+@pytest.mark.parametrize("damaged", ["result.json", "diagnosis.json"])
+def test_whatever_is_damaged_is_shown_or_said_in_one_line(damaged: str, run: Path) -> None:
+    whole, chance = json.loads((run / damaged).read_text()), random.Random(5)
+    for number in range(60):
+        (run / damaged).write_bytes(mutated(whole, chance))
+        error = show(run, "--format", ("text", "markdown", "csv")[number % 3]).exception
+        assert error is None or (isinstance(error, UsageError) and "\n" not in str(error)), error
+
+
+def test_a_diagnosis_beside_another_result_is_not_taken_for_its_own(run: Path) -> None:
+    (run / "result.json").rename(run / "before.json")
+    finding = json.loads((run / "diagnosis.json").read_text())["findings"][0]["summary"]
+    assert finding not in show(run / "before.json", "--format", "markdown").stdout
+    (run / "before.json").rename(run / "result.json")
+    assert finding in show(run / "result.json", "--format", "markdown").stdout.replace("\\", "")

@@ -3,7 +3,7 @@
 import copy
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from raybench.documents.reading import DocumentError, read_document
 from raybench.errors import RaybenchError, UsageError
 from raybench.studies.design import Study, Variant
 from raybench.studies.folder import StudyFolder
+from tests.documents.mutation import mutated
 from tests.reports.sample import run_result, sweep
 from tests.studies.sample import run_result as training_result
 from tests.studies.sample import training_point
@@ -56,7 +57,6 @@ def trial(path: Path) -> None:
     assert outcome.measured or outcome.reason
 
 
-STRANGE = [None, True, -1, 0, 10**30, 1e308, 0.5, "", "text", "x\x1b[2J", [], {}, [[]], {"a": 1}]
 # Each loader with a whole document, and the place below a folder where it looks for it.
 LOADERS: dict[str, tuple[Any, str, Callable[[Path], object]]] = {
     "baseline": (RESULT, "result.json", lambda path: _baseline(str(path))),
@@ -66,31 +66,6 @@ LOADERS: dict[str, tuple[Any, str, Callable[[Path], object]]] = {
     "record of a cluster": (RECORD, "cluster.json", read_record),
     "preflight": (REPORT, "preflight.json", lambda path: read_document(path, "raybench.preflight/1", "the report")),
 }
-
-
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-        yield value, key
-        if isinstance(part, dict | list):
-            yield from places(part)
-
-
-def damaged(document: Any, chance: random.Random) -> bytes:
-    """The document with other values and fewer parts, then other bytes, or cut off."""
-    changed = copy.deepcopy(document)
-    for _ in range(chance.choice([0, 1, 1, 2, 4])):
-        everywhere = list(places(changed))
-        if not everywhere:
-            break
-        owner, key = chance.choice(everywhere)
-        if chance.random() < 0.3:
-            del owner[key]
-        else:
-            owner[key] = chance.choice(STRANGE)
-    data = bytearray(json.dumps(changed).encode())
-    for _ in range(chance.choice([0, 0, 0, 1, 3])):
-        data[chance.randrange(len(data))] = chance.randrange(256)
-    return bytes(data[: chance.randrange(len(data))] if chance.random() < 0.1 else data)
 
 
 def loaded(load: Callable[[Path], object], path: Path, data: bytes) -> str | None:
@@ -116,7 +91,7 @@ def test_a_damaged_document_is_one_clear_line(kind: str, tmp_path: Path) -> None
         loaded(study_plan, tmp_path / "s" / "plan.json", json.dumps(PLAN).encode())
     assert loaded(load, tmp_path / name, json.dumps(document).encode()) is None
     chance = random.Random(17)
-    said = [loaded(load, tmp_path / name, damaged(document, chance)) for _ in range(120)]
+    said = [loaded(load, tmp_path / name, mutated(document, chance)) for _ in range(120)]
     assert kind == "trial" or any(said)
 
 

@@ -84,6 +84,19 @@ def test_whatever_is_damaged_is_shown_or_said_in_one_line(damaged: str, run: Pat
         assert error is None or (isinstance(error, UsageError) and "\n" not in str(error)), error
 
 
+@pytest.mark.parametrize("findings", [5, ["text"], {"a": 1}, [None]])
+@pytest.mark.parametrize("output_format", ["text", "markdown", "html"])
+def test_findings_that_are_none_cost_the_diagnosis_and_not_the_run(
+    findings: Any, output_format: str, run: Path
+) -> None:
+    content = json.loads((run / "diagnosis.json").read_text()) | {"findings": findings}
+    (run / "diagnosis.json").write_text(json.dumps(content))
+    shown = show(run, "--format", output_format)
+    assert (shown.exit_code, shown.exception) == (0, None)
+    assert "shown without the diagnosis of its logs" in shown.stderr
+    assert raybench.load(run).run_id in shown.stdout
+
+
 def test_a_diagnosis_beside_another_result_is_not_taken_for_its_own(run: Path) -> None:
     (run / "result.json").rename(run / "before.json")
     finding = json.loads((run / "diagnosis.json").read_text())["findings"][0]["summary"]

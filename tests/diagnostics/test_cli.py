@@ -57,6 +57,8 @@ SOCKET = "n1:7:7 [0] NCCL INFO Using network Socket\n"
         ("\n\n\n", 2, "NCCL_DEBUG=INFO"),
         ("epoch 1 loss 0.3\nepoch 2 loss 0.2\n", 2, "holds no line of NCCL"),
         ("\x89PNG\r\n\x1a\n" + "\x00" * 500, 2, "NCCL_DEBUG=INFO"),
+        ("\x07aCCLf\x01\nCCLx\n", 2, "holds no line of NCCL"),  # three letters in noise
+        (("\x07aCCLf\x01" + "-" * 500 + "\n") * 3000, 2, "holds no line of NCCL"),  # read by hyperscan, where it is
         (QUIET, 3, "does not say which network"),
         (SOCKET + NO_ADAPTER, 3, "? nodes"),
         (SOCKET + NO_ADAPTER + "n1:7:7 [0] NCCL INFO Channel 00/02 :    0   1\n", 3, "? ranks on ? nodes"),

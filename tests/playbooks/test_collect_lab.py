@@ -50,7 +50,7 @@ def sessions(node: Node) -> list[Any]:
 
 def test_a_connection_that_is_cut_is_taken_up_and_every_byte_comes_once(controller: LabController) -> None:
     node, name = controller.lab.nodes[0], "/tmp/nccl $(touch pwned);\n'x'.log"
-    node.run(["sh", "-c", f'head -c {BIG_BYTES} /dev/urandom > "$0"', name], check=True)
+    node.run(["sh", "-c", f'od -An -v -tx1 /dev/urandom | head -c {BIG_BYTES} > "$0"', name], check=True)
     digest = node.run(["sha256sum", "--zero", name]).stdout.split()[0]
     controller.lab.shape(node, "20mbit")
     process = controller.start(

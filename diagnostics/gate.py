@@ -217,7 +217,7 @@ class Gate:
 
 
 def names_library(raw: bytes) -> bool:
-    """Whether a line names NCCL or RCCL. Three letters are no name: 6 MB of random bytes hold them in one case of three."""
+    """Whether a line names NCCL or RCCL. Three letters do not: a third of files of 6 MB of random bytes hold them."""
     return b"NCCL" in raw or b"RCCL" in raw
 
 

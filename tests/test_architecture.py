@@ -21,10 +21,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("host_ranges", "unreachable", "installation"),
     ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic"),
     ("documents", "verdicts"),
-    ("stability", "model", "peers", "run_folder"),
+    ("hardware", "performance_model"),
+    ("stability", "expectations", "peers", "run_folder", "processes"),
     ("benchmarks", "preflight"),
     ("config",),
-    ("cluster",),
+    ("hosts",),
+    ("execution",),
     ("studies",),
     ("cli", "__main__"),
 )
@@ -39,9 +41,9 @@ API_MAY_IMPORT = {"documents"}  # raybench/__init__.py, when it is called
 # Where each heavy or outward library may be imported.
 CONFINED = {
     "torch": {"benchmarks"},
-    "ray": {"cluster"},
-    "ansible_runner": {"cluster"},
-    "paramiko": {"cluster"},
+    "ray": {"execution"},
+    "ansible_runner": {"hosts"},
+    "paramiko": {"hosts"},
     "rich": {"reports", "cli"},
     "matplotlib": {"reports"},
     "jinja2": {"reports"},
@@ -119,9 +121,9 @@ def test_the_layers_name_what_exists_and_each_part_once() -> None:
 def test_an_import_against_the_direction_would_be_seen(tmp_path: Path) -> None:
     bad = ROOT / "raybench" / "benchmarks" / "not_there.py"
     source = tmp_path / "bad.py"
-    source.write_text("from raybench.cluster.run import Run\n")
+    source.write_text("from raybench.execution.run import Run\n")
     names = [part_of(name) for name, _ in imports(source)]
-    assert names == ["cluster"]
+    assert names == ["execution"]
     assert layer(names[0]) > layer("benchmarks")
     assert not bad.exists()
 
@@ -188,7 +190,7 @@ def test_every_command_exists_is_documented_and_shows_examples(name: str) -> Non
         "raybench.cli",
         "raybench.cli.run",
         "raybench.config",
-        "raybench.cluster.node",
+        "raybench.execution.agents.node",
         "raybench",
         "raybench.documents.result",
     ],

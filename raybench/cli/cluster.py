@@ -11,7 +11,7 @@ from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.cluster.cluster_play import ClusterReport
+    from raybench.hosts.cluster_play import ClusterReport
 
 EXAMPLES = """\b
 Examples:
@@ -99,7 +99,7 @@ def _play(
     action: Any, variables: Mapping[str, Any], common: Mapping[str, Any], *, check: bool = False
 ) -> "ClusterReport":
     announce("reading the inventory", quiet=common["quiet"])
-    from raybench.cluster.cluster_play import inventory_of, play_cluster
+    from raybench.hosts.cluster_play import inventory_of, play_cluster
 
     inventory = inventory_of(common["inventory"], common["limit"])
     shown: list[str] = []

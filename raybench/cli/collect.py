@@ -16,7 +16,7 @@ from raybench.whole_file import write_whole
 
 if TYPE_CHECKING:
     from diagnostics.findings import Diagnosis
-    from raybench.cluster.collect_host import HostReport
+    from raybench.hosts.collect_host import HostReport
 
 SCHEMA = "raybench.collection/1"
 EXAMPLES = """\b
@@ -88,9 +88,9 @@ def command(**options: Any) -> None:
 
 def _collect(options: Mapping[str, Any]) -> int:
     announce("reading the inventory, then connecting to its hosts", quiet=options["quiet"])
-    from raybench.cluster.collect import DEFAULT_PATTERNS, CollectPlan, collect
-    from raybench.cluster.hosts import read_inventory
-    from raybench.cluster.interrupt import Interrupt
+    from raybench.hosts.collect import DEFAULT_PATTERNS, CollectPlan, collect
+    from raybench.hosts.inventory import read_inventory
+    from raybench.processes.interrupt import Interrupt
 
     patterns = _checked_patterns(options["paths"])
     limits = [parse_amount(f"--{name}-limit", options[f"{name}_limit"], "4K") for name in ("file", "host")]

@@ -12,7 +12,7 @@ from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.cluster.playbook import PlaybookEvent
+    from raybench.hosts.playbook import PlaybookEvent
 
 EXAMPLES = """\b
 Examples:
@@ -76,9 +76,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         _list_tags()
         return
     announce("reading the inventory")
-    from raybench.cluster.ansible_setup import data_folder  # not needed for --help
-    from raybench.cluster.configuration import check_tags, configure_hosts
-    from raybench.cluster.hosts import read_inventory
+    from raybench.hosts.ansible_setup import data_folder  # not needed for --help
+    from raybench.hosts.configuration import check_tags, configure_hosts
+    from raybench.hosts.inventory import read_inventory
     from raybench.reports.configuration import configuration_lines
 
     tags = tuple(filter(None, (tag.strip() for tag in tag_text.split(","))))
@@ -109,7 +109,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 def _list_tags() -> None:
-    from raybench.cluster.configuration import tags_by_role
+    from raybench.hosts.configuration import tags_by_role
 
     with printing("stdout"):
         for role, items in tags_by_role().items():

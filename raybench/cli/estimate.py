@@ -14,11 +14,11 @@ from raybench.errors import UsageError
 
 if TYPE_CHECKING:
     from raybench.cli.estimate_machine import Machine
-    from raybench.model.cost import Price
-    from raybench.model.estimate import EstimateRequest
-    from raybench.model.hardware import Gpu
-    from raybench.model.layout import Layout, Network
-    from raybench.model.transformer import Transformer
+    from raybench.hardware.gpus import Gpu
+    from raybench.performance_model.cost import Price
+    from raybench.performance_model.estimate import EstimateRequest
+    from raybench.performance_model.layout import Layout, Network
+    from raybench.performance_model.transformer import Transformer
 
 EXAMPLES = """\b
 Examples:
@@ -103,8 +103,8 @@ def command(as_json: bool, **options: Any) -> None:
     Bounds, not promises: the fastest step hides all communication that can be hidden, the slowest hides none. Exits
     with 1 where the model does not fit into the GPU's memory.
     """
-    from raybench.model.estimate import estimate  # not needed for --help
-    from raybench.model.estimate_report import estimate_json, estimate_lines
+    from raybench.performance_model.estimate import estimate  # not needed for --help
+    from raybench.performance_model.estimate_report import estimate_json, estimate_lines
 
     result = estimate(_request(options))
     with printing("stdout"):
@@ -116,8 +116,8 @@ def command(as_json: bool, **options: Any) -> None:
 
 
 def _request(options: Mapping[str, Any]) -> "EstimateRequest":
-    from raybench.model.estimate import EstimateRequest, assumed_efficiency
-    from raybench.model.layout import Layout
+    from raybench.performance_model.estimate import EstimateRequest, assumed_efficiency
+    from raybench.performance_model.layout import Layout
 
     machine = machine_of(options)
     given_ranks = _at_least_one(options["gpus_per_node"], "--gpus-per-node")
@@ -148,7 +148,7 @@ def _request(options: Mapping[str, Any]) -> "EstimateRequest":
 
 def _network(options: Mapping[str, Any], machine: "Machine", layout: "Layout") -> tuple["Network | None", str | None]:
     """The network, or why nothing that takes its time can be estimated: volumes and memory can be all the same."""
-    from raybench.model.layout import UnknownLinksError
+    from raybench.performance_model.layout import UnknownLinksError
 
     try:
         return network_of(options, machine, layout), None
@@ -157,7 +157,7 @@ def _network(options: Mapping[str, Any], machine: "Machine", layout: "Layout") -
 
 
 def _model(options: Mapping[str, Any]) -> "Transformer":
-    from raybench.model.transformer import preset_named
+    from raybench.performance_model.transformer import preset_named
 
     model = preset_named(options["model_name"])
     names = ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")
@@ -174,7 +174,7 @@ def _targets(text: str | None) -> tuple[str, ...]:
 
 
 def _setup(options: Mapping[str, Any], model: "Transformer") -> Any:
-    from raybench.model.training_setup import TrainingSetup
+    from raybench.performance_model.training_setup import TrainingSetup
 
     length = options["sequence_length"]
     if length is not None and 0 < model.positions < length:
@@ -217,7 +217,7 @@ def _efficiency(text: str) -> tuple[float, float]:
 
 
 def _price(options: Mapping[str, Any]) -> "Price | None":
-    from raybench.model.cost import Price, list_price
+    from raybench.performance_model.cost import Price, list_price
 
     if options["price"] is not None:
         return Price(per_node_hour=options["price"], source="given", currency=options["currency"])

@@ -9,10 +9,10 @@ from raybench.documents.result import RunResult, result_file
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.model.hardware import Gpu
-    from raybench.model.layout import Layout, Network
-    from raybench.model.measured import MeasuredLinks
-    from raybench.model.nodes import NodeType
+    from raybench.hardware.gpus import Gpu
+    from raybench.hardware.nodes import NodeType
+    from raybench.performance_model.layout import Layout, Network
+    from raybench.performance_model.measured import MeasuredLinks
 
 _SLOWEST = 1e-6  # GB/s, Gbit/s: slower than any line
 
@@ -28,8 +28,8 @@ class Machine:
 
 def machine_of(options: Mapping[str, Any]) -> Machine:
     """The GPU and the node type that were named. Raises UsageError for names that the tables do not have."""
-    from raybench.model.hardware import gpu_for
-    from raybench.model.nodes import node_type_named
+    from raybench.hardware.gpus import gpu_for
+    from raybench.hardware.nodes import node_type_named
 
     node = node_type_named(options["node_type"]) if options["node_type"] else None
     gpu = gpu_for(options["gpu"]) if options["gpu"] else node.gpu if node else None
@@ -38,7 +38,7 @@ def machine_of(options: Mapping[str, Any]) -> Machine:
 
 def network_of(options: Mapping[str, Any], machine: Machine, layout: "Layout") -> "Network":
     """Bandwidths and latencies. Raises UnknownLinksError where what the layout needs is neither given nor known."""
-    from raybench.model.layout import Network
+    from raybench.performance_model.layout import Network
 
     _check_speeds(options)
     links = _measured(options["result_file"]) if options["result_file"] else None
@@ -74,7 +74,7 @@ def _check_speeds(options: Mapping[str, Any]) -> None:
 
 
 def _measured(path: str) -> "MeasuredLinks":
-    from raybench.model.measured import measured_links
+    from raybench.performance_model.measured import measured_links
 
     run = RunResult.read(result_file(Path(path)), "--result")
     try:
@@ -87,8 +87,8 @@ def _node_speed(
     options: Mapping[str, Any], machine: Machine, layout: "Layout", measured_gb_per_s: float | None
 ) -> float:
     """Of one GPU's links within its node: given, else measured, else a share of the line rate."""
-    from raybench.model.estimate import NVLINK_SHARE, PCIE_SHARE
-    from raybench.model.layout import UnknownLinksError
+    from raybench.performance_model.estimate import NVLINK_SHARE, PCIE_SHARE
+    from raybench.performance_model.layout import UnknownLinksError
 
     if options["node_gb_per_s"] is None and measured_gb_per_s is not None:
         return measured_gb_per_s
@@ -113,7 +113,7 @@ def _node_speed(
 
 def _fabric_speed(options: Mapping[str, Any], machine: Machine) -> float | None:
     """Of all network cards of a node: given, else a share of the line rate; None where nothing is known."""
-    from raybench.model.estimate import NIC_SHARE
+    from raybench.performance_model.estimate import NIC_SHARE
 
     if options["nic_gb_per_s"] is not None:
         machine.basis["network between nodes"] = "given"

@@ -9,7 +9,7 @@ from raybench.cli.output import printing
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.model.regimes import System
+    from raybench.expectations.regimes import System
 
 EXAMPLES = """\b
 Examples:
@@ -41,8 +41,8 @@ def command(operation: str, sizes: str, as_json: bool, **options: Any) -> None:
     Nothing is measured: the figures follow from published tables of healthy systems. Where none is of
     this kind, the reason is printed, and the exit code is 3.
     """
-    from raybench.model.expected import Expectation, expect
-    from raybench.model.regimes import NoExpectation
+    from raybench.expectations.expected import Expectation, expect
+    from raybench.expectations.regimes import NoExpectation
     from raybench.sizes import parse_sizes
 
     system = _system(options)
@@ -56,9 +56,9 @@ def command(operation: str, sizes: str, as_json: bool, **options: Any) -> None:
 
 
 def _system(options: dict[str, Any]) -> "System":
-    from raybench.model.hardware import gpu_for
-    from raybench.model.nodes import node_type_named
-    from raybench.model.regimes import System
+    from raybench.expectations.regimes import System
+    from raybench.hardware.gpus import gpu_for
+    from raybench.hardware.nodes import node_type_named
 
     node = node_type_named(options["node_type"]) if options["node_type"] else None
     if node is None and not options["gpu"]:

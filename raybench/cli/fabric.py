@@ -138,8 +138,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Measure between the hosts of an inventory. Writes DIR/RUN_ID/fabric.json and report.html; changes no host."""
     announce("reading the inventory", quiet=quiet)
-    from raybench.cluster.fabric import run_fabric  # not needed for --help
-    from raybench.cluster.hosts import read_inventory
+    from raybench.hosts.fabric import run_fabric  # not needed for --help
+    from raybench.hosts.inventory import read_inventory
     from raybench.reports.fabric_progress import RoundProgress
     from raybench.run_folder import new_run_id
 

@@ -11,7 +11,7 @@ from raybench.cli.output import announce, printing
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.cluster.inventory_draft import DraftHost
+    from raybench.hosts.inventory_draft import DraftHost
 
 EXAMPLES = """\b
 Examples:
@@ -39,7 +39,7 @@ def command(
 
     No host is contacted. A file that is there is never overwritten without --force.
     """
-    from raybench.cluster.inventory_draft import draft_text  # not needed for --help
+    from raybench.hosts.inventory_draft import draft_text  # not needed for --help
 
     if output.exists() and not force:
         raise UsageError(f"{output} is there already; --force replaces it, --output names another file")
@@ -57,7 +57,7 @@ def command(
 
 def _hosts(words: tuple[str, ...], hostfile: Path | None) -> tuple[tuple["DraftHost", ...], str]:
     """The hosts, and what named them where it was not the command line. Raises UsageError where there are none."""
-    from raybench.cluster.inventory_draft import hosts_of, names_of_job, read_hostfile
+    from raybench.hosts.inventory_draft import hosts_of, names_of_job, read_hostfile
 
     source = ""
     if hostfile is not None:
@@ -75,7 +75,7 @@ def _hosts(words: tuple[str, ...], hostfile: Path | None) -> tuple[tuple["DraftH
 
 def _write(output: Path, text: str, hosts: tuple["DraftHost", ...], head: str) -> None:
     """Write the file once Ansible has read it as it is meant. Raises UsageError where it cannot be written."""
-    from raybench.cluster.hosts import read_inventory
+    from raybench.hosts.inventory import read_inventory
     from raybench.whole_file import write_whole
 
     draft = output.with_name(f".{output.stem}-{os.getpid()}.yml")

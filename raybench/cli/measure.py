@@ -19,9 +19,9 @@ from raybench.reports.errors import MissingLibraryError
 from raybench.run_folder import RunFolder, check_output_dir, new_run_id
 
 if TYPE_CHECKING:
-    from raybench.cluster.interrupt import Interrupt
-    from raybench.cluster.record import Record
-    from raybench.model.baseline import Baseline
+    from raybench.execution.record import Record
+    from raybench.expectations.baseline import Baseline
+    from raybench.processes.interrupt import Interrupt
     from raybench.reports.progress import ProgressDisplay
 
 Made = TypeVar("Made")
@@ -36,7 +36,7 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False
     if missing:
         raise UsageError(f"this command needs {' and '.join(missing)}: {install_advice('run')}")
     if dry_run:
-        from raybench.cluster.needs import check_needs
+        from raybench.execution.needs import check_needs
 
         check_needs(config)
         check_output_dir(config.output_dir)
@@ -49,7 +49,7 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False
 
 
 def _run(config: RunConfig, *, as_json: bool, full: bool, quiet: bool) -> int:
-    from raybench.cluster.interrupt import Interrupt
+    from raybench.processes.interrupt import Interrupt
 
     baseline = _baseline(config.baseline)
     run_id = new_run_id()
@@ -57,7 +57,7 @@ def _run(config: RunConfig, *, as_json: bool, full: bool, quiet: bool) -> int:
         folder = RunFolder(config.output_dir, run_id)
         with _nothing_left(folder), contextlib.closing(folder):
             record = _measure(config, run_id, folder, interrupt, undisturbed, quiet=quiet)
-        from raybench.model.annotate import with_expectations
+        from raybench.expectations.annotate import with_expectations
         from raybench.peers.findings import with_peers
 
         result = record.result()
@@ -70,7 +70,7 @@ def _baseline(path: str | None) -> "Baseline | None":
     """The earlier run to compare with. Raises UsageError where it cannot be used, before anything is measured."""
     if path is None:
         return None
-    from raybench.model.baseline import baseline_of
+    from raybench.expectations.baseline import baseline_of
 
     place = result_file(Path(path))
     return baseline_of(RunResult.read(place, "the baseline"), f"the baseline {place}")
@@ -101,8 +101,8 @@ def _measure(
     From the driver's start to the end of ``undisturbed`` signals are only counted: one that came while what was
     started is ended would cost the result.
     """
-    from raybench.cluster.early_host import early_host, workplace
-    from raybench.cluster.run_guard import run_guard
+    from raybench.execution.ranks.prestarted_rank_host import early_host, workplace
+    from raybench.execution.run_guard import run_guard
 
     # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
     with (
@@ -111,10 +111,10 @@ def _measure(
         contextlib.nullcontext() if config.keep_warm else early_host(place) as early,
         contextlib.closing(_Silent() if quiet else _display()) as display,
     ):
-        from raybench.cluster.account import Account
-        from raybench.cluster.driver import start_driver
-        from raybench.cluster.record import Record
-        from raybench.cluster.supervisor import Supervisor
+        from raybench.execution.account import Account
+        from raybench.execution.driver import start_driver
+        from raybench.execution.record import Record
+        from raybench.execution.supervisor import Supervisor
 
         record = Record(config=config, run_id=run_id)
         undisturbed.enter_context(interrupt.counting())

@@ -82,9 +82,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         return
     announce("reading the inventory, then probing its hosts")
     from raybench.cli.expect_option import expectations_from  # not needed for --help
-    from raybench.cluster.ansible_setup import data_folder
-    from raybench.cluster.hosts import read_inventory
-    from raybench.cluster.preflight import check_names, run_preflight
+    from raybench.hosts.ansible_setup import data_folder
+    from raybench.hosts.inventory import read_inventory
+    from raybench.hosts.preflight import check_names, run_preflight
     from raybench.preflight.report import exit_code
     from raybench.reports.preflight_table import PreflightTable
     from raybench.run_folder import new_run_id

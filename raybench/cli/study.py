@@ -29,7 +29,7 @@ from raybench.secret_values import moved_to_environment
 if TYPE_CHECKING:
     import threading
 
-    from raybench.model.cost import Price
+    from raybench.performance_model.cost import Price
     from raybench.studies.design import Study, Trial, Variant
     from raybench.studies.folder import StudyFolder
     from raybench.studies.outcome import Outcome
@@ -212,7 +212,7 @@ def _with_epoch(study: "Study", pricing: Pricing) -> "Study":
 def _planned_price(study: "Study") -> "Price | None":
     import msgspec
 
-    from raybench.model.cost import Price
+    from raybench.performance_model.cost import Price
 
     planned = study.settings.get("price")
     return msgspec.convert(planned, Price) if planned else None
@@ -298,7 +298,7 @@ def _taken_up(folder: "StudyFolder", kind: str, repeats: int | None) -> "Study":
 
 def _run(study: "Study", folder: "StudyFolder", options: StudyOptions) -> tuple[list["Outcome"], bool]:
     """What is known of every trial in the end, and whether somebody stopped the study."""
-    from raybench.cluster.interrupt import Interrupt
+    from raybench.processes.interrupt import Interrupt
     from raybench.studies.runner import Runner
 
     with (

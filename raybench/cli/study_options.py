@@ -11,7 +11,7 @@ import click
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.model.cost import Price
+    from raybench.performance_model.cost import Price
 
 WORKLOADS = ("train", "run")
 _LEAST_SEED, _MOST_SEED = 0, 2**31 - 1
@@ -59,7 +59,7 @@ class Pricing:
 
     def price_of_node(self) -> "Price | None":
         """The price, given or listed; None where neither was asked for. Raises UsageError for an unknown machine."""
-        from raybench.model.cost import Price, list_price
+        from raybench.performance_model.cost import Price, list_price
 
         if self.price is not None:
             return Price(per_node_hour=self.price, source="given", currency=self.currency)

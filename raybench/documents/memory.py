@@ -11,7 +11,10 @@ _Bytes = Annotated[int, Meta(ge=0)]
 
 
 class Use(Part, frozen=True, kw_only=True):
-    """Bytes of one rank at one batch size; all 0 where it did not fit a GPU. ``estimate``: model/memory.py's parts."""
+    """Bytes of one rank at one batch size; all 0 where it did not fit a GPU.
+
+    ``estimate`` holds the parts of performance_model/memory.py.
+    """
 
     batch_size: Annotated[int, Meta(ge=0)]
     fits: bool

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from raybench.model.cost import Cost, Price
+from raybench.performance_model.cost import Cost, Price
 
 COSTED_SAMPLES = 10_000  # where nobody says how many an epoch has
 

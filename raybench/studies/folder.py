@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from diagnostics.findings import SCHEMA as DIAGNOSIS_SCHEMA
-from raybench.cluster.trusted_file import UntrustedFileError, read_own
 from raybench.documents.reading import DocumentError, document_of, read_document, taking_apart
 from raybench.documents.result import RunResult
 from raybench.errors import UsageError
-from raybench.model.cost import Price
+from raybench.performance_model.cost import Price
+from raybench.processes.trusted_file import UntrustedFileError, read_own
 from raybench.studies.design import SCHEMA, Study, Trial
 from raybench.studies.outcome import Outcome, outcome_of
 from raybench.whole_file import write_whole

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from raybench.errors import UsageError, known_names
-from raybench.model.cost import Price
+from raybench.performance_model.cost import Price
 from raybench.stats import median
 from raybench.studies.compare import Ratio, ratio_of, self_ratio
 from raybench.studies.costs import Costing

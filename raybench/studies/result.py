@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from raybench.model.cost import Price
+from raybench.performance_model.cost import Price
 from raybench.studies.costs import COSTED_SAMPLES, Costing
 from raybench.studies.design import Study
 from raybench.studies.network import answer_network

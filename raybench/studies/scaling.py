@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from raybench.errors import UsageError
-from raybench.model.cost import Price
-from raybench.model.projection import (
+from raybench.performance_model.cost import Price
+from raybench.performance_model.projection import (
     KNEE_EFFICIENCY,
     LEAST_POINTS,
     Projection,

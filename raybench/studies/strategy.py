@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from raybench.errors import unknown_name
-from raybench.model.cost import Price
+from raybench.performance_model.cost import Price
 from raybench.studies.compare import Ratio
 from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Variant

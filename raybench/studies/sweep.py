@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from raybench.errors import UsageError
-from raybench.model.cost import Price
+from raybench.performance_model.cost import Price
 from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Variant
 from raybench.studies.outcome import Outcome

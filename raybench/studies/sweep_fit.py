@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from raybench.model.least_squares import nonnegative_fit
+from raybench.performance_model.least_squares import nonnegative_fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

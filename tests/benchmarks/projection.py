@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from raybench.model.projection import Scaling, ScalingPoint, project
+from raybench.performance_model.projection import Scaling, ScalingPoint, project
 from raybench.stats import median
 
 ASKED = (8, 16, 64, 1000)

@@ -6,7 +6,7 @@ not seen. Faults are injected into the published bandwidths at their nominal siz
 slot (x 1/2: a ring is as fast as its slowest link). Beside it, the flat limits that other suites ship, on the same
 tables. Limits and classes of raybench were chosen looking at this corpus; that part of the score is not of unseen
 systems. That of ``unseen_*.csv`` is: they were looked for afterwards, and are judged by the coefficients as shipped.
-``--write`` fits all healthy systems and writes raybench/model/expected.csv.
+``--write`` fits all healthy systems and writes raybench/expectations/expected.csv.
 """
 
 import argparse
@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from raybench.model.expected import Coefficients, judge, shipped_coefficients
-from raybench.model.expected_fit import HealthyTable, fit_coefficients
-from raybench.model.hardware import gpu_for
-from raybench.model.regimes import FAMILIES, System
+from raybench.expectations.expected import Coefficients, judge, shipped_coefficients
+from raybench.expectations.expected_fit import HealthyTable, fit_coefficients
+from raybench.expectations.regimes import FAMILIES, System
+from raybench.hardware.gpus import gpu_for
 
 from .table import print_table, write_json
 
-CORPUS = Path(__file__).parents[1] / "model" / "healthy"
-SHIPPED = Path(__file__).parents[2] / "raybench" / "model" / "expected.csv"
+CORPUS = Path(__file__).parents[1] / "expectations" / "healthy"
+SHIPPED = Path(__file__).parents[2] / "raybench" / "expectations" / "expected.csv"
 MIB = 2**20
 
 
@@ -271,9 +271,9 @@ def coefficient_rows(coefficients: Coefficients) -> list[list[str]]:
 def write_coefficients(path: Path, coefficients: Coefficients) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(
-            "# Made by python -m tests.benchmarks.verdicts --write from tests/model/healthy: share of a link by\n"
+            "# Made by python -m tests.benchmarks.verdicts --write from tests/expectations/healthy: share of a link\n"
         )
-        file.write("# regime, microseconds without data and of a pipeline stage by class of system.\n")
+        file.write("# by regime, microseconds without data and of a pipeline stage by class of system.\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["key", "share", "systems", "least", "most", "start_us", "stage_us"])
         writer.writerows(coefficient_rows(coefficients))
@@ -282,7 +282,9 @@ def write_coefficients(path: Path, coefficients: Coefficients) -> None:
 def main() -> int:
     """Print the scores. Returns 1 with any false alarm or less than 95 % of the faults in all_reduce found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="fit everything and write raybench/model/expected.csv")
+    parser.add_argument(
+        "--write", action="store_true", help="fit everything and write expected.csv of raybench.expectations"
+    )
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()
     tables, healthy, remarks = fitted_corpus()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raybench.cluster.found_cluster import find_running
+from raybench.execution.ray_cluster.found_cluster import find_running
 from tests.command import raybench, started
 
 

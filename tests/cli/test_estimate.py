@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from raybench.cli.estimate import command
 from raybench.errors import UsageError
-from raybench.model.estimate import _forward_share
-from raybench.model.training_setup import TrainingSetup
+from raybench.performance_model.estimate import _forward_share
+from raybench.performance_model.training_setup import TrainingSetup
 from tests.reports.sample import cluster, run_result, sweep
 
 

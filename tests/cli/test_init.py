@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raybench.cluster.hosts import read_inventory
-from raybench.cluster.inventory_draft import draft_text, hosts_of, names_of_hostfile, names_of_job
 from raybench.errors import UsageError
+from raybench.hosts.inventory import read_inventory
+from raybench.hosts.inventory_draft import draft_text, hosts_of, names_of_hostfile, names_of_job
 from tests.command import raybench
 from tests.playbooks.local import require_ansible
 

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from raybench.cli import COMMANDS, group
-from raybench.cluster.placement import Candidate
-from raybench.cluster.session import emulated_candidates
 from raybench.errors import UsageError, nearest, unknown_value
+from raybench.execution.placement import Candidate
+from raybench.execution.ray_cluster.session import emulated_candidates
 from raybench.units import parse_amount
 from tests.command import RAYBENCH, raybench
 

@@ -22,13 +22,13 @@ import torch.distributed.tensor  # noqa: F401
 from raybench.benchmarks import rank as rank_module
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
-from raybench.cluster.activity_text import activity_text
-from raybench.cluster.doing import Seen
-from raybench.cluster.hang import hang, mismatches
-from raybench.cluster.incident import culprits
-from raybench.cluster.messages import StartRanks
-from raybench.cluster.rank_activity import activities
-from raybench.cluster.rank_process import RankProcesses
+from raybench.execution.agents.messages import StartRanks
+from raybench.execution.incidents.activity_text import activity_text
+from raybench.execution.incidents.doing import Seen
+from raybench.execution.incidents.hang import hang, mismatches
+from raybench.execution.incidents.incident import culprits
+from raybench.execution.ranks.rank_activity import activities
+from raybench.execution.ranks.rank_process import RankProcesses
 from tests.faults.hang_cases import CASES, Case, plans
 
 _VARIABLE = "RAYBENCH_TEST_HANG"

@@ -11,7 +11,7 @@ import psutil
 from tests.command import Command
 
 _RANK_FILE = re.compile(r"output-rank-(\d+)\.log$")
-_RANK_HOST = "raybench.cluster.rank_host"
+_RANK_HOST = "raybench.execution.ranks.rank_host"
 _RAYLET = "raylet/raylet --raylet"
 _DRIVER = "raybench driver"
 AGENT = "ray::AgentActor"

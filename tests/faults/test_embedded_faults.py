@@ -113,7 +113,7 @@ def test_a_killed_node() -> None:
 
 def test_the_process_that_holds_all_ranks_is_killed() -> None:
     with measuring() as command:
-        os.kill(command.matching("raybench.cluster.rank_host")[0], signal.SIGKILL)
+        os.kill(command.matching("raybench.execution.ranks.rank_host")[0], signal.SIGKILL)
         finding = broken(command, time.monotonic(), limit=GRACE)
         assert (finding["rule"], finding["hosts"], finding["component"]) == ("rank-host-lost", [], "rank host")
 

@@ -7,7 +7,7 @@
 import importlib
 from typing import Any
 
-from raybench.cluster.lean_node import lean_node_class
+from raybench.execution.ray_cluster.lean_node import lean_node_class
 
 
 def no_client_server(node: object) -> None:

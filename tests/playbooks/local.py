@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from raybench.cluster.hosts import Inventory, read_inventory
+from raybench.hosts.inventory import Inventory, read_inventory
 
 
 def local_inventory(folder: Path, *names: str) -> Inventory:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from raybench_configure.items import ITEMS
 
 from raybench.cli.configure import command
-from raybench.cluster.configuration import (
+from raybench.hosts.configuration import (
     Configuration,
     HostConfiguration,
     ItemOutcome,
@@ -20,7 +20,7 @@ from raybench.cluster.configuration import (
     items_from,
     known_tags,
 )
-from raybench.cluster.playbook import PlaybookEvent
+from raybench.hosts.playbook import PlaybookEvent
 from raybench.reports.configuration import configuration_lines
 
 from .local import require_ansible

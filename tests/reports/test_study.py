@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from raybench.model.cost import Price
+from raybench.performance_model.cost import Price
 from raybench.reports.study_cells import overhead
 from raybench.reports.study_html import render_study_html
 from raybench.reports.study_plots import _changes, _error

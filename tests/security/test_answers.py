@@ -22,11 +22,11 @@ from raybench.benchmarks.events import (
 )
 from raybench.benchmarks.footprint.record import MemoryRecord
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
-from raybench.cluster.answers import AnswerError, decode_answer, encode_answer
-from raybench.cluster.collector import Collector
-from raybench.cluster.event_check import EventError, event_of
-from raybench.cluster.log_files import logs_of
-from raybench.cluster.messages import RankPosition
+from raybench.execution.agents.answers import AnswerError, decode_answer, encode_answer
+from raybench.execution.agents.messages import RankPosition
+from raybench.execution.collector import Collector
+from raybench.execution.event_check import EventError, event_of
+from raybench.execution.log_files import logs_of
 from raybench.metadata import node_facts
 
 PLAN = (BenchmarkSpec(name="all_reduce", kind="collective", sizes=(1024,), reduce_op="sum", own_samples=2),)

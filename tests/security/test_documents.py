@@ -14,10 +14,10 @@ import yaml
 from raybench.benchmarks.checkpoint.manifest import CheckpointError, Manifest, Part, Tensor, decode
 from raybench.cli.estimate_machine import _measured
 from raybench.cli.measure import _baseline
-from raybench.cluster.own_cluster import read_record
 from raybench.config import load_config
 from raybench.documents.reading import DocumentError, read_document
 from raybench.errors import RaybenchError, UsageError
+from raybench.hosts.own_cluster import read_record
 from raybench.studies.design import Study, Variant
 from raybench.studies.folder import StudyFolder
 from tests.documents.mutation import mutated

@@ -31,8 +31,8 @@ def fail(*_):
     raise Bomb()
 
 if "default_worker.py" in " ".join(sys.argv + sys.orig_argv):
-    import raybench.cluster.node as module
-    from raybench.cluster.agent_actor import AgentActor
+    import raybench.execution.agents.node as module
+    from raybench.execution.agents.agent_actor import AgentActor
     lie = {"answer": answer, "fail": fail}[os.environ["HOW"]]
     module.NodeAgent.facts = AgentActor.answer = lie
 """
@@ -40,8 +40,8 @@ HEAD = """
 import os, sys
 from pathlib import Path
 import ray
-from raybench.cluster import embedded
-from raybench.cluster.embedded import EmbeddedCluster, set_ray_variables
+from raybench.execution.ray_cluster import embedded
+from raybench.execution.ray_cluster.embedded import EmbeddedCluster, set_ray_variables
 embedded.LOOPBACK = ray.util.get_node_ip_address()  # a head as 'ray start' makes it
 set_ray_variables()
 os.environ["RAY_AUTH_MODE"] = "disabled"

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from raybench.cluster import own_cluster, rank_host_process
-from raybench.cluster.found_cluster import find_running
-from raybench.cluster.listener import foreign_listener
-from raybench.cluster.rank_host_process import short_folder
-from raybench.cluster.trusted_file import UntrustedFileError, read_trusted
 from raybench.errors import ClusterUnavailableError, UsageError
+from raybench.execution.ranks import rank_host_process
+from raybench.execution.ranks.rank_host_process import short_folder
+from raybench.execution.ray_cluster.found_cluster import find_running
+from raybench.hosts import own_cluster
+from raybench.processes.listener import foreign_listener
+from raybench.processes.trusted_file import UntrustedFileError, read_trusted
 from raybench.studies.design import Study, Variant
 from raybench.studies.folder import StudyFolder
 

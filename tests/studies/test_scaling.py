@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from raybench.errors import UsageError
-from raybench.model.cost import Price
-from raybench.model.projection import Scaling
+from raybench.performance_model.cost import Price
+from raybench.performance_model.projection import Scaling
 from raybench.reports.study_scaling import scaling_sections
 from raybench.studies.compare import Ratio
 from raybench.studies.costs import Costing

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from raybench.model.cost import Price
+from raybench.performance_model.cost import Price
 from raybench.studies.costs import Costing
 from raybench.studies.design import Study, Trial, Variant
 from raybench.studies.result import result_of

@@ -17,7 +17,7 @@ from raybench.benchmarks.training.shapes import check_model, flop_per_sample, sh
 from raybench.benchmarks.training.weight_files import check_weights
 from raybench.benchmarks.training.weights import load_weights
 from raybench.errors import UsageError
-from raybench.model.search import largest_fitting
+from raybench.performance_model.search import largest_fitting
 
 
 @pytest.mark.parametrize("model", ["tiny", "small"])

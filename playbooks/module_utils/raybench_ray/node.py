@@ -269,7 +269,7 @@ class RayNode:
         raise NodeError(f"Ray did not start: {reason}. Its log, {launch['log']}: {_last_words(launch['log'])}")
 
     def _record(self, launch: Mapping[str, Any]) -> dict[str, Any]:
-        """How a user on this host finds the cluster; see raybench/cluster/own_cluster.py."""
+        """How a user on this host finds the cluster; see raybench/hosts/own_cluster.py."""
         return {
             "schema": "raybench.cluster/1",
             "address": launch["record"]["address"],

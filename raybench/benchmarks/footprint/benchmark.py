@@ -13,10 +13,10 @@ from raybench.benchmarks.memory import free_bytes
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.precision import chosen_dtype, compute_dtype
 from raybench.benchmarks.training.shapes import shape_of
-from raybench.model.layout import Layout
-from raybench.model.memory import MemoryEstimate, estimate_memory
-from raybench.model.search import search
-from raybench.model.training_setup import TrainingSetup
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory import MemoryEstimate, estimate_memory
+from raybench.performance_model.search import search
+from raybench.performance_model.training_setup import TrainingSetup
 from raybench.units import parse_bytes
 
 _SMALL_BATCH = 8  # of a perceptron or a small convolutional net: megabytes
@@ -117,7 +117,7 @@ class Trials:
 
 
 def estimates(context: RankContext, options: MemoryOptions, trials: tuple[Trial, ...]) -> dict[str, dict[str, int]]:
-    """What model/memory.py says of each batch size, by its text; nothing for models that are no transformers."""
+    """What performance_model/memory.py says of each batch size, by its text; nothing where it is no transformer."""
     found = {str(trial.batch_size): estimate_of(context, options, trial.batch_size) for trial in trials}
     return {batch: estimate.parts() for batch, estimate in found.items() if estimate is not None}
 

@@ -9,7 +9,7 @@ from raybench.benchmarks.training.record import PHASES, TrainingRecord, differen
 from raybench.benchmarks.training.shapes import flop_per_sample
 from raybench.benchmarks.training.straggler import LEAST_STEPS, Straggler, stragglers
 from raybench.documents.training import Communication, TrainingPoint
-from raybench.model.hardware import find_gpu, unknown_reason
+from raybench.hardware.gpus import find_gpu, unknown_reason
 from raybench.stats import median, order_interval
 
 Launch = Mapping[int, TrainingRecord]

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError, unknown_name
-from raybench.model.transformer import ALIASES, PRESETS, Transformer, preset_named
+from raybench.performance_model.transformer import ALIASES, PRESETS, Transformer, preset_named
 
 CNN_IMAGE, CNN_WIDTHS, CNN_CLASSES = 32, (32, 64, 128), 10
 _LONGEST_DEFAULT = 2048  # what training runs of 7B models take where nobody says
@@ -59,8 +59,8 @@ def check_model(options: TrainingOptions) -> None:
 def flop_per_sample(options: TrainingOptions, strategy: str) -> float:
     """Operations of one training step a sample, forward and backward, recomputation not counted.
 
-    Transformers by their shape (see model/transformer.py). The others: 2 operations a weight and use, three times
-    (forward, gradient of the input, gradient of the weights).
+    Transformers by their shape (performance_model/transformer.py). The others: 2 operations a weight and use, three
+    times (forward, gradient of the input, gradient of the weights).
     """
     if options.model == "mlp":
         return 6.0 * _perceptron_weights(options.hidden_dims)

@@ -12,8 +12,8 @@ from typing import Any
 
 from raybench.benchmarks.spec import DTYPE_BYTES
 from raybench.benchmarks.training.intervals import Interval, common, length, merged, within
-from raybench.model.layout import Operation as LayoutOperation
-from raybench.model.layout import wire_factor
+from raybench.performance_model.layout import Operation as LayoutOperation
+from raybench.performance_model.layout import wire_factor
 
 STEP = "raybench.step"
 _HOST_GAP_US = 200.0

@@ -1,4 +1,4 @@
-"""What a step should send by the formulas of model/communication.py, for the profiler's count beside it."""
+"""What a step should send by the formulas of performance_model/communication.py, for the profiler's count beside it."""
 
 from torch import nn
 
@@ -6,8 +6,8 @@ from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.training.models import blocks_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.precision import compute_dtype
-from raybench.model.communication import Shape, Sharding, ShardUnit, Traffic, ddp_traffic, fsdp_traffic
-from raybench.model.layout import Layout
+from raybench.performance_model.communication import Shape, Sharding, ShardUnit, Traffic, ddp_traffic, fsdp_traffic
+from raybench.performance_model.layout import Layout
 
 
 def step_traffic(context: RankContext, model: nn.Module, name: str, options: TrainingOptions, dtype: str) -> Traffic:

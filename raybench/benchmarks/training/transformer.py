@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from raybench.model.transformer import Transformer
+from raybench.performance_model.transformer import Transformer
 
 _ROTARY_BASE = 10_000.0
 

@@ -1,0 +1,94 @@
+"""The driver's account of its run, kept message by message: with it the result can be made without the driver."""
+
+import contextlib
+import glob
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from raybench.benchmarks.events import decode
+from raybench.execution.driver_channel import Ended, Failed, Heard, Logs, Mark, Message, Snapshot, Unreadable
+from raybench.execution.log_files import capped_log
+from raybench.execution.record import Record
+from raybench.execution.run import AFTERWARDS
+from raybench.units import parse_bytes
+
+_START_SECONDS = 60.0  # until the driver says what it does
+
+
+def _starting() -> Mark:
+    return Mark(phase="starting", limit_seconds=_START_SECONDS, began=time.monotonic())
+
+
+@dataclass(kw_only=True)
+class Account:
+    """What the driver has said by now. ``record`` is its last snapshot, and complete after ``rebuild``."""
+
+    record: Record
+    mark: Mark = field(default_factory=_starting)
+    step: str | None = None  # the phase in which what broke the run happened
+    failed: Failed | None = None  # the first word on it counts
+    unreadable: str | None = None
+    ended: bool = False
+    gone: bool = False  # the driver, without a last word
+    events: list[Heard] = field(default_factory=list)
+    logs: dict[str, bytes] = field(default_factory=dict)
+
+    def take(self, message: Message | None) -> None:
+        """Keep what a message says of the run; None where no more will come."""
+        match message:
+            case None:
+                self.gone = not self.ended
+            case Mark():
+                self.mark = message
+                self.step = self.step if message.phase in AFTERWARDS else message.phase
+            case Snapshot():
+                self.record = message.record
+            case Heard():
+                self.events.append(message)
+            case Logs():
+                self.logs = message.logs
+            case Failed():
+                self.failed = self.failed or message
+            case Unreadable():
+                self.unreadable = self.unreadable or message.reason
+            case Ended():
+                self.ended = True
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be said."""
+        return self.ended or self.gone
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether a signal ended the run in the driver: ours where we asked it to end, else somebody else's."""
+        said = self.failed is not None and self.failed.interrupted
+        return said or any(one.kind == "interrupted" for one in self.record.incidents)
+
+    def rebuild(self) -> None:
+        """Put together what the driver said in pieces."""
+        self.record.logs = self.logs
+        if self.record.planned is not None:
+            for heard in self.events:
+                self.record.planned.collector.take(heard.launch, decode(heard.data))
+
+
+def logs_below(workplace: Path, record: Record) -> dict[str, bytes]:
+    """Logs of ranks whose agents had their files in the run's own folder, as those of an embedded cluster have."""
+    limit = parse_bytes(record.config.log_limit)
+    found = {}
+    names = glob.glob("*/*-rank-*.log", root_dir=workplace)  # noqa: PTH207 - it passes over a folder that goes
+    for path in sorted(workplace / name for name in names):
+        with contextlib.suppress(OSError):
+            found[path.name] = capped_log(path, limit)
+    return found
+
+
+def tell_phase(phase: str) -> None:
+    """Append the phase that begins to the file named by RAYBENCH_PHASES, for whoever injects faults."""
+    path = os.environ.get("RAYBENCH_PHASES")
+    if path:
+        with contextlib.suppress(OSError), Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{time.monotonic():.3f} {phase}\n")

@@ -1,0 +1,24 @@
+"""The agent of a node as Ray makes it an actor: whatever it answers is MessagePack, which Ray carries as raw bytes."""
+
+from raybench.execution.agents.answers import QUESTIONS, encode_answer
+from raybench.execution.agents.node import NodeAgent
+from raybench.execution.ranks.prestarted_rank_host import EarlyHost
+
+
+class AgentActor:
+    """Answers the questions and orders of a driver, which are methods of ``NodeAgent`` by name."""
+
+    def __init__(
+        self,
+        host_socket: str | None = None,
+        lease_seconds: float | None = None,
+        group: str | None = None,
+        early: EarlyHost | None = None,
+    ) -> None:
+        self._agent = NodeAgent(host_socket, lease_seconds, group, early)
+
+    def answer(self, question: str, *arguments: object) -> bytes:
+        """The answer as ``decode_answer`` reads it. Raises ValueError for what is no question, and what that raises."""
+        if question not in QUESTIONS:
+            raise ValueError(f"'{question}' is no question to an agent; is raybench of another version there?")
+        return encode_answer(getattr(self._agent, question)(*arguments))

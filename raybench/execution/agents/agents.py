@@ -1,0 +1,258 @@
+"""The agents of a run's nodes, placed by Ray: one bundle a node, strictly spread, and calls that always end."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from raybench.errors import ClusterUnavailableError, RaybenchError
+from raybench.execution.agents.agent_actor import AgentActor
+from raybench.execution.agents.answers import AnswerError, decode_answer
+from raybench.execution.agents.warm_groups import agent_name, end_idle_agents, warm_name
+from raybench.execution.placement import Candidate, Plan
+from raybench.execution.ray_cluster.bounded import bounded
+from raybench.execution.ray_cluster.lost_nodes import LostNodesError, raylet_problems
+from raybench.execution.ray_cluster.session import Session
+
+PLACE_SECONDS = 30.0
+AGENT_SECONDS = 60.0
+_CLAIM_SECONDS = 3.0
+_PATIENCE_SECONDS = 5.0  # a node that does not answer twice, so far apart, is lost; a short pause of it costs no run
+_COURTESY_SECONDS = 1.0  # for what is just being freed; then agents that are kept warm for another run give way
+_RAYLET_SECONDS = 2.0
+_INSTALL = "Install raybench in the Python that Ray uses on every node, in the version of this machine."
+_CLOSE_SECONDS = 6.0
+_LOST_SECONDS = 1.0  # an agent whose ranks are lost may live, and have files to remove
+# A run calls its agents every second, and a driver that is silent for half as long is ended by its command.
+LEASE_SECONDS = 45.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """The agent of one node of the plan."""
+
+    index: int
+    node: Candidate
+    actor: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agents:
+    """All agents of a run and the placement group that holds their nodes' resources."""
+
+    agents: tuple[Agent, ...]
+    group: Any
+    lost: set[int] = field(default_factory=set)  # indices of nodes that have gone
+    name: str | None = None  # under which the agents can be found by a later run
+    keep_warm_seconds: float = 0.0
+    share_a_host: bool = False  # one process holds the ranks of all nodes: those of an embedded cluster
+
+    def ask(
+        self, seconds: float, question: str, *arguments: object, lost_seconds: float = 0.0
+    ) -> tuple[dict[int, Any], dict[int, str]]:
+        """Ask every agent at once. Returns answers and, for nodes that did not answer in time, why, by node index.
+
+        Agents in ``lost`` are called as well, and waited for no longer than ``lost_seconds``: a dead machine costs its
+        silence once.
+        """
+        import ray
+
+        asked = {agent.actor.answer.remote(question, *arguments): agent for agent in self.agents}
+        answers: dict[int, Any] = {}
+        silent: dict[int, str] = {}
+        waited = [reference for reference, agent in asked.items() if agent.index not in self.lost]
+        ready = ray.wait(waited, num_returns=len(waited), timeout=seconds)[0] if waited else []
+        if lost_seconds and len(waited) < len(asked):
+            ray.wait(
+                [one for one in asked if one not in waited], num_returns=len(asked) - len(waited), timeout=lost_seconds
+            )
+        for reference in ready:
+            try:
+                answers[asked[reference].index] = decode_answer(question, ray.get(reference))
+            except Exception as error:  # noqa: BLE001 - one node's error must not hide the others' answers
+                silent[asked[reference].index] = reason_of(error)
+        for agent in self.agents:
+            if agent.index not in answers and agent.index not in silent:
+                lost = agent.index in self.lost
+                silent[agent.index] = "lost before" if lost else f"no answer within {seconds:.0f} s"
+        return answers, silent
+
+    def close(self) -> str | None:
+        """End what the agents started, then the agents, then give the resources back; or leave them warm.
+
+        Never takes long. Returns why that did not succeed, None where it did.
+        """
+        return bounded(_CLOSE_SECONDS, self._close, "giving back the nodes")
+
+    def _close(self) -> None:
+        import ray
+
+        if self.keep_warm_seconds:
+            _, silent = self.ask(4.0, "rest", self.keep_warm_seconds)
+            if not silent:
+                return
+        self.ask(4.0, "close", lost_seconds=_LOST_SECONDS)
+        for agent in self.agents:
+            ray.kill(agent.actor, no_restart=True)
+        ray.util.remove_placement_group(self.group)
+
+
+def reason_of(error: BaseException) -> str:
+    """What a remote error says, without Ray's wrapping and the remote traceback."""
+    from raybench.execution.ray_cluster.data_only import NodeError  # imports Ray
+
+    if isinstance(error, NodeError | AnswerError):
+        return str(error)[:300]
+    cause = getattr(error, "cause", None) or error
+    lines = [line for line in str(cause).strip().splitlines() if line.strip()]
+    return f"{type(cause).__name__}: {lines[0] if lines else 'no text'}"[:300]
+
+
+def place_agents(
+    session: Session,
+    plan: Plan,
+    keep_warm_seconds: float = 0.0,
+    outliving: Callable[[str, int], None] = lambda *_: None,
+) -> Agents:
+    """Place one agent on each node of the plan, or take those that an earlier run of the same plan left warm.
+
+    ``outliving`` is told the group's name, and how many agents are in it, where they do not end with this process.
+    Raises ClusterUnavailableError when the resources are not free, LostNodesError for nodes that do not answer.
+    """
+    warm = None if session.emulated else warm_agents(plan)
+    if warm is not None:
+        outliving(warm_name(plan), len(plan.nodes))
+        return replace(warm, keep_warm_seconds=keep_warm_seconds)
+    name = None if session.emulated or not keep_warm_seconds or _name_is_taken(plan) else warm_name(plan)
+    if name is not None:
+        outliving(name, len(plan.nodes))
+    group = _place_group(plan, name)
+    agents = tuple(_place_agent(session, plan, group, index, name) for index in range(len(plan.nodes)))
+    return Agents(
+        agents=agents,
+        group=group,
+        name=name,
+        keep_warm_seconds=keep_warm_seconds if name else 0.0,
+        share_a_host=session.emulated,
+    )
+
+
+def _name_is_taken(plan: Plan) -> bool:
+    """Whether agents of another run have the name: this run then has agents of its own, which are not kept."""
+    import ray
+
+    try:
+        ray.util.get_placement_group(warm_name(plan))
+    except ValueError:
+        return False
+    return True
+
+
+def _place_group(plan: Plan, name: str | None) -> Any:
+    import ray
+
+    try:
+        group = ray.util.placement_group(
+            plan.bundles,
+            strategy="STRICT_SPREAD",
+            bundle_label_selector=[{"ray.io/node-id": node.node_id} for node in plan.nodes],
+            name=name or "",
+            lifetime="detached" if name else None,
+        )
+    except (ValueError, ray.exceptions.RayError) as error:
+        raise ClusterUnavailableError(
+            f"Ray does not place this run: {reason_of(error)}; where another run of the same shape is starting with "
+            "--keep-warm, start again when it measures"
+        ) from error
+    try:
+        _wait_for(group, plan)
+    except RaybenchError:
+        ray.util.remove_placement_group(group)
+        raise
+    return group
+
+
+def _wait_for(group: Any, plan: Plan) -> None:
+    """Raises LostNodesError for nodes that do not answer meanwhile, ClusterUnavailableError where all do."""
+    if group.wait(_COURTESY_SECONDS):
+        return
+    end_idle_agents({node.node_id for node in plan.nodes})
+    deadline = Deadline(PLACE_SECONDS)
+    lost: dict[str, str] = {}
+    while not deadline.passed:
+        if group.wait(min(deadline.left, _PATIENCE_SECONDS)):
+            return
+        before, lost = lost, raylet_problems(plan.nodes, _RAYLET_SECONDS)
+        if again := {name: why for name, why in lost.items() if name in before}:
+            raise LostNodesError(again, phase="placement")
+    raise ClusterUnavailableError(
+        f"the resources for this run ({plan.bundles[0]} on each of {len(plan.nodes)} nodes) did not become free "
+        f"within {PLACE_SECONDS:.0f} s; end what holds them ('ray list actors' shows it) or ask for less"
+    )
+
+
+def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str | None) -> Agent:
+    import ray
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    remote: Any = ray.remote(AgentActor)
+    options: dict[str, Any] = {"name": agent_name(name, index), "lifetime": "detached"} if name else {}
+    actor = remote.options(
+        num_cpus=1,
+        num_gpus=plan.bundles[index].get("GPU", 0),
+        max_concurrency=4,  # a poll waits while other calls are served
+        max_restarts=0,
+        scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=index),
+        **options,
+    ).remote(session.host_socket, None if session.emulated else LEASE_SECONDS, name, session.early)
+    return Agent(index=index, node=plan.nodes[index], actor=actor)
+
+
+def warm_agents(plan: Plan) -> Agents | None:
+    """Agents that wait for a run of this plan, now taken; None where there are none, or another run has them."""
+    import ray
+
+    name = warm_name(plan)
+    try:
+        group = ray.util.get_placement_group(name)
+        actors = [ray.get_actor(agent_name(name, index)) for index in range(len(plan.nodes))]
+    except ValueError:
+        return None
+    agents = tuple(
+        Agent(index=index, node=node, actor=actor)
+        for index, (node, actor) in enumerate(zip(plan.nodes, actors, strict=True))
+    )
+    warm = Agents(agents=agents, group=group, name=name)
+    answers, _ = warm.ask(_CLAIM_SECONDS, "claim")
+    if all(answers.get(agent.index) for agent in agents):
+        return warm
+    if not any(found is False for found in answers.values()):  # nobody has them: some have ended
+        ray.util.remove_placement_group(group)
+    return None
+
+
+def facts_of(agents: Agents, plan: Plan, seconds: float = AGENT_SECONDS) -> list[dict[str, Any]]:
+    """What each node says of itself, in plan order. Raises LostNodesError naming the nodes that do not."""
+    answers, silent = agents.ask(seconds, "facts")
+    if silent:
+        reasons = {plan.nodes[index].name: f"its agent did not start ({why})" for index, why in silent.items()}
+        found = raylet_problems([plan.nodes[index] for index in silent], _RAYLET_SECONDS)
+        raise LostNodesError(reasons | found, phase="starting the agents", advice=[] if found else [_INSTALL])
+    return [answers[index] for index in range(len(plan.nodes))]
+
+
+class Deadline:
+    """A moment by which something must have happened."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until then, never negative."""
+        return max(self._end - time.monotonic(), 0.0)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is over."""
+        return self.left == 0.0

@@ -1,0 +1,311 @@
+"""The actor that stands for a node: Ray places it, it starts the node's ranks and speaks for them.
+
+Its calls carry commands and batches of events; nothing that is timed crosses them. Everything it starts belongs to it:
+when it ends, however that happens, the process with its ranks reads the end of its standard input and ends them.
+"""
+
+import contextlib
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.execution.agents.messages import (
+    Activities,
+    AskActivities,
+    AskPositions,
+    HostFailed,
+    PortReserved,
+    Positions,
+    RankActivity,
+    RankEvent,
+    RankPosition,
+    RanksStopped,
+    Reply,
+    Request,
+    ReservePort,
+    StartRanks,
+    StopRanks,
+    decode_reply,
+    encode,
+)
+from raybench.execution.log_files import FLIGHT_RECORD, capped_log
+from raybench.execution.ranks.prestarted_rank_host import EarlyHost
+from raybench.execution.ranks.rank_host_process import LOG, RankHostError, RankHostWatch, end_rank_host, start_rank_host
+from raybench.execution.ray_cluster.bounded import bounded
+from raybench.metadata import node_facts
+from raybench.processes.scratch_folder import scratch_folder
+from raybench.processes.unix_socket import connect
+from raybench.traffic import Counters, read_counters
+
+_HOST = "the rank host (the process that holds the ranks)"
+_LEASE_CHECK_SECONDS = 1.0
+_CHECK_SECONDS = 0.25
+_FAREWELL_SECONDS = 5.0  # the head may be gone; and another agent of the group may have been first
+_IMPORT_SECONDS = 120.0  # torch from a cold network file system
+_PREPARE_SECONDS = 200.0  # a lease before there are ranks: the first node's import of torch keeps the others waiting
+_EXIT_SECONDS = 1.0
+LONGEST_TRACE_BYTES = 64 * 2**20
+
+
+class NodeAgent:
+    """One node of a run. Made into a Ray actor by ``session``; tests may use it as it is."""
+
+    def __init__(
+        self,
+        host_socket: str | None = None,
+        lease_seconds: float | None = None,
+        group: str | None = None,
+        early: EarlyHost | None = None,
+    ) -> None:
+        """``lease_seconds``: end, with the placement ``group``, when the run is silent for so long while it measures.
+
+        Its driver is then gone, or this node is cut off from it and nobody else will end what runs here. ``early`` is
+        the driver's own rank host, which serves where this agent is on the driver's machine.
+        """
+        # on an embedded cluster below the run's own folder, which goes with the run whatever becomes of us
+        below = None if host_socket is None else Path(host_socket).parent
+        self._folder = scratch_folder(str(below) if below and below.is_dir() else None)
+        self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
+        self._asking = threading.Lock()
+        self._host: subprocess.Popen[bytes] | None = None
+        self._log_limit_bytes = 2**24
+        self._early = host_socket is None and early is not None and early.is_ours_to_use()
+        watched = None if early is None else RankHostWatch(early.pid, Path(early.socket).parent / LOG)
+        if self._early and early is not None:
+            host_socket = early.socket
+        if host_socket is None:
+            host_socket = str(self._folder / "ranks")
+            self._host = start_rank_host(host_socket, self._folder / LOG)
+            watched = RankHostWatch(self._host.pid, self._folder / LOG)
+        self._host_watch = watched
+        self._connection: Connection | None = None
+        self._lost: str | None = None
+        self._claim = threading.Lock()
+        self._claimed = True  # by the run that placed it
+        self._rest_until = 0.0
+        self._group = group
+        self._measuring = False
+        self._heard = time.monotonic()
+        if lease_seconds is not None:
+            threading.Thread(target=self._keep_lease, args=(lease_seconds,), daemon=True).start()
+        threading.Thread(target=self._listen, args=(host_socket,), daemon=True).start()
+
+    def claim(self) -> bool:
+        """Take an agent that an earlier run left warm. False while another run has it."""
+        with self._claim:
+            free, self._claimed = not self._claimed, True
+            self._heard = time.monotonic()
+        return free
+
+    def rest(self, seconds: float) -> None:
+        """Wait for the next run with torch imported, but not longer; then end, with the placement group."""
+        self.stop()
+        for path in (*self._folder.glob("*-rank-*.log*"), *self._folder.glob(f"{FLIGHT_RECORD}*")):
+            path.unlink(missing_ok=True)
+        with self._claim:
+            self._claimed = False
+            self._rest_until = time.monotonic() + seconds
+
+    def _keep_lease(self, lease_seconds: float) -> None:
+        """End when the rest is over, or when the run that has us has fallen silent: its driver is gone."""
+        while True:
+            time.sleep(_LEASE_CHECK_SECONDS)
+            now = time.monotonic()
+            with self._claim:
+                lease = lease_seconds if self._measuring else max(lease_seconds, _PREPARE_SECONDS)
+                over = now - self._heard > lease if self._claimed else now > self._rest_until
+                self._claimed = self._claimed or over
+            if over:
+                self._end()
+
+    def _end(self) -> None:
+        self._release()
+        if self._group is not None:
+            bounded(_FAREWELL_SECONDS, self._remove_group, "giving back the node")
+        os._exit(0)
+
+    def _remove_group(self) -> None:
+        import ray
+
+        ray.util.remove_placement_group(ray.util.get_placement_group(self._group))
+
+    def facts(self) -> dict[str, Any]:
+        """What this node is: see ``metadata.node_facts``."""
+        own = {"node_id": _ray_node_id(), "gpu_ids": _ray_gpu_ids(), "early_rank_host": self._early}
+        return node_facts() | own
+
+    def traffic(self) -> Counters:
+        """Bytes that this node's network devices have moved so far."""
+        self._heard = time.monotonic()
+        return read_counters()
+
+    def reserve_port(self, address: str, port: int) -> int:
+        """Hold a port for the rendezvous of the next launch. Raises OSError when it cannot be had."""
+        reply = self._ask(ReservePort(address=address, port=port))
+        assert isinstance(reply, PortReserved)
+        if reply.error is not None:
+            raise OSError(
+                f"port {port} of {address} cannot be opened: {reply.error}; choose another with --master-port"
+            )
+        return reply.port
+
+    def start(self, jobs: bytes, variables: dict[str, str | None], log_limit_bytes: int) -> None:
+        """Start this node's ranks; ``jobs`` is an encoded (RankJob tuple, plan)."""
+        ranks, plan = msgspec.msgpack.decode(jobs, type=tuple[tuple[RankJob, ...], tuple[BenchmarkSpec, ...]])
+        self._log_limit_bytes = log_limit_bytes
+        self._heard, self._measuring = time.monotonic(), True
+        self._send(
+            StartRanks(
+                jobs=ranks,
+                plan=plan,
+                variables=variables,
+                log_folder=str(self._folder),
+                log_limit_bytes=log_limit_bytes,
+            )
+        )
+
+    def poll(self, seconds: float) -> list[bytes]:
+        """Encoded events since the last call; waits up to ``seconds`` for the first."""
+        events: list[bytes] = []
+        self._heard = time.monotonic()
+        if self._lost is not None and self._events.empty():
+            raise RankHostError(self._lost)
+        with contextlib.suppress(queue.Empty):
+            events.append(self._events.get(timeout=seconds))
+            while True:
+                events.append(self._events.get_nowait())
+        if not events:
+            self._check_host()
+        return events
+
+    def _check_host(self) -> None:
+        if self._host_watch is not None:
+            self._host_watch.check()
+
+    def positions(self) -> list[RankPosition]:
+        """Where this node's ranks are."""
+        reply = self._ask(AskPositions())
+        assert isinstance(reply, Positions)
+        return list(reply.ranks)
+
+    def activities(self) -> list[RankActivity]:
+        """What this node's ranks are doing. Takes some seconds."""
+        reply = self._ask(AskActivities())
+        assert isinstance(reply, Activities)
+        return list(reply.ranks)
+
+    def stop(self) -> None:
+        """End this node's ranks and wait for their processes."""
+        self._measuring = False
+        reply = self._ask(StopRanks())
+        assert isinstance(reply, RanksStopped)
+
+    def logs(self) -> dict[str, bytes]:
+        """Log files of this node's ranks by name, each cut to the limit, and their traces, whole or not at all."""
+        logs = {}
+        for path in sorted(self._folder.glob("*-rank-*.log")):
+            with contextlib.suppress(OSError):
+                logs[path.name] = capped_log(path, self._log_limit_bytes)
+        long = self.long_traces()
+        for path in self._traces():
+            with contextlib.suppress(OSError):
+                logs |= {} if path.name in long else {path.name: path.read_bytes()}
+        for path in sorted(self._folder.glob(f"{FLIGHT_RECORD}*")):
+            with contextlib.suppress(OSError):
+                logs |= {path.name: path.read_bytes()} if path.stat().st_size <= LONGEST_TRACE_BYTES else {}
+        return logs
+
+    def long_traces(self) -> dict[str, tuple[int, int]]:
+        """Traces that ``logs`` leaves out, since half a trace is none: their bytes, and the most that there may be."""
+        most, found = max(LONGEST_TRACE_BYTES, self._log_limit_bytes), {}
+        for path in self._traces():
+            with contextlib.suppress(OSError):
+                found[path.name] = path.stat().st_size, most
+        return {name: sizes for name, sizes in found.items() if sizes[0] > most}
+
+    def _traces(self) -> list[Path]:
+        return sorted(self._folder.glob("trace-rank-*.pt.trace.json.gz"))
+
+    def close(self) -> None:
+        """End everything that this agent started and remove its files; soon after, the actor itself."""
+        self._release()
+        if _ray_node_id() is not None:  # where the head of the cluster is gone, Ray does not end us
+            threading.Timer(_EXIT_SECONDS, os._exit, (0,)).start()
+
+    def _release(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        if self._host is not None:
+            end_rank_host(self._host)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _ask(self, request: Request, seconds: float = _IMPORT_SECONDS) -> Reply:
+        self._heard = time.monotonic()
+        with self._asking:
+            self._send(request)
+            reply = self._reply(seconds)
+        if isinstance(reply, HostFailed):
+            raise (OSError if self._lost is None else RankHostError)(reply.error)
+        return reply
+
+    def _reply(self, seconds: float) -> Reply:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                return self._replies.get(timeout=_CHECK_SECONDS)
+            self._check_host()
+        raise TimeoutError(f"{_HOST} did not answer within {seconds:.0f} s")
+
+    def _send(self, request: Request) -> None:
+        began = time.monotonic()
+        checked = began
+        while self._connection is None and (now := time.monotonic()) - began < _IMPORT_SECONDS:
+            time.sleep(0.005)
+            if now - checked > _CHECK_SECONDS:
+                self._check_host()
+                checked = now
+        if self._connection is None:
+            raise TimeoutError(f"{_HOST} did not start")
+        self._connection.send_bytes(encode(request))
+
+    def _listen(self, path: str) -> None:
+        try:
+            connection = self._connection = connect(path, _IMPORT_SECONDS)
+            while True:
+                reply = decode_reply(connection.recv_bytes())
+                if isinstance(reply, RankEvent):
+                    self._events.put(reply.data)
+                elif isinstance(reply, HostFailed) and not self._asking.locked():
+                    self._lost = reply.error  # nobody waits for an answer: the ranks could not be started
+                else:
+                    self._replies.put(reply)
+        except msgspec.MsgspecError as error:
+            self._lose(f"{_HOST} said what is no answer: {error}")
+        except (EOFError, OSError, TimeoutError) as error:
+            self._lose(f"{_HOST} is gone ({type(error).__name__})")
+
+    def _lose(self, why: str) -> None:
+        self._lost = why
+        self._replies.put(HostFailed(error=why))
+
+
+def _ray_node_id() -> str | None:
+    ray = sys.modules.get("ray")  # only inside an actor
+    return str(ray.get_runtime_context().get_node_id()) if ray is not None and ray.is_initialized() else None
+
+
+def _ray_gpu_ids() -> list[str]:
+    ray = sys.modules.get("ray")
+    return [str(identity) for identity in ray.get_gpu_ids()] if ray is not None and ray.is_initialized() else []

@@ -1,0 +1,1 @@
+"""What broke or holds up a run: who is at fault and who only waits. Mostly pure."""

@@ -1,0 +1,270 @@
+"""One launch of a run's ranks, from the rendezvous to their end, watched all the while."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from raybench.benchmarks.events import (
+    BenchmarkFinished,
+    BenchmarkStarted,
+    Event,
+    OwnSpeedMeasured,
+    PointMeasured,
+    RankExited,
+    RankFailed,
+    RankFinished,
+    RankReady,
+    WorkloadMeasured,
+)
+from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.errors import UsageError
+from raybench.execution.agents.agents import Agent, Agents, Deadline, reason_of
+from raybench.execution.agents.answers import AnswerError, decode_answer
+from raybench.execution.collector import Collector
+from raybench.execution.event_check import EventError, event_of
+from raybench.execution.incidents.doing import Seen
+from raybench.execution.incidents.incident import Incident, failure_kind, next_step, step_text
+from raybench.execution.incidents.investigation import ANSWER_SECONDS, Investigation, Positions
+from raybench.execution.placement import Plan
+from raybench.execution.ranks.ending import ending_text
+from raybench.execution.ray_cluster.bounded import HeadWatch
+from raybench.execution.ray_cluster.lost_nodes import head_incident, rank_host_incident
+from raybench.execution.watcher import Watcher
+
+POLL_SECONDS = 1.0
+SILENCE_SECONDS = 10.0
+_ABSENCE_SECONDS = 3.0
+_GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
+START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
+_OF_SAMPLES = PointMeasured | OwnSpeedMeasured | WorkloadMeasured | BenchmarkFinished
+
+
+@dataclass(kw_only=True)
+class Launch:
+    """One launch. ``stopping`` is set from outside to end it early."""
+
+    agents: Agents
+    plan: Plan
+    specs: Sequence[BenchmarkSpec]
+    collector: Collector
+    watcher: Watcher
+    stopping: threading.Event
+    timeout_seconds: float
+    head: HeadWatch
+    incidents: list[Incident] = field(default_factory=list)
+    _ready: set[int] = field(default_factory=set)
+    _finished: set[int] = field(default_factory=set)
+    _benchmark: int = -1
+    _deadline: Deadline = field(default_factory=lambda: Deadline(START_SECONDS))
+    _last_heard: float = field(default_factory=time.monotonic)
+    # While ranks join: when to look for one that is stopped.
+    _join_limit: Deadline = field(default_factory=lambda: Deadline(START_SECONDS))
+    _investigation: Investigation = field(init=False)
+    _polls: dict[Any, tuple[Agent, float]] = field(default_factory=dict)  # by reference: who, and asked when
+
+    def __post_init__(self) -> None:
+        self._investigation = Investigation(agents=self.agents, plan=self.plan, specs=self.specs)
+
+    @property
+    def activity(self) -> dict[str, bytes]:
+        """Files that say what every rank did when it broke."""
+        return self._investigation.activity
+
+    def run(
+        self, jobs: Sequence[Sequence[RankJob]], variables: Sequence[Mapping[str, str | None]], log_limit: int
+    ) -> None:
+        """Start the ranks, ``jobs`` and ``variables`` by node, and stay until they are through or something breaks.
+
+        What broke is in ``incidents``, cause and victims; the ranks are then ended.
+        """
+        self._deadline = Deadline(max(START_SECONDS, self.timeout_seconds))
+        self._join_limit = Deadline(self.timeout_seconds)
+        for agent in self.agents.agents:
+            encoded = msgspec.msgpack.encode((tuple(jobs[agent.index]), tuple(self.specs)))
+            agent.actor.answer.remote("start", encoded, dict(variables[agent.index]), log_limit)
+            self._poll(agent)
+        while len(self._finished) < self.plan.world_size and not self._trouble():
+            self._hear(0.25)
+        if self.incidents:
+            self.watcher.troubled()
+            self._investigate()
+        _, silent = self.agents.ask(ANSWER_SECONDS, "stop")
+        for index, why in silent.items():
+            # one that answered may take its time to end its ranks
+            if self.incidents and index not in self._investigation.answered:
+                self._node_lost(self.plan.nodes[index].name, index, why)
+
+    def _poll(self, agent: Agent) -> None:
+        self._polls[agent.actor.answer.remote("poll", POLL_SECONDS)] = agent, time.monotonic()
+
+    def _trouble(self) -> bool:
+        if self.stopping.is_set() and not self.incidents:
+            self.incidents.append(Incident(kind="interrupted", reason="stopped by you", step=self._step()))
+        elif (problem := self.head.problem()) is not None and not self.incidents:
+            self.incidents.append(head_incident(self.head.address, problem, self.plan.nodes, self._step()))
+        elif self._deadline.passed and not self.incidents:
+            joined = f"{len(self._ready)} of {self.plan.world_size} ranks had joined"
+            limit = f"the time limit of {self.timeout_seconds:.0f} s is over"
+            reason = limit if self._benchmark >= 0 else f"the ranks did not come together in time: {joined}"
+            self.incidents.append(Incident(kind="time-limit", reason=reason, step=self._step()))
+        elif self._benchmark < 0 and self._join_limit.passed and not self.incidents:
+            self._join_limit = Deadline(self.timeout_seconds)
+            self.incidents += self._investigation.missing(self._positions())  # a start may take longer than the limit
+        return bool(self.incidents)
+
+    def _step(self) -> str:
+        if self._benchmark < 0:
+            return "joining the process group"
+        measured = self.collector.measured(self._benchmark)
+        return next_step(self.specs[self._benchmark], measured, self.plan.world_size)
+
+    def _hear(self, seconds: float) -> None:
+        """Take in what the agents have to say within that time."""
+        import ray
+
+        if not self._polls:
+            time.sleep(seconds)
+            return
+        self._forgive_absence()
+        polls = list(self._polls)
+        ready, _ = ray.wait(polls, num_returns=len(polls), timeout=0)
+        if not ready:
+            ready, _ = ray.wait(polls, num_returns=1, timeout=seconds)
+        for reference in ready:
+            agent, _ = self._polls.pop(reference)
+            try:
+                self._take_all(agent, decode_answer("poll", ray.get(reference)))
+            except (ray.exceptions.RayError, AnswerError, EventError) as error:
+                self._node_lost(agent.node.name, agent.index, reason_of(error))
+                continue
+            self._poll(agent)
+        self._miss_silent()
+        self._last_heard = time.monotonic()
+
+    def _forgive_absence(self) -> None:
+        """Where it was us who were away (a stopped terminal, a stalled disk), nobody's silence counts yet."""
+        now = time.monotonic()
+        if now - self._last_heard > _ABSENCE_SECONDS:
+            self._polls = {reference: (agent, now) for reference, (agent, _) in self._polls.items()}
+        self._last_heard = now
+
+    def _miss_silent(self) -> None:
+        """A poll is answered within POLL_SECONDS; Ray itself takes up to a minute to see that a machine has gone."""
+        now = time.monotonic()
+        for reference, (agent, asked) in list(self._polls.items()):
+            if now - asked > SILENCE_SECONDS:
+                del self._polls[reference]
+                self._node_lost(agent.node.name, agent.index, f"silent for {SILENCE_SECONDS:.0f} s")
+
+    def _take_all(self, agent: Agent, events: Sequence[bytes]) -> None:
+        ranks = self.plan.ranks_of(agent.index)
+        for data in events:
+            event = event_of(data, ranks, self.specs, self.plan.world_size)
+            self._take(event)
+            if isinstance(event, _OF_SAMPLES):
+                self.watcher.heard(data)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case RankReady():
+                self._ready.add(event.rank)
+                self.watcher.ready(event.rank, event.facts)
+            case BenchmarkStarted() if event.benchmark > self._benchmark:
+                self._benchmark = event.benchmark
+                self._deadline = Deadline(self.timeout_seconds)
+                self.watcher.started(event.benchmark)
+            case PointMeasured():
+                complete = self.collector.add(event.benchmark, event.rank, event.samples)
+                if complete is not None:
+                    self.watcher.measured(event.benchmark, complete)
+            case OwnSpeedMeasured():
+                self.collector.add_own_speed(event.benchmark, event.rank, event.speed)
+            case WorkloadMeasured():
+                self._take_record(event)
+            case BenchmarkFinished():
+                self.collector.finish(event.benchmark, event.rank, event.skipped)
+            case RankFinished():
+                self._finished.add(event.rank)
+            case RankFailed() | RankExited():
+                self._rank_ended(event)
+
+    def _take_record(self, event: WorkloadMeasured) -> None:
+        if event.record.interim:
+            self.collector.add_part(event.benchmark, event.rank, event.record)
+            self.watcher.told(event.benchmark, event.rank, event.record)
+            return
+        records = self.collector.add_record(event.benchmark, event.rank, event.record)
+        if records is not None:
+            self.watcher.worked(event.benchmark, records)
+
+    def _rank_ended(self, event: RankFailed | RankExited) -> None:
+        node = self.plan.node_of(event.rank).name
+        if isinstance(event, RankFailed):
+            kind = failure_kind(event.error)
+            reason = event.error.splitlines()[0][:300].replace(f"{UsageError.__name__}: ", "wrong use: ", 1)
+        elif event.rank in self._finished or any(one.rank == event.rank for one in self.incidents):
+            return
+        else:
+            kind, reason = "rank-died", ending_text(event)
+        self.incidents.append(Incident(kind=kind, reason=reason, node=node, rank=event.rank, step=self._step()))
+
+    def _node_lost(self, name: str, index: int, why: str) -> None:
+        host = rank_host_incident(name, why, self._step(), share_a_host=self.agents.share_a_host)
+        if host is not None:
+            if not any(one.kind == host.kind and one.node == host.node for one in self.incidents):
+                self.incidents.append(host)
+            return
+        self.agents.lost.add(index)
+        if any(one.kind == "node-lost" and one.node == name for one in self.incidents):
+            return
+        ranks = self.plan.ranks_of(index)
+        text = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
+        self.incidents.append(
+            Incident(
+                kind="node-lost",
+                reason=f"the node, with {text}, is lost ({why})",
+                node=name,
+                rank=ranks[0] if len(ranks) == 1 else None,
+                step=self._step(),
+            )
+        )
+
+    def _investigate(self) -> None:
+        """Hear the rest, then look where every rank is and which nodes still answer."""
+        if self.incidents[0].kind in ("interrupted", "cluster-lost", "rank-host-lost"):
+            return
+        until = Deadline(_GATHER_SECONDS)
+        while not until.passed:
+            self._hear(min(until.left, 0.25))
+        positions = self._positions()
+        seen = self._investigation.look(positions)
+        self._sharpen_steps(positions)
+        found = self._investigation.blamed(self.incidents, positions, seen)
+        if not found and self.incidents[0].kind == "time-limit":
+            self.incidents[0] = self._without_culprit(seen)
+        self.incidents += found
+
+    def _positions(self) -> Positions:
+        positions, lost = self._investigation.positions()
+        for index, why in lost.items():
+            self._node_lost(self.plan.nodes[index].name, index, why)
+        return positions
+
+    def _without_culprit(self, seen: Sequence[Seen]) -> Incident:
+        spec = self.specs[self._benchmark] if self._benchmark >= 0 else None
+        return self._investigation.without_culprit(
+            self.incidents[0],
+            seen,
+            spec=spec,
+            points=self.collector.measured(self._benchmark) if spec is not None else 0,
+            limit_seconds=self.timeout_seconds,
+        )
+
+    def _sharpen_steps(self, positions: Positions) -> None:
+        steps = {position.rank: step_text(position, self.specs, self.plan.world_size) for _, position in positions}
+        self.incidents[:] = [replace(one, step=steps[one.rank]) if one.rank in steps else one for one in self.incidents]

@@ -1,0 +1,1 @@
+"""What a healthy system reaches, and a run beside it or beside an earlier run."""

@@ -1,0 +1,194 @@
+"""Shapes of systems, and what limits a collective on each: the classes by which healthy figures can be compared."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from raybench.hardware.gpus import Gpu
+from raybench.performance_model.layout import wire_factor
+
+Family = Literal["rdma", "efa", "tcpxo", "sockets"]
+FAMILIES: tuple[Family, ...] = ("rdma", "efa", "tcpxo", "sockets")
+_GATHERS = ("all_gather", "reduce_scatter")
+# Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs.
+_SWITCHED = ("A100 SXM", "A800 SXM", "H100 SXM", "H800 SXM", "H20", "H200", "B100", "B200", "GB200", "B300", "GB300")
+_RACKS = ("GB200", "GB300")  # whose NVLink joins up to 72 GPUs of one rack
+_MESHED = ("MI300X", "MI325X", "MI350X", "MI355X")
+_MESH_RANKS = 8
+_RING_SHARE = 0.83  # of NVLink, the most that rings within a node reach: 0.77 to 0.83
+# How far healthy published systems differ: gathers over two nodes by 13 % (RDMA), NVLink racks by 10 %, all_to_all over
+# more than two nodes, whose flows meet in switches and cards, by more than over two.
+_GATHER_CAP, _RACK_CAP, _EXCHANGE_CAP, _ALL_TO_ALL_CAP = 0.85, 0.85, 0.85, 0.82
+# MI300X and MI325X: links of 64 GB/s within the node are near what its cards carry, and the better of two published
+# systems is 4 % above the other. MI355X has wider ones and reaches what others do.
+_NARROW_MESH_GB_PER_S, _NARROW_MESH_CAP = 500.0, 0.90
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A shape. ``nvlink_ranks``: ranks that NVLink joins (8 on a board, up to 72 in a rack).
+
+    ``nics``, ``nic_gbit``: cards of a node for GPU traffic and the line rate of each; None on one NVLink domain.
+    ``nvls``: False where in-switch reduction is off, None where it is as NCCL chooses.
+    """
+
+    gpu: Gpu
+    ranks: int
+    nodes: int
+    nvlink_ranks: int
+    nics: int | None = None
+    nic_gbit: float | None = None
+    family: Family | None = None
+    nvls: bool | None = None
+
+    @property
+    def domains(self) -> int:
+        """NVLink domains that the ranks span: 1 where no network card is needed."""
+        return math.ceil(self.ranks / self.nvlink_ranks)
+
+    @property
+    def fabric_gb_per_s(self) -> float | None:
+        """Line rate of all cards of a node, one direction; None where they are not known."""
+        return None if self.nics is None or self.nic_gbit is None else self.nics * self.nic_gbit / 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regime:
+    """What limits a collective: a class of systems (``key``), and the bus bandwidth that its link would allow."""
+
+    key: str
+    timing: str  # class for a and p: more special than the key where networks differ
+    link_gb_per_s: float
+    text: str
+    cap: float = 1.0  # no limit above this: how far published healthy systems of the regime differ
+    by_cards: bool = False  # a lost card lowers it by its share: all of them carry it
+    most_gb_per_s: float = math.inf  # what a ring within the nodes allows, however fast the cards are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoExpectation:
+    """Why there is none."""
+
+    reason: str
+
+
+def regime_of(operation: str, system: System) -> Regime | NoExpectation:
+    """What limits a collective on a system."""
+    reason = _why_unknown(operation, system)
+    if reason is not None:
+        return NoExpectation(reason=reason)
+    is_meshed = system.gpu.name in _MESHED
+    if system.domains == 1:
+        return _within(operation, system, is_meshed=is_meshed)
+    return _across(operation, system, system.fabric_gb_per_s or 0.0, is_meshed=is_meshed)
+
+
+def _why_unknown(operation: str, system: System) -> str | None:
+    """What the corpus has nothing like; None where it has."""
+    name, is_meshed = system.gpu.name, system.gpu.name in _MESHED
+    across = system.domains > 1
+    reasons = (
+        (not is_meshed and not name.startswith(_SWITCHED), f"no published figures of {name} behind a switch or a mesh"),
+        (
+            is_meshed and min(system.ranks, system.nvlink_ranks) != _MESH_RANKS,
+            f"on {name} only all {_MESH_RANKS} GPUs of a node have published figures",
+        ),
+        (
+            not is_meshed and system.nvlink_ranks > _most_joined(name),
+            f"NVLink does not join {system.nvlink_ranks} of {name}",
+        ),
+        (
+            name.startswith(_RACKS) and across and system.nvlink_ranks <= _MESH_RANKS,
+            "whether NVLink joins these nodes is not known; if one rack does, count them as one node of all its ranks",
+        ),
+        (operation not in ("all_reduce", "all_to_all", *_GATHERS), f"no published healthy figures of {operation}"),
+        (system.ranks < 2, "a single rank moves no data"),
+        (across and system.family == "sockets", "TCP sockets have no healthy figure: use RDMA, or measure each link"),
+        (across and not system.fabric_gb_per_s, "the network cards of the nodes are not known"),
+        (across and system.family is None, "the kind of network is not known"),
+        (across and system.nvlink_ranks > _MESH_RANKS, "published figures of several NVLink racks follow no one rule"),
+    )
+    return next((reason for applies, reason in reasons if applies), None)
+
+
+def _most_joined(name: str) -> int:
+    """GPUs that NVLink can join: 16 of A100 in HGX with two boards, a rack of 72, else the 8 of a board."""
+    return 72 if name.startswith(_RACKS) else 16 if name.startswith("A100") else 8
+
+
+def _within(operation: str, system: System, *, is_meshed: bool) -> Regime:
+    """One NVLink domain, or one node of AMD GPUs."""
+    link, generation = system.gpu.nvlink_gb_per_s or 0.0, system.gpu.nvlink_generation
+    kind = "Infinity Fabric" if is_meshed else f"NVLink {generation}"
+    if operation == "all_to_all":
+        text = f"{kind}, {link:g} GB/s a GPU"
+        return Regime(key="exchange", timing="exchange", link_gb_per_s=link, text=text, cap=_EXCHANGE_CAP)
+    if is_meshed:
+        return Regime(key="mesh", timing="mesh", link_gb_per_s=link, text=f"{kind}, {link:g} GB/s a GPU, seven links")
+    if operation == "all_reduce" and _has_nvls(system):
+        factor = wire_factor("all_reduce", system.ranks)
+        cap = _RACK_CAP if system.ranks > _MESH_RANKS else 1.0
+        text = f"{kind} with NVLS, {link:g} GB/s a GPU x {factor:.3g}"
+        key = f"nvls-{generation}"
+        return Regime(key=key, timing=key, link_gb_per_s=link * factor, text=text, cap=cap)
+    text = f"{kind}, ring, {link:g} GB/s a GPU"
+    return Regime(key=f"ring-{generation}", timing=f"ring-{generation}", link_gb_per_s=link, text=text)
+
+
+def _has_nvls(system: System) -> bool:
+    """NCCL reduces in the NVSwitch from 5 GPUs on (NVLink 4) or 6 (NVLink 5), measured by ml-engineering."""
+    least = {4: 5, 5: 6}.get(system.gpu.nvlink_generation or 0)
+    return system.nvls is not False and least is not None and min(system.ranks, system.nvlink_ranks) >= least
+
+
+def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -> Regime:
+    """Over nodes: the cards of a node, or its own links where they are slower."""
+    cards = f"{system.nics} x {system.nic_gbit:g} Gbit/s a node"
+    family = system.family or ""
+    if operation == "all_to_all":
+        away = (system.domains - 1) / system.domains * system.ranks / (system.ranks - 1)
+        link = fabric / system.nvlink_ranks / away
+        text = f"{cards}, {link:.3g} GB/s a GPU as its own part stays"
+        key, cap = ("pairwise", 1.0) if system.domains == 2 else ("crowded", _ALL_TO_ALL_CAP)  # else flows meet
+        return Regime(key=key, timing=f"exchange-nic-{family}", link_gb_per_s=link, text=text, cap=cap, by_cards=True)
+    if operation == "all_reduce" and system.domains == 2 and not is_meshed:
+        return _two_nodes(system, fabric, cards, family)
+    is_gather = operation in _GATHERS
+    key = f"gather-nic-{family}" if is_gather else "across-nic"
+    most = math.inf if is_meshed else _RING_SHARE * (system.gpu.nvlink_gb_per_s or 0.0)
+    narrow = is_meshed and (system.gpu.nvlink_gb_per_s or 0.0) < _NARROW_MESH_GB_PER_S
+    return Regime(
+        key=key,
+        timing=f"{'gather' if is_gather else 'across'}-nic-{family}",
+        link_gb_per_s=fabric,
+        text=f"{cards}, ring over nodes" + (" and NVLink within them" if most < fabric else ""),
+        cap=_GATHER_CAP if is_gather and family != "tcpxo" else _NARROW_MESH_CAP if narrow else 1.0,
+        most_gb_per_s=most,
+        by_cards=True,
+    )
+
+
+def _two_nodes(system: System, fabric: float, cards: str, family: str) -> Regime:
+    """all_reduce over two nodes: each sends its sum once, so a tree may pass what all cards would do in a ring."""
+    factor = wire_factor("all_reduce", system.ranks)
+    within = (system.gpu.nvlink_gb_per_s or 0.0) * (0.58 * factor if _has_nvls(system) else 0.78)
+    if 0.93 * factor * fabric < within:
+        text = f"{cards}, two nodes: each sends its sum once, x {factor:.3g}"
+        first_efa = family == "efa" and system.gpu.name.startswith("A100")  # cannot write remotely, only read
+        key = "efa1" if first_efa else "across-nic"
+        return Regime(key=key, timing=f"across-nic-{family}", link_gb_per_s=factor * fabric, text=text, by_cards=True)
+    if _has_nvls(system):
+        key, link = f"pair{system.gpu.nvlink_generation}", (system.gpu.nvlink_gb_per_s or 0.0) * factor
+        text = (
+            f"two nodes, limited by NVLS within them (a lost card need not show; NCCL_ALGO=Ring would), not by {cards}"
+        )
+        return Regime(key=key, timing=f"{key}-{family}", link_gb_per_s=link, text=text)
+    text = f"{cards}, ring over two nodes (a tree may be faster, and hide a lost card)"
+    return Regime(key="across-nic", timing=f"across-nic-{family}", link_gb_per_s=fabric, text=text, by_cards=True)
+
+
+def kinds_of(key: str) -> tuple[str, ...]:
+    """A key and what it is a kind of, most special first: ``across-nic-efa``, ``across-nic``, ..., then the place."""
+    parts = key.split("-")
+    place = "within" if parts[0] in ("nvls", "ring", "mesh") or key == "exchange" else "across-nodes"
+    return (*("-".join(parts[:count]) for count in range(len(parts), 0, -1)), place)

@@ -1,0 +1,115 @@
+"""The shape of a run's cluster, from what its nodes said of themselves; or why it is not known."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from raybench.documents.result import ClusterInfo
+from raybench.expectations.regimes import Family, NoExpectation, System
+from raybench.hardware.gpus import Gpu, find_gpu, unknown_reason
+
+_RACKS = ("GB200", "GB300")  # whose NVLink may join nodes
+
+
+def system_of(cluster: ClusterInfo, variables: Mapping[str, str]) -> System | NoExpectation:
+    """GPUs, nodes and network cards of the run. ``variables`` are those of its ranks (NCCL_*)."""
+    if cluster.emulated:
+        return NoExpectation(reason="emulated nodes on one machine: these figures say nothing about a network")
+    if cluster.backend != "nccl":
+        return NoExpectation(reason=f"the backend is {cluster.backend}: expected values are those of NCCL between GPUs")
+    gpu = _common_gpu(cluster)
+    if isinstance(gpu, NoExpectation):
+        return gpu
+    per_node = {len(node.ranks) for node in cluster.nodes}
+    if len(per_node) != 1:
+        return NoExpectation(reason="the nodes have different numbers of ranks")
+    if gpu.name in _RACKS and len(cluster.nodes) > 1:
+        return NoExpectation(reason="whether the nodes share an NVLink domain is not known")
+    ports = _fabric_ports(cluster, variables)
+    return System(
+        gpu=gpu,
+        ranks=cluster.world_size,
+        nodes=len(cluster.nodes),
+        nvlink_ranks=per_node.pop(),
+        nics=_share_of_cards(cluster, len(ports)) or None,
+        nic_gbit=ports[0]["gbit"] if ports else None,
+        family=_family(ports, variables),
+        nvls=False if _without_nvls(variables) else None,
+    )
+
+
+def _common_gpu(cluster: ClusterInfo) -> Gpu | NoExpectation:
+    names = {str(gpu.get("name")) for node in cluster.nodes for gpu in node.facts.get("gpus") or ()}
+    if not names or any(not node.facts.get("gpus") for node in cluster.nodes):
+        return NoExpectation(reason="not every node said which GPUs it has")
+    if len(names) > 1:
+        return NoExpectation(reason=f"the nodes have different GPUs: {', '.join(sorted(names))}")
+    name = names.pop()
+    return find_gpu(name) or NoExpectation(reason=unknown_reason(name))
+
+
+def _fabric_ports(cluster: ClusterInfo, variables: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
+    """The ports that NCCL may use on the best equipped node, those of its fastest rate.
+
+    Another node may have lost one, or have a slower one: that is what is to be found.
+    """
+    return max((_usable_ports(node.facts, variables) for node in cluster.nodes), key=_total_gbit, default=())
+
+
+def _usable_ports(facts: Mapping[str, Any], variables: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    wanted = variables.get("NCCL_IB_HCA") or (facts.get("settings") or {}).get("NCCL_IB_HCA", "")
+    active = [
+        port for port in facts.get("rdma_ports") or () if port["state"] == "ACTIVE" and chosen_by_nccl(port, wanted)
+    ]
+    fastest = max((port["gbit"] for port in active), default=0)
+    return [port for port in active if port["gbit"] == fastest]
+
+
+def _share_of_cards(cluster: ClusterInfo, count: int) -> int:
+    """Cards that belong to the GPUs in use: with four of eight GPUs NCCL takes the four cards beside them.
+
+    Cards beyond a whole number a GPU are for storage, as the two more of a DGX.
+    """
+    first = cluster.nodes[0]
+    installed = max(len(first.facts.get("gpus") or ()), len(first.ranks))
+    for_gpus = count // installed * installed if count > installed else count
+    return math.ceil(for_gpus * len(first.ranks) / installed)
+
+
+def _total_gbit(ports: Sequence[Mapping[str, Any]]) -> float:
+    return float(sum(port["gbit"] for port in ports))
+
+
+def chosen_by_nccl(port: Mapping[str, Any], wanted: str) -> bool:
+    """Whether NCCL_IB_HCA lets NCCL use a port.
+
+    Prefixes of names, ``=`` exact names, ``^`` all but those, each with an optional ``:port``.
+    """
+    modifier, names = re.match(r"([\^=]*)(.*)", wanted).groups()  # type: ignore[union-attr]
+    listed = [name.partition(":") for name in names.split(",") if name]
+    if not listed:
+        return True
+    device = str(port["device"])
+    hits = (
+        (device == name if "=" in modifier else device.startswith(name)) and number in ("", str(port["port"]))
+        for name, _, number in listed
+    )
+    return any(hits) != ("^" in modifier)
+
+
+def _family(ports: Sequence[Mapping[str, Any]], variables: Mapping[str, str]) -> Family | None:
+    if variables.get("NCCL_IB_DISABLE") == "1" or variables.get("NCCL_NET", "").lower() == "socket":
+        return "sockets"
+    if any(name.startswith("NCCL_FASTRAK") for name in variables):
+        return "tcpxo"
+    if not ports:
+        return None
+    return "efa" if ports[0]["link_layer"] == "Unspecified" else "rdma"
+
+
+def _without_nvls(variables: Mapping[str, str]) -> bool:
+    algorithms = variables.get("NCCL_ALGO", "").lower()
+    allowed = not algorithms or "nvls" in algorithms.lstrip("^")
+    excluded = algorithms.startswith("^") and "nvls" in algorithms
+    return variables.get("NCCL_NVLS_ENABLE") == "0" or excluded or not (allowed or algorithms.startswith("^"))

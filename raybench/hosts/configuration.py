@@ -1,0 +1,209 @@
+"""Configuring the hosts of an inventory and rolling them back, through the playbooks of those names."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from raybench.errors import unknown_name
+from raybench.hosts.ansible_setup import data_folder
+from raybench.hosts.inventory import Inventory
+from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, contact_variables, message_of, run_playbook
+
+SCHEMA = "raybench.configure/1"
+ItemVerdict = Literal["changed", "right", "skipped", "conflict", "failed"]
+_LAST_TASK = "Fail where an item failed"  # repeats what the items said already
+_TEXTS = ("notes", "advice", "pending", "reboot", "conflicts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemOutcome:
+    """What became of one item on one host; in check mode, what would.
+
+    ``changes`` hold kind, target and how; ``diff`` is what Ansible's ``--diff`` prints. ``pending`` takes effect later
+    (a new login, a restart of a service), ``reboot`` with the next boot, which raybench leaves to a person.
+    """
+
+    item: str
+    verdict: ItemVerdict
+    message: str = ""
+    changes: tuple[Mapping[str, str], ...] = ()
+    diff: tuple[Mapping[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    reboot: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostConfiguration:
+    """All items of one host. ``unreachable`` is why nothing, or not everything, could be done there."""
+
+    name: str
+    items: tuple[ItemOutcome, ...]
+    unreachable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """A run of configure or of its rollback over an inventory. ``error`` is Ansible's own, where it could not run."""
+
+    action: Literal["configure", "rollback"]
+    check: bool
+    complete: bool
+    hosts: tuple[HostConfiguration, ...]
+    error: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """0 clean; 1 an item failed or was left alone because somebody else changed it; 3 hosts are missing."""
+        if not self.complete or any(host.unreachable is not None for host in self.hosts):
+            return 3
+        verdicts = {item.verdict for host in self.hosts for item in host.items}
+        return 1 if verdicts & {"failed", "conflict"} else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """``raybench.configure/1``: every host with every item."""
+        return {"schema": SCHEMA, **asdict(self), "exit_code": self.exit_code}
+
+
+@dataclass(slots=True)
+class _Collected:
+    """Items by host, as the events of a run bring them."""
+
+    items: dict[str, list[ItemOutcome]] = field(default_factory=dict)
+    unreachable: dict[str, str] = field(default_factory=dict)
+
+    def take(self, event: PlaybookEvent) -> None:
+        if event.kind == "unreachable":
+            self.unreachable[event.host] = message_of(event.result)
+        if event.kind in {"ok", "failed"} and event.task != _LAST_TASK:
+            self.items.setdefault(event.host, []).extend(items_from(event))
+
+
+def configure_hosts(  # noqa: PLR0913 - the options of the command
+    inventory: Inventory,
+    *,
+    rollback: bool = False,
+    tags: Sequence[str] = (),
+    limit: str | None = None,
+    check: bool = False,
+    forks: int | None = None,
+    remove_packages: bool = False,
+    timeout_seconds: float = 7200.0,
+    host_timeout_seconds: float | None = None,
+    on_event: Callable[[PlaybookEvent], None] | None = None,
+) -> Configuration:
+    """Run ``configure.yml``, or ``rollback.yml`` for the items that ``tags`` name. Raises UsageError on a bad tag.
+
+    ``host_timeout_seconds`` is what logging in to a host may take; None leaves it to the inventory (60).
+    """
+    check_tags(tags)
+    collected = _Collected()
+
+    def take(event: PlaybookEvent) -> None:
+        collected.take(event)
+        if on_event is not None:
+            on_event(event)
+
+    outcome = run_playbook(
+        "rollback" if rollback else "configure",
+        inventory=inventory,
+        variables=contact_variables(host_timeout_seconds)
+        | ({"rollback_items": list(tags), "rollback_packages": remove_packages} if rollback else {}),
+        tags=() if rollback else tags,
+        limit=limit,
+        check=check,
+        diff=True,
+        forks=forks,
+        timeout_seconds=timeout_seconds,
+        on_event=take,
+    )
+    return _configuration(inventory, collected, outcome, rollback=rollback, check=check)
+
+
+def check_tags(tags: Sequence[str]) -> None:
+    """Refuse a tag that nothing has: Ansible would do nothing, and call it a success. Raises UsageError."""
+    known = known_tags()
+    for tag in tags:
+        if tag.rpartition(".")[2] not in known:  # a rollback takes system_limits.memlock as well
+            raise unknown_name("tag in configure.yml named", tag, sorted(known))
+
+
+def known_tags() -> frozenset[str]:
+    """Roles that configure hosts, and their items, as their tasks are tagged."""
+    return frozenset(name for role, items in tags_by_role().items() for name in (role.name, *items))
+
+
+def tags_by_role() -> dict[Path, tuple[str, ...]]:
+    """The folder of each role that configures hosts, whose README lists its variables, and the role's items."""
+    import yaml  # comes with Ansible
+
+    found: dict[Path, tuple[str, ...]] = {}
+    for path in sorted((data_folder("playbooks") / "roles").glob("*/tasks/main.yml")):
+        tags = [
+            tag
+            for task in yaml.safe_load(path.read_text(encoding="utf-8"))
+            if "raybench_configure" in task
+            for tag in task["tags"]
+        ]
+        if tags:
+            found[path.parents[1]] = tuple(dict.fromkeys(tag for tag in tags if tag != path.parents[1].name))
+    return found
+
+
+def _configuration(
+    inventory: Inventory, collected: _Collected, outcome: PlaybookOutcome, *, rollback: bool, check: bool
+) -> Configuration:
+    ended = outcome.status in {"successful", "failed"}
+    hosts = tuple(
+        HostConfiguration(
+            name=name, items=tuple(collected.items.get(name, ())), unreachable=collected.unreachable.get(name)
+        )
+        for name in inventory.names
+    )
+    seen = any(host.items or host.unreachable for host in hosts)
+    return Configuration(
+        action="rollback" if rollback else "configure",
+        check=check,
+        complete=ended and seen,
+        hosts=hosts,
+        error="" if seen and ended else (outcome.error if ended else f"the run was ended: {outcome.status}"),
+    )
+
+
+def items_from(event: PlaybookEvent) -> Iterator[ItemOutcome]:
+    """What a task says of items. A module that broke before it could say anything counts as its task."""
+    result, failed = event.result, event.kind == "failed"
+    yield from (_item(outcome) for outcome in result.get("outcomes") or ())
+    if "changes" in result:
+        yield _rolled_back(result, failed=failed)
+    elif failed and not result.get("outcomes"):
+        yield ItemOutcome(item=event.task, verdict="failed", message=message_of(result))
+
+
+def _item(outcome: Mapping[str, Any]) -> ItemOutcome:
+    texts = {name: tuple(map(str, outcome.get(name) or ())) for name in _TEXTS}
+    return ItemOutcome(
+        item=str(outcome["item"]),
+        verdict=outcome["verdict"],
+        message=str(outcome["message"]),
+        changes=tuple(outcome["changes"]),
+        diff=tuple(outcome["diff"]),
+        **texts,
+    )
+
+
+def _rolled_back(result: Mapping[str, Any], *, failed: bool) -> ItemOutcome:
+    done: ItemVerdict = "changed" if result["changes"] else "right"
+    broken: ItemVerdict = "conflict" if result.get("conflicts") else "failed"
+    return ItemOutcome(
+        item="rollback",
+        verdict=broken if failed else done,
+        message=message_of(result) if failed else "",
+        changes=tuple(result["changes"]),
+        diff=tuple(result.get("diff") or ()),
+        notes=tuple(result.get("notes") or ()),
+        conflicts=tuple(result.get("conflicts") or ()),
+    )

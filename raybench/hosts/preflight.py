@@ -1,0 +1,131 @@
+"""Running preflight on an inventory: the playbook, its report, and what is known when it could not be finished."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from raybench.errors import IncompleteRunError, UsageError
+from raybench.hosts.inventory import Inventory
+from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, message_of, run_playbook
+from raybench.preflight.checks import selected
+from raybench.preflight.probe_answer import attempts_of, unpack
+from raybench.preflight.report import OVER_ALL, Gathered, build_report, reason_of
+from raybench.preflight.writing import write_report
+
+GATHER_TASK = "Gather everything in one round trip"
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What came back so far, for the live table and for a report when the playbook's own is not written."""
+
+    on_host: Callable[[Gathered], None] | None
+    gathered: dict[str, Gathered] = field(default_factory=dict)
+    reached: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    def take(self, event: PlaybookEvent) -> None:
+        if event.kind not in {"ok", "failed", "unreachable"} or not event.host:
+            return
+        if event.result.get("reached"):  # while it was probed, or when that was tried again
+            self.reached[event.host] = attempts_of(event.result["reached"])
+        if event.task.endswith(GATHER_TASK):
+            self.gathered[event.host] = one = gathered_from(event)
+            if self.on_host is not None:
+                self.on_host(one)
+
+
+def gathered_from(event: PlaybookEvent) -> Gathered:
+    """What a host's probe gave, from the event of its task."""
+    packed = event.result.get("packed")
+    if not packed:
+        reason = reason_of(message_of(event.result))
+        return Gathered(host=event.host, reason=reason, unreachable=event.kind == "unreachable")
+    try:
+        return Gathered(
+            host=event.host,
+            facts=unpack(packed),
+            sent_at=event.result.get("sent_at"),
+            received_at=event.result.get("received_at"),
+            noise=str(event.result.get("noise") or ""),
+        )
+    except ValueError as error:
+        return Gathered(host=event.host, reason=str(error))
+
+
+def run_preflight(  # noqa: PLR0913 - the command's options
+    inventory: Inventory,
+    *,
+    output_dir: Path,
+    limit: str | None = None,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    expectations: Mapping[str, Any] | None = None,
+    forks: int | None = None,
+    timeout_seconds: float = 600.0,
+    host_timeout_seconds: float | None = None,
+    on_host: Callable[[Gathered], None] | None = None,
+    stop: threading.Event | None = None,
+) -> dict[str, Any]:
+    """Probe and judge all hosts; the report is in ``output_dir`` as well. ``expectations`` are variables of the role.
+
+    ``host_timeout_seconds`` is what one host may take, its login included; None leaves it to the inventory (60).
+    A run that was stopped or took too long gives a report of what it has, its hosts without an answer included. Raises
+    UsageError on an unknown check, and IncompleteRunError where the playbook broke before any host was probed.
+    """
+    check_names(only, skip)
+    progress = _Progress(on_host=on_host)
+    variables = {**(expectations or {}), "preflight_only": list(only), "preflight_skip": list(skip)}
+    if host_timeout_seconds is not None:
+        variables["preflight_host_timeout_seconds"] = host_timeout_seconds
+    outcome = run_playbook(
+        "preflight_probe",
+        inventory=inventory,
+        variables=variables,
+        limit=limit,
+        forks=forks,
+        timeout_seconds=timeout_seconds,
+        on_event=progress.take,
+        stop=stop,
+    )
+    return _judged(inventory, progress, outcome, only, skip, output_dir)
+
+
+def check_names(only: Sequence[str], skip: Sequence[str]) -> None:
+    """Refuse what is no check and no concern, before anything is started. Raises UsageError."""
+    beyond = {*OVER_ALL, "drift"}
+    try:
+        selected([name for name in only if name not in beyond], [name for name in skip if name not in beyond])
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _judged(
+    inventory: Inventory,
+    progress: _Progress,
+    outcome: PlaybookOutcome,
+    only: Sequence[str],
+    skip: Sequence[str],
+    output_dir: Path,
+) -> dict[str, Any]:
+    """The report of what came back, however the playbook ended."""
+    why = {"canceled": "stopped before it answered", "timeout": "no answer within the time limit"}
+    if not progress.gathered and outcome.status == "failed":
+        raise IncompleteRunError(f"the preflight playbook failed before any host was probed: {outcome.error}")
+    reason = why.get(outcome.status, "the playbook failed before it answered")
+    hosts = []
+    for name in inventory.names:
+        one = progress.gathered.get(name)
+        if one is None:
+            one = Gathered(host=name, reason=reason)
+        elif one.facts is not None:
+            one = replace(one, reached=progress.reached.get(name, ()))
+        hosts.append(one)
+    report = build_report(hosts, only=only, skip=skip, finished_at=time.time())
+    try:
+        write_report(report, output_dir)
+    except OSError as error:
+        raise IncompleteRunError(f"the report cannot be written to {output_dir}: {error.strerror or error}") from error
+    return report

@@ -1,1 +1,0 @@
-"""What can be said without measuring: hardware, sizes and operations of models, communication, memory, time, cost."""

@@ -1,0 +1,61 @@
+"""What autograd keeps of a transformer, and what comes and goes while gradients are computed. Bytes for each token.
+
+Of raybench's own training code (`raybench.benchmarks.training.transformer`) on a GPU: under autocast a normalisation is
+computed in fp32 there, whatever comes in, and each layer that reads it casts it anew. Checked against autograd in
+``tests/performance_model/test_saved_activations.py``, and with all the rest of a step in ``test_memory_counted.py``.
+"""
+
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+_FP32_BYTES = 4
+_SUM_BYTES = 4  # of a row: FlashAttention's sums of exponentials, a normalisation's deviation
+
+
+def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """What autograd keeps of one block.
+
+    Two norms keep their inputs. Linear layers keep their inputs: the norms' outputs (cast anew for each reader under
+    autocast), the attention's output, the MLP's inner product. Attention keeps q, the keys and values of every head,
+    its output and a 4-byte sum a head, or the probabilities. The output is kept twice with rotary positions: they leave
+    q, and with it FlashAttention's output, laid out by heads; not in fp32 on a GPU, where another kernel computes.
+    SwiGLU keeps gate, its SiLU and up; GELU its input.
+    """
+    inner, width = model.heads * model.head_size, setup.compute_bytes
+    readers = (3 + (2 if model.gated else 1)) if setup.has_autocast else 2
+    by_token = model.positions or (setup.on_gpu and width == _FP32_BYTES)
+    attention = (4 if by_token else 5) * inner * width
+    attention += _SUM_BYTES * model.heads if setup.flash_attention else model.heads * setup.sequence_length * width
+    norms = 2 * norm_bytes_per_token(model, setup)
+    return norms + readers * width * model.hidden + attention + feedforward_bytes_per_token(model, setup)
+
+
+def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """What autograd keeps of the MLP after its first layers' input."""
+    return (4 if model.gated else 2) * model.feedforward * setup.compute_bytes
+
+
+def norm_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """What autograd keeps of one normalisation."""
+    kept = 1 if setup.on_gpu or model.norm == "layer" else 2
+    return kept * model.hidden * setup.norm_bytes + _SUM_BYTES * (2 if model.norm == "layer" else 1)
+
+
+def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """What is kept of a block that is computed again: its input."""
+    return float(model.hidden * setup.residual_bytes)
+
+
+def outer_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """Of the last normalisation, and the input of an output layer that is trained."""
+    return norm_bytes_per_token(model, setup) + (0 if setup.lora_rank else model.hidden * setup.compute_bytes)
+
+
+def passing_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """What a block's backward pass has beside all that its forward pass kept, where it has most: in the MLP.
+
+    The gradient of the residual stream (and its cast), and those of the MLP's inner activations: SwiGLU's product, gate
+    and up, or GELU's output and input; what the last layer kept is gone by then.
+    """
+    stream = setup.residual_bytes + (setup.compute_bytes if setup.residual_bytes != setup.compute_bytes else 0)
+    return model.hidden * stream + (2 if model.gated else 1) * model.feedforward * setup.compute_bytes

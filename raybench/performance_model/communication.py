@@ -1,0 +1,231 @@
+"""What data-parallel training sends in one step: each collective with its size, from the shapes of the parameters.
+
+A step is one optimizer step: ``accumulation`` micro-batches, then the update. Sizes S are those of nccl-tests (the
+whole gathered or scattered message), so that they can be compared with what a profiler or NCCL's log counts.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from raybench.errors import UsageError
+from raybench.performance_model.layout import Group, Layout, Network, Operation, wire_factor
+
+Phase = Literal["forward", "backward"]
+Shape = tuple[int, ...]
+
+# torch.distributed: _DEFAULT_FIRST_BUCKET_BYTES, and DistributedDataParallel's bucket_cap_mb of 25.
+DDP_FIRST_BUCKET_BYTES = 2**20
+DDP_BUCKET_BYTES = 25 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One collective of a step, done ``count`` times. ``message_bytes`` is S of nccl-tests."""
+
+    operation: Operation
+    phase: Phase
+    message_bytes: int
+    group: Group
+    count: int = 1
+
+    @property
+    def total_bytes(self) -> int:
+        """S of all of them."""
+        return self.message_bytes * self.count
+
+    @property
+    def wire_bytes(self) -> float:
+        """Bytes that each rank sends: S times the factor that makes busbw of algbw."""
+        return self.total_bytes * wire_factor(self.operation, self.group.ranks)
+
+    def seconds(self, network: Network) -> float:
+        """Time of all of them, one after the other."""
+        return self.count * network.seconds(self.operation, self.message_bytes, self.group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Everything that one rank takes part in during one step."""
+
+    messages: tuple[Message, ...]
+
+    @property
+    def count(self) -> int:
+        """Collectives a step."""
+        return sum(message.count for message in self.messages)
+
+    @property
+    def message_bytes(self) -> int:
+        """Sum of the S of all collectives."""
+        return sum(message.total_bytes for message in self.messages)
+
+    @property
+    def wire_bytes(self) -> float:
+        """Bytes that each rank sends in a step."""
+        return sum(message.wire_bytes for message in self.messages)
+
+    def bytes_of(self, operation: Operation) -> int:
+        """Sum of the S of one kind of collective."""
+        return sum(message.total_bytes for message in self.messages if message.operation == operation)
+
+    def seconds(self, network: Network, phase: Phase | None = None) -> float:
+        """Time of all collectives, or of those of one phase, were nothing else going on."""
+        return sum(one.seconds(network) for one in self.messages if phase in (None, one.phase))
+
+    def shortest_seconds(self, network: Network, phase: Phase) -> float:
+        """Time of the shortest collective of a phase; of the backward pass, of the shortest that moves gradients."""
+        chosen = [one for one in self.messages if one.phase == phase]
+        reductions = [one for one in chosen if one.operation != "all_gather"]
+        return min((one.seconds(network) / one.count for one in reductions or chosen), default=0.0)
+
+
+def ddp_buckets(
+    gradient_bytes: Sequence[int], *, first: int = DDP_FIRST_BUCKET_BYTES, limit: int = DDP_BUCKET_BYTES
+) -> tuple[int, ...]:
+    """Sizes in bytes of DDP's buckets, for gradients in the order in which they become ready (parameters reversed).
+
+    A bucket is closed by the gradient that fills it (c10d compute_bucket_assignment_by_size), so it may be larger than
+    its limit; the first has a limit of its own. In the very first step all gradients are one bucket: buckets are built
+    from the order that step shows.
+    """
+    sizes: list[int] = []
+    current = 0
+    for gradient in gradient_bytes:
+        current += gradient
+        if current >= (limit if sizes else first):
+            sizes.append(current)
+            current = 0
+    return tuple([*sizes, current] if current else sizes)
+
+
+def ddp_traffic(
+    shapes: Sequence[Shape],
+    layout: Layout,
+    *,
+    gradient_bytes: int = 4,
+    accumulation: int = 1,
+    no_sync: bool = True,
+    bucket_bytes: int = DDP_BUCKET_BYTES,
+) -> Traffic:
+    """DistributedDataParallel: one all_reduce a bucket, in the last micro-batch only with ``no_sync``, else in each.
+
+    ``shapes`` are those of the trainable parameters in the module's order; ``gradient_bytes`` an element.
+    """
+    if layout.world_size < 2:
+        return Traffic(messages=())
+    first = DDP_FIRST_BUCKET_BYTES if bucket_bytes == DDP_BUCKET_BYTES else bucket_bytes
+    sizes = ddp_buckets(
+        [math.prod(shape) * gradient_bytes for shape in reversed(shapes)], first=first, limit=bucket_bytes
+    )
+    times = 1 if no_sync else accumulation
+    return Traffic(messages=_merged("all_reduce", "backward", sizes, layout.world, times))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardUnit:
+    """What one ``fully_shard`` call holds: all its parameters' shapes, and those that are trained (None: all).
+
+    ``stays_gathered``: not resharded after the forward pass, as FSDP2 treats the root module.
+    """
+
+    shapes: tuple[Shape, ...]
+    trainable: tuple[Shape, ...] | None = None
+    stays_gathered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """How FSDP2 runs. Bytes are those of an element as it is sent (``param_dtype``, ``reduce_dtype``).
+
+    full: each unit is gathered in the forward pass and again in the backward pass, then its gradients are
+    reduce-scattered. grad-op (``reshard_after_forward=False``): gathered once, in the forward pass. hybrid: as full
+    within a node, then each rank's shard of the gradients is all-reduced over the nodes. Every micro-batch does so;
+    with ``no_sync`` (``set_requires_gradient_sync(False)``) gradients move in the last one only.
+    """
+
+    strategy: Literal["full", "grad-op", "hybrid"] = "full"
+    parameter_bytes: float = 2
+    gradient_bytes: int = 4
+    accumulation: int = 1
+    no_sync: bool = False
+
+
+def fsdp_traffic(units: Sequence[ShardUnit], layout: Layout, sharding: Sharding) -> Traffic:
+    """Collectives of FSDP2 (``fully_shard``). Each parameter's first dimension is padded to a multiple of the ranks."""
+    shards = layout.node if sharding.strategy == "hybrid" else layout.world
+    reductions = 1 if sharding.no_sync else sharding.accumulation
+    messages: list[Message] = []
+    for unit in units:
+        trainable = unit.shapes if unit.trainable is None else unit.trainable
+        gathered = int(_padded_elements(unit.shapes, shards.ranks) * sharding.parameter_bytes)
+        reduced = _padded_elements(trainable, shards.ranks) * sharding.gradient_bytes
+        messages += _merged("all_gather", "forward", [gathered], shards, sharding.accumulation)
+        if sharding.strategy != "grad-op" and not unit.stays_gathered:
+            messages += _merged("all_gather", "backward", [gathered], shards, sharding.accumulation)
+        messages += _merged("reduce_scatter", "backward", [reduced], shards, reductions)
+        if sharding.strategy == "hybrid":
+            messages += _merged("all_reduce", "backward", [reduced // shards.ranks], layout.replicas, reductions)
+    return Traffic(messages=_joined(messages))
+
+
+def _padded_elements(shapes: Iterable[Shape], ranks: int) -> int:
+    return sum(math.ceil(shape[0] / ranks) * ranks * math.prod(shape[1:]) for shape in shapes)
+
+
+def _merged(operation: Operation, phase: Phase, sizes: Iterable[int], group: Group, times: int) -> tuple[Message, ...]:
+    """Messages of the given sizes, each ``times`` times; none where there is nothing to send, or nobody to send to."""
+    return _joined(
+        Message(operation=operation, phase=phase, message_bytes=size, group=group, count=times)
+        for size in sizes
+        if size and group.ranks > 1
+    )
+
+
+def _joined(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Equal collectives counted together, in order of their first."""
+    counts: dict[tuple[Operation, Phase, int, Group], int] = {}
+    for one in messages:
+        key = (one.operation, one.phase, one.message_bytes, one.group)
+        counts[key] = counts.get(key, 0) + one.count
+    return tuple(
+        Message(operation=operation, phase=phase, message_bytes=size, group=group, count=count)
+        for (operation, phase, size, group), count in counts.items()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSeconds:
+    """A step's time between two bounds: ``least`` with everything hidden that can be, ``most`` with nothing hidden."""
+
+    compute: float
+    communication: float
+    least: float
+    most: float
+
+    @property
+    def exposed_least(self) -> float:
+        """Communication that no overlap hides."""
+        return self.least - self.compute
+
+
+def step_seconds(compute: float, traffic: Traffic, network: Network, *, forward_share: float = 1 / 3) -> StepSeconds:
+    """Bounds of a step from the time of its computation and its collectives.
+
+    Least: each phase takes the longer of its computation and its communication, but one collective is always alone:
+    the first gather of the forward pass, before which nothing can be computed, and the last reduction of the backward
+    pass, after which nothing is left to compute; the shortest of each is counted. Most: no overlap at all. The forward
+    pass is a third of the computation (2 of 6 operations a weight).
+    """
+    if compute < 0 or not 0 <= forward_share <= 1:
+        raise UsageError(f"a step cannot compute for {compute:g} s with {forward_share:g} of it forward")
+    phases: tuple[tuple[Phase, float], ...] = (
+        ("forward", compute * forward_share),
+        ("backward", compute * (1 - forward_share)),
+    )
+    least = sum(
+        max(own + traffic.shortest_seconds(network, phase), traffic.seconds(network, phase)) for phase, own in phases
+    )
+    total = traffic.seconds(network)
+    return StepSeconds(compute=compute, communication=total, least=least, most=compute + total)

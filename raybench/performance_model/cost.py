@@ -1,0 +1,95 @@
+"""What measured or estimated throughput costs: plain arithmetic on a price per node hour.
+
+Prices age; those of ``prices.csv`` are list prices on the date each line names, for orientation, and every command that
+shows a cost also says where its price comes from. ``--price`` replaces them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from raybench.errors import UsageError
+from raybench.hardware.tables import parse_table, read_table
+
+_LARGEST_PRICE = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Of one node for one hour. ``source`` says whose figure that is and of which day."""
+
+    per_node_hour: float
+    source: str
+    currency: str = "USD"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.per_node_hour <= _LARGEST_PRICE:
+            raise UsageError(
+                f"a node hour cannot cost {self.per_node_hour:g} {self.currency}; give a price such as 55.04"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Of work at a steady rate on ``nodes`` nodes, in the price's currency."""
+
+    price: Price
+    nodes: int
+    samples_per_second: float
+    tokens_per_second: float = 0.0
+
+    @property
+    def per_hour(self) -> float:
+        """All nodes for an hour."""
+        return self.price.per_node_hour * self.nodes
+
+    @property
+    def per_1k_samples(self) -> float | None:
+        """1000 samples; None without throughput."""
+        return self._of(1000, self.samples_per_second)
+
+    @property
+    def per_million_tokens(self) -> float | None:
+        """10^6 tokens; None where none were counted."""
+        return self._of(1e6, self.tokens_per_second)
+
+    def per_epoch(self, samples: int) -> float | None:
+        """One pass over a data set."""
+        return self._of(samples, self.samples_per_second)
+
+    def _of(self, amount: float, rate: float) -> float | None:
+        return self.per_hour * amount / rate / 3600 if rate > 0 else None
+
+
+def slow_node_cost_per_hour(price: Price, *, nodes: int, healthy_step_seconds: float, step_seconds: float) -> float:
+    """What one slow node costs every hour: all nodes wait for it, so the share of the step that it adds is paid on all.
+
+    ``nodes * price * (1 - healthy / actual)``; negative differences are no cost.
+    """
+    if healthy_step_seconds <= 0 or step_seconds <= 0:
+        raise UsageError("step times must be above 0 to tell what a slow node costs")
+    return nodes * price.per_node_hour * max(0.0, 1 - healthy_step_seconds / step_seconds)
+
+
+def list_price(node_type: str, table: str | None = None) -> Price | None:
+    """The list price of a cloud's node type, such as ``p5.48xlarge``; None where the table has none.
+
+    ``table``: CSV text with the same columns as ``prices.csv``, in its place. Raises UsageError where it has not.
+    """
+    key = node_type.strip().lower()
+    rows = read_table("raybench.performance_model", "prices.csv") if table is None else parse_table(table)
+    for row in rows:
+        if (row.get("name") or "").strip().lower() == key:
+            return _price(row)
+    if table is not None:
+        raise UsageError(f"the price table has no line '{node_type}' (columns: name,usd_per_node_hour,date,source)")
+    return None
+
+
+def _price(row: Mapping[str, str | None]) -> Price:
+    name, text = row.get("name"), row.get("usd_per_node_hour")
+    try:
+        amount = float(text or "")
+    except ValueError:
+        raise UsageError(f"usd_per_node_hour of '{name}' in the price table is '{text}', not a number") from None
+    day, source = row.get("date") or "an unknown day", row.get("source") or "an unknown source"
+    return Price(per_node_hour=amount, source=f"list price of {name} on {day}, {source}; override with --price")

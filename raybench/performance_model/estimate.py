@@ -1,0 +1,246 @@
+"""A training run before it is run: volume and time of communication, memory, step time, throughput and cost.
+
+Pure arithmetic over the other modules of this package. Each figure carries the formula it comes from; what is not known
+(the peak of a GPU, a price) is said to be unknown, with what to give.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from raybench.errors import UsageError
+from raybench.hardware.gpus import Gpu
+from raybench.performance_model.communication import (
+    Sharding,
+    ShardUnit,
+    StepSeconds,
+    Traffic,
+    ddp_traffic,
+    fsdp_traffic,
+    step_seconds,
+)
+from raybench.performance_model.cost import Cost, Price
+from raybench.performance_model.layout import Layout, Network
+from raybench.performance_model.memory import NF4_BYTES, MemoryEstimate, estimate_memory, largest_batch, state_bytes
+from raybench.performance_model.training_setup import TrainingSetup, shard_count
+from raybench.performance_model.transformer import Transformer
+
+# Shares of the line rate that NCCL reaches with large messages, of published healthy logs (docs/methods.md).
+NVLINK_SHARE, PCIE_SHARE, NIC_SHARE = 0.80, 0.80, 0.92
+# Of the peak that forward and backward pass reach by themselves, recomputation counted as work. torchtitan publishes 34
+# to 39 % MFU of an 8B model on H100 with communication and recomputation in it; large GEMMs alone reach 73 to 87 %.
+ASSUMED_EFFICIENCY = (0.30, 0.50)
+# A100 feeds its slower tensor cores better: torchtitan's 64 of them (docs/performance.md, Llama 3 with FSDP2) train 8B
+# at 58 % MFU, and 70B at 51.7 % with every layer computed again, which is 69 % of the peak.
+_ASSUMED_OF_FAMILY = {"A100": (0.40, 0.70), "A800": (0.40, 0.70)}
+
+
+def assumed_efficiency(gpu: Gpu | None) -> tuple[float, float]:
+    """Share of the peak in computation, low and high, where nobody says: as published for this family of GPUs."""
+    family = gpu.name.split()[0] if gpu else ""
+    return _ASSUMED_OF_FAMILY.get(family, ASSUMED_EFFICIENCY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateRequest:
+    """What is to be estimated. ``efficiency``: share of the peak in computation, low and high.
+
+    Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give.
+    """
+
+    model: Transformer
+    setup: TrainingSetup
+    layout: Layout
+    network: Network | None
+    dtype: str = "bf16"
+    reduce_bytes: int = 4
+    accumulation: int = 1
+    gpu: Gpu | None = None
+    memory_bytes: int | None = None
+    efficiency: tuple[float, float] = ASSUMED_EFFICIENCY
+    efficiency_source: str = "assumed, give --efficiency"
+    price: Price | None = None
+    epoch_samples: int | None = None
+    network_unknown: str | None = None
+    basis: Mapping[str, str] = field(default_factory=dict)  # where each given figure comes from
+
+    def __post_init__(self) -> None:
+        low, high = self.efficiency
+        if not 0 < low <= high <= 1:
+            raise UsageError(
+                f"an efficiency of {low:g} to {high:g} is not a range of shares of the peak, such as 0.3:0.5"
+            )
+        if self.accumulation < 1:
+            raise UsageError(f"{self.accumulation} micro-batches a step: there must be at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The answer. ``fastest`` and ``slowest`` bound the step; None where the GPU's peak or the network is not known."""
+
+    request: EstimateRequest
+    traffic: Traffic
+    communication_seconds: float | None
+    memory: MemoryEstimate
+    largest_batch: int | None
+    fastest: StepSeconds | None
+    slowest: StepSeconds | None
+    optimizer_seconds: float
+    unknown: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the peak is within the device's memory; None where that is not known."""
+        limit = self.request.memory_bytes
+        return None if limit is None else self.memory.peak <= limit
+
+    @property
+    def samples_per_step(self) -> int:
+        """Over all ranks."""
+        return self.request.setup.batch_size * self.request.accumulation * self.request.layout.world_size
+
+    @property
+    def step_seconds(self) -> tuple[float, float] | None:
+        """Step time with everything hidden that can be and high efficiency; with nothing hidden and low efficiency."""
+        if self.fastest is None or self.slowest is None:
+            return None
+        return self.fastest.least + self.optimizer_seconds, self.slowest.most + self.optimizer_seconds
+
+    @property
+    def tokens_per_second(self) -> tuple[float, float] | None:
+        """Over all ranks: low, high."""
+        if self.step_seconds is None:
+            return None
+        tokens = self.samples_per_step * self.request.setup.sequence_length
+        return tokens / self.step_seconds[1], tokens / self.step_seconds[0]
+
+    @property
+    def mfu(self) -> tuple[float, float] | None:
+        """Model operations over what the peak could do in a step: low, high."""
+        peak = self.request.gpu.peak_tflops(self.request.dtype) if self.request.gpu else None
+        if self.tokens_per_second is None or peak is None:
+            return None
+        per_token = model_flops_per_token(self.request)
+        low, high = (
+            rate * per_token / (self.request.layout.world_size * peak * 1e12) for rate in self.tokens_per_second
+        )
+        return low, high
+
+    def costs(self) -> tuple[Cost, Cost] | None:
+        """Cheapest and dearest; None without a price or a step time."""
+        if self.request.price is None or self.tokens_per_second is None:
+            return None
+        low, high = (
+            Cost(
+                price=self.request.price,
+                nodes=self.request.layout.nodes,
+                samples_per_second=rate / self.request.setup.sequence_length,
+                tokens_per_second=rate,
+            )
+            for rate in self.tokens_per_second
+        )
+        return high, low
+
+
+def estimate(request: EstimateRequest) -> Estimate:
+    """All figures that the request allows."""
+    traffic = training_traffic(
+        request.model,
+        request.setup,
+        request.layout,
+        accumulation=request.accumulation,
+        reduce_bytes=request.reduce_bytes,
+    )
+    peak = request.gpu.peak_tflops(request.dtype) if request.gpu else None
+    bounds = [_step(request, traffic, peak, share) for share in reversed(request.efficiency)]
+    limit = request.memory_bytes
+    return Estimate(
+        request=request,
+        traffic=traffic,
+        communication_seconds=traffic.seconds(request.network) if request.network else None,
+        memory=estimate_memory(request.model, request.setup, request.layout),
+        largest_batch=largest_batch(request.model, request.setup, request.layout, limit) if limit else None,
+        fastest=bounds[0],
+        slowest=bounds[1],
+        optimizer_seconds=_optimizer_seconds(request),
+        unknown=tuple(_unknown(request, peak)),
+    )
+
+
+def training_traffic(
+    model: Transformer, setup: TrainingSetup, layout: Layout, *, accumulation: int = 1, reduce_bytes: int = 4
+) -> Traffic:
+    """The collectives of one step. DDP sends gradients in the parameters' type, FSDP in ``reduce_bytes`` an element."""
+    outer = model.outer_shapes()
+    table, rest = outer[:1], outer[1:]
+    adapters = model.adapter_shapes(setup.lora_rank, setup.lora_targets) if setup.lora_rank else ()
+    if setup.strategy == "ddp":
+        whole = adapters * model.layers if adapters else table + model.block_shapes() * model.layers + rest
+        return ddp_traffic(whole, layout, gradient_bytes=setup.parameter_bytes, accumulation=accumulation)
+    block = ShardUnit(shapes=model.block_shapes() + adapters, trainable=adapters or None)
+    root = ShardUnit(shapes=outer, trainable=() if adapters else None, stays_gathered=True)
+    sharding = Sharding(
+        strategy={"fsdp": "full", "fsdp-grad-op": "grad-op", "fsdp-hybrid": "hybrid"}[setup.strategy],  # type: ignore[arg-type]
+        parameter_bytes=_sent_bytes(model, setup),
+        gradient_bytes=reduce_bytes,
+        accumulation=accumulation,
+        no_sync=setup.whole_gradients,
+    )
+    return fsdp_traffic([root, *[block] * model.layers], layout, sharding)
+
+
+def _sent_bytes(model: Transformer, setup: TrainingSetup) -> float:
+    """Bytes of an element as FSDP gathers it: the compute type; of 4-bit weights the average over a block."""
+    if not setup.quantized:
+        return setup.compute_bytes
+    packed = model.linear_parameters_per_layer / model.parameters_per_layer
+    return packed * NF4_BYTES + (1 - packed) * setup.compute_bytes
+
+
+def model_flops_per_token(request: EstimateRequest) -> float:
+    """Operations of the model per token, recomputation not counted: what MFU is made of."""
+    model, setup = request.model, request.setup
+    if setup.lora_rank:
+        return model.lora_flops_per_token(setup.sequence_length, setup.lora_rank, setup.lora_targets)
+    return model.flops_per_token(setup.sequence_length)
+
+
+def _step(
+    request: EstimateRequest, traffic: Traffic, peak_tflops: float | None, efficiency: float
+) -> StepSeconds | None:
+    if peak_tflops is None or request.network is None:
+        return None
+    model, setup = request.model, request.setup
+    flops = model_flops_per_token(request)
+    if setup.checkpointing:
+        flops += model.hardware_flops_per_token(setup.sequence_length) - model.flops_per_token(setup.sequence_length)
+    compute = setup.tokens * request.accumulation * flops / (peak_tflops * 1e12 * efficiency)
+    return step_seconds(compute, traffic, request.network, forward_share=_forward_share(setup))
+
+
+def _forward_share(setup: TrainingSetup) -> float:
+    """Of the computation: 2 of 6 operations a weight, 2 of 4 with a frozen base; recomputation adds 2 to the rest."""
+    return 2 / ((4 if setup.lora_rank else 6) + (2 if setup.checkpointing else 0))
+
+
+def _optimizer_seconds(request: EstimateRequest) -> float:
+    """The update is bound by memory: it reads parameters, gradients and state and writes all but the gradients."""
+    if request.gpu is None:
+        return 0.0
+    trained = request.setup.trainable(request.model) / shard_count(request.setup, request.layout)
+    moved = trained * (3 * request.setup.parameter_bytes + 2 * state_bytes(request.setup))
+    return moved / (request.gpu.memory_gb_per_s * 1e9)
+
+
+def _unknown(request: EstimateRequest, peak: float | None) -> list[str]:
+    reasons = []
+    if request.network is None:
+        reasons.append(f"times: {request.network_unknown or 'nothing is known of the network'}")
+    if request.gpu is None:
+        reasons.append("step time, throughput and MFU: the GPU is not known; give --gpu or --node-type")
+    elif peak is None:
+        reasons.append(f"step time, throughput and MFU: {request.gpu.name} has no peak for {request.dtype}")
+    if request.memory_bytes is None:
+        reasons.append("whether it fits: the memory of the GPU is not known; give --gpu or --memory")
+    if request.price is None:
+        reasons.append("cost: no price; give --price or a --node-type with a list price")
+    return reasons

@@ -1,0 +1,181 @@
+"""What a rank holds at the moments of a step at which it may hold most, beside parameters and optimizer state.
+
+Each moment is a sum of what is there at once; the peak of a step is the largest of them (docs/methods.md). Bytes.
+"""
+
+from dataclasses import dataclass
+
+from raybench.performance_model.activations import (
+    block_activation_bytes_per_token,
+    checkpoint_bytes_per_token,
+    outer_bytes_per_token,
+    passing_bytes_per_token,
+)
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+# Of one logit. Loss: what the output layer gave, the same without the last place, in fp32, and the log-softmax. Then,
+# in the backward pass, the log-softmax and two gradients in fp32.
+_LOSS_BYTES_16, _LOSS_BYTES_32 = 10, 12
+_LOSS_BACKWARD_BYTES = 12
+# Of a 4-bit weight while its layer computes: as an index and in fp32 (adapters.QuantisedWeight.dense).
+_UNPACKED_BYTES = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The sizes that the moments are made of. ``temporaries``: of the update; ``shards``: 1 for replicas."""
+
+    model: Transformer
+    setup: TrainingSetup
+    shards: int
+    gradients: float
+    temporaries: float
+
+    @property
+    def loose_gradients(self) -> float:
+        """Gradients that are not there before the backward pass makes them."""
+        return 0.0 if self.setup.gradients_kept else self.gradients
+
+    @property
+    def whole_gradients(self) -> float:
+        """Unsharded gradients of the micro-batches before."""
+        has_any = self.shards > 1 and self.setup.whole_gradients
+        return float(self.setup.trainable(self.model) * self.setup.parameter_bytes) if has_any else 0.0
+
+    @property
+    def table_bytes(self) -> float:
+        """Of the output layer, or the token table, in the parameters' type."""
+        return float(self.model.token_table_parameters * self.setup.parameter_bytes)
+
+    @property
+    def table_cast_bytes(self) -> float:
+        """Of the same in the compute type."""
+        return float(self.model.token_table_parameters * self.setup.compute_bytes)
+
+    @property
+    def block_activations(self) -> float:
+        """All that the forward pass of one block keeps."""
+        return self.setup.tokens * block_activation_bytes_per_token(self.model, self.setup)
+
+    @property
+    def kept_of_block(self) -> float:
+        """What is kept of a block until its backward pass begins."""
+        if not self.setup.checkpointing:
+            return self.block_activations
+        return self.setup.tokens * checkpoint_bytes_per_token(self.model, self.setup)
+
+    def activations(self, blocks: int) -> float:
+        """Kept of the first so many blocks, the last of which is in its backward pass."""
+        return (blocks - 1) * self.kept_of_block + max(self.block_activations, self.kept_of_block)
+
+    @property
+    def at_loss(self) -> float:
+        """Kept of all blocks and of what follows them."""
+        outer = self.setup.tokens * outer_bytes_per_token(self.model, self.setup)
+        return self.model.layers * self.kept_of_block + outer
+
+    @property
+    def loss(self) -> float:
+        """What the loss has at once, of all tokens but the last of each sample."""
+        return float(self._scores * (_LOSS_BYTES_16 if self.setup.compute_bytes < 4 else _LOSS_BYTES_32))
+
+    @property
+    def loss_backward(self) -> float:
+        """The same of its backward pass."""
+        return float(self._scores * _LOSS_BACKWARD_BYTES)
+
+    @property
+    def _scores(self) -> int:
+        return (self.setup.tokens - self.setup.batch_size) * self.model.vocabulary
+
+    @property
+    def output_gradient(self) -> float:
+        """Of the output layer's backward pass: the logits' gradient, with the weight's and the input's."""
+        scores = self.setup.tokens * self.model.vocabulary * self.setup.compute_bytes
+        states = self.setup.tokens * self.model.hidden * self.setup.compute_bytes
+        if self.setup.lora_rank:
+            return float(scores + states)
+        cast = self.table_bytes if self.setup.casts_weights else 0.0
+        return states + self.table_cast_bytes + max(float(scores), cast)
+
+    @property
+    def unpacked(self) -> float:
+        """The largest weight of a 4-bit base, unpacked."""
+        largest = max(inputs * outputs for inputs, outputs in self.model.linears().values())
+        return float(largest * _UNPACKED_BYTES) if self.setup.quantized else 0.0
+
+    @property
+    def passing(self) -> float:
+        """What a block's backward pass has beside what was kept, with the gradient of its largest weight."""
+        states = self.setup.tokens * passing_bytes_per_token(self.model, self.setup)
+        if self.setup.lora_rank:
+            return states + self.unpacked
+        weight = self.model.hidden * self.model.feedforward * self.setup.compute_bytes
+        return states + weight
+
+
+def replica_moments(step: Step) -> dict[str, float]:
+    """Of a whole model on each rank: DDP, or one rank alone."""
+    model, setup = step.model, step.setup
+    loose = step.loose_gradients
+    block_casts = float(model.parameters_per_layer * setup.compute_bytes) if setup.casts_weights else 0.0
+    table_cast = step.table_cast_bytes if setup.casts_weights else 0.0
+    casts = model.layers * block_casts + table_cast  # the graph keeps them; of what is computed anew the context does
+    casts_left = table_cast if setup.checkpointing else casts
+    kept_casts = block_casts if setup.checkpointing else model.layers * block_casts
+    tied = step.table_bytes if model.tied and not setup.lora_rank else 0.0  # it waits for the gradient of the other end
+    head = tied or min(step.table_bytes, loose)
+    others = loose * (1 - model.parameters_per_layer / model.parameters)
+    return {
+        "loss": casts + step.at_loss + step.loss,
+        "loss, backward": casts_left + step.at_loss + step.loss_backward,
+        "output layer, backward": casts_left + step.at_loss + step.output_gradient,
+        "last block, backward": kept_casts + head + step.activations(model.layers) + step.passing,
+        "first block, backward": block_casts + others + step.activations(1) + step.passing,
+        "embedding, backward": loose + (0.0 if setup.lora_rank else step.table_bytes) + (tied if loose else 2 * tied),
+        "update": loose + step.temporaries,
+    }
+
+
+def shard_moments(step: Step) -> dict[str, float]:
+    """Of FSDP2.
+
+    The root (embeddings, last norm, output layer) stays gathered; of the blocks one is computed with and the next is
+    being gathered. A block's gradients are there whole in the compute type, then copied for reduce_scatter, and that
+    copy is let go when the next block's is made. The root's gradients are reduced last of all.
+    """
+    model, setup = step.model, step.setup
+    loose = step.loose_gradients
+    root = float(model.outer_parameters * setup.compute_bytes)
+    block = float(model.parameters_per_layer * setup.compute_bytes)
+    trained = model.parameters_per_layer if not setup.lora_rank else setup.trainable(model) / model.layers
+    gradient, copy = trained * setup.compute_bytes, trained * setup.parameter_bytes
+    keeps = setup.strategy == "fsdp-grad-op"
+    gathered = root + (model.layers * block if keeps else 2 * block)
+    ahead = root + (model.layers * block if keeps else block)
+    rest = ahead - block if keeps else ahead  # once a block is released and the next is there
+    head = 0.0 if setup.lora_rank else step.table_cast_bytes
+    table = 0.0 if setup.lora_rank else (3 if model.tied else 2) * step.table_cast_bytes  # tied: both ends, their sum
+    outer = 0.0 if setup.lora_rank else float(model.outer_parameters)
+    added = step.whole_gradients
+    before = step.activations(model.layers - 1) if model.layers > 1 else 0.0
+    return {
+        "loss": ahead + (block if keeps else 0) + added + step.at_loss + step.loss,
+        "loss, backward": ahead + added + step.at_loss + step.loss_backward,
+        "output layer, backward": ahead + added + step.at_loss + step.output_gradient,
+        "last block, backward": gathered + added + head + step.activations(model.layers) + step.passing,
+        "last block, reduce": rest + added + head + gradient + copy + (model.layers - 1) * step.kept_of_block,
+        "second last block, backward": gathered - (block if keeps else 0) + added + head + copy + before + step.passing,
+        "second last block, gradients": gathered
+        - (block if keeps else 0)
+        + added
+        + head
+        + copy
+        + gradient
+        + max(model.layers - 2, 0) * step.kept_of_block,
+        "first block, backward": root + block + head + copy + loose + step.activations(1) + step.passing,
+        "embedding, backward": root + table + copy + loose,
+        "embedding, reduce": outer * (setup.compute_bytes + setup.parameter_bytes * (1 - 1 / step.shards)) + loose,
+        "update": loose + step.temporaries,
+    }

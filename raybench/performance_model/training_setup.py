@@ -1,0 +1,100 @@
+"""How a model is trained, as far as memory and communication depend on it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from raybench.errors import UsageError, unknown_name
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.transformer import Transformer
+
+Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid"]
+Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit"]
+STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid")
+OPTIMIZERS: tuple[Optimizer, ...] = ("sgd", "momentum", "adam", "adamw", "adamw-8bit")
+_MOST_SIZE, _MOST_RANK = 10**9, 10**5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSetup:
+    """How a model is trained. ``batch_size`` is that of one rank and one micro-batch.
+
+    ``parameter_bytes``: an element as it is stored and updated (4: fp32 master weights, with autocast under DDP and
+    mixed precision under FSDP); ``compute_bytes``: an element of an activation (2: bf16 or fp16). ``lora_rank`` 0: all
+    is trained; else the base is frozen in the compute type, or in 4 bits with ``quantized``. ``bucket_view``: DDP with
+    gradient_as_bucket_view. ``gradients_kept``: they are there when a forward pass begins, as in DDP's buckets or while
+    they accumulate; False where ``zero_grad(set_to_none=True)`` has let them go. ``whole_gradients``: FSDP that reduces
+    in the last micro-batch only, and until then adds up the gradients of all parameters unsharded. ``on_gpu``: with its
+    kernels; on a CPU RMSNorm is several, and keeps what it has normalised as well.
+    """
+
+    batch_size: int
+    sequence_length: int
+    strategy: Strategy = "ddp"
+    optimizer: Optimizer = "adamw"
+    parameter_bytes: int = 4
+    compute_bytes: int = 2
+    checkpointing: bool = False
+    flash_attention: bool = True
+    fused_optimizer: bool = False
+    bucket_view: bool = False
+    gradients_kept: bool = True
+    whole_gradients: bool = False
+    lora_rank: int = 0
+    lora_targets: tuple[str, ...] = ()
+    quantized: bool = False
+    on_gpu: bool = True
+
+    def __post_init__(self) -> None:
+        for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
+            if getattr(self, name) not in choices:
+                raise unknown_name(name, getattr(self, name), choices)
+        for name, value in (("--batch-size", self.batch_size), ("--sequence-length", self.sequence_length)):
+            if not 1 <= value <= _MOST_SIZE:
+                raise UsageError(f"{name} is {value}; it must be from 1 to {_MOST_SIZE}")
+        if not 0 <= self.lora_rank <= _MOST_RANK:
+            raise UsageError(f"--lora-rank is {self.lora_rank}; it must be from 1 to {_MOST_RANK}, or 0 for none")
+        if self.quantized and not self.lora_rank:
+            raise UsageError("4-bit weights cannot be trained; give --lora-rank of at least 1 with them")
+        if self.lora_targets and not self.lora_rank:
+            raise UsageError("targets of LoRA need its rank; give --lora-rank, such as 16")
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a micro-batch on one rank."""
+        return self.batch_size * self.sequence_length
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether FSDP cuts parameters, gradients and optimizer state into shards."""
+        return self.strategy != "ddp"
+
+    def trainable(self, model: Transformer) -> int:
+        """Parameters that have gradients."""
+        return model.lora_parameters(self.lora_rank, self.lora_targets) if self.lora_rank else model.parameters
+
+    @property
+    def has_autocast(self) -> bool:
+        """Whether layers compute in another type than that of what is trained."""
+        return self.parameter_bytes > self.compute_bytes
+
+    @property
+    def casts_weights(self) -> bool:
+        """Whether autocast makes a copy of the weights in the compute type: of whole ones that are trained."""
+        return self.has_autocast and not self.is_sharded and not self.lora_rank
+
+    @property
+    def norm_bytes(self) -> int:
+        """An element of what a normalisation reads and gives: under autocast a GPU computes it in fp32."""
+        return self.parameter_bytes if self.has_autocast else self.compute_bytes
+
+    @property
+    def residual_bytes(self) -> int:
+        """An element of the residual stream: autocast leaves it in the parameters' type, FSDP's mixed precision not."""
+        return self.compute_bytes if self.is_sharded or self.lora_rank else self.parameter_bytes
+
+
+def shard_count(setup: TrainingSetup, layout: Layout) -> int:
+    """Ranks over which FSDP spreads each parameter; 1 under DDP."""
+    if setup.strategy == "fsdp-hybrid":
+        return layout.node.ranks
+    return layout.world_size if setup.is_sharded else 1

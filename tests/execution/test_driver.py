@@ -1,0 +1,106 @@
+"""The command's end of a driver: it ends what a run started, and nothing else; a signal costs no result."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raybench.cli import measure
+from raybench.config import RunConfig
+from raybench.execution import driver as driver_module
+from raybench.execution import supervisor
+from raybench.execution.account import Account
+from raybench.execution.driver import Driver
+from raybench.execution.ranks import prestarted_rank_host as early_host
+
+# A process of its own, since it adopts what is left below it from then on.
+BYSTANDER = """
+import subprocess, sys, time
+from pathlib import Path
+from raybench.execution import driver
+from raybench.execution.record import Record
+from raybench.config import RunConfig
+
+bystander = subprocess.Popen(["sleep", "60"])
+left = 'import subprocess; print(subprocess.Popen(["sleep", "61"], start_new_session=True, stdout=-3).pid)'
+
+def drive(*_):
+    own = subprocess.run([sys.executable, "-c", left], stdout=subprocess.PIPE, text=True).stdout
+    (Path(sys.argv[1]) / "own").write_text(own)
+
+driver._drive = drive
+started = driver.start_driver(Record(config=RunConfig(), run_id="a"), None, Path(sys.argv[1]))
+while started.status is None:
+    started._waited()
+    time.sleep(0.01)
+started.end()
+print(bystander.poll(), Path("/proc", (Path(sys.argv[1]) / "own").read_text().strip()).exists() and "alive")
+bystander.kill()
+"""
+
+
+def test_what_was_below_the_command_before_the_run_is_not_ended(tmp_path: Path) -> None:
+    """``monitor & exec raybench run``: the monitor is a child of the command, and none of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", BYSTANDER, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    bystander, _, own = done.stdout.strip().partition(" ")
+    assert bystander == "None"
+    state = Path("/proc", (tmp_path / "own").read_text().strip(), "stat")
+    assert own == "False" or not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_how_children_end_is_known_where_sigchld_was_ignored_before(ignored: bool) -> None:
+    code = """
+import signal, subprocess, sys
+from raybench import cli
+cli._run_command = lambda: subprocess.run([sys.executable, "-c", "raise SystemExit(7)"]).returncode
+cli.main()
+"""
+    before = signal.SIG_IGN if ignored else signal.SIG_DFL
+    done = subprocess.run(
+        [sys.executable, "-c", code], preexec_fn=lambda: signal.signal(signal.SIGCHLD, before), check=False, timeout=60
+    )
+    assert done.returncode == 7
+
+
+class Watching:
+    """A run that is over at once."""
+
+    def __init__(self, *, account: Account, **_: Any) -> None:
+        self.record = account.record
+
+    def watch(self) -> None:
+        """Nothing."""
+
+
+def test_a_signal_while_what_was_started_is_ended_does_not_cost_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def host(_folder: Path) -> Iterator[None]:
+        yield
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+    here, _ = Pipe()
+    fake = Driver(pid=1, connection=here, workplace=tmp_path, spared=None)
+    monkeypatch.setattr(early_host, "early_host", host)
+    monkeypatch.setattr(driver_module, "start_driver", lambda *_: fake)
+    monkeypatch.setattr(supervisor, "Supervisor", Watching)
+    try:
+        code = measure._run(RunConfig(output_dir=str(tmp_path)), as_json=False, full=False, quiet=True)
+    except KeyboardInterrupt:  # it would end the tests, too
+        pytest.fail("the result is lost")
+    (result,) = tmp_path.glob("*/result.json")
+    assert (code, json.loads(result.read_text())["status"]) == (3, "failed")

@@ -1,0 +1,223 @@
+"""The hardware table: the right figures by exact device name, and nothing for a name that it does not have."""
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.hardware.gpus import GPUS, PEAK_DTYPES, find_gpu, gpu_for, unknown_reason
+
+# What the vendors' data sheets say, dense: device name as the driver prints it, bf16 (fp16 before Ampere), fp8.
+DATA_SHEETS = (
+    ("Tesla V100-SXM2-16GB", 125, None),
+    ("Tesla V100-SXM2-32GB", 125, None),
+    ("Tesla V100-PCIE-32GB", 112, None),
+    ("Tesla T4", 65, None),
+    ("NVIDIA A10", 125, None),
+    ("NVIDIA A10G", 70, None),
+    ("NVIDIA A30", 165, None),
+    ("NVIDIA A40", 149.7, None),
+    ("NVIDIA A100-SXM4-40GB", 312, None),
+    ("A100-SXM4-40GB", 312, None),
+    ("NVIDIA A100-SXM4-80GB", 312, None),
+    ("NVIDIA A100-PCIE-40GB", 312, None),
+    ("NVIDIA A100 80GB PCIe", 312, None),
+    ("NVIDIA L4", 121, 242.5),
+    ("NVIDIA L40", 181.05, 362),
+    ("NVIDIA L40S", 362.05, 733),
+    ("NVIDIA H100 PCIe", 756.5, 1513),
+    ("NVIDIA H100 NVL", 835.5, 1670.5),
+    ("NVIDIA H100 80GB HBM3", 989.4, 1978.9),
+    ("NVIDIA H200", 989.4, 1978.9),
+    ("NVIDIA H20", 148, 296),
+    ("NVIDIA GH200 480GB", 989.4, 1978.9),
+    ("NVIDIA B200", 2250, 4500),
+    ("NVIDIA GB200", 2500, 5000),
+    ("NVIDIA B300 SXM6 AC", 2250, 4500),
+    ("NVIDIA GB300", 2500, 5000),
+    ("NVIDIA H20-3e", 148, 296),
+    ("NVIDIA H200 NVL", 835.5, 1670.5),
+    ("NVIDIA H800 PCIe", 756.5, 1513),
+    ("NVIDIA GH200 120GB", 989.4, 1978.9),
+    ("NVIDIA A800-SXM4-40GB", 312, None),
+    ("NVIDIA A800 80GB PCIe", 312, None),
+    ("NVIDIA L20", 119.5, 239),
+    ("NVIDIA RTX 6000 Ada Generation", 364.2, 728.5),
+    ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 503.8, 1007.6),
+    ("AMD Instinct MI250", 181.05, None),
+    ("AMD Instinct MI300X", 1307.4, 2614.9),
+    ("AMD Instinct MI325X", 1307.4, 2614.9),
+)
+
+
+@pytest.mark.parametrize(("device", "half", "eighth"), DATA_SHEETS, ids=[row[0] for row in DATA_SHEETS])
+def test_the_peak_of_a_device_is_that_of_its_data_sheet(device: str, half: float, eighth: float | None) -> None:
+    gpu = find_gpu(device)
+    assert gpu is not None
+    assert gpu.peak_tflops("torch.float16") == half
+    assert gpu.peak_tflops("float8_e4m3fn") == eighth
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "NVIDIA H100",  # what the driver calls the SXM with 64 or 94 GB of HBM2e; people mean any of 989, 756 and 835
+        "NVIDIA H100 SXM5 64GB",
+        "NVIDIA H100 80GB HBM2e",
+        "NVIDIA H20 NVL16",
+        "NVIDIA H800 NVL",
+        "NVIDIA A800 40GB Active",
+        "NVIDIA A100-SXM-64GB",
+        "NVIDIA A100-PG509-200",
+        "NVIDIA A100-SXM4-80GB MIG 3g.40gb",
+        "NVIDIA H100 80GB HBM3 MIG 7g.80gb",  # the whole card in one slice has not all its SMs
+        "NVIDIA L20X",
+        "NVIDIA B200 MIG 1g.23gb",
+        "NVIDIA GB10",
+        "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 5090 D",
+        "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+        "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+        "NVIDIA Graphics Device",
+        "Tesla V100-SXM3-32GB-H",  # 450 W, 131 instead of 125
+        "Tesla V100-SXM2-32GB-LS",
+        "Tesla V100-DGXS-32GB",
+        "AMD Instinct MI250X / MI250",  # ROCm's name for either
+        "AMD Instinct MI300X HF",
+        "AMD Instinct MI308X",
+        "AMD Radeon Graphics",
+        "NVIDIA H100-80C",
+        "NVIDIA A100",
+        "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
+        "GRID A100-10C",
+        "NVIDIA A1000",
+        "NVIDIA A10M",
+        "NVIDIA H100 80GB HBM3e Special",
+        "NVIDIA L400",
+        "Tesla P100-PCIE-16GB",
+        "AMD Instinct MI400",
+        "",
+    ],
+)
+def test_a_name_that_the_table_does_not_have_is_unknown(device: str) -> None:
+    assert find_gpu(device) is None
+    assert "measure a GEMM and a copy" in unknown_reason(device)
+
+
+def test_a_slice_of_a_gpu_says_so() -> None:
+    assert "slice of a GPU" in unknown_reason("NVIDIA H100 80GB HBM3 MIG 3g.40gb")
+    assert "slice" not in unknown_reason("NVIDIA MIGHTY 1")
+
+
+# What architecture papers say of a chip: row, type, units (SMs or CUs), operations a clock of one, MHz. A multiply-add
+# is two operations.
+ARITHMETIC = (
+    ("V100 SXM2 32GB", "fp16", 80, 1024, 1530),
+    ("T4", "fp16", 40, 1024, 1590),
+    ("A10", "bf16", 72, 1024, 1695),
+    ("A10G", "bf16", 80, 512, 1710),
+    ("A30", "bf16", 56, 2048, 1440),
+    ("A40", "bf16", 84, 1024, 1740),
+    ("RTX A6000", "bf16", 84, 1024, 1800),
+    ("A100 SXM 80GB", "bf16", 108, 2048, 1410),
+    ("A100 SXM 80GB", "fp64", 108, 128, 1410),
+    ("L4", "bf16", 58, 1024, 2040),
+    ("L40", "bf16", 142, 512, 2490),
+    ("L40S", "bf16", 142, 1024, 2490),
+    ("RTX 6000 Ada", "bf16", 142, 1024, 2505),
+    ("RTX 3090", "bf16", 82, 512, 1695),
+    ("RTX 4090", "bf16", 128, 512, 2520),
+    ("RTX 5090", "bf16", 170, 512, 2407),
+    ("RTX PRO 6000 Blackwell", "bf16", 188, 1024, 2617),
+    ("H100 SXM", "bf16", 132, 4096, 1830),
+    ("H100 SXM", "fp64", 132, 256, 1980),
+    ("H100 PCIe", "bf16", 114, 4096, 1620),
+    ("MI100", "fp16", 120, 1024, 1502),
+    ("MI100", "fp32", 120, 256, 1502),
+    ("MI210", "bf16", 104, 1024, 1700),
+    ("MI210", "fp64", 104, 256, 1700),
+    ("MI250X (one of its two GPUs)", "bf16", 110, 1024, 1700),
+    ("MI250 (one of its two GPUs)", "bf16", 104, 1024, 1700),
+    ("MI300X", "bf16", 304, 2048, 2100),
+    ("MI300X", "fp64", 304, 256, 2100),
+    ("MI300A", "bf16", 228, 2048, 2100),
+    ("MI350X", "bf16", 256, 4096, 2200),
+    ("MI355X", "bf16", 256, 4096, 2400),
+    ("MI355X", "fp64", 256, 128, 2400),
+)
+
+
+@pytest.mark.parametrize(("name", "dtype", "units", "operations", "mhz"), ARITHMETIC)
+def test_peaks_are_units_times_operations_times_clock(
+    name: str, dtype: str, units: int, operations: int, mhz: int
+) -> None:
+    assert gpu_for(name).peak_tflops(dtype) == pytest.approx(units * operations * mhz / 1e6, rel=0.012)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        ("NVIDIA A100-PCIE-40GB", "NVIDIA A100-SXM4-40GB", "board_gb_per_s"),
+        ("NVIDIA A100 80GB PCIe", "NVIDIA A100-SXM4-80GB", "memory_gb_per_s"),
+        ("NVIDIA A800-SXM4-80GB", "NVIDIA A100-SXM4-80GB", "nvlink_gb_per_s"),
+        ("NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3", "tflops"),
+        ("NVIDIA H100 NVL", "NVIDIA H100 PCIe", "tflops"),
+        ("NVIDIA H800", "NVIDIA H100 80GB HBM3", "nvlink_gb_per_s"),
+        ("NVIDIA H200 NVL", "NVIDIA H200", "tflops"),
+        ("NVIDIA H20-3e", "NVIDIA H20", "memory_bytes"),
+        ("NVIDIA H20", "NVIDIA H200", "tflops"),
+        ("NVIDIA GH200 480GB", "NVIDIA GH200 144G HBM3e", "memory_gb"),
+        ("NVIDIA L40", "NVIDIA L40S", "tflops"),
+        ("NVIDIA L4", "NVIDIA L40", "tflops"),
+        ("NVIDIA A10", "NVIDIA A10G", "tflops"),
+        ("NVIDIA B200", "NVIDIA GB200", "tflops"),
+        ("NVIDIA B300 SXM6 AC", "NVIDIA GB300", "tflops"),
+        ("Tesla V100-PCIE-16GB", "Tesla V100-SXM2-16GB", "tflops"),
+    ],
+)
+def test_names_that_look_alike_are_told_apart(one: str, other: str, differ: str) -> None:
+    first, second = find_gpu(one), find_gpu(other)
+    assert first is not None
+    assert second is not None
+    assert getattr(first, differ) != getattr(second, differ)
+
+
+def test_dense_fp4_of_blackwell_ultra_is_as_printed_and_not_half_of_sparse() -> None:
+    assert gpu_for("B300").peak_tflops("fp4") == 108_000 / 8
+    assert gpu_for("GB300").peak_tflops("fp4") == 1_080_000 / 72
+    assert gpu_for("B200").peak_tflops("fp4") == 144_000 / 2 / 8
+
+
+def test_types_that_a_gpu_has_no_units_for_have_no_peak() -> None:
+    assert gpu_for("V100").peak_tflops("bf16") is None
+    assert gpu_for("A100").peak_tflops("fp8") is None
+    assert gpu_for("H100").peak_tflops("fp4") is None
+    assert gpu_for("MI355X").peak_tflops("tf32") is None
+
+
+def test_the_table_is_plausible_in_itself() -> None:
+    assert len({gpu.name for gpu in GPUS}) == len(GPUS)
+    names = [device for gpu in GPUS for device in gpu.devices]
+    assert len(set(names)) == len(names)
+    for gpu in GPUS:
+        assert set(gpu.tflops) <= set(PEAK_DTYPES)
+        assert gpu.source
+        assert gpu.compared
+        assert set(gpu.compared) <= set("ACDLMNTV")
+        assert 0.9 < gpu.memory_bytes / 2**30 / gpu.memory_gb <= 1.0, gpu.name
+        assert gpu.memory_gb_per_s >= 300
+        if "fp8" in gpu.tflops and "bf16" in gpu.tflops:
+            assert gpu.tflops["fp8"] / gpu.tflops["bf16"] == pytest.approx(2, rel=0.013), gpu.name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("h100", "H100 SXM"), ("A100 PCIe", "A100 PCIe 80GB"), ("nvidia l40s", "L40S"), ("B200", "B200")]
+)
+def test_short_names_are_for_people(text: str, name: str) -> None:
+    assert gpu_for(text).name == name
+
+
+def test_an_unknown_gpu_on_the_command_line_lists_the_table() -> None:
+    with pytest.raises(
+        UsageError, match=r"no GPU in the hardware table named 'H1000'; did you mean 'h100'.* There are: V100"
+    ):
+        gpu_for("H1000")

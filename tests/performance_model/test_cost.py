@@ -1,0 +1,43 @@
+"""Prices times time, by hand."""
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.performance_model.cost import Cost, Price, list_price, slow_node_cost_per_hour
+
+PRICE = Price(per_node_hour=36.0, source="test")
+
+
+def test_costs_are_price_times_time() -> None:
+    cost = Cost(price=PRICE, nodes=2, samples_per_second=10, tokens_per_second=20_000)
+    assert cost.per_hour == 72
+    assert cost.per_1k_samples == pytest.approx(72 * 100 / 3600)
+    assert cost.per_million_tokens == pytest.approx(72 * 50 / 3600)
+    assert cost.per_epoch(36_000) == pytest.approx(72.0)
+
+
+def test_without_throughput_there_is_no_cost() -> None:
+    cost = Cost(price=PRICE, nodes=2, samples_per_second=0)
+    assert cost.per_1k_samples is None
+    assert cost.per_million_tokens is None
+
+
+def test_a_slow_node_costs_all_nodes_their_waiting() -> None:
+    assert slow_node_cost_per_hour(PRICE, nodes=10, healthy_step_seconds=1.0, step_seconds=1.25) == pytest.approx(72)
+    assert slow_node_cost_per_hour(PRICE, nodes=10, healthy_step_seconds=1.0, step_seconds=0.9) == 0
+    with pytest.raises(UsageError):
+        slow_node_cost_per_hour(PRICE, nodes=10, healthy_step_seconds=0, step_seconds=1)
+
+
+def test_list_prices_say_of_which_day_they_are() -> None:
+    price = list_price("P5.48xlarge")
+    assert price is not None
+    assert price.per_node_hour == 55.04
+    assert "2026-01-21" in price.source
+    assert list_price("p5.1xlarge") is None
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), 1e9])
+def test_prices_that_cannot_be_are_refused(value: float) -> None:
+    with pytest.raises(UsageError):
+        Price(per_node_hour=value, source="test")

@@ -1,0 +1,94 @@
+"""Memory of a rank: parts that can be counted by hand, and what must grow or shrink with each choice."""
+
+from dataclasses import replace
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory import estimate_memory, largest_batch
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import preset_named
+
+MODEL = preset_named("llama-8b")
+EIGHT = Layout(world_size=8, ranks_per_node=8)
+ALONE = Layout(world_size=1, ranks_per_node=8)
+SETUP = TrainingSetup(batch_size=1, sequence_length=2048)
+
+
+def test_adamw_in_fp32_holds_sixteen_bytes_a_parameter() -> None:
+    memory = estimate_memory(MODEL, SETUP, ALONE)
+    assert memory.static == 16 * MODEL.parameters
+    assert memory.optimizer_state == 8 * MODEL.parameters
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "state"), [("sgd", 0), ("momentum", 4), ("adam", 8), ("adamw", 8), ("adamw-8bit", 2 * (1 + 4 / 256))]
+)
+def test_optimizer_state(optimizer: str, state: float) -> None:
+    memory = estimate_memory(MODEL, replace(SETUP, optimizer=optimizer), ALONE)  # type: ignore[arg-type]
+    assert memory.optimizer_state == pytest.approx(state * MODEL.parameters)
+
+
+def test_sharding_divides_what_stays() -> None:
+    whole = estimate_memory(MODEL, SETUP, EIGHT)
+    sharded = estimate_memory(MODEL, replace(SETUP, strategy="fsdp"), EIGHT)
+    assert sharded.static == pytest.approx(whole.static / 8, rel=1e-6)
+    two = Layout(world_size=16, ranks_per_node=8)
+    hybrid = estimate_memory(MODEL, replace(SETUP, strategy="fsdp-hybrid"), two)
+    assert hybrid.static == sharded.static
+    assert estimate_memory(MODEL, replace(SETUP, strategy="fsdp"), two).static == pytest.approx(
+        sharded.static / 2, rel=1e-6
+    )
+
+
+def test_keeping_the_parameters_gathered_costs_their_size() -> None:
+    full = estimate_memory(MODEL, replace(SETUP, strategy="fsdp"), EIGHT)
+    kept = estimate_memory(MODEL, replace(SETUP, strategy="fsdp-grad-op"), EIGHT)
+    assert kept.buffers - full.buffers == 2 * 30 * MODEL.parameters_per_layer
+
+
+def test_checkpointing_and_flash_attention_spare_activations() -> None:
+    plain = estimate_memory(MODEL, SETUP, EIGHT)
+    kept = estimate_memory(MODEL, replace(SETUP, checkpointing=True), EIGHT)
+    stored = estimate_memory(MODEL, replace(SETUP, flash_attention=False), EIGHT)
+    assert kept.activations < plain.activations / 5
+    probabilities = 32 * 2048 * (32 * 2048 * 2 - 4 * 32)  # layers x tokens x (heads x length x 2 bytes - sums)
+    assert stored.activations - plain.activations == probabilities
+
+
+def test_lora_trains_little_and_qlora_packs_the_base() -> None:
+    lora = estimate_memory(MODEL, replace(SETUP, lora_rank=16), ALONE)
+    packed = estimate_memory(MODEL, replace(SETUP, lora_rank=16, quantized=True), ALONE)
+    assert lora.parameters == pytest.approx(2 * MODEL.parameters, rel=0.02)
+    assert packed.parameters / 2**30 == pytest.approx(5.5, abs=0.4)  # a released Llama 3.1 8B in NF4 takes about 5.6
+    assert packed.gradients == lora.gradients == 4 * MODEL.lora_parameters(16)
+
+
+def test_buckets_are_a_second_copy_of_the_gradients_unless_they_are_views() -> None:
+    copied = estimate_memory(MODEL, SETUP, EIGHT)
+    viewed = estimate_memory(MODEL, replace(SETUP, bucket_view=True), EIGHT)
+    assert copied.buffers - viewed.buffers == 4 * MODEL.parameters
+    assert estimate_memory(MODEL, SETUP, ALONE).buffers == viewed.buffers
+
+
+@pytest.mark.parametrize("memory", [40, 80, 141])
+def test_the_largest_batch_fits_and_the_next_does_not(memory: int) -> None:
+    setup = replace(SETUP, strategy="fsdp", checkpointing=True)
+    best = largest_batch(MODEL, setup, EIGHT, memory * 2**30)
+    assert best > 0
+    assert estimate_memory(MODEL, replace(setup, batch_size=best), EIGHT).peak <= memory * 2**30
+    assert estimate_memory(MODEL, replace(setup, batch_size=best + 1), EIGHT).peak > memory * 2**30
+
+
+def test_no_batch_fits_where_not_even_the_parameters_do() -> None:
+    assert largest_batch(MODEL, SETUP, EIGHT, 80 * 2**30) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"batch_size": 0}, {"sequence_length": 0}, {"strategy": "zero"}, {"optimizer": "lion"}, {"quantized": True}],
+)
+def test_nonsense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        replace(SETUP, **wrong)  # type: ignore[arg-type]

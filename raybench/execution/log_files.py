@@ -7,8 +7,11 @@ from then on at a fresh one each time that has filled, so that the beginning and
 
 import os
 import re
+import shutil
 from collections.abc import Container, Mapping
 from pathlib import Path
+
+from raybench.benchmarks.rank_folder import PASSING
 
 FLIGHT_RECORD = "nccl_trace_rank_"  # and the rank: PyTorch's flight record, as 'raybench diagnose' knows it
 _OF_RANK = re.compile(
@@ -32,6 +35,15 @@ def logs_of(ranks: Container[int], found: Mapping[str, bytes]) -> dict[str, byte
     """Those of the files that a node sent whose names are of its own ranks: nobody speaks for another node's."""
     named = {name: _OF_RANK.fullmatch(name) for name in found}
     return {name: found[name] for name, match in named.items() if match and int(match[1]) in ranks}
+
+
+def remove_files_of_ranks(folder: Path) -> None:
+    """Remove what ranks have left in a folder, for those of another run: they must not be taken for theirs."""
+    for path in folder.iterdir():
+        if path.name.startswith(PASSING):
+            shutil.rmtree(path, ignore_errors=True)
+        elif _OF_RANK.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 class LogCap:

@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from raybench.execution.log_files import LogCap, capped_log, piece_path, tail_of
+from raybench.benchmarks.rank_folder import PASSING
+from raybench.benchmarks.training.overlap import trace_name
+from raybench.execution.log_files import (
+    FLIGHT_RECORD,
+    LogCap,
+    capped_log,
+    log_name,
+    output_name,
+    piece_path,
+    remove_files_of_ranks,
+    tail_of,
+)
+from raybench.execution.ranks.rank_host_process import LOG
 
 LIMIT = 20_000
 LINE = 100
@@ -117,3 +129,14 @@ def test_the_tail_of_a_file_and_of_none(tmp_path: Path) -> None:
     assert len(tail_of(path)) == 2000
     assert tail_of(path).endswith("end")
     assert tail_of(tmp_path / "none") == ""
+
+
+def test_the_next_run_of_a_warm_agent_finds_nothing_of_the_one_before(tmp_path: Path) -> None:
+    """A trace is left out of no list: the next run would have brought it home as its own."""
+    of_ranks = [log_name(0), f"{log_name(12)}.3", output_name(0), trace_name(1, "ddp"), f"{FLIGHT_RECORD}1"]
+    of_the_agent = [LOG, "ranks", ".owner"]
+    for name in (*of_ranks, *of_the_agent):
+        (tmp_path / name).touch()
+    (tmp_path / f"{PASSING}k1" / "deeper").mkdir(parents=True)
+    remove_files_of_ranks(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(of_the_agent)

@@ -6,7 +6,6 @@ totals go on from one profile to the next, so they are not used: what was alloca
 """
 
 import resource
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 import msgspec
 import torch
+
+from raybench.benchmarks.rank_folder import passing_folder
 
 _CPU = 0
 _REFUSALS = ("can't allocate memory", "bad_alloc", "Cannot allocate memory")
@@ -26,8 +27,8 @@ def allocated_peak(work: Callable[[], None]) -> int:
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
     ) as profiler:
         work()
-    with tempfile.TemporaryDirectory(prefix="raybench-memory-") as folder:
-        path = Path(folder, "trace.json")
+    with passing_folder() as folder:
+        path = folder / "trace.json"
         profiler.export_chrome_trace(str(path))
         events = msgspec.json.decode(path.read_bytes())["traceEvents"]
     return peak_of([event for event in events if event.get("name") == "[memory]"])

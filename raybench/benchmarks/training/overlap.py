@@ -8,10 +8,8 @@
 """
 
 import gzip
-import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +23,7 @@ import torch
 import torch.distributed as dist
 
 from raybench.benchmarks.base import RankContext
+from raybench.benchmarks.rank_folder import passing_folder, rank_folder
 from raybench.benchmarks.timing import synchronize
 from raybench.benchmarks.training.agreement import agreed, timed
 from raybench.benchmarks.training.options import TrainingOptions
@@ -32,7 +31,6 @@ from raybench.benchmarks.training.record import Exposure
 from raybench.benchmarks.training.replay import Grouping, replay, replayed
 from raybench.benchmarks.training.trace import STEP, Operation, Shares, StepTrace, shares_of, steps_of
 
-FOLDER_VARIABLE = "RAYBENCH_RANK_FOLDER"
 _PROFILED = 4  # the first of them pays for starting the profiler and is left out
 
 
@@ -55,17 +53,13 @@ def measure_exposure(context: RankContext, trainer: Any, strategy: str, options:
     """All three on this rank. Every rank must call it."""
     context.progress.enter("measuring overlap")
     pairs = difference(context, trainer, options.overlap_steps)
-    keep = _trace_path(context.rank, strategy) if options.profile else None
+    keep = rank_folder() / trace_name(context.rank, strategy) if options.profile else None
     steps = profiled(context, trainer, keep)
     exposure = exposure_of(context, pairs, steps, trainer.strategy)
     if keep is None or keep.exists():
         return exposure
     lost = f"the trace of rank {context.rank} could not be written: see logs/output-rank-{context.rank}.log"
     return msgspec.structs.replace(exposure, remarks=(*exposure.remarks, lost))
-
-
-def _trace_path(rank: int, strategy: str) -> Path:
-    return Path(os.environ.get(FOLDER_VARIABLE, "."), trace_name(rank, strategy))
 
 
 def difference(context: RankContext, trainer: Step, pairs: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -95,8 +89,8 @@ def profiled(
                 trainer.step(0)
                 if context.device.type == "cuda":
                     torch.cuda.synchronize(context.device)
-    with tempfile.TemporaryDirectory(prefix="raybench-trace-") as folder:
-        path = Path(folder, "trace.json")
+    with passing_folder() as folder:
+        path = folder / "trace.json"
         profiler.export_chrome_trace(str(path))
         if keep is not None:
             _compress(path, keep)

@@ -39,7 +39,7 @@ from raybench.execution.agents.messages import (
     decode_reply,
     encode,
 )
-from raybench.execution.log_files import FLIGHT_RECORD, capped_log
+from raybench.execution.log_files import FLIGHT_RECORD, capped_log, remove_files_of_ranks
 from raybench.execution.ranks.prestarted_rank_host import EarlyHost
 from raybench.execution.ranks.rank_host_process import LOG, RankHostError, RankHostWatch, end_rank_host, start_rank_host
 from raybench.execution.ray_cluster.bounded import bounded
@@ -112,8 +112,7 @@ class NodeAgent:
     def rest(self, seconds: float) -> None:
         """Wait for the next run with torch imported, but not longer; then end, with the placement group."""
         self.stop()
-        for path in (*self._folder.glob("*-rank-*.log*"), *self._folder.glob(f"{FLIGHT_RECORD}*")):
-            path.unlink(missing_ok=True)
+        remove_files_of_ranks(self._folder)
         with self._claim:
             self._claimed = False
             self._rest_until = time.monotonic() + seconds

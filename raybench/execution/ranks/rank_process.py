@@ -22,6 +22,7 @@ from pathlib import Path
 from raybench.benchmarks.events import Event, RankExited, encode
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import FIELDS, ProgressSlot
+from raybench.benchmarks.rank_folder import FOLDER_VARIABLE
 from raybench.benchmarks.registry import BENCHMARKS
 from raybench.execution.agents.messages import RankPosition, RanksStopped, StartRanks
 from raybench.execution.log_files import FLIGHT_RECORD, LogCap, log_name, output_name, tail_of
@@ -200,7 +201,7 @@ def _set_variables(variables: dict[str, str | None], job: RankJob, log_folder: s
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    os.environ["RAYBENCH_RANK_FOLDER"] = log_folder  # for what a rank leaves beside its logs
+    os.environ[FOLDER_VARIABLE] = log_folder
     os.environ["NCCL_DEBUG_FILE"] = str(Path(log_folder, log_name(job.rank)))
     for name in ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"):  # PyTorch adds the rank
         os.environ.setdefault(name, str(Path(log_folder, FLIGHT_RECORD)))

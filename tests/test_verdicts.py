@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raybench.cli.measure import exit_code
 from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.run_verdict import Check
 from raybench.reports.markdown import render_markdown
@@ -56,7 +55,7 @@ def test_a_run_of_which_nothing_was_judged_is_unknown() -> None:
 )
 def test_the_gravest_thing_decides(changes: dict[str, Any], verdict: str, code: int, reason: str) -> None:
     result = run_result(**changes)
-    assert (result.conclusion.verdict, exit_code(result)) == (verdict, code)
+    assert (result.conclusion.verdict, result.exit_code) == (verdict, code)
     assert result.conclusion.reason.startswith(reason)
 
 

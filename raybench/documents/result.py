@@ -406,6 +406,13 @@ class RunResult(Document, frozen=True, kw_only=True):
         return conclude_run(self)
 
     @property
+    def exit_code(self) -> int:
+        """That of the verdict; 2 where all that was asked for was skipped: nothing of it can be measured there."""
+        if self.benchmarks and all(benchmark.status == "skipped" for benchmark in self.benchmarks):
+            return 2
+        return self.conclusion.exit_code
+
+    @property
     def all_checks(self) -> tuple[Check, ...]:
         """All that it was judged by, its data and what was skipped included."""
         return self.checks if self.recorded_verdict is not None else all_checks(self)

@@ -53,6 +53,9 @@ class Display(Protocol):
     def note(self, text: str) -> None:
         """Say something that stays."""
 
+    def close(self) -> None:
+        """End the display. May be called more than once."""
+
 
 class Journal(Protocol):
     """Where raw samples go as soon as they are complete."""

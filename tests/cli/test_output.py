@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from raybench.cli import measure as run_command
+from raybench.cli.measure import show
 from raybench.cli.output import printing
+from raybench.documents.result import RunResult
 from raybench.errors import UsageError
 from raybench.reports.errors import MissingLibraryError
 from raybench.reports.progress import ProgressDisplay
 from raybench.run_folder import RunFolder, check_can_be_folder, check_output_dir
+from raybench.services import run as run_service
+from raybench.services import run_files
 from tests.command import REPOSITORY
 from tests.reports.sample import run_result, sweep
 
@@ -25,6 +28,7 @@ DELIVER = """
 import sys
 from raybench import cli
 from raybench.cli import measure
+from raybench.services.run import keep
 from raybench.reports.progress import ProgressDisplay
 from raybench.run_folder import RunFolder
 from tests.reports.sample import run_result, sweep
@@ -39,7 +43,9 @@ def command():
     folder.close()
     if sys.argv[3] == "trouble":
         folder.problems.append("trouble")
-    return measure._deliver(run_result(sweep()), {}, folder, as_json=sys.argv[2] == "json")
+    finished = keep(run_result(sweep()), {}, folder)
+    measure.show(finished, as_json=sys.argv[2] == "json")
+    return finished.exit_code
 
 cli._run_command = command
 cli.main()
@@ -88,6 +94,13 @@ def test_a_full_standard_output_is_said(tmp_path: Path) -> None:
     assert "standard output cannot be written: No space left" in delivered(tmp_path, ">/dev/full")[2]
 
 
+def deliver(result: RunResult, logs: dict[str, bytes], folder: RunFolder) -> int:
+    """What the command does once it has measured."""
+    finished = run_service.keep(result, logs, folder)
+    show(finished, as_json=False)
+    return finished.exit_code
+
+
 def fail(error: Exception) -> Callable[..., None]:
     def failing(*_: object, **__: object) -> None:
         raise error
@@ -95,15 +108,15 @@ def fail(error: Exception) -> Callable[..., None]:
     return failing
 
 
-@pytest.mark.parametrize("name", ["_diagnose", "_write_csv", "_write_html"])
+@pytest.mark.parametrize("name", ["write_diagnosis", "write_csv", "write_html"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyError("x"), RecursionError("deep")])
 def test_what_explains_a_result_may_fail_and_the_result_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, error: Exception
 ) -> None:
-    monkeypatch.setattr(run_command, name, fail(error))
+    monkeypatch.setattr(run_files, name, fail(error))
     folder = RunFolder(str(tmp_path), "run")
     folder.close()
-    status = run_command._deliver(run_result(sweep()), {"output-rank-0.log": b"x"}, folder, as_json=False)
+    status = deliver(run_result(sweep()), {"output-rank-0.log": b"x"}, folder)
     assert status == 3
     assert json.loads((folder.path / "result.json").read_text())["run_id"]
     said = capsys.readouterr()
@@ -119,27 +132,27 @@ def test_a_command_that_is_stopped_at_once_leaves_no_empty_folder(
     folder = RunFolder(str(tmp_path), "run")
     folder.close()
     (folder.path / "samples.jsonl").write_text(samples)
-    with pytest.raises(KeyboardInterrupt), run_command._nothing_left(folder):
+    with pytest.raises(KeyboardInterrupt), run_service._nothing_left(folder):
         raise KeyboardInterrupt
     assert [path.name for path in tmp_path.iterdir()] == left
 
 
 def test_the_result_is_written_before_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_command, "_diagnose", fail(KeyboardInterrupt()))  # type: ignore[arg-type]
+    monkeypatch.setattr(run_files, "write_diagnosis", fail(KeyboardInterrupt()))  # type: ignore[arg-type]
     folder = RunFolder(str(tmp_path), "run")
     folder.close()
     with pytest.raises(KeyboardInterrupt):
-        run_command._deliver(run_result(sweep()), {}, folder, as_json=False)
+        deliver(run_result(sweep()), {}, folder)
     assert (folder.path / "result.json").exists()
 
 
 def test_a_library_of_the_report_that_is_missing_is_only_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run_command, "_write_html", fail(MissingLibraryError("needs jinja2")))
+    monkeypatch.setattr(run_files, "write_html", fail(MissingLibraryError("needs jinja2")))
     folder = RunFolder(str(tmp_path), "run")
     folder.close()
-    assert run_command._deliver(run_result(sweep()), {}, folder, as_json=False) == 0
+    assert deliver(run_result(sweep()), {}, folder) == 0
     assert "needs jinja2" in capsys.readouterr().err
 
 
@@ -149,7 +162,7 @@ def test_a_result_that_cannot_be_kept_is_printed(
     folder = RunFolder(str(tmp_path), "run")
     folder.close()
     monkeypatch.setattr(RunFolder, "write_json", fail(OSError(28, "No space left on device")))
-    assert run_command._deliver(run_result(sweep()), {}, folder, as_json=False) == 3
+    assert deliver(run_result(sweep()), {}, folder) == 3
     assert json.loads(capsys.readouterr().out)["schema"] == "raybench.result/1"
 
 
@@ -180,16 +193,16 @@ def test_a_signal_ends_any_command_in_order(number: signal.Signals) -> None:
     assert (process.returncode, errors.splitlines()[-1:]) == (3, ["raybench: stopped"])
 
 
-@pytest.mark.parametrize("failing", ["the comparison", "_write_csv", "_write_html", "_write_summary", ""])
+@pytest.mark.parametrize("failing", ["the comparison", "write_csv", "write_html", "write_summary", ""])
 def test_the_verdict_on_disk_is_that_of_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     folder = RunFolder(str(tmp_path), "run")
-    if failing.startswith("_"):
-        monkeypatch.setattr(run_command, failing, lambda *_: 1 / 0)
+    if failing.startswith("write"):
+        monkeypatch.setattr(run_files, failing, lambda *_: 1 / 0)
     elif failing:
         folder.problems.append(f"{failing} could not be made")
-    code = run_command._deliver(run_result(sweep()), {}, folder, as_json=False)
+    code = deliver(run_result(sweep()), {}, folder)
     folder.close()
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (code, result["verdict"]) == ((3, "incomplete") if failing else (0, "ok"))

@@ -99,7 +99,7 @@ def test_a_signal_while_what_was_started_is_ended_does_not_cost_the_result(
     monkeypatch.setattr(driver_module, "start_driver", lambda *_: fake)
     monkeypatch.setattr(supervisor, "Supervisor", Watching)
     try:
-        code = measure._run(RunConfig(output_dir=str(tmp_path)), as_json=False, full=False, quiet=True)
+        code = measure.measure(RunConfig(output_dir=str(tmp_path)), as_json=False, quiet=True)
     except KeyboardInterrupt:  # it would end the tests, too
         pytest.fail("the result is lost")
     (result,) = tmp_path.glob("*/result.json")

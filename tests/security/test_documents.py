@@ -13,11 +13,11 @@ import yaml
 
 from raybench.benchmarks.checkpoint.manifest import CheckpointError, Manifest, Part, Tensor, decode
 from raybench.cli.estimate_machine import _measured
-from raybench.cli.measure import _baseline
 from raybench.config import load_config
 from raybench.documents.reading import DocumentError, read_document
 from raybench.errors import RaybenchError, UsageError
 from raybench.hosts.own_cluster import read_record
+from raybench.services.run import baseline_at
 from raybench.studies.design import Study, Variant
 from raybench.studies.folder import StudyFolder
 from tests.documents.mutation import mutated
@@ -59,7 +59,7 @@ def trial(path: Path) -> None:
 
 # Each loader with a whole document, and the place below a folder where it looks for it.
 LOADERS: dict[str, tuple[Any, str, Callable[[Path], object]]] = {
-    "baseline": (RESULT, "result.json", lambda path: _baseline(str(path))),
+    "baseline": (RESULT, "result.json", lambda path: baseline_at(str(path))),
     "estimate --result": (RESULT, "result.json", lambda path: _measured(str(path))),
     "study plan": (PLAN, "plan.json", study_plan),
     "trial": (TRAINED, f"s/trials/{STUDY.trials()[0].folder}/run/result.json", trial),
@@ -134,7 +134,7 @@ def test_another_version_is_refused(kind: str, version: int, words: str, tmp_pat
 def test_a_wrong_type_is_named_with_its_place(tmp_path: Path) -> None:
     wrong = copy.deepcopy(RESULT)
     wrong["benchmarks"][0]["points"][1]["message_bytes"] = "many"
-    said = loaded(lambda path: _baseline(str(path)), tmp_path / "result.json", json.dumps(wrong).encode())
+    said = loaded(lambda path: baseline_at(str(path)), tmp_path / "result.json", json.dumps(wrong).encode())
     assert said is not None
     assert "Expected `int`, got `str` - at `$.benchmarks[0].points[1].message_bytes`" in said
 

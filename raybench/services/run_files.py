@@ -1,0 +1,53 @@
+"""The files of a run's folder beside its samples: the result, and what is made of it and of the ranks' logs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from raybench.documents.result import RunResult
+from raybench.run_folder import RunFolder
+from raybench.services.attempt import attempt
+
+
+def write_result(result: RunResult, folder: RunFolder) -> bool:
+    """Write result.json. Returns whether it could be; where not, that is among the folder's problems."""
+    try:
+        folder.write_json("result.json", result.to_json())
+    except OSError as error:
+        folder.problems.append(f"{folder.path} could not be written ({error.strerror}): the result is printed here")
+        return False
+    return True
+
+
+def write_diagnosis(folder: RunFolder) -> Mapping[str, Any] | None:
+    """Diagnose the ranks' logs and write diagnosis.json. Returns it; None where there are no logs."""
+    from diagnostics.engine import diagnose_paths
+
+    if not any((folder.path / "logs").iterdir()):
+        return None
+    diagnosis: Mapping[str, Any] = diagnose_paths([folder.path / "logs"]).to_json()
+    attempt(folder, "diagnosis.json", lambda: folder.write_json("diagnosis.json", diagnosis))
+    return diagnosis
+
+
+def write_csv(result: RunResult, folder: RunFolder) -> None:
+    """Write result.csv."""
+    from raybench.reports.csv import write_csv as write
+
+    folder.release()
+    write(result, folder.path / "result.csv")
+
+
+def write_html(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> Path:
+    """Write report.html. Returns its path."""
+    from raybench.reports.html import write_html as write
+
+    write(result, folder.path / "report.html", diagnosis)
+    return folder.path / "report.html"
+
+
+def write_summary(result: RunResult, folder: RunFolder) -> None:
+    """Write summary.json."""
+    from raybench.reports.summary import summary_of
+
+    folder.write_json("summary.json", summary_of(result))

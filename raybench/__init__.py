@@ -5,49 +5,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import os
 
-    from diagnostics.findings import Diagnosis
-    from raybench.config import RunConfig
-    from raybench.documents.result import RunResult
-    from raybench.services.run import FinishedRun
-
 __version__ = "0.1.0"
 
 
-# Each imports what it needs when it is called: nothing is loaded before it is asked for.
+def load(path: "str | os.PathLike[str]") -> Any:
+    """The document in a file or in the folder of a run, whichever command of whichever raybench wrote it.
 
-
-def load(path: "str | os.PathLike[str]") -> "RunResult":
-    """What a run measured, from its folder or its ``result.json``, whichever raybench wrote it.
-
-    Raises raybench.errors.UsageError, with one line on what is wrong and where, for a file that cannot be read, is
-    damaged, or was written by a newer raybench.
+    A RunResult, EstimateReport, ... of ``raybench.documents``, as its schema says (docs/api.md). Raises
+    raybench.errors.UsageError, with one line on what is wrong and where, for a file that cannot be read, is damaged,
+    or was written by a newer raybench.
     """
-    from pathlib import Path
+    from pathlib import Path  # nothing is loaded before it is asked for
 
-    from raybench.documents.result import RunResult, result_file
+    from raybench.documents.loading import load_document
 
-    return RunResult.read(result_file(Path(path)), "the result")
-
-
-def run(config: "RunConfig | None" = None, /, **options: Any) -> "FinishedRun":
-    """Do a run as ``raybench run`` does, and return what it measured and where it is kept.
-
-    ``options`` are those of the configuration file (``nodes=2, suite="all_reduce", sizes="1K:64M:4"``); they may follow
-    a configuration, whose values they replace. Ctrl-C ends the run in order, and what was measured is returned.
-    Raises raybench.errors.UsageError for a run that cannot be begun.
-    """
-    from raybench.services.run import run_here
-
-    return run_here(config, options)
-
-
-def diagnose(*paths: "str | os.PathLike[str]") -> "Diagnosis":
-    """What NCCL's logs show: files, folders or globs, each job judged by itself.
-
-    Raises diagnostics.errors.UnreadableInputError where nothing of it can be read.
-    """
-    import os
-
-    from diagnostics.engine import diagnose_paths
-
-    return diagnose_paths([os.fspath(path) for path in paths])
+    return load_document(Path(path))

@@ -104,15 +104,16 @@ def command(as_json: bool, **options: Any) -> None:
     with 1 where the model does not fit into the GPU's memory.
     """
     from raybench.performance_model.estimate import estimate  # not needed for --help
-    from raybench.performance_model.estimate_report import estimate_json, estimate_lines
+    from raybench.performance_model.estimate_report import estimate_lines, estimate_report
 
     result = estimate(_request(options))
+    report = estimate_report(result)
     with printing("stdout"):
         if as_json:
-            click.echo(json.dumps(estimate_json(result), indent=2))
+            click.echo(json.dumps(report.to_json(), indent=2))
         else:
             click.echo("\n".join(estimate_lines(result)))
-    sys.exit(1 if result.fits is False else 0)
+    sys.exit(report.exit_code)
 
 
 def _request(options: Mapping[str, Any]) -> "EstimateRequest":

@@ -63,9 +63,9 @@ def _read(run: Path, folder: Path) -> "tuple[RunResult, Mapping[str, Any] | None
     """The run, and the diagnosis of its logs, whose findings count for a verdict that was not recorded."""
     from msgspec.structs import replace
 
-    import raybench
+    from raybench.documents.result import RunResult, result_file
 
-    result = raybench.load(run)
+    result = RunResult.read(result_file(run), "the result")
     diagnosis = _diagnosis(folder / "diagnosis.json") if run.is_dir() or run.name == "result.json" else None
     return replace(result, log_findings=tuple((diagnosis or {}).get("findings", ()))), diagnosis
 

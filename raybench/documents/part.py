@@ -4,6 +4,7 @@ A class has a field for each key that is stored. What follows from stored figure
 of the JSON, and is derived again when the document is read.
 """
 
+import dataclasses
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -13,10 +14,12 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
+from raybench.documents.plain import PlainDocument, PlainPart
 from raybench.documents.reading import DocumentError, check_schema, read_document, taking_apart
 
 Json = dict[str, Any]
-PartType = TypeVar("PartType", bound="Part")
+PartType = TypeVar("PartType", bound="Part | PlainPart")
+DocumentType = TypeVar("DocumentType", bound="Document | PlainDocument")
 
 
 class DamageError(ValueError):
@@ -83,13 +86,23 @@ class Document(Part, frozen=True, kw_only=True):
     @classmethod
     def read(cls, path: Path, what: str) -> Self:
         """The document in a file; ``what`` names it in errors (``the baseline``). Raises DocumentError."""
-        return part_of(cls, read_document(path, cls.SCHEMA, what), f"{what} {path}")
+        return read_as(cls, path, what)
 
     @classmethod
     def of_json(cls, content: object, where: str) -> Self:
         """The document from its JSON; ``where`` begins each error. Raises DocumentError."""
-        check_schema(content, cls.SCHEMA, where)
-        return part_of(cls, content, where)
+        return document_as(cls, content, where)
+
+
+def read_as(kind: type[DocumentType], path: Path, what: str) -> DocumentType:
+    """The document in a file; ``what`` names it in errors (``the baseline``). Raises DocumentError."""
+    return part_of(kind, read_document(path, kind.SCHEMA, what), f"{what} {path}")
+
+
+def document_as(kind: type[DocumentType], content: object, where: str) -> DocumentType:
+    """A document from its JSON; ``where`` begins each error. Raises DocumentError."""
+    check_schema(content, kind.SCHEMA, where)
+    return part_of(kind, content, where)
 
 
 def part_of(kind: type[PartType], content: object, where: str) -> PartType:
@@ -113,7 +126,7 @@ def _in_words(error: msgspec.ValidationError) -> str:
     return str(error).splitlines()[0].replace(".+", ".").replace("`+", "`")
 
 
-def _prepared(kind: type[Part], content: object, place: str) -> object:
+def _prepared(kind: Any, content: object, place: str) -> object:
     """The JSON of a part as its fields, with unknown keys put aside, and so with all parts below it."""
     if not isinstance(content, dict):
         return content  # the conversion says what it should be
@@ -128,31 +141,39 @@ def _prepared(kind: type[Part], content: object, place: str) -> object:
         for key, prepare in below.items()
         if fields.get(key) is not None
     }
-    return {**fields, **parts, "+unknown_keys": unknown or None}
+    return {**fields, **parts, _UNKNOWN[issubclass(kind, Part)]: unknown or None}
 
 
 _Prepare = Callable[[Any, str], object]
+_UNKNOWN = ("unknown_keys", "+unknown_keys")  # as a dataclass and as a structure of msgspec is converted from
 
 
 @cache
-def _keys(kind: type[Part]) -> tuple[frozenset[str], Mapping[str, _Prepare]]:
+def _keys(kind: Any) -> tuple[frozenset[str], Mapping[str, _Prepare]]:
     """The keys that a part has in a document, and how those below which there are parts are prepared."""
     hints = typing.get_type_hints(kind)
-    fields = msgspec.structs.fields(kind)
-    known = {one.encode_name for one in fields if not one.encode_name.startswith("+")} | kind.DERIVED
-    below = {one.encode_name: found for one in fields if (found := _preparing(hints[one.name])) is not None}
+    fields = _fields(kind)
+    known = {key for _, key in fields if not key.startswith("+")} | kind.DERIVED
+    below = {key: found for name, key in fields if (found := _preparing(hints[name])) is not None}
     return frozenset(known), below
 
 
+def _fields(kind: type[Any]) -> tuple[tuple[str, str], ...]:
+    """The attributes of a part with the keys that they are converted from."""
+    if issubclass(kind, PlainPart):
+        return tuple((one.name, one.name) for one in dataclasses.fields(kind) if one.name != "unknown_keys")
+    return tuple((one.name, one.encode_name) for one in msgspec.structs.fields(kind))
+
+
 def _preparing(hint: Any) -> _Prepare | None:
-    if isinstance(hint, type) and issubclass(hint, Part):
+    if isinstance(hint, type) and issubclass(hint, Part | PlainPart):
         return lambda content, place: _prepared(hint, content, place)
     arguments = typing.get_args(hint)
     if typing.get_origin(hint) is tuple and arguments[1:] == (...,):
         one = _preparing(arguments[0])
         return None if one is None else _each(one)
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        parts = [one for one in arguments if isinstance(one, type) and issubclass(one, Part)]
+        parts = [one for one in arguments if isinstance(one, type) and issubclass(one, Part | PlainPart)]
         return _tagged(parts) if len(parts) > 1 else _preparing(parts[0]) if parts else None
     return None
 
@@ -166,7 +187,7 @@ def _each(prepare: _Prepare) -> _Prepare:
     return prepared
 
 
-def _tagged(kinds: list[type[Part]]) -> _Prepare:
+def _tagged(kinds: list[type[Any]]) -> _Prepare:
     """Of several kinds of part, each marked with its own tag by whoever holds them."""
     by_tag = {kind.__struct_config__.tag: kind for kind in kinds}
 
@@ -180,13 +201,14 @@ def _tagged(kinds: list[type[Part]]) -> _Prepare:
     return prepared
 
 
-def _contradictions(part: Part, place: str) -> Iterator[tuple[str, str]]:
+def _contradictions(part: Part | PlainPart, place: str) -> Iterator[tuple[str, str]]:
     reason = part.contradiction()
     if reason is not None:
         yield place, reason
-    for name, key in _below(type(part)):
+    kind: Any = type(part)
+    for name, key in _below(kind):
         value = getattr(part, name)
-        if isinstance(value, Part):
+        if isinstance(value, Part | PlainPart):
             yield from _contradictions(value, f"{place}.{key}")
         elif isinstance(value, tuple):
             for index, one in enumerate(value):
@@ -194,8 +216,7 @@ def _contradictions(part: Part, place: str) -> Iterator[tuple[str, str]]:
 
 
 @cache
-def _below(kind: type[Part]) -> tuple[tuple[str, str], ...]:
+def _below(kind: Any) -> tuple[tuple[str, str], ...]:
     """The attributes of a part that hold parts, with their keys."""
     _, below = _keys(kind)
-    fields = [one for one in msgspec.structs.fields(kind) if one.encode_name in below]
-    return tuple((one.name, one.encode_name.removeprefix("+")) for one in fields)
+    return tuple((name, key.removeprefix("+")) for name, key in _fields(kind) if key in below)

@@ -30,15 +30,25 @@ def read_document(path: Path, schema: str, what: str) -> dict[str, Any]:
 
     Raises DocumentError, a UsageError.
     """
-    try:
-        data = _bytes(path)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise DocumentError(f"{what} {path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    return document_of(data, schema, f"{what} {path}")
+    return _checked(json_of_file(path, what), schema, f"{what} {path}")
 
 
 def document_of(data: bytes, schema: str, where: str) -> dict[str, Any]:
     """The same for what was read already; ``where`` begins each error."""
+    return _checked(json_of(data, where), schema, where)
+
+
+def json_of_file(path: Path, what: str) -> Any:
+    """The JSON in a file, nested and sized as a document may be. Raises DocumentError."""
+    try:
+        data = _bytes(path)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise DocumentError(f"{what} {path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    return json_of(data, f"{what} {path}")
+
+
+def json_of(data: bytes, where: str) -> Any:
+    """The same for what was read already."""
     try:
         content = msgspec.json.decode(data)
         place = None if _is_plain(content) else _strange_place(content)
@@ -46,6 +56,10 @@ def document_of(data: bytes, schema: str, where: str) -> dict[str, Any]:
         raise DocumentError(f"{where} is no JSON, or damaged ({_first_line(error)})") from error
     if place is not None:
         raise DocumentError(f"{where} is damaged: {place}")
+    return content
+
+
+def _checked(content: Any, schema: str, where: str) -> dict[str, Any]:
     check_schema(content, schema, where)
     assert isinstance(content, dict)
     return content

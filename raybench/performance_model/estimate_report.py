@@ -1,14 +1,22 @@
-"""An estimate as JSON (``raybench.estimate/1``) and as lines of text, each figure with its formula."""
+"""An estimate as its document and as lines of text, each figure with its formula."""
 
 from collections.abc import Iterator
 from typing import Any
 
+from raybench.documents.estimate import (
+    CommunicationEstimate,
+    CostEstimate,
+    EfficiencyRange,
+    EstimateReport,
+    MemoryParts,
+    MessageVolume,
+    ModelSize,
+)
 from raybench.performance_model.communication import Message
 from raybench.performance_model.cost import Cost
 from raybench.performance_model.estimate import Estimate, model_flops_per_token
 from raybench.units import format_seconds
 
-SCHEMA = "raybench.estimate/1"
 Pair = tuple[float, float] | None
 
 # name -> the formula that a figure comes from; docs/methods.md, "Estimates", derives them
@@ -24,80 +32,83 @@ FORMULAS = {
 }
 
 
-def estimate_json(estimate: Estimate) -> dict[str, Any]:
-    """The estimate as data: seconds, bytes, ranges as [low, high], null where unknown."""
+def estimate_report(estimate: Estimate) -> EstimateReport:
+    """The estimate as its document: seconds, bytes, ranges of low and high, None where unknown."""
     request = estimate.request
-    tokens = estimate.tokens_per_second
-    return {
-        "schema": SCHEMA,
-        "model": {
-            "name": request.model.name,
-            "parameters": request.model.parameters,
-            "trainable_parameters": request.setup.trainable(request.model),
-            "flops_per_token": model_flops_per_token(request),
-        },
-        "world_size": request.layout.world_size,
-        "nodes": request.layout.nodes,
-        "strategy": request.setup.strategy,
-        "batch_size": request.setup.batch_size,
-        "sequence_length": request.setup.sequence_length,
-        "samples_per_step": estimate.samples_per_step,
-        "gpu": request.gpu.name if request.gpu else None,
-        "communication": _communication(estimate),
-        "memory": {
-            **estimate.memory.parts(),
-            "fullest_moment": estimate.memory.fullest_moment,
-            "device_bytes": request.memory_bytes,
-            "fits": estimate.fits,
-            "largest_batch_size": estimate.largest_batch,
-        },
-        "step_seconds": _range(estimate.step_seconds),
-        "tokens_per_second": _range(tokens),
-        "samples_per_second": _range(_samples(estimate)),
-        "mfu": _range(estimate.mfu),
-        "efficiency": {"range": list(request.efficiency), "source": request.efficiency_source},
-        "cost": _cost(estimate),
-        "formulas": FORMULAS,
-        "basis": dict(request.basis),
-        "unknown": list(estimate.unknown),
-    }
+    return EstimateReport(
+        model=ModelSize(
+            name=request.model.name,
+            parameters=request.model.parameters,
+            trainable_parameters=request.setup.trainable(request.model),
+            flops_per_token=model_flops_per_token(request),
+        ),
+        world_size=request.layout.world_size,
+        nodes=request.layout.nodes,
+        strategy=request.setup.strategy,
+        batch_size=request.setup.batch_size,
+        sequence_length=request.setup.sequence_length,
+        samples_per_step=estimate.samples_per_step,
+        gpu=request.gpu.name if request.gpu else None,
+        communication=_communication(estimate),
+        memory=_memory(estimate),
+        step_seconds=estimate.step_seconds,
+        tokens_per_second=estimate.tokens_per_second,
+        samples_per_second=_samples(estimate),
+        mfu=estimate.mfu,
+        efficiency=EfficiencyRange(range=request.efficiency, source=request.efficiency_source),
+        cost=_cost(estimate),
+        formulas=FORMULAS,
+        basis=dict(request.basis),
+        unknown=estimate.unknown,
+    )
 
 
-def _communication(estimate: Estimate) -> dict[str, Any]:
-    hidden = estimate.fastest.exposed_least if estimate.fastest else None
-    return {
-        "collectives_per_step": estimate.traffic.count,
-        "message_bytes": estimate.traffic.message_bytes,
-        "wire_bytes_per_rank": estimate.traffic.wire_bytes,
-        "seconds": estimate.communication_seconds,
-        "exposed_seconds": None if hidden is None else [hidden, estimate.communication_seconds],
-        "messages": [_message(message) for message in estimate.traffic.messages],
-    }
+def _memory(estimate: Estimate) -> MemoryParts:
+    parts: dict[str, Any] = dict(estimate.memory.parts())
+    return MemoryParts(
+        **parts,
+        fullest_moment=estimate.memory.fullest_moment,
+        device_bytes=estimate.request.memory_bytes,
+        fits=estimate.fits,
+        largest_batch_size=estimate.largest_batch,
+    )
 
 
-def _message(message: Message) -> dict[str, Any]:
-    return {
-        "operation": message.operation,
-        "phase": message.phase,
-        "message_bytes": message.message_bytes,
-        "count": message.count,
-        "ranks": message.group.ranks,
-        "nodes": message.group.nodes,
-    }
+def _communication(estimate: Estimate) -> CommunicationEstimate:
+    alone = estimate.communication_seconds
+    return CommunicationEstimate(
+        collectives_per_step=estimate.traffic.count,
+        message_bytes=estimate.traffic.message_bytes,
+        wire_bytes_per_rank=estimate.traffic.wire_bytes,
+        seconds=alone,
+        exposed_seconds=(estimate.fastest.exposed_least, alone) if estimate.fastest and alone is not None else None,
+        messages=tuple(map(_message, estimate.traffic.messages)),
+    )
 
 
-def _cost(estimate: Estimate) -> dict[str, Any] | None:
+def _message(message: Message) -> MessageVolume:
+    return MessageVolume(
+        operation=message.operation,
+        phase=message.phase,
+        message_bytes=message.message_bytes,
+        count=message.count,
+        ranks=message.group.ranks,
+        nodes=message.group.nodes,
+    )
+
+
+def _cost(estimate: Estimate) -> CostEstimate | None:
     costs, price, samples = estimate.costs(), estimate.request.price, estimate.request.epoch_samples
     if costs is None or price is None:
         return None
-    return {
-        "currency": price.currency,
-        "per_hour": costs[0].per_hour,
-        "per_1k_samples": [cost.per_1k_samples for cost in costs],
-        "per_million_tokens": [cost.per_million_tokens for cost in costs],
-        "per_epoch": [cost.per_epoch(samples) for cost in costs] if samples else None,
-        "source": price.source,
-    }
+    return CostEstimate(
+        currency=price.currency,
+        per_hour=costs[0].per_hour,
+        per_1k_samples=tuple(cost.per_1k_samples for cost in costs),
+        per_million_tokens=tuple(cost.per_million_tokens for cost in costs),
+        per_epoch=tuple(cost.per_epoch(samples) for cost in costs) if samples else None,
+        source=price.source,
+    )
 
 
 def estimate_lines(estimate: Estimate) -> Iterator[str]:
@@ -192,10 +203,6 @@ def _prices(values: list[float | None], costs: tuple[Cost, Cost]) -> str:
 def _samples(estimate: Estimate) -> Pair:
     tokens, length = estimate.tokens_per_second, estimate.request.setup.sequence_length
     return None if tokens is None else (tokens[0] / length, tokens[1] / length)
-
-
-def _range(pair: Pair) -> list[float] | None:
-    return None if pair is None else list(pair)
 
 
 def _seconds(pair: tuple[float, float]) -> str:

@@ -1,6 +1,6 @@
 """Documents with damaged parts and bytes, and what the loader makes of them: a clear error, or a load that can be used.
 
-``python -m tests.documents.mutation --count 10000 --seed 1``
+``python -m tests.documents.mutation --count 10000 --seed 1 --of fabric``
 """
 
 import argparse
@@ -16,10 +16,12 @@ from typing import Any
 
 import msgspec
 
-from raybench.documents.reading import DocumentError, document_of
-from raybench.documents.result import SCHEMA, RunResult
+from raybench.documents.loading import document_in
+from raybench.documents.reading import DocumentError, json_of
+from tests.documents.shown import shown
 
-SAMPLES = sorted((Path(__file__).parent / "samples").glob("*.json"))
+SAMPLES = sorted((Path(__file__).parent / "samples").glob("*.json"))  # results of runs
+REPORTS = sorted((Path(__file__).parent / "samples" / "reports").glob("*.json"))  # every other document
 _STRANGE = [
     None,
     True,
@@ -73,13 +75,14 @@ def mutated(document: Any, chance: random.Random) -> bytes:
 def outcome(data: bytes) -> str:
     """``refused`` with one line, or ``loaded``, and all of it can be derived. Raises whatever else there is."""
     try:
-        run = RunResult.of_json(document_of(data, SCHEMA, "it"), "it")
+        document = document_in(json_of(data, "it"), "it")
     except DocumentError as error:
         if "\n" in str(error) or error.exit_code != 2:
             raise AssertionError(f"no clear error: {error}") from error
         return "refused"
-    again = RunResult.of_json(json.loads(msgspec.json.encode(run.to_json())), "it")
-    assert msgspec.json.encode(again.to_json()) == msgspec.json.encode(run.to_json())
+    again = document_in(json.loads(msgspec.json.encode(document.to_json())), "it")
+    assert msgspec.json.encode(again.to_json()) == msgspec.json.encode(document.to_json())
+    shown(document)
     return "loaded"
 
 
@@ -88,9 +91,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--of", default="", help="what the names of the samples begin with")
     arguments = parser.parse_args()
     chance, begun = random.Random(arguments.seed), time.perf_counter()
-    documents = [json.loads(path.read_bytes()) for path in SAMPLES]
+    samples = [path for path in (*SAMPLES, *REPORTS) if path.name.startswith(arguments.of)]
+    documents = [json.loads(path.read_bytes()) for path in samples]
     counted: collections.Counter[str] = collections.Counter()
     for number in range(arguments.count):
         data = mutated(documents[number % len(documents)], chance)
@@ -98,7 +103,7 @@ def main() -> int:
             counted[outcome(data)] += 1
         except Exception as error:  # noqa: BLE001 - that is what is looked for
             counted["failed"] += 1
-            print(f"{SAMPLES[number % len(documents)].name} {number}: {type(error).__name__}: {error}", file=sys.stderr)
+            print(f"{samples[number % len(documents)].name} {number}: {type(error).__name__}: {error}", file=sys.stderr)
     print(f"{arguments.count} documents in {time.perf_counter() - begun:.1f} s: {dict(counted)}")
     return 1 if counted["failed"] else 0
 

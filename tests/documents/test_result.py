@@ -107,7 +107,7 @@ def test_a_newer_version_and_another_document_are_refused(tmp_path: Path) -> Non
     for schema, words in (("raybench.result/2", "newer raybench"), ("raybench.estimate/1", "is no raybench.result/1")):
         path.write_text(json.dumps(content_of(run_result()) | {"schema": schema}))
         with pytest.raises(DocumentError, match=words) as caught:
-            raybench.load(path)
+            RunResult.read(path, "the result")
         assert caught.value.exit_code == 2
 
 

@@ -1,0 +1,118 @@
+"""What a training run is estimated to send, hold, take and cost (``raybench estimate --json``). Nothing is measured.
+
+Schema ``raybench.estimate/1``: keys are added, never renamed or removed. Ranges are (low, high); None is unknown.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from raybench.documents.plain import PlainDocument, PlainPart
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSize(PlainPart):
+    """The model, by its shape."""
+
+    name: str
+    parameters: int
+    trainable_parameters: int
+    flops_per_token: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageVolume(PlainPart):
+    """Collectives of one kind in a step: ``count`` of ``message_bytes`` each, over ``ranks`` on ``nodes``."""
+
+    operation: str
+    phase: str
+    message_bytes: int
+    count: int
+    ranks: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommunicationEstimate(PlainPart):
+    """Of one rank and step. ``seconds`` is its time alone, ``exposed_seconds`` what of it computation cannot hide."""
+
+    collectives_per_step: int
+    message_bytes: int
+    wire_bytes_per_rank: float
+    seconds: float | None
+    exposed_seconds: Range | None
+    messages: tuple[MessageVolume, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryParts(PlainPart):
+    """Bytes of one GPU; ``peak`` is what must fit into ``device_bytes``."""
+
+    parameters: int
+    gradients: int
+    optimizer_state: int
+    buffers: int
+    activations: int
+    logits: int
+    optimizer_temporaries: int
+    context: int
+    fragmentation: int
+    allocated: int
+    peak: int
+    fullest_moment: str | None = None  # the first version had none
+    device_bytes: int | None
+    fits: bool | None
+    largest_batch_size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EfficiencyRange(PlainPart):
+    """Share of the GPU's peak that computation is taken to reach, and where that is from."""
+
+    range: Range
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostEstimate(PlainPart):
+    """Cost in a currency, of the fastest and the slowest step. ``per_epoch`` where an epoch's samples are given."""
+
+    currency: str
+    per_hour: float
+    per_1k_samples: tuple[float | None, ...]
+    per_million_tokens: tuple[float | None, ...]
+    per_epoch: tuple[float | None, ...] | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateReport(PlainDocument):
+    """The whole estimate. ``formulas`` has the formula of each figure, ``basis`` where its inputs are from."""
+
+    SCHEMA: ClassVar[str] = "raybench.estimate/1"
+    model: ModelSize
+    world_size: int
+    nodes: int
+    strategy: str
+    batch_size: int
+    sequence_length: int
+    samples_per_step: int
+    gpu: str | None
+    communication: CommunicationEstimate
+    memory: MemoryParts
+    step_seconds: Range | None
+    tokens_per_second: Range | None
+    samples_per_second: Range | None
+    mfu: Range | None
+    efficiency: EfficiencyRange
+    cost: CostEstimate | None
+    formulas: Mapping[str, str]
+    basis: Mapping[str, str]
+    unknown: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 where the model does not fit into the GPU's memory."""
+        return 1 if self.memory.fits is False else 0

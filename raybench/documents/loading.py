@@ -1,0 +1,52 @@
+"""Which document a file is: its schema says so, and the module of that document reads it."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raybench.documents.part import document_as
+from raybench.documents.reading import DocumentError, json_of_file
+
+# In the folder of a run, which of them it is asked for by the folder's name.
+FILES = ("result.json", "preflight.json", "fabric.json", "hosts/collection.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentKind:
+    """What a schema is called in errors, and the class that reads and writes it."""
+
+    title: str
+    module: str
+    name: str
+
+
+KINDS: Mapping[str, DocumentKind] = {
+    "raybench.result": DocumentKind(title="the result", module="result", name="RunResult"),
+    "raybench.estimate": DocumentKind(title="the estimate", module="estimate", name="EstimateReport"),
+}
+
+
+def load_document(path: Path) -> Any:
+    """The document in a file, or in the folder of a run. Raises DocumentError."""
+    file = document_file(path)
+    return document_in(json_of_file(file, "the document"), str(file))
+
+
+def document_in(content: object, where: str) -> Any:
+    """The document of a JSON; ``where`` is its file in errors."""
+    schema = content.get("schema") if isinstance(content, dict) else None
+    kind = KINDS.get(schema.partition("/")[0]) if isinstance(schema, str) else None
+    if kind is None:
+        found = f"its schema is {str(schema)[:80]!r}" if schema is not None else "it has no schema"
+        raise DocumentError(f"{where} is no document of raybench: {found}; loaded are {', '.join(KINDS)}")
+    document = getattr(importlib.import_module(f"raybench.documents.{kind.module}"), kind.name)
+    return document_as(document, content, f"{kind.title} {where}")
+
+
+def document_file(path: Path) -> Path:
+    """The file of a run that is named by its file, or by its folder."""
+    if not path.is_dir():
+        return path
+    return next((path / name for name in FILES if (path / name).exists()), path / FILES[0])

@@ -1,0 +1,90 @@
+"""Documents other than results: each is written and loaded by one module, what was written before included."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import raybench
+from raybench.documents.reading import DocumentError
+from tests.documents.mutation import REPORTS, mutated, outcome
+from tests.documents.test_result import differences
+
+
+def plain(document: Any) -> Any:
+    return json.loads(json.dumps(document.to_json()))
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_what_earlier_commits_wrote_loads_and_loses_nothing(path: Path) -> None:
+    assert differences(json.loads(path.read_bytes()), plain(raybench.load(path))) == []
+
+
+def every_object(content: Any) -> list[Any]:
+    below = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
+    return [content] * isinstance(content, dict) + [one for value in below for one in every_object(value)]
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_keys_of_a_later_raybench_are_kept_in_every_part(path: Path, tmp_path: Path) -> None:
+    content = plain(raybench.load(path))
+    for number, part in enumerate(every_object(content)):
+        if all(isinstance(value, int | str) for value in part.values()):
+            continue  # a table of names: each key of it means something
+        part["later"] = {"number": number}
+    file = tmp_path / "document.json"
+    file.write_text(json.dumps(content))
+    assert plain(raybench.load(file)) == content
+
+
+@pytest.mark.parametrize(
+    ("sample", "keys", "value", "why"),
+    [
+        ("estimate-5c77f31", ("memory", "peak"), "much", "Expected `int`, got `str`"),
+        ("estimate-5c77f31", ("communication", "messages", 0, "count"), None, "Expected `int`, got `null`"),
+    ],
+)
+def test_damage_is_named_with_its_place(
+    sample: str, keys: tuple[Any, ...], value: Any, why: str, tmp_path: Path
+) -> None:
+    content = json.loads(next(path for path in REPORTS if path.stem == sample).read_bytes())
+    owner = content
+    for key in keys[:-1]:
+        owner = owner[key]
+    owner[keys[-1]] = value
+    file = tmp_path / "document.json"
+    file.write_text(json.dumps(content))
+    place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    with pytest.raises(DocumentError) as caught:
+        raybench.load(file)
+    assert str(caught.value).endswith(f"{file} is damaged: {why} - at `${place}`")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_a_newer_version_is_refused(path: Path, tmp_path: Path) -> None:
+    content = json.loads(path.read_bytes())
+    content["schema"] = content["schema"].partition("/")[0] + "/2"
+    file = tmp_path / "document.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(DocumentError, match="newer raybench"):
+        raybench.load(file)
+
+
+def test_what_is_no_document_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "document.json"
+    for text, why in (('{"schema": "their/1"}', "its schema is 'their/1'"), ("[]", "no schema"), ("{", "no JSON")):
+        file.write_text(text)
+        with pytest.raises(DocumentError, match=why):
+            raybench.load(file)
+    with pytest.raises(DocumentError, match="No such file"):
+        raybench.load(tmp_path)
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_mutated_documents_are_refused_in_a_line_or_can_be_shown(path: Path) -> None:
+    chance, document = random.Random(11), json.loads(path.read_bytes())
+    found = {outcome(mutated(document, chance)) for _ in range(60)}
+    assert found == {"refused", "loaded"}

@@ -12,6 +12,7 @@ from diagnostics.errors import DiagnosticsError
 
 MAX_INSTRUCTIONS = 6_000_000  # a dump of 20,000 collectives with their stacks has about five million
 MAX_CONTAINERS = 1_500_000  # of at most about 230 bytes while they hold one thing
+MAX_MEMO = 2_500_000  # of about 110 bytes each; a writer stores each list, dict and text once
 MAX_OPEN_MARKS = 1000  # a dump has five levels
 
 
@@ -40,6 +41,11 @@ class _Interpreter:
         self.stack: list[object] = []
         self.marks: list[list[object]] = []
         self.memo: dict[int, object] = {}
+
+    def remember(self, key: int) -> None:
+        if len(self.memo) >= MAX_MEMO:
+            raise NotPlainError(f"it stores more than {MAX_MEMO:,} values to use again")
+        self.memo[key] = self.stack[-1]
 
     def run(self) -> object:
         data, table = self.data, _INSTRUCTIONS
@@ -151,7 +157,7 @@ def _constant(value: object) -> Callable[[_Interpreter], None]:
 
 def _put(length_bytes: int) -> Callable[[_Interpreter], None]:
     def instruction(self: _Interpreter) -> None:
-        self.memo[self.number(length_bytes)] = self.stack[-1]
+        self.remember(self.number(length_bytes))
 
     return instruction
 
@@ -161,10 +167,6 @@ def _get(length_bytes: int) -> Callable[[_Interpreter], None]:
         self.stack.append(self.memo[self.number(length_bytes)])
 
     return instruction
-
-
-def _memoize(self: _Interpreter) -> None:
-    self.memo[len(self.memo)] = self.stack[-1]
 
 
 _STOP = ord(".")
@@ -206,7 +208,7 @@ _INSTRUCTIONS: Mapping[int, Callable[[_Interpreter], None]] = {
     0x87: lambda self: self.last_tuple(3),
     ord("q"): _put(1),
     ord("r"): _put(4),
-    0x94: _memoize,
+    0x94: lambda self: self.remember(len(self.memo)),
     ord("h"): _get(1),
     ord("j"): _get(4),
 }

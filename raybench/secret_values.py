@@ -32,7 +32,7 @@ _PLAIN = frozenset(("PWD", "OLDPWD"))
 _LIBRARIES = ("NCCL_", "TORCH_", "GLOO_", "UCX_", "FI_", "OFI_", "RCCL_", "MLX5_", "IBV_", "RDMAV_", "SHARP_", "OMP_")
 _COUNT_OF_TOKENS = re.compile(r"\d{1,8}")  # of a language model: MAX_TOKENS=4096
 
-_KEYS = (  # NAME=VALUE inside a value: connection strings, signed links, headers
+_KEYS = (  # NAME=VALUE, --NAME VALUE and "NAME": "VALUE" inside a value
     r"passw(?:or)?d|passphrase|pwd|secret|client[_-]?secret|api[_-]?key|access[_-]?key(?:[_-]?id)?|account[_-]?key|"
     r"shared[_-]?access[_-]?key|secret[_-]?access[_-]?key|private[_-]?key|sig|signature|x-amz-signature|"
     r"x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|"
@@ -41,7 +41,8 @@ _KEYS = (  # NAME=VALUE inside a value: connection strings, signed links, header
 _PARTS = re.compile(
     r"(?P<before>https?://)[^/@\s]+(?=@)"  # https://TOKEN@host
     r"|(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^/@\s]*:[^/@\s]+(?=@)"  # redis://:password@host
-    rf"|(?P<key>(?:^|[?&;,\s]|--)(?:{_KEYS})=)[^&;,\s]+"
+    rf"|(?P<key>(?:^|[?&;,\s{{\"']|--)(?:{_KEYS})(?:=|[\"']?\s*:\s*)[\"']?)[^&;,\s\"'}}]+"
+    rf"|(?P<option>(?:^|\s)--?(?:{_KEYS})\s+)(?!-)\S+"
     r"|(?P<header>\bauthorization\s*[:=]\s*)\S.*"
     r"|(?P<kind>\b(?:bearer|basic)\s+)(?=\S*[\d=.])[A-Za-z0-9._~+/=-]{16,}",
     re.IGNORECASE,

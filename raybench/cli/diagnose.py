@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from raybench.cli.output import printing, say
+from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 from raybench.whole_file import write_whole
 
@@ -117,10 +117,18 @@ def _diagnose(paths: tuple[str, ...]) -> "Diagnosis":
     from diagnostics.engine import diagnose_paths  # not needed for --help
     from diagnostics.errors import UnreadableInputError
 
+    announce(f"reading {_named(paths)}")
     try:
         return diagnose_paths(paths)
     except UnreadableInputError as error:
         raise UsageError(str(error)) from error
+
+
+def _named(paths: tuple[str, ...]) -> str:
+    """What is read, on one line."""
+    if len(paths) > 1:
+        return f"{paths[0]} and {len(paths) - 1} more"
+    return "standard input" if paths[0] == "-" else paths[0]
 
 
 def _ended(diagnosis: "Diagnosis", fail_on: str) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-from raybench.errors import UsageError
+from raybench.errors import UsageError, known_names
 from raybench.preflight.expectations import PREFIX, Expectations, kind_of, read_expectations
 
 _KINDS = {PREFIX + item.name: kind_of(item.type) for item in fields(Expectations)}
@@ -16,8 +16,8 @@ def expectations_from(pairs: tuple[str, ...]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         full = PREFIX + name.strip().replace("-", "_").removeprefix(PREFIX)
         if not equals or full not in _KINDS:
-            known = ", ".join(sorted(one.removeprefix(PREFIX) for one in _KINDS))
-            raise UsageError(f"--expect {pair!r} is not NAME=VALUE with one of these names: {known}")
+            known = known_names(full.removeprefix(PREFIX), sorted(one.removeprefix(PREFIX) for one in _KINDS))
+            raise UsageError(f"--expect {pair!r} is not NAME=VALUE with a name of an expectation; {known}")
         try:
             found[full] = expected_value(full, text)
         except ValueError as error:

@@ -42,6 +42,12 @@ def test_what_is_of_another_type_is_refused(typed: str) -> None:
         expectations_from((typed,))
 
 
+@pytest.mark.parametrize("typed", ["gpu_cuont=8", "gpu-count 8", "GPU_COUNT=8"])
+def test_the_name_that_was_meant_is_said(typed: str) -> None:
+    with pytest.raises(UsageError, match=r"did you mean 'gpu_count'\?"):
+        expectations_from((typed,))
+
+
 @pytest.mark.parametrize(
     ("variables", "told"),
     [

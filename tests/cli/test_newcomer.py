@@ -127,6 +127,21 @@ def test_configure_does_not_touch_this_machine_unasked(options: list[str]) -> No
     assert "give --yes if that is meant" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("names", "first"), [(("a.log",), "reading a.log ..."), (("a.log", "b.log"), "reading a.log and 1 more ...")]
+)
+def test_a_terminal_is_told_what_is_read_before_a_long_log_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], first: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in names:
+        (tmp_path / name).write_text("n1:7:7 [0] NCCL INFO Using network Socket\n")
+    shown, _ = on_terminal(["diagnose", *names])
+    assert shown.startswith(f"raybench: {first}")
+    piped = subprocess.run([*RAYBENCH, "diagnose", *names], capture_output=True, text=True, check=False)
+    assert "reading" not in piped.stderr
+
+
 def test_configure_asks_on_a_terminal_and_nothing_but_yes_goes_on() -> None:
     shown, code = on_terminal(["configure", "--tags", "memlock"], "\n")
     assert "Go on? [y/N]" in shown

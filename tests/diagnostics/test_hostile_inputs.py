@@ -22,6 +22,7 @@ from diagnostics.engine import diagnose_paths
 from diagnostics.errors import UnreadableInputError
 from diagnostics.flight_recorder import DamagedDumpError, read_dump
 from diagnostics.inputs import list_inputs
+from diagnostics.plain_pickle import NotPlainError, load_plain
 
 MEMORY_BYTES = 2**30  # beyond what the test process has
 SECONDS = 20
@@ -108,6 +109,11 @@ JSONS = {
 def test_a_hostile_pickle_is_read_or_refused_within_bounds(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "nccl_trace_rank_0").write_bytes(data)
     assert outcome(lambda: read_dump(str(tmp_path / "nccl_trace_rank_0"))) in {_IN_BOUNDS, _DAMAGED}
+
+
+def test_places_in_the_memo_are_counted() -> None:
+    with pytest.raises(NotPlainError, match="stores more than 2,500,000 values"):
+        load_plain(b"\x80\x02N" + b"\x94" * 2_500_001 + b".")
 
 
 @pytest.mark.parametrize("data", JSONS.values(), ids=JSONS.keys())

@@ -30,12 +30,14 @@ SECRET_VALUES = (
     *("gh" + "p_abcdefghijklmnopqrstuvwx", "h" + "f_abcdefghijklmnopqrstuvwx", "sk-" + "proj-abcdefghijklmnopq0123"),
     *("xox" + "b-123-456-abc", "AKIA" + "IOSFODNN7EXAMPLE", "glpat" + "-abcdefghij1234567890", "password=abc"),
     *("ey" + "JhbGciOiJIUzI1.eyJzdWIiOiIxIn0.abc", "-----BEGIN PRIVATE" + " KEY-----", "--api-key=abc"),
-    "https://hooks.slack." + "com/services/T0/B0/abc",
+    *("https://hooks.slack." + "com/services/T0/B0/abc", "--token abc", "-v --password abc --x=1", "--api-key  abc"),
+    *('{"password": "abc"}', "{'token':'abc'}", "user: me, password: abc", '{"a":1,"secret_access_key":"abc"}'),
 )
 PLAIN_VALUES = (
     *("https://host/path", "http://10.0.0.1:8080/x?size=1", "git@github.com:org/repo", "user@host", "https://h/a@b"),
     *("ssh://git@github.com/org/repo", "tokenizer=gpt2", "pad_token=<pad>", "max_tokens=4096", "s3://bucket/prefix"),
     *("=mlx5_0:1", "basic", "bearer", "Basic usage of it", "sort_key=name", "passthrough=1", "sk-learn", "A=B;C=D"),
+    *("--tokens 4096", "--pad-token 0", "--password-file", "--token --verbose", '{"pad_token": "x"}'),
     *("/usr/bin:/bin", "lr=1e-3;steps=10", "signature", "^docker0,lo", "0x7fff", "design=7"),
 )
 

@@ -62,7 +62,7 @@ def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -
             "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
             "Give the whole log of every rank, with NCCL_DEBUG=INFO."
         )
-    if missing := _not_given(facts) or _unfinished(facts):
+    if missing := _left_behind(facts) or _not_given(facts) or _unfinished(facts):
         return missing
     if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
         return (
@@ -70,6 +70,16 @@ def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -
             "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
         )
     return ""
+
+
+def _left_behind(facts: JobFacts) -> str:
+    """Whether rank 0 left before the others; empty where the work was done by then."""
+    if not facts.of("store-left") or facts.of("destroy", "work-done"):
+        return ""
+    return (
+        "the process that keeps PyTorch's store left while another was at work, which is how a run ends that does not "
+        "call destroy_process_group, and one whose rank 0 died. Give the output of rank 0."
+    )
 
 
 def _not_given(facts: JobFacts) -> str:

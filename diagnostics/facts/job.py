@@ -17,6 +17,7 @@ from diagnostics.parsers.base import compiled
 MAX_EVENTS = 400
 MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
 MAX_COMPARED_HOSTS = 64
+LAST_LINES = 8
 _STARTING = (
     "bootstrap-interface",
     "socket-devices",
@@ -196,6 +197,10 @@ class JobFacts:
         process = self.processes.get(event.origin.process) if event.origin.process else None
         after = process.last_work if process else self.last_work.get(event.origin.file, -1)
         return after > event.origin.sequence
+
+    def is_near_end(self, event: Event) -> bool:
+        """Whether a line is among the last of its file."""
+        return event.origin.line > self.last_lines.get(event.origin.file, 0) - LAST_LINES
 
     def is_of_strangers(self, event: Event) -> bool:
         """Whether the allocator of NCCL printed a line, which strangers call, and which goes on whatever they send."""

@@ -75,6 +75,53 @@ _DEVICE = (
         r"(?P<reason>CUDA driver version is insufficient.*)",
         "CUDA driver version is insufficient for CUDA runtime version",
     ),
+    *(
+        (literal, rf"(?P<reason>{expression})", sample)
+        for literal, expression, sample in (
+            (
+                "with GPUs, no GPUs found",
+                r"ProcessGroupNCCL is only supported with GPUs, no GPUs found.*",
+                "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
+            ),
+            (
+                "GPUs are available",
+                r"No (?:CUDA|HIP) GPUs are available.*",
+                "RuntimeError: No CUDA GPUs are available",
+            ),
+            ("infer device type", r"Failed to infer device type.*", "RuntimeError: Failed to infer device type"),
+            (
+                "driver initialization failed",
+                r"CUDA driver initialization failed.*",
+                "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu.",
+            ),
+            (
+                "GPU access blocked",
+                r"GPU access blocked by the operating system.*",
+                "Failed to initialize NVML: GPU access blocked by the operating system",
+            ),
+            (
+                "initialize NVML: ",
+                r"Failed to initialize NVML: (?!GPU access).*",
+                "Failed to initialize NVML: Unknown Error",
+            ),
+            (
+                "nvidia-container-cli: ",
+                r"nvidia-container-cli: .*error.*",
+                "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown",
+            ),
+            (
+                "Unable to determine the device handle",
+                r"Unable to determine the device handle for (?:GPU|gpu)\S* ?.*",
+                "Unable to determine the device handle for GPU 0000:4F:00.0: GPU is lost.  Reboot the system",
+            ),
+            ("RmInitAdapter failed", r"RmInitAdapter failed.*", "NVRM: GPU 0000:4f:00.0: RmInitAdapter failed! (0x26)"),
+            (
+                "Cuda error ",
+                r"Cuda error \S+:\d+ '.*",
+                "Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:346 'invalid argument'",
+            ),
+        )
+    ),
     (
         "from cudaGetDeviceCount()",
         r"Unexpected error from cudaGetDeviceCount\(\).*?(?P<reason>Error \d+: .*)",

@@ -96,6 +96,11 @@ _TRAINING = (
         "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats): /job:jax_worker/task:3",
     ),
     (
+        "to ERROR in coordination",
+        r"has been set to ERROR in coordination service.*",
+        "/job:worker/replica:0/task:1 has been set to ERROR in coordination service: ABORTED: /job:worker/task:1",
+    ),
+    (
         "Execution of replica",
         r"Execution of replica \d+ failed.*",
         "Execution of replica 0 failed: INTERNAL: NCCL operation ncclAllReduce failed",
@@ -148,59 +153,6 @@ _CALLS = (
         "HorovodInternalError: ncclAllReduce failed: unhandled cuda error",
     ),
 )
-_ABSENT = (
-    (
-        "clients joined",
-        r"waiting for clients\. (?P<came>\d+)/(?P<of>\d+) clients joined",
-        "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 7/8 clients joined.",
-    ),
-    (
-        "store based barrier",
-        r"process group in store based barrier.*world_size=(?P<of>\d+), worker_count=(?P<came>\d+)",
-        "Timed out initializing process group in store based barrier on rank: 3 (world_size=8, worker_count=7)",
-    ),
-    (
-        "RendezvousTimeoutError",
-        r"(?P<text>RendezvousTimeoutError)",
-        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
-    ),
-)
-_WAITS = (
-    (
-        "store based barrier",
-        r"Waiting in store based barrier .*rank: (?P<rank>\d+), .*\(world_size=(?P<of>\d+), worker_count=(?P<came>\d+)",
-        "Waiting in store based barrier to initialize process group for rank: 0, key:1 (world_size=8, worker_count=7,",
-    ),
-)
-_CAME = (
-    (
-        "store-based barrier",
-        r"Completed store-based barrier for key",
-        "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 8 nodes.",
-    ),
-)
-_STORE = (
-    (
-        "connectFullMesh failed",
-        r"Gloo connectFullMesh failed with (?P<reason>.*)",
-        "[rank8]:[E ProcessGroupGloo.cpp:144] Gloo connectFullMesh failed with [tcp/pair.cc:144] no error",
-    ),
-    (
-        "client socket has",
-        r"(?:Error|Exception): .*?The client socket has (?P<reason>.*)",
-        "RuntimeError: [c10d] The client socket has timed out after 600s while trying to connect to (10.0.0.1, 29500).",
-    ),
-    (
-        "server socket has",
-        r"(?:Error|Exception): .*?The server socket has (?P<reason>.*)",
-        "DistNetworkError: The server socket has failed to listen on any local network address. port: 29500",
-    ),
-    (
-        "socket has",  # at level E no further address is tried; what is tried again is a W
-        r"\[E[^\]]*socket\.cpp:\d+\] (?:\[c10d\] )?The (?:client|server) socket has (?P<reason>.*)",
-        "[E socket.cpp:753] [c10d] The client socket has failed to connect to any network address of (node1, 29500).",
-    ),
-)
 _LIBFABRIC = (
     (
         "libfabric:",
@@ -219,10 +171,6 @@ _LOST = (
 PATTERNS = (
     *rows("launcher-failure", _SERVING, _TRAINING, names_text=True),
     *rows("run-error", _CALLS),
-    *rows("ranks-missing", _ABSENT),
-    *rows("ranks-awaited", _WAITS),
-    *rows("ranks-came", _CAME),
-    *rows("store-failed", _STORE),
     *rows("peer-closed", _LOST),
     *rows("plugin-request-failed", _LIBFABRIC),
     Pattern(

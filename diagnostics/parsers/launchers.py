@@ -143,6 +143,11 @@ _KILLED = (
         r"(?P<signal>[Oo]ut of memory): Killed process",
         "Memory cgroup out of memory: Killed process 4117 (python)",
     ),
+    (
+        "node has died",
+        r"because its (?:owner's )?node has died",
+        "The actor is dead because its node has died. Node Id: 677df2a9020c5db45e755b00",
+    ),
     ("OOMKilled", r"\b(?P<signal>OOMKilled)\b(?!\"?: *[Ff]alse)", "      Reason:       OOMKilled"),
     (
         "due to memory pressure",
@@ -164,6 +169,28 @@ _KILLED = (
     ("Killed", r"^(?P<signal>Killed)\s*$", "Killed"),
     ("Bus error", r"^(?P<signal>Bus error)(?: \(core dumped\))?\s*$", "Bus error (core dumped)"),
     ("Aborted", r"^(?P<signal>Aborted)\s*$", "Aborted"),
+)
+_NUMBER = r"(?P<number>-(?:4|6|7|8|9|11)|13[24-7]|139)\b"  # of a signal: negative in Python, behind 128 in a shell
+_EXITS = (
+    ("xitcode", rf"exitcode {{0,3}}: {{0,3}}{_NUMBER}", "  exitcode  : -11 (pid: 280966)"),
+    (
+        "xit",
+        rf"(?:[Ee]xited|exits|returned|finished|terminated|failed) with (?:exit )?(?:code|status)[ :=]*{_NUMBER}",
+        "srun: error: gpu-a: task 3: Exited with exit code 137",
+    ),
+    ("xit Code:", rf"Exit Code: +{_NUMBER}", "      Exit Code:    137"),
+    ("exit code", rf"\bexit code[ :=]+{_NUMBER}", "Child process unexpectedly failed with exit code -9"),
+    ("return code = ", rf"exits with return code = {_NUMBER}", "['python', 'a.py'] exits with return code = -9"),
+    (
+        ") received by PID",
+        r"Signal \d{1,2} \((?P<signal>SIG(?:ILL|ABRT|BUS|FPE|KILL|SEGV))\) received by PID",
+        "  traceback : Signal 11 (SIGSEGV) received by PID 280966",
+    ),
+    (
+        "died with <Signals.",
+        r"died with <Signals\.(?P<signal>SIG(?:ILL|ABRT|BUS|FPE|KILL|SEGV)):",
+        "subprocess.CalledProcessError: Command '['python']' died with <Signals.SIGKILL: 9>.",
+    ),
 )
 _CUT = (
     (
@@ -198,7 +225,7 @@ _WRONG = tuple(
 
 PATTERNS = (
     *rows("launcher-failure", _LAUNCHING, names_text=True),
-    *rows("process-killed", _KILLED),
+    *rows("process-killed", _KILLED, _EXITS),
     *rows("cancelled", _CUT, names_text=True),
     *rows("run-error", _WRONG),
 )

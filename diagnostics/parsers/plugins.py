@@ -108,9 +108,12 @@ PATTERNS = (
         literal="ailed",
         expression=(
             r"NET/OFI Unable to register memory.*RC: (?P<code>-?\d+)|Failed: UCX error (?P<ucx>\S+ '-?\d+' .*)"
-            r"|UCX +ERROR (?P<insert>failed to (?:insert|register) .*)"
+            r"|UCX +ERROR (?P<insert>(?:failed to (?:insert|register) |ibv_(?:reg|create)_\w+\(.*\) failed: ).*)"
         ),
-        samples=("Failed: UCX error ucx_plugin.c:498 '-5' Invalid parameter",),
+        samples=(
+            "Failed: UCX error ucx_plugin.c:498 '-5' Invalid parameter",
+            "ib_md.c:309  UCX  ERROR ibv_reg_mr(address=0x7f, length=4096, access=0xf) failed: Cannot allocate memory",
+        ),
     ),
     Pattern(
         kind="plugin-registration-failed",

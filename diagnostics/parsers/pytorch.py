@@ -16,8 +16,8 @@ PATTERNS = (
             r"(?:\[Rank (?P<rank>\d+)\]|\[PG \S+ .*?Rank (?P<pg_rank>\d+)\]).*?collective operation timeout: "
             r"WorkNCCL\((?:SeqNum=(?P<sequence>\d+), )?"
             r"OpType=(?P<operation>\w+)(?:, TensorShape=\[[^\]]*\])?(?:, NumelIn=(?P<input>\d+), "
-            r"NumelOut=(?P<output>\d+))?"
-            r"(?:, Timeout\(ms\)=(?P<timeout_ms>\d+))?\)(?: ran for (?P<ran_ms>\d+) milliseconds)?"
+            r"NumelOut=(?P<output>\d+)(?!\d*\s*$))?"
+            r"(?:(?:, Timeout\(ms\)=(?P<timeout_ms>\d+))?\)(?: ran for (?P<ran_ms>\d+) milliseconds)?|[^)]*$)"
         ),
         samples=(
             (
@@ -26,6 +26,10 @@ PATTERNS = (
                 "WorkNCCL(SeqNum=78, OpType=BROADCAST, NumelIn=80, NumelOut=80, Timeout(ms)=600000) ran for "
                 "600096 milliseconds "
                 "before timing out."
+            ),
+            (  # a terminal's end of line
+                "[rank2]:[E513 13:25:57.7147 ProcessGroupNCCL.cpp:616] [Rank 2] Watchdog caught collective operation "
+                "timeout: WorkNCCL(SeqNum=532339, OpType=BROADCAST, NumelIn=5164000, NumelOut=5"
             ),
         ),
     ),
@@ -218,11 +222,17 @@ PATTERNS = (
             "The node with node id: 08a5 and address: 10.0.0.7 has been marked dead because the detector has missed",
         ),
     ),
-    Pattern(
-        kind="process-killed",
-        literal="*** SIG",
-        expression=r"\*\*\* (?P<signal>SIG(?:SEGV|ABRT|BUS|FPE|ILL)) (?:received|\(@)",
-        samples=("*** SIGSEGV received at time=1779000000 on cpu 3 ***", "*** SIGSEGV (@0x0) received by PID 12 ***"),
+    *(
+        Pattern(
+            kind="process-killed",
+            literal=literal,
+            expression=rf"(?:^|[\s*])(?P<signal>SIG(?:SEGV|ABRT|BUS|FPE|ILL)) {expression}",
+            samples=(sample,),
+        )
+        for literal, expression, sample in (
+            (" received at time=", "received at time=", "*** SIGSEGV received at time=1779000000 on cpu 3 ***"),
+            (" (@0x", r"\(@", "*** SIGSEGV (@0x0) received by PID 12 ***"),
+        )
     ),
     Pattern(
         kind="process-killed",
@@ -297,6 +307,15 @@ PATTERNS = (
         literal="Traceback (most",
         expression=r"Traceback \(most recent call last\)",
         samples=("Traceback (most recent call last):",),
+    ),
+    *(
+        Pattern(kind="exception-ignored", literal=literal, expression=literal, samples=(sample,))
+        for literal, sample in (
+            ("Exception ignored in", "Exception ignored in: <function Pool.__del__ at 0x7f>"),
+            ("exception was never retrieved", "Task exception was never retrieved"),
+            ("Exception in thread", "Exception in thread Thread-3 (_pin_memory_loop):"),
+            ("Error in atexit", "Error in atexit._run_exitfuncs:"),
+        )
     ),
     Pattern(
         kind="speedup",

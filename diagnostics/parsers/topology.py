@@ -26,6 +26,12 @@ PATTERNS = (
     ),
     Pattern(
         kind="topology-file-bad",
+        literal=" of node ",
+        expression=r"(?P<fatal>Attribute \w+ of node \w+ not found)",
+        samples=("Attribute busid of node nic not found",),
+    ),
+    Pattern(
+        kind="topology-file-bad",
         literal="XML",
         expression=(
             r"Could not open XML topology file (?P<file>[^ :]+)|(?P<fatal>Could not open XML graph file"

@@ -8,7 +8,8 @@ then about NCCL although the first fault is not.
 Not when: the exception is NCCL's own (DistBackendError, ncclSystemError), a framework's (EngineDeadError), or the
 launcher's summary (ChildFailedError); an exception is printed and every rank that writes the file goes on to work.
 
-Severity: critical where other ranks fail after it, info where the log merely ends with it.
+Severity: critical where other ranks fail after it or its traceback is the end of the log, info where it is printed
+near the end and the program may have handled it ("Exception ignored in").
 
 Source: field knowledge.
 """
@@ -42,17 +43,19 @@ _CONSEQUENCES = (
     "watchdog-exception",
     "launcher-failure",
 )
+_SAID_BETTER = ("store-failed", "ranks-missing", "device-error", "desync", "ranks-awaited")  # of the same line
 _TAIL_LINES = 150
-_LAST_LINES = 8  # without a traceback only what is said last counts: programs also report errors that they handle
+_LAST_LINES = 3  # an exception may have several
+_IGNORED_LINES = 60  # behind "Exception ignored in", which Python prints of what it does without
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where an exception of the program precedes the faults of the others, or ends the log."""
-    told = {(event.origin.file, event.origin.line) for event in facts.of(*_CONSEQUENCES)}
+    told = {(event.origin.file, event.origin.line) for event in facts.of(*_CONSEQUENCES, *_SAID_BETTER)}
     errors = [event for event in facts.of("python-error") if _is_own(event)]
     errors = [event for event in errors if (event.origin.file, event.origin.line) not in told]
-    if not facts.of("traceback"):
-        errors = [event for event in errors if _is_last(event, facts)]
+    if not facts.of("traceback"):  # without one only what is said last counts: programs report what they handle, too
+        errors = [event for event in errors if facts.is_near_end(event)]
     if not errors:
         return CLEAR
     first = errors[0]
@@ -63,11 +66,12 @@ def check(facts: JobFacts) -> Outcome:
         if not errors:
             return CLEAR
         first = errors[0]
+    ended = corroborated or _is_last_word(errors[-1], facts)
     return found(
         conclude(
             facts,
             errors[:3],
-            severity="critical" if corroborated else "info",
+            severity="critical" if ended else "info",
             confidence="likely" if corroborated else "possible",
             summary=f"The program raised {first.fields['name']}: {first.fields['reason'][:120]}",
             explanation="This exception comes before the faults of the other ranks, which are its consequences."
@@ -76,6 +80,17 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=len(errors),
         )
     )
+
+
+def _is_last_word(event: Event, facts: JobFacts) -> bool:
+    """Whether nothing comes behind an exception and its traceback, which ended the program then."""
+
+    def before(kind: str, lines: int) -> bool:
+        same = (one.origin.line for one in facts.of(kind) if one.origin.file == event.origin.file)
+        return any(0 < event.origin.line - line <= lines for line in same)
+
+    alone = before("traceback", _TAIL_LINES) and not before("exception-ignored", _IGNORED_LINES)
+    return alone and event.origin.line > facts.last_lines.get(event.origin.file, 0) - _LAST_LINES
 
 
 def _follows(consequence: Event, error: Event) -> bool:
@@ -92,10 +107,6 @@ def _ends_its_file(event: Event, facts: JobFacts) -> bool:
     """Whether an exception is among the last lines of its file, and the process that raised it may have ended by it."""
     last = facts.last_lines.get(event.origin.file, 0)
     return event.origin.line > last - _TAIL_LINES and not _went_on(event, facts)
-
-
-def _is_last(event: Event, facts: JobFacts) -> bool:
-    return event.origin.line > facts.last_lines.get(event.origin.file, 0) - _LAST_LINES
 
 
 def _went_on(event: Event, facts: JobFacts) -> bool:
@@ -118,7 +129,7 @@ def _is_own(event: Event) -> bool:
 RULE = Rule(
     id="application-error",
     title="The program itself failed first",
-    severity="critical; info where nothing of NCCL follows",
+    severity="critical; info where the program may have gone on",
     actions=("look-at-rank",),
     check=check,
 )

@@ -1,7 +1,8 @@
 """A peer cannot be reached.
 
 Symptom: ``Connect to 10.0.0.1<4312> failed : Connection refused`` or ``Connection timed out``; a host name that does
-not resolve; a bad NCCL_COMM_ID; a port that is taken; no route any more to a rank that was connected.
+not resolve; a bad NCCL_COMM_ID; a port that is taken; no route any more to a rank that was connected; PyTorch's store
+that cannot be reached up to the end of the log.
 
 Why: refused (111): nobody listens there, because that process died, or another process's address was used. Timed out
 (110): a firewall or security group drops the packets, or the route is wrong. No route (113, 101) after data had flowed:
@@ -36,6 +37,7 @@ def check(facts: JobFacts) -> Outcome:
     bad = warned(facts, "address-invalid")
     bad += [event for event in warned(facts, "bind-failed") if "ras/" not in event.text]
     store = [event for event in facts.of("store-failed") if not facts.survived(event)]
+    store += _tried_in_vain(facts)
     events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
     if not events:
         return CLEAR
@@ -58,6 +60,12 @@ def check(facts: JobFacts) -> Outcome:
             actions=("check-reachability", "look-at-rank") if lost else (),
         )
     )
+
+
+def _tried_in_vain(facts: JobFacts) -> list[Event]:
+    """Attempts to reach PyTorch's store that end the log; one alone comes from a late start."""
+    tried = [event for event in facts.of("store-tried") if facts.is_near_end(event) and not facts.survived(event)]
+    return tried if len(tried) > 1 else []
 
 
 def _is_here(event: Event, facts: JobFacts) -> bool:

@@ -15,6 +15,7 @@ Source: CUDA runtime API, error handling.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.gpu_out_of_memory import says_memory
 from diagnostics.rules.nvls_failed import in_multicast
@@ -39,6 +40,21 @@ _MEANING = (
     ("ECC", "The GPU's memory has an error that cannot be corrected; the hardware needs attention."),
 )
 
+_RESULT = r"(?i)unhandled ?(?:cuda|hip) ?error"
+_SAYS_MORE = (
+    "cuda-failure",
+    "device-error",
+    "gpu-out-of-memory",
+    "ipc-failed",
+    "nvls-failed",
+    "unclassified-warning",
+    "shm-extend-failed",
+    "process-killed",
+    "peer-closed",
+    "duplicate-gpu",
+    "library-missing",
+)
+
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a CUDA failure other than memory was warned about."""
@@ -49,7 +65,7 @@ def check(facts: JobFacts) -> Outcome:
     events += [event for event in warned(facts, "library-missing") if not facts.survived(event)]
     events += [event for event in facts.of("device-error") if not says_memory(event) and not facts.survived(event)]
     if not events:
-        return CLEAR
+        return _by_result(facts)
     events.sort(key=lambda event: event.origin.sequence)
     reason = events[0].fields.get("reason", "").strip()
     meaning = next(
@@ -64,6 +80,24 @@ def check(facts: JobFacts) -> Outcome:
             summary=f"CUDA error: {reason[:140]}" if facts.library == "NCCL" else f"HIP error: {reason[:140]}",
             explanation=meaning,
             occurrences=len(events),
+        )
+    )
+
+
+def _by_result(facts: JobFacts) -> Outcome:
+    """Only NCCL's result tells of CUDA: a call failed, and no line says which or why."""
+    results = [event for event in facts.of("run-error") if compiled(_RESULT).search(event.text)]
+    if not results or facts.of(*_SAYS_MORE) or any(facts.survived(event) for event in results):
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            results,
+            severity="critical",
+            confidence="possible",
+            summary=f"A call of {'CUDA' if facts.library == 'NCCL' else 'HIP'} failed in NCCL, and no line says which",
+            explanation="NCCL's result says no more than that. NCCL_DEBUG=WARN on every rank shows the call and CUDA's "
+            "reason: mostly memory, an earlier error of the program's kernels, or a driver that is too old.",
         )
     )
 

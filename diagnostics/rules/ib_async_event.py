@@ -13,6 +13,7 @@ Source: ibv_get_async_event; NCCL's net_ib.cc.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.verbs import completion_status
 
 _HARMLESS = (
     "gid",
@@ -26,6 +27,8 @@ _HARMLESS = (
     "event type (18)",  # the change of a GID table, which NCCL has no name for
 )
 
+_DENIED = (4, 9, 10, 11)  # the statuses of completions that ib-protection-error is about
+
 
 def check(facts: JobFacts) -> Outcome:
     """Found where events other than port errors were printed."""
@@ -33,7 +36,8 @@ def check(facts: JobFacts) -> Outcome:
     events = [event for event in events if "port active" not in event.fields["event"].lower()]
     if not events:
         return CLEAR
-    fatal = [event for event in events if _is_fatal(event)]
+    denied = any(completion_status(event) in _DENIED for event in facts.of("completion-error"))
+    fatal = [event for event in events if _is_fatal(event) and not (denied and _is_violation(event))]
     odd = [event for event in events if not any(text in event.fields["event"].lower() for text in _HARMLESS)]
     chosen = fatal or odd or events
     names = sorted({event.fields["event"].strip() for event in chosen})
@@ -49,6 +53,11 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=facts.count("async-event") if chosen is events else len(chosen),
         )
     )
+
+
+def _is_violation(event: Event) -> bool:
+    """Whether the adapter tells of memory that it may not touch, as the completion of that transfer does too."""
+    return "access violation" in event.fields["event"].lower()
 
 
 def _is_fatal(event: Event) -> bool:

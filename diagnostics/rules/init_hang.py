@@ -29,6 +29,7 @@ _SIGNS = (
     "watchdog-timeout",
     "watchdog-stuck",
     "store-failed",
+    "ranks-missing",
     "process-killed",
     "communicator-aborted",
     "cancelled",
@@ -70,7 +71,8 @@ def check(facts: JobFacts) -> Outcome:
 
 def _counted(facts: JobFacts) -> Finding | None:
     """The program counted the ranks that came, and they are not all; None where it did not, or all are there."""
-    if short := [event for event in facts.of("ranks-missing") if not facts.survived(event)]:
+    short = [event for event in facts.of("ranks-missing") if not facts.survived(event)]
+    if short and (not facts.communicators or facts.works or any("of" in event.fields for event in short)):
         return _missing(facts, short)
     awaited = _awaited(facts)
     return _at_the_barrier(facts, awaited) if awaited else None

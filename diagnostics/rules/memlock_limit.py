@@ -21,7 +21,7 @@ def check(facts: JobFacts) -> Outcome:
     """Found where registering memory or creating a queue fails with ENOMEM."""
     calls = failed_calls(facts, "reg_", "create_qp", "create_cq", "alloc_pd")
     events = [event for event in calls if is_out_of_memory(event) or _is_bare_queue(event, facts)]
-    events += [event for event in facts.of("plugin-registration-failed") if event.fields.get("code") == "-12"]
+    events += [event for event in facts.of("plugin-registration-failed") if _is_out_of_memory(event)]
     if not events:
         return CLEAR
     return found(
@@ -37,6 +37,11 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=len(events),
         )
     )
+
+
+def _is_out_of_memory(event: Event) -> bool:
+    """Whether a plugin says that memory could not be locked, in numbers or in words."""
+    return event.fields.get("code") == "-12" or "Cannot allocate memory" in event.fields.get("insert", "")
 
 
 def _is_bare_queue(event: Event, facts: JobFacts) -> bool:

@@ -150,4 +150,5 @@ RULE = Rule(
     severity="warning, critical where the job depends on it",
     actions=("check-plugin-libraries", "open-provider", "plugin-path"),
     check=check,
+    explained_by=("memlock-limit",),
 )

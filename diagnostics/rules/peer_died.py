@@ -18,26 +18,31 @@ from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.connecting import LOST, MEANING, is_gone, socket_error, unanswered
 from diagnostics.rules.job_cancelled import before_any_cut
+from diagnostics.rules.killing import is_bus_error, signal_of
 from diagnostics.rules.shm_too_small import need_of
 from diagnostics.rules.verbs import completion_status, peer_names
+
+_ABORTED = ("Aborted", "SIGABRT", "signal 6")
+_REASONS = ("run-error", "watchdog-exception", "store-failed", "ranks-missing")
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where connections were lost before the end of the run."""
     silent = [event for event in facts.of("ras-peer-dead") if not _after_the_end(event, facts)]
-    killed = before_any_cut(facts, facts.of("process-killed") + silent)
+    killed = before_any_cut(facts, [event for event in facts.of("process-killed") if _is_ended(event, facts)] + silent)
     lost = [event for event in warned(facts, "peer-closed") if not facts.is_of_strangers(event)]
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
     lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
     lost += facts.of("communicator-aborted")
+    lost += [event for event in facts.of("store-left") if not (facts.works or facts.survived(event))]
     lost += [event for event in [*warned(facts, "connect-failed"), *unanswered(facts)] if is_gone(event, facts)]
     lost = before_any_cut(facts, [event for event in lost if not _after_the_end(event, facts)])
     events = sorted(killed + lost, key=lambda event: event.origin.sequence)
     if not events:
         return CLEAR
     peers = peer_names(facts, lost)
-    bus = any(_is_bus_error(event) for event in killed)
-    first = killed[0].fields.get("signal") if killed else None
+    bus = any(is_bus_error(event) for event in killed)
+    first = signal_of(killed[0]) if killed else None
     return found(
         conclude(
             facts,
@@ -58,8 +63,11 @@ def check(facts: JobFacts) -> Outcome:
     )
 
 
-def _is_bus_error(event: Event) -> bool:
-    return event.fields.get("signal", "") in ("Bus error", "SIGBUS", "signal 7")
+def _is_ended(event: Event, facts: JobFacts) -> bool:
+    """Whether a process was ended by a signal from outside or a crash: one that aborts itself mostly says why first."""
+    return signal_of(event) not in _ABORTED or not any(
+        told.origin.sequence < event.origin.sequence for told in facts.of(*_REASONS) if not facts.survived(told)
+    )
 
 
 def _what_went(event: Event) -> str:

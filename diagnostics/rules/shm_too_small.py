@@ -1,7 +1,7 @@
 """Shared memory is full.
 
 Symptom: ``Error: failed to extend /dev/shm/nccl-XXXXXX to 9637892 bytes``, ``No space left on device`` from
-posix_fallocate.
+posix_fallocate; ``Bus error`` or exit status 135 without a line of NCCL's own.
 
 Why: containers get 64 MiB of /dev/shm by default; NCCL needs some MiB for each pair of local ranks, and from 2.32.3 on
 68,420,268 bytes a rank at its first collective, even over sockets.
@@ -16,6 +16,8 @@ from diagnostics.error_number import named_error
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.job_cancelled import before_any_cut
+from diagnostics.rules.killing import is_bus_error
 
 _HUNGRY = (2, 32, 3)
 _RANK_BYTES = 68_420_268  # measured over sockets, NCCL alone, no GPU in the way; 2.30.7 does not take it
@@ -25,7 +27,7 @@ def check(facts: JobFacts) -> Outcome:
     """Found where a segment could not be created or extended."""
     events = [event for event in warned(facts, "shm-extend-failed") if is_full(event)]
     if not events:
-        return CLEAR
+        return _bus_error(facts)
     size = next((event.fields.get("size") or event.fields.get("bytes") for event in events), None)
     return found(
         conclude(
@@ -38,6 +40,25 @@ def check(facts: JobFacts) -> Outcome:
             "of 64 MiB is used up "
             "quickly. This is not GPU memory." + need_of(facts),
             occurrences=facts.count("shm-extend-failed"),
+        )
+    )
+
+
+def _bus_error(facts: JobFacts) -> Outcome:
+    """A process ended by a bus error, which is what a full /dev/shm gives to the process that writes there."""
+    events = before_any_cut(facts, [event for event in facts.of("process-killed") if is_bus_error(event)])
+    if not events:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="likely",
+            summary="A process was ended by a bus error: shared memory (/dev/shm) is full, most likely",
+            explanation="The process wrote to a mapped file that has no room: NCCL's segments, and the batches of "
+            "PyTorch's data loader, are files in /dev/shm, of which a container gets 64 MiB by default. Less often it "
+            f"is a file on a disk that is full or gone.{need_of(facts)}",
         )
     )
 

@@ -137,16 +137,18 @@ def _from_text(facts: JobFacts, desync: list[Event]) -> Outcome:
     if named and _all_are_there(facts, named):
         return CLEAR
     if desync:
+        crashed = any(one.origin.sequence < desync[0].origin.sequence for one in facts.of("process-killed"))
         return found(
             conclude(
                 facts,
                 named or desync,
-                severity="critical",
+                severity="info" if crashed else "critical",
                 confidence="likely",
                 summary=f"PyTorch names the ranks that the others wait for: {named[0].fields['text'][:160]}"
                 if named
                 else "PyTorch reports that ranks are at different collectives",
-                explanation=("The ranks that did not join or did not finish the collective are the ones to look at."),
+                explanation="The ranks that did not join or did not finish the collective are the ones to look at."
+                + (" A process had been ended before, most likely that of such a rank." if crashed else ""),
             )
         )
     if full and facts.of("watchdog-timeout", "peer-closed"):
@@ -177,7 +179,7 @@ def _listed_ranks(event: Event) -> set[int]:
 RULE = Rule(
     id="straggler",
     title="One rank is behind the others",
-    severity="critical",
+    severity="critical; info where a process was ended before",
     actions=("look-at-rank", "find-divergence"),
     check=check,
 )

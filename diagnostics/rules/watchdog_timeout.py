@@ -1,7 +1,7 @@
 """PyTorch's watchdog gave up waiting for a collective.
 
 Symptom: ``[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=78, OpType=BROADCAST, ...)``; on the
-other ranks ``Received a dump signal due to a collective timeout from rank 1``.
+other ranks ``Received a dump signal due to a collective timeout from rank 1``; ``watchdog got stuck for 480 seconds``.
 
 Why: at least one rank did not take part in time: it died, is stuck or slow (checkpoint, data loading, CPU work), or
 its control flow went another way. The ranks that print the message are the ones that waited; the ones that do not are
@@ -16,7 +16,11 @@ from collections import defaultdict
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+from diagnostics.rules.job_cancelled import before_any_cut
+
+_HEART = r"watchdog got stuck|eartbeat|failure detected by watchdog|ProcessGroupNCCL watchdog hang"
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -61,7 +65,7 @@ def _signalled(facts: JobFacts) -> Outcome:
     """The ranks that timed out said so to the others, and their own message is not in the log."""
     events = facts.of("timeout-signal")
     if not events:
-        return CLEAR
+        return _stuck(facts)
     late = sorted({rank for event in events for name in ("late", "waits") if (rank := event.number(name)) is not None})
     told = next((event for event in events if "operation" in event.fields), None)
     where = f" in {told.fields['operation']} (sequence number {told.fields['sequence']})" if told else ""
@@ -73,6 +77,25 @@ def _signalled(facts: JobFacts) -> Outcome:
             summary=f"A collective timed out{f' on rank {listed(late)}' if late else ''}{where}",
             explanation="The rank named waited in vain and told the others; who did not come is in its own output and "
             "in the flight records of all. A longer timeout hides this, it does not cure it.",
+        )
+    )
+
+
+def _stuck(facts: JobFacts) -> Outcome:
+    """PyTorch ended ranks whose watchdog made no progress, and no line names a collective."""
+    events = before_any_cut(facts, [one for one in facts.of("watchdog-stuck") if compiled(_HEART).search(one.text)])
+    if not events:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="possible",
+            summary="PyTorch ended a rank that made no progress: a call of NCCL or CUDA did not return",
+            explanation="The thread that watches the collectives stood still itself, mostly in a call of CUDA that "
+            "waits for a collective or for Python's lock. Look at the stacks that PyTorch dumps, and at the other "
+            "ranks; a longer TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only hides this.",
         )
     )
 

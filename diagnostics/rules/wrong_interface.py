@@ -18,13 +18,18 @@ from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 from diagnostics.rules.connecting import MEANING, had_worked, is_unrouted, socket_error, unanswered
 
+_BRIDGE = r"172\.17\.|172\.(?:1[89]|2\d|3[01])\.0\.1\b"  # its first network, and the host's end of those behind it
 _LOCAL = r"^(?:lo|docker\d*|virbr\d*|veth\w*|br-[0-9a-f]{6,}|cni\d*|flannel[\w.]*|lxc\w*)$"
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a connection has no route, or where several nodes meet over a local interface."""
     failed = [event for event in [*facts.of("connect-failed"), *unanswered(facts)] if _is_misled(event, facts)]
+    if facts.multi_node is not False:
+        failed += [event for event in facts.of("peer-closed") if _to_bridge(event) and not facts.survived(event)]
     doubtful = [event for event in facts.of("bootstrap-interface") if _is_local(event)]
+    if not doubtful and unanswered(facts):
+        doubtful = [event for event in facts.of("socket-devices") if _lists_local(event)]
     if failed:
         peers = sorted({event.fields["peer"].split("<")[0] for event in failed if "peer" in event.fields})
         return found(
@@ -34,7 +39,7 @@ def check(facts: JobFacts) -> Outcome:
                 severity="critical",
                 confidence="likely",
                 summary=(
-                    f"{socket_error(failed[0]) or failed[0].fields['reason']}"
+                    f"{socket_error(failed[0]) or failed[0].fields.get('reason', 'The connection was closed')}"
                     f"{' at ' + ', '.join(peers[:4]) if peers else ''}: wrong interface or address"
                 ),
                 explanation=_meaning(failed[0]) + "The address that a peer offered cannot be reached from here. "
@@ -44,8 +49,8 @@ def check(facts: JobFacts) -> Outcome:
             )
         )
     if not doubtful or not facts.multi_node:
-        return CLEAR
-    names = sorted({name for event in doubtful for name in transport.interface_names(event)})
+        return _unfinished(facts, doubtful)
+    names = sorted({name for event in doubtful for name in _local_names(event)})
     refused = [event for event in facts.of("connect-failed", "connect-retry") if not facts.survived(event)]
     return found(
         conclude(
@@ -57,6 +62,24 @@ def check(facts: JobFacts) -> Outcome:
             explanation="Addresses of loopback and of container bridges mean nothing on another machine."
             + (" So no rank of another node can connect to the one that offers it." if refused else ""),
             occurrences=len(doubtful) + len(refused),
+        )
+    )
+
+
+def _unfinished(facts: JobFacts, doubtful: list[Event]) -> Outcome:
+    """Ranks offer an address that is good on one link, no communicator comes to be, and the number of nodes is open."""
+    linked = [event for event in doubtful if event.fields.get("address", "").startswith(("169.254.", "fe80:"))]
+    if not linked or facts.works or facts.multi_node is False:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            linked,
+            severity="critical",
+            confidence="possible",
+            summary=f"Ranks offer a link-local address ({linked[0].fields['interface']}), and no communicator is made",
+            explanation="Such an address is good on one link only: a rank of another node cannot connect to it, and "
+            "waits until its time is over.",
         )
     )
 
@@ -73,7 +96,8 @@ def _meaning(event: Event) -> str:
 
 def _to_bridge(event: Event) -> bool:
     """Whether a peer offered the address of docker's own bridge, which exists on every host that runs docker."""
-    return event.fields.get("peer", "").startswith("172.17.") and event.origin.level != "INFO"
+    bridge = compiled(_BRIDGE).match(event.fields.get("peer", ""))
+    return bridge is not None and event.origin.level != "INFO"
 
 
 def _to_link_local(event: Event) -> bool:
@@ -82,9 +106,25 @@ def _to_link_local(event: Event) -> bool:
     return given_up and event.fields.get("peer", "").startswith(("169.254.", "fe80:"))
 
 
+def _lists_local(event: Event) -> bool:
+    """Whether data goes over a local interface too: NCCL spreads it over all that it lists."""
+    return bool(_local_names(event))
+
+
+def _local_names(event: Event) -> list[str]:
+    """The local interfaces that a line offers, by name or address; one that lists a single interface names that one."""
+    if "interface" in event.fields:
+        return list(transport.interface_names(event))
+    listed = compiled(r"\[\d+\]([^:\[\]\s]+):([^<\s]+)<").findall(event.fields["interfaces"])
+    return [name for name, address in listed if _is_link_local(name, address)]
+
+
 def _is_local(event: Event) -> bool:
-    address = event.fields["address"]
-    named = compiled(_LOCAL).match(event.fields["interface"])
+    return _is_link_local(event.fields["interface"], event.fields["address"])
+
+
+def _is_link_local(interface: str, address: str) -> bool:
+    named = compiled(_LOCAL).match(interface)
     return bool(named) or address.startswith(("127.", "169.254.")) or (address.startswith("fe80:") and "%" in address)
 
 

@@ -109,7 +109,6 @@ def test_lines_of_other_programs_are_no_bodies() -> None:
     lines = (
         "curl: (7) Failed to connect to 10.0.0.1 port 80: Connection refused",
         "ssh: connect to host n2 port 22: Connection refused",
-        "[W socket.cpp:697] [c10d] The client socket has failed to connect to [n1]:29500 (errno: 111 - refused).",
         "2026-01-02 03:04:05 [trainer] INFO epoch 1",
         "2026-01-02 03:04:05 WARN retry of the upload",
         "version mismatch in the configuration: 2 is not 3",

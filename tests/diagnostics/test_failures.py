@@ -173,7 +173,7 @@ def _followed_by(line: str) -> Diagnosis:
             "critical",
         ),
         ("ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.", "critical"),
-        ("Traceback (most recent call last):\nKeyError: 'loss'", "unknown"),
+        ("Traceback (most recent call last):\nKeyError: 'loss'", "critical"),
     ],
     ids=["nccl-tests", "ray", "program"],
 )
@@ -204,7 +204,7 @@ def test_what_no_program_goes_on_after_is_critical_before_the_output_of_other_ra
     assert reading.diagnosis().verdict == "critical"
 
 
-@pytest.mark.parametrize(("ranks_after", "verdict"), [((), "unknown"), ((1,), "unknown"), ((0, 1), "ok")])
+@pytest.mark.parametrize(("ranks_after", "verdict"), [((), "critical"), ((1,), "unknown"), ((0, 1), "ok")])
 def test_a_program_went_on_after_its_exception_only_where_every_rank_of_the_file_did(
     ranks_after: tuple[int, ...], verdict: str
 ) -> None:

@@ -1,0 +1,179 @@
+"""How ranks meet before NCCL starts, and how that fails: PyTorch's store and elastic agents, JAX, MindSpore, Gloo.
+
+What is printed at level W is tried again, so it counts only where nothing follows it.
+"""
+
+from diagnostics.parsers.rows import rows
+
+_ABSENT = (
+    (
+        "clients joined",
+        r"waiting for clients\. (?P<came>\d+)/(?P<of>\d+) clients joined",
+        "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 7/8 clients joined.",
+    ),
+    (
+        "store based barrier",
+        r"process group in store based barrier.*world_size=(?P<of>\d+), worker_count=(?P<came>\d+)",
+        "Timed out initializing process group in store based barrier on rank: 3 (world_size=8, worker_count=7)",
+    ),
+    (
+        "RendezvousTimeoutError",
+        r"(?P<text>RendezvousTimeoutError)",
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+    ),
+)
+_WAITS = (
+    (
+        "store based barrier",
+        r"Waiting in store based barrier .*rank: (?P<rank>\d+), .*\(world_size=(?P<of>\d+), worker_count=(?P<came>\d+)",
+        "Waiting in store based barrier to initialize process group for rank: 0, key:1 (world_size=8, worker_count=7,",
+    ),
+)
+_CAME = (
+    (
+        "store-based barrier",
+        r"Completed store-based barrier for key",
+        "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 8 nodes.",
+    ),
+)
+_STORE = (
+    (
+        "connectFullMesh failed",
+        r"Gloo connectFullMesh failed with (?P<reason>.*)",
+        "[rank8]:[E ProcessGroupGloo.cpp:144] Gloo connectFullMesh failed with [tcp/pair.cc:144] no error",
+    ),
+    (
+        "client socket has",
+        r"(?:Error|Exception): .*?The client socket has (?P<reason>.*)",
+        "RuntimeError: [c10d] The client socket has timed out after 600s while trying to connect to (10.0.0.1, 29500).",
+    ),
+    (
+        "server socket has",
+        r"(?:Error|Exception): .*?The server socket has (?P<reason>.*)",
+        "DistNetworkError: The server socket has failed to listen on any local network address. port: 29500",
+    ),
+    (
+        "socket has",  # at level E no further address is tried; what is tried again is a W
+        r"\[E[^\]]*socket\.cpp:\d+\] (?:\[c10d\] )?The (?:client|server) socket has (?P<reason>.*)",
+        "[E socket.cpp:753] [c10d] The client socket has failed to connect to any network address of (node1, 29500).",
+    ),
+)
+_SECONDS = r"(?P<text>(?:wait timeout after \d+ ?ms|Wait timeout|Timed out after \d+ ?(?:ms|seconds?) waiting for).*)"
+_WAITED = (
+    (
+        "ocket Timeout",
+        r"(?:Error|error): (?P<text>Socket Timeout.*)",
+        "RuntimeError: Socket Timeout",
+    ),
+    ("wait timeout after", rf"(?:Error|error): {_SECONDS}", "DistStoreError: wait timeout after 300000ms, keys: /0"),
+    ("Wait timeout", r"(?:Error|error): (?P<text>Wait timeout)\s*$", "RuntimeError: Wait timeout"),
+    (
+        "Barrier timed out",
+        r"(?P<text>Barrier timed out\. .*(?:register|Init|start).*)",
+        "DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0. This usually happens",
+    ),
+    (
+        "GetKeyValue() timed out",
+        r"(?P<text>GetKeyValue\(\) timed out.*)",
+        "DEADLINE_EXCEEDED: GetKeyValue() timed out with key: cuda:0,1 and duration: 10m",
+    ),
+    (
+        "Timed out waiting for clients",
+        r"(?P<text>Timed out waiting for clients.*)",
+        "TimeoutError: Timed out waiting for clients 1/2 to join the key-value store",
+    ),
+    (
+        "RendezvousClosedError",
+        r"(?P<text>^(?:\S+\.)?RendezvousClosedError)",
+        "torch.distributed.elastic.rendezvous.api.RendezvousClosedError",
+    ),
+)
+_REFUSED = (
+    (
+        "connect to the scheduler",
+        r"(?:Error|ERROR).*?(?P<reason>Failed to connect to the (?:scheduler|meta server).*)",
+        "RuntimeError: Failed to connect to the scheduler.",
+    ),
+    (
+        "meta server node",
+        r"(?P<reason>Failed to connect to the meta server node .*)",
+        "[ERROR] DISTRIBUTED(11,7f,python):x] Register] Failed to connect to the meta server node url: 10.1.1.1:8118",
+    ),
+    (
+        "timed out. Original timeout was",
+        r"(?:Error|Exception): (?P<reason>connect\(\) timed out.*)",
+        "RuntimeError: connect() timed out. Original timeout was 60000 ms.",
+    ),
+    (
+        "ddress already in use",
+        r"(?:Error|error|EADDRINUSE).*?(?P<reason>[Aa]ddress already in use)",
+        "RuntimeError: Address already in use",
+    ),
+    (
+        "EtcdConnectionFailed",
+        r"(?P<reason>EtcdConnectionFailed.*)",
+        "etcd.EtcdConnectionFailed: Connection to etcd failed due to MaxRetryError",
+    ),
+)
+_TRIED = (  # at level W, and names of the second family only: that of the first often has no answer
+    (
+        "socket has failed to connect",
+        r"\[W[^\]]*socket\.cpp:\d+\] (?:\[c10d\] )?The client socket has (?P<reason>failed to connect to .*)",
+        "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node1]:29500 (errno: 113 - No route).",
+    ),
+    (
+        "cannot be retrieved (gai",
+        r"The IPv4 network addresses of (?P<reason>.* cannot be retrieved \(gai error: .*)",
+        "[W socket.cpp:697] [c10d] The IPv4 network addresses of (n0, 23456) cannot be retrieved (gai error: -3 - x).",
+    ),
+)
+_UNNAMED = tuple(
+    (
+        literal,
+        rf"^(?!.*\[W)(?=.*(?:[Ee]rror|ERROR|ssh:|getaddrinfo|[Cc]ould not resolve)).*?(?P<reason>{expression}.*)",
+        sample,
+    )
+    for literal, expression, sample in (
+        (
+            "ame or service not known",
+            r"[Nn]ame or service not known",
+            "ValueError: host not found: Name or service not known",
+        ),
+        (
+            "emporary failure in name resolution",
+            r"[Tt]emporary failure in name resolution",
+            "socket.gaierror: [Errno -3] Temporary failure in name resolution",
+        ),
+        (
+            "No address associated with hostname",
+            r"No address associated with hostname",
+            "socket.gaierror: [Errno -5] No address associated with hostname",
+        ),
+    )
+)
+_LEFT = (
+    (
+        "on TCPStore, (maybe",
+        r"(?P<text>Failed to check the \"should dump\" flag on TCPStore.*)",
+        'Failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with',
+    ),
+    (
+        "failed on SocketImpl(",
+        r"(?P<text>(?:sendBytes|recvValue|recvBytes|recvVector) failed on SocketImpl\(.*)",
+        "[c10d] sendBytes failed on SocketImpl(fd=84, addr=[node1]:44410, remote=[node0]:29500): Broken pipe",
+    ),
+    (
+        "has failed to send a keep-alive",
+        r"(?P<text>The node '[^']+' has failed to send a keep-alive heartbeat to the rendezvous .*)",
+        "[WARNING] The node 'n1_22_0' has failed to send a keep-alive heartbeat to the rendezvous '1' due to an error",
+    ),
+)
+
+PATTERNS = (
+    *rows("ranks-missing", _ABSENT, _WAITED),
+    *rows("ranks-awaited", _WAITS),
+    *rows("ranks-came", _CAME),
+    *rows("store-failed", _STORE, _REFUSED, _UNNAMED),
+    *rows("store-tried", _TRIED),
+    *rows("store-left", _LEFT),
+)

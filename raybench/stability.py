@@ -43,7 +43,7 @@ MAX_MEAN_RATIO = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class StabilityWarning:
     """One reason to doubt one point. ``size`` orders doubts of one kind, larger is worse; ``text`` has the numbers."""
 
     kind: str
@@ -53,7 +53,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StabilityRule:
-    """A check of one point. ``about`` and ``advice`` go around its text; it returns a Doubt's (size, text), or None."""
+    """One check of a point: size and text of a StabilityWarning, or None. ``about`` and ``advice`` frame its text."""
 
     kind: str
     about: str
@@ -61,23 +61,25 @@ class StabilityRule:
     check: Callable[[Point], tuple[float, str] | None]
 
 
-def doubts(point: Point) -> tuple[Doubt, ...]:
+def warnings_of(point: Point) -> tuple[StabilityWarning, ...]:
     """Every reason to doubt one point, in the order of the table above; none for a point without samples."""
     if not point.samples_seconds:
         return ()
     results = ((rule.kind, rule.check(point)) for rule in RULES)
-    return tuple(Doubt(kind=kind, size=result[0], text=result[1]) for kind, result in results if result is not None)
+    return tuple(
+        StabilityWarning(kind=kind, size=result[0], text=result[1]) for kind, result in results if result is not None
+    )
 
 
 def stability_warnings(point: Point) -> tuple[str, ...]:
     """One sentence a reason to doubt the point, with its numbers and a next step."""
-    return tuple(f"{doubt.text}: {_rule(doubt.kind).advice}" for doubt in doubts(point))
+    return tuple(f"{doubt.text}: {_rule(doubt.kind).advice}" for doubt in warnings_of(point))
 
 
 def stability_check(points: Sequence[Point]) -> Check | None:
     """What a verdict adds where more than half of the measured points are unstable: such figures judge nothing well."""
     measured = [point for point in points if point.samples_seconds]
-    unstable = sum(bool(doubts(point)) for point in measured)
+    unstable = sum(bool(warnings_of(point)) for point in measured)
     if 2 * unstable <= len(measured):
         return None
     return Check(name="stability", outcome="not judged", text=f"{unstable} of {len(measured)} points unstable")
@@ -85,12 +87,12 @@ def stability_check(points: Sequence[Point]) -> Check | None:
 
 def benchmark_warnings(points: Sequence[Point]) -> tuple[str, ...]:
     """One line a kind of problem, however many points have it: the points, the worst one's numbers, a next step."""
-    found = [(point, doubt) for point in points for doubt in doubts(point)]
+    found = [(point, doubt) for point in points for doubt in warnings_of(point)]
     by_rule = ((rule, [(point, doubt) for point, doubt in found if doubt.kind == rule.kind]) for rule in RULES)
     return tuple(_line(rule, affected, points) for rule, affected in by_rule if affected)
 
 
-def _line(rule: StabilityRule, affected: Sequence[tuple[Point, Doubt]], points: Sequence[Point]) -> str:
+def _line(rule: StabilityRule, affected: Sequence[tuple[Point, StabilityWarning]], points: Sequence[Point]) -> str:
     worst_point, worst = max(affected, key=lambda pair: pair[1].size)
     where = _where([point for point, _ in affected], points)
     if len(affected) == 1:
@@ -206,7 +208,7 @@ def _wide_interval(point: Point) -> tuple[float, str] | None:
     limit = MAX_SHORT_INTERVAL if point.seconds.median < SHORT_SECONDS else MAX_INTERVAL
     if half_width is None or half_width <= limit:
         return None
-    return half_width, f"the median is known to +-{half_width:.0%} only (limit {limit:.0%})"
+    return half_width, f"95 % CI half-width of the median {half_width:.0%} (limit {limit:.0%})"
 
 
 def _launches(point: Point) -> tuple[float, str] | None:

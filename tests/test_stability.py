@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from raybench.documents.result import Point
-from raybench.stability import benchmark_warnings, doubts, stability_warnings
+from raybench.stability import benchmark_warnings, stability_warnings, warnings_of
 
 Launches = tuple[tuple[tuple[float, ...], ...], ...]
 
@@ -38,7 +38,7 @@ def with_samples(samples: Sequence[float], replaced: Sequence[float]) -> Launche
 
 
 def kinds(measured: Point) -> set[str]:
-    return {doubt.kind for doubt in doubts(measured)}
+    return {doubt.kind for doubt in warnings_of(measured)}
 
 
 STEADY = (1e-3,) * 5

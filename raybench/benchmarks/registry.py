@@ -23,8 +23,8 @@ class Entry:
     """Where a benchmark lives and which parameters apply to it.
 
     ``placements``: torch.distributed offers all_reduce, broadcast and reduce in place only, and all_to_all, gather,
-    scatter and send_recv out of place only. ``cuts``: the message is cut into one part a rank, so its elements are a
-    multiple of world_size.
+    scatter and send_recv out of place only. ``partitioned``: the message is cut into one part a rank, so its elements
+    are a multiple of world_size.
     """
 
     module: str
@@ -32,7 +32,7 @@ class Entry:
     placements: tuple[Placement, ...] = OUT
     reduces: bool = False
     rooted: bool = False
-    cuts: bool = False
+    partitioned: bool = False
 
 
 _COLLECTIVES = "raybench.benchmarks.collectives"
@@ -41,15 +41,17 @@ MESSAGE_KINDS = ("collective", "p2p")
 
 BENCHMARKS: dict[str, Entry] = {
     "all_reduce": Entry(module=f"{_COLLECTIVES}.all_reduce", kind="collective", placements=IN, reduces=True),
-    "all_gather": Entry(module=f"{_COLLECTIVES}.all_gather", kind="collective", placements=BOTH, cuts=True),
+    "all_gather": Entry(module=f"{_COLLECTIVES}.all_gather", kind="collective", placements=BOTH, partitioned=True),
     "reduce_scatter": Entry(
-        module=f"{_COLLECTIVES}.reduce_scatter", kind="collective", placements=BOTH, reduces=True, cuts=True
+        module=f"{_COLLECTIVES}.reduce_scatter", kind="collective", placements=BOTH, reduces=True, partitioned=True
     ),
     "broadcast": Entry(module=f"{_COLLECTIVES}.broadcast", kind="collective", placements=IN, rooted=True),
     "reduce": Entry(module=f"{_COLLECTIVES}.reduce", kind="collective", placements=IN, reduces=True, rooted=True),
-    "gather": Entry(module=f"{_COLLECTIVES}.gather", kind="collective", placements=OUT, rooted=True, cuts=True),
-    "scatter": Entry(module=f"{_COLLECTIVES}.scatter", kind="collective", placements=OUT, rooted=True, cuts=True),
-    "all_to_all": Entry(module=f"{_COLLECTIVES}.all_to_all", kind="collective", placements=OUT, cuts=True),
+    "gather": Entry(module=f"{_COLLECTIVES}.gather", kind="collective", placements=OUT, rooted=True, partitioned=True),
+    "scatter": Entry(
+        module=f"{_COLLECTIVES}.scatter", kind="collective", placements=OUT, rooted=True, partitioned=True
+    ),
+    "all_to_all": Entry(module=f"{_COLLECTIVES}.all_to_all", kind="collective", placements=OUT, partitioned=True),
     "send_recv": Entry(module=f"{_COLLECTIVES}.send_recv", kind="p2p", placements=OUT),
     "p2p_matrix": Entry(module="raybench.benchmarks.point_to_point", kind="p2p", placements=OUT),
     "ddp": Entry(module=_TRAINING, kind="training"),
@@ -87,7 +89,7 @@ def sizes_of(spec: BenchmarkSpec, world_size: int) -> tuple[int, ...]:
     A matrix of pairs has one size, the first of the spec's.
     """
     element_bytes = DTYPE_BYTES[spec.dtype]
-    multiple = world_size if BENCHMARKS[spec.name].cuts else 1
+    multiple = world_size if BENCHMARKS[spec.name].partitioned else 1
     wanted = spec.sizes[:1] if spec.name == "p2p_matrix" else spec.sizes
     return tuple(sorted({elements_of(size, element_bytes, multiple) * element_bytes for size in wanted}))
 

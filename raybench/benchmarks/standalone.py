@@ -227,7 +227,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Entry point of every rank. Returns 0; 1 when a benchmark failed; 2 for wrong use."""
+    """Entry point of every rank. Returns 0; 1 when a benchmark failed; 2 for invalid usage."""
     options = _parser().parse_args()
     try:
         place, plan = Place.from_environment(), plan_from(options)

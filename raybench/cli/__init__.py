@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("raybench.cli.show", "Show a run that was measured before, in any format."),
     "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts over SSH, and say what they prove."),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
-    "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost of training, unrun."),
+    "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost before running."),
     "expected": ("raybench.cli.expected", "Say what bandwidth a healthy system of a shape reaches, and why."),
 }
 
@@ -78,7 +78,7 @@ Start here:
   raybench init gpu-01 gpu-02 ...      a cluster: hosts.yml, then preflight -i hosts.yml, cluster up -i hosts.yml, run
   raybench diagnose nccl_debug.log     a log that you have
 
-Exit codes: 0 clean, 1 a problem was found, 2 wrong use or unreadable input, 3 the run is incomplete.""",
+Exit codes: 0 clean, 1 a problem was found, 2 invalid usage or unreadable input, 3 the run is incomplete.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="raybench")
 def group() -> None:

@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     each gets its own verdict.
 
     \b
-    Exit codes: 0 the logs show the job working; 1 a finding; 2 wrong use, or nothing to judge in what was given;
+    Exit codes: 0 the logs show the job working; 1 a finding; 2 invalid usage, or nothing to judge in what was given;
     3 unknown: the logs do not show enough, or not all of them could be read.
     """  # noqa: D301 - \b is click's
     if explain is not None or list_rules:

@@ -29,7 +29,7 @@ Examples:
   raybench fabric run -i hosts.yml --limit 'gpu-0*' --gpu-memory auto
 
 \b
-Exit codes: 0 all is as expected; 1 a host, device or way is slow or down; 2 wrong use;
+Exit codes: 0 all is as expected; 1 a host, device or way is slow or down; 2 invalid usage;
 3 something could not be tested. Every option is also a variable of the inventory, fabric_NAME.
 """
 PLAN_EXAMPLES = """\b

@@ -75,7 +75,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     """Check hosts before anything is measured on them: OS, limits, clocks, PCIe, GPUs, RDMA, software, differences.
 
     Nothing is changed. Hosts are reached by ssh as the inventory says; without -i it is this machine. Exit code 0: no
-    check failed; 1: one did; 2: wrong use; 3: a host did not answer, or the run was not finished.
+    check failed; 1: one did; 2: invalid usage; 3: a host did not answer, or the run was not finished.
     """
     if list_checks:
         _list_checks()

@@ -35,14 +35,15 @@ _OPTIONS: list[Any] = [
     click.option("--vocabulary", type=int, metavar="N", help="Another number of tokens."),
     click.option("--weights", metavar="DIR", help="Folder on every node with *.safetensors of the model.  "
                  "[default: random weights]"),
-    click.option("--batch-size", type=int, metavar="N", help="Samples a rank and micro-step.  [default: 8]"),
+    click.option("--batch-size", type=int, metavar="N", help="Samples a rank and micro-batch.  [default: 8]"),
     click.option("--sequence-length", type=int, metavar="N", help="Tokens a sample.  [default: the model's, at most "
                  "2048]"),
     click.option("-d", "--dtype", metavar="TYPE", help="bf16, fp16, fp32 or fp8.  [default: bf16 on a GPU that has it, "
                  "else fp32]"),
     click.option("--optimizer", metavar="NAME", help="adamw, adam or sgd.  [default: adamw]"),
     click.option("--learning-rate", type=float, metavar="X", help="[default: 0.001]"),
-    click.option("--accumulate", type=int, metavar="N", help="Micro-steps a step; gradients are synchronised in the "
+    click.option("--gradient-accumulation-steps", "--accumulate", "accumulate", type=int, metavar="N",
+                 help="Micro-batches a step; gradients are synchronised in the "
                  "last.  [default: 1]"),
     click.option("--checkpoint-activations", is_flag=True, default=None, help="Compute activations again in the "
                  "backward pass instead of keeping them."),

@@ -75,7 +75,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     """One strategy on one model.
 
     ``launches[launch][step]``: seconds, the slowest rank deciding. ``batch_size`` is samples a rank and step, all
-    micro-steps together; ``tokens_per_sample`` is None for models without tokens. ``peak_tflops`` is that of the
+    micro-batches together; ``tokens_per_sample`` is None for models without tokens. ``peak_tflops`` is that of the
     hardware table, None with a ``peak_reason``. ``verified`` is None where there was no reference, with the reason.
     Not ``complete``: the run ended within the only launch; the steps are those of ``steps_asked`` that all ranks did.
     ``cut_seconds``: the steps of a launch that was cut after whole ones, which are in no other figure.
@@ -289,7 +289,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
         interval = self.interval_seconds
         if self.complete and interval and (interval[1] - interval[0]) / 2 > 0.05 * self.seconds.median:
             half = (interval[1] - interval[0]) / 2 / self.seconds.median
-            found.append(f"the median step is known to +-{half:.0%} only; raise --steps, look for other jobs")
+            found.append(f"95 % CI half-width of the median step {half:.0%}; raise --steps, look for other jobs")
         if self.cut_seconds:
             found.append(f"a further launch was cut after {len(self.cut_seconds)} steps; they are in no figure")
         return tuple(found)

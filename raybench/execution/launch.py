@@ -32,8 +32,8 @@ from raybench.execution.incidents.incident import Incident, failure_kind, next_s
 from raybench.execution.incidents.investigation import ANSWER_SECONDS, Investigation, Positions
 from raybench.execution.placement import Plan
 from raybench.execution.ranks.ending import ending_text
-from raybench.execution.ray_cluster.bounded import HeadWatch
 from raybench.execution.ray_cluster.lost_nodes import head_incident, rank_host_incident
+from raybench.execution.ray_cluster.ray_calls import HeadWatch
 from raybench.execution.watcher import Watcher
 
 POLL_SECONDS = 1.0
@@ -196,17 +196,17 @@ class Launch:
     def _take_record(self, event: WorkloadMeasured) -> None:
         if event.record.interim:
             self.collector.add_part(event.benchmark, event.rank, event.record)
-            self.watcher.told(event.benchmark, event.rank, event.record)
+            self.watcher.on_partial(event.benchmark, event.rank, event.record)
             return
         records = self.collector.add_record(event.benchmark, event.rank, event.record)
         if records is not None:
-            self.watcher.worked(event.benchmark, records)
+            self.watcher.on_record(event.benchmark, records)
 
     def _rank_ended(self, event: RankFailed | RankExited) -> None:
         node = self.plan.node_of(event.rank).name
         if isinstance(event, RankFailed):
             kind = failure_kind(event.error)
-            reason = event.error.splitlines()[0][:300].replace(f"{UsageError.__name__}: ", "wrong use: ", 1)
+            reason = event.error.splitlines()[0][:300].replace(f"{UsageError.__name__}: ", "invalid usage: ", 1)
         elif event.rank in self._finished or any(one.rank == event.rank for one in self.incidents):
             return
         else:

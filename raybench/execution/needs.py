@@ -14,8 +14,8 @@ from raybench.benchmarks.training.weight_files import check_weights
 from raybench.config import RunConfig
 from raybench.errors import UsageError, known_names
 from raybench.execution.placement import Candidate, Plan, plan_of
-from raybench.execution.ray_cluster.bounded import connection_problem
 from raybench.execution.ray_cluster.found_cluster import find_running
+from raybench.execution.ray_cluster.ray_calls import connection_problem
 from raybench.execution.ray_cluster.session import embedded_gpus, emulated_candidates, no_cluster
 from raybench.installation import install_advice
 from raybench.metadata import interfaces

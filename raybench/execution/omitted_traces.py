@@ -24,7 +24,8 @@ def trace_findings(node: str, left_out: Mapping[str, tuple[int, int]]) -> Iterat
             "recommendations": [
                 {
                     "action": "raise-log-limit",
-                    "text": "Raise --log-limit above its size, or profile a smaller model or fewer --accumulate steps.",
+                    "text": "Raise --log-limit above its size, profile a smaller model, or lower "
+                    "--gradient-accumulation-steps.",
                     "commands": [f"raybench train --profile --log-limit {-(-size // _MIB)}M"],
                     "link": None,
                 }

@@ -22,9 +22,9 @@ from raybench.execution.launch import START_SECONDS, Launch
 from raybench.execution.log_files import logs_of
 from raybench.execution.needs import check_embedded, plan_over
 from raybench.execution.omitted_traces import lost_logs_finding, trace_findings
-from raybench.execution.ranks.prestarted_rank_host import EarlyHost
-from raybench.execution.ray_cluster.bounded import HeadWatch
+from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
 from raybench.execution.ray_cluster.lost_nodes import LostNodesError
+from raybench.execution.ray_cluster.ray_calls import HeadWatch
 from raybench.execution.ray_cluster.session import Session, open_session
 from raybench.execution.record import Planned, Record
 from raybench.execution.variables import common_variables
@@ -100,7 +100,7 @@ class Run:
     channel: Channel
     interrupt: Interrupt
     workplace: Path
-    early: EarlyHost | None = None
+    early: PrestartedRankHost | None = None
     _done: Counter[tuple[int, int]] = field(default_factory=Counter)  # points, by launch and benchmark
 
     def measure(self) -> None:
@@ -333,7 +333,7 @@ class Run:
         self._done[key] += 1
         self._show(benchmark, self._done[key])
 
-    def worked(self, benchmark: int, records: Mapping[int, RankRecord]) -> None:
+    def on_record(self, benchmark: int, records: Mapping[int, RankRecord]) -> None:
         """The same for a point of a workload."""
         self.record.timings.setdefault("until_first_point", self.record.elapsed_seconds)
         spec = self.record.need().specs[benchmark]
@@ -349,7 +349,7 @@ class Run:
         self._done[key] += 1
         self._show(benchmark, self._done[key])
 
-    def told(self, benchmark: int, rank: int, part: RankRecord) -> None:
+    def on_partial(self, benchmark: int, rank: int, part: RankRecord) -> None:
         """Steps of a training into the journal, but for the last ones: the whole record has them all.
 
         Of a search for the largest batch, how far it is.

@@ -25,8 +25,8 @@ class Watcher(Protocol):
     def measured(self, benchmark: int, samples: Mapping[int, RankSamples]) -> None:
         """All ranks have measured a point."""
 
-    def worked(self, benchmark: int, records: Mapping[int, Record]) -> None:
+    def on_record(self, benchmark: int, records: Mapping[int, Record]) -> None:
         """All ranks have measured a point of a workload."""
 
-    def told(self, benchmark: int, rank: int, part: Record) -> None:
+    def on_partial(self, benchmark: int, rank: int, part: Record) -> None:
         """A rank goes on with a point of a workload, and says what it has by now."""

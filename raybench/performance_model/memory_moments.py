@@ -45,7 +45,7 @@ class Step:
 
     @property
     def table_bytes(self) -> float:
-        """Of the output layer, or the token table, in the parameters' type."""
+        """Of the output layer, or the token embedding, in the parameters' type."""
         return float(self.model.token_table_parameters * self.setup.parameter_bytes)
 
     @property

@@ -27,7 +27,7 @@ class Transformer:
     ``feedforward``: inner width of the MLP; ``gated``: SwiGLU (three matrices) instead of two. ``kv_heads`` below
     ``heads``: grouped-query attention. ``positions``: rows of a learned position table, 0 with rotary positions.
     ``biases``: in every linear layer; ``qkv_biases``: in those of q, k and v only. ``tied``: the output layer is the
-    token table.
+    token embedding.
     """
 
     name: str
@@ -133,12 +133,12 @@ class Transformer:
 
     @property
     def parameters(self) -> int:
-        """All parameters; a tied table counts once."""
+        """All parameters; a tied embedding counts once."""
         return self.layers * self.parameters_per_layer + self.outer_parameters
 
     @property
     def lookup_parameters(self) -> int:
-        """Parameters that are looked up, not multiplied: the position table, and the token table unless it is tied."""
+        """Parameters that are looked up, not multiplied: positions, and the token embedding unless it is tied."""
         return (0 if self.tied else self.token_table_parameters) + self.positions * self.hidden
 
     def attention_flops_per_token(self, sequence_length: int) -> float:

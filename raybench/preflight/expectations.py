@@ -163,7 +163,7 @@ def _problem(name: str, kind: str, raw: Any) -> str:
     return f"{name} is {raw!r}, which is no {kind.partition(' ')[0]}"
 
 
-def strangers(variables: Mapping[str, Any]) -> tuple[str, ...]:
+def unknown_variables(variables: Mapping[str, Any]) -> tuple[str, ...]:
     """Variables that begin as ours do and are none: misspelt ones, whose value nothing would ever read."""
     known = variable_names() | {PREFIX + name for name in _OF_THE_ROLE}
     return tuple(sorted(name for name in variables if name.startswith(PREFIX) and name not in known))

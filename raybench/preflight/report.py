@@ -14,7 +14,7 @@ from raybench.preflight.between_hosts import identity_results, login_results, po
 from raybench.preflight.checks import Check, evaluate, selected
 from raybench.preflight.clock_offsets import RoundTrip, clock_results
 from raybench.preflight.drift import Difference, differences, drift_results
-from raybench.preflight.expectations import read_expectations, strangers
+from raybench.preflight.expectations import read_expectations, unknown_variables
 from raybench.preflight.host_view import HostView
 from raybench.preflight.login import advice_for
 from raybench.preflight.verdict import CheckResult, Verdict, worst
@@ -139,7 +139,7 @@ def _round_trip(one: Gathered) -> RoundTrip | None:
 def _expectation_problems(view: HostView) -> list[CheckResult]:
     given = view.facts.get("expectations", {})
     _, problems = read_expectations(given)
-    unread = strangers(given)
+    unread = unknown_variables(given)
     if not problems and unread:
         return [
             CheckResult(

@@ -21,7 +21,7 @@ def plan_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield "#"
         yield (
             f"# simulated: {simulated['trials']} trials of scope {report['scope']}, {simulated['planted_hosts']} bad "
-            f"hosts and {simulated['planted_links']} bad ways planted (1 to 5 % of the hosts a trial)"
+            f"hosts and {simulated['planted_links']} faulty paths planted (1 to 5 % of the hosts a trial)"
         )
         yield f"  found exactly  {simulated['exact']} of {simulated['trials']}"
         for rounds, number in simulated["extra_rounds"].items():

@@ -7,7 +7,7 @@ from typing import Any
 from raybench.documents.result import BenchmarkResult, ClusterInfo, Point, RunResult
 from raybench.reports.spans import names_in_short
 from raybench.reports.text import count_of, inert
-from raybench.stability import benchmark_warnings, doubts
+from raybench.stability import benchmark_warnings, warnings_of
 
 PLACES = ("out-of-place", "in-place")
 
@@ -126,7 +126,7 @@ def expectation_remarks(benchmarks: Iterable[BenchmarkResult]) -> Iterator[str]:
 
 def is_doubtful(point: Point) -> bool:
     """Whether any stability rule has something against the point."""
-    return bool(doubts(point))
+    return bool(warnings_of(point))
 
 
 def _group_key(benchmark: BenchmarkResult) -> tuple[str, ...]:

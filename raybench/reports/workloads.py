@@ -236,7 +236,7 @@ _TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("MFU", _mfu),
     ("loss", _loss),
     ("peak (GiB)", _memory),
-    ("as one process", lambda point: verdict(point.verified)),
+    ("matches single-process reference", lambda point: verdict(point.verified)),
 )
 _PHASES: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("benchmark", _name),
@@ -256,7 +256,7 @@ _COMMUNICATION: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("total", lambda point: milliseconds(point.communication.total)),
     ("computation", lambda point: milliseconds(point.communication.computation)),
     ("idle", lambda point: milliseconds(point.communication.idle)),
-    ("MB a step", lambda point: number(_megabytes(point.communication.wire_bytes))),
+    ("MB per step", lambda point: number(_megabytes(point.communication.wire_bytes))),
     ("formula", lambda point: number(_megabytes(point.communication.expected_bytes))),
     ("overhead", _overhead),
 )

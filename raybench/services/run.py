@@ -148,14 +148,14 @@ def _measured(
     From the driver's start to the end of ``undisturbed`` signals are only counted: one that came while what was
     started is ended would cost the result.
     """
-    from raybench.execution.ranks.prestarted_rank_host import early_host, workplace
+    from raybench.execution.ranks.prestarted_rank_host import prestarted_rank_host, workplace
     from raybench.execution.run_guard import run_guard
 
     # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
     with (
         workplace() as place,
         run_guard(place) as guard,
-        contextlib.nullcontext() if config.keep_warm else early_host(place) as early,
+        contextlib.nullcontext() if config.keep_warm else prestarted_rank_host(place) as early,
         contextlib.closing(make_display()) as display,
     ):
         from raybench.execution.account import Account

@@ -71,8 +71,8 @@ class Runner:
 
         Where the study's folder is removed meanwhile, the trials that are left are not begun: nothing would be kept.
         A trial that was asked for wrongly (exit code 2) or does not fit into memory would fail the same way each time,
-        and so may one that twice measured nothing: such a variant is not tried again. Raises UsageError when wrong use
-        leaves no variant, with what raybench said.
+        and so may one that twice measured nothing: such a variant is not tried again. Raises UsageError when invalid
+        usage leaves no variant, with what raybench said.
         """
         known = {outcome.trial: outcome for outcome in self.folder.outcomes(self.study)}
         todo = [trial for trial, outcome in known.items() if not outcome.answered]

@@ -39,7 +39,7 @@ from raybench.benchmarks.checkpoint.stores import (
     GcsStore,
     Heartbeat,
     StoreError,
-    bounded,
+    call_with_timeout,
     open_store,
     probe,
 )
@@ -130,7 +130,7 @@ def test_s3_is_saved_to_while_unreachable_and_forbidden_places_fail_alone(
 def test_a_storage_that_does_not_answer_fails_within_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     use_test_credentials(monkeypatch)
     with pytest.raises(StoreError, match=r"did not answer within 0\.2 s"):
-        bounded(lambda: __import__("time").sleep(5), 0.2, "s3://slow")
+        call_with_timeout(lambda: __import__("time").sleep(5), 0.2, "s3://slow")
     (point,) = saved(
         1, to=("s3://x/y",), endpoint="http://127.0.0.1:1", layouts=("full",), modes=("sync",), limit_seconds=3
     ).values()
@@ -161,7 +161,7 @@ def test_a_long_upload_has_the_limit_of_a_request_for_each_piece() -> None:
     with pytest.raises(StoreError, match=r"gs://bucket did not answer within 0\.1 s"):
         store.write("x", [b"1"])
     with pytest.raises(StoreError, match="did not answer"):
-        bounded(lambda: time.sleep(5), 0.1, "gs://bucket", Heartbeat())
+        call_with_timeout(lambda: time.sleep(5), 0.1, "gs://bucket", Heartbeat())
 
 
 def test_gcs_gets_back_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def reference(name: str, sent: Messages, root: int, op: str) -> list[list[float]
 @pytest.mark.parametrize("name", NAMES)
 def test_expected_is_what_the_operation_means(name: str, world_size: int, parts: int) -> None:
     facts, entry = collective(name), BENCHMARKS[name]
-    elements = parts * (world_size if entry.cuts else 1)
+    elements = parts * (world_size if entry.partitioned else 1)
     for op in REDUCE if entry.reduces else ["sum"]:
         for root in {0, world_size - 1} if entry.rooted else {0}:
             jobs = [

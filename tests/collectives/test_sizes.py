@@ -13,7 +13,7 @@ def spec(name: str, *sizes: int, dtype: str = "float32") -> BenchmarkSpec:
 
 
 def test_the_operations_that_cut_their_message_are_these() -> None:
-    assert {name for name, entry in BENCHMARKS.items() if entry.cuts} == CUT
+    assert {name for name, entry in BENCHMARKS.items() if entry.partitioned} == CUT
 
 
 @pytest.mark.parametrize("name", sorted(CUT))

@@ -20,7 +20,7 @@ from raybench.execution import driver as driver_module
 from raybench.execution import supervisor
 from raybench.execution.account import Account
 from raybench.execution.driver import Driver
-from raybench.execution.ranks import prestarted_rank_host as early_host
+from raybench.execution.ranks import prestarted_rank_host
 
 # A process of its own, since it adopts what is left below it from then on.
 BYSTANDER = """
@@ -95,7 +95,7 @@ def test_a_signal_while_what_was_started_is_ended_does_not_cost_the_result(
 
     here, _ = Pipe()
     fake = Driver(pid=1, connection=here, workplace=tmp_path, spared=None)
-    monkeypatch.setattr(early_host, "early_host", host)
+    monkeypatch.setattr(prestarted_rank_host, "prestarted_rank_host", host)
     monkeypatch.setattr(driver_module, "start_driver", lambda *_: fake)
     monkeypatch.setattr(supervisor, "Supervisor", Watching)
     try:

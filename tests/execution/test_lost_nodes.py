@@ -11,9 +11,9 @@ import pytest
 from raybench.errors import ClusterUnavailableError
 from raybench.execution.agents import agents
 from raybench.execution.placement import Candidate, Plan
-from raybench.execution.ray_cluster import bounded
-from raybench.execution.ray_cluster.bounded import HeadWatch
+from raybench.execution.ray_cluster import ray_calls
 from raybench.execution.ray_cluster.lost_nodes import LostNodesError, head_incident, raylet_problems
+from raybench.execution.ray_cluster.ray_calls import HeadWatch
 
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # the frame with which a server of HTTP/2 answers
 
@@ -53,9 +53,9 @@ def test_raylets_that_have_ended_or_are_stopped_are_told_from_those_that_answer(
 def test_a_head_that_takes_connections_and_says_nothing_is_lost(
     monkeypatch: pytest.MonkeyPatch, answers: bool, lost: bool
 ) -> None:
-    monkeypatch.setattr(bounded, "_PROBE_SECONDS", 0.1)
-    monkeypatch.setattr(bounded, "_GONE_SECONDS", 0.5)
-    monkeypatch.setattr(bounded, "_MUTE_SECONDS", 2.0)
+    monkeypatch.setattr(ray_calls, "_PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(ray_calls, "_GONE_SECONDS", 0.5)
+    monkeypatch.setattr(ray_calls, "_MUTE_SECONDS", 2.0)
     with server(answers=answers) as port, contextlib.closing(HeadWatch(f"127.0.0.1:{port}")) as watch:
         time.sleep(0.3)
         assert watch.problem(in_trouble=True) is None  # a pause costs no run
@@ -124,4 +124,4 @@ def fails() -> None:
     ],
 )
 def test_a_bounded_call_says_why_it_did_not_come_to_its_end(call: Callable[[], None], told: str | None) -> None:
-    assert bounded.bounded(0.3, call, "giving back") == told
+    assert ray_calls.call_with_timeout(0.3, call, "giving back") == told

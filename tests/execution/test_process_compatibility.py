@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from raybench.execution.ranks.prestarted_rank_host import EarlyHost
+from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
 from raybench.execution.ranks.process_compatibility import difference
 
 _WAIT = "import sys; sys.stdin.read()"
@@ -81,6 +81,6 @@ def test_a_process_that_cannot_be_seen_is_refused() -> None:
 
 def test_a_process_id_of_another_machine_is_not_taken_for_the_host() -> None:
     with child() as pid:
-        assert EarlyHost(socket="/run/x/ranks", pid=pid).is_ours_to_use()
-        assert not EarlyHost(socket="/run/y/ranks", pid=pid).is_ours_to_use()
-    assert not EarlyHost(socket="/run/x/ranks", pid=pid).is_ours_to_use()
+        assert PrestartedRankHost(socket="/run/x/ranks", pid=pid).is_ours_to_use()
+        assert not PrestartedRankHost(socket="/run/y/ranks", pid=pid).is_ours_to_use()
+    assert not PrestartedRankHost(socket="/run/x/ranks", pid=pid).is_ours_to_use()

@@ -244,7 +244,7 @@ def _counted(context: RankContext, strategy: str, options: TrainingOptions) -> i
         FakeTensorMode(allow_non_fake_inputs=True),
         Counted() as counted,
     ):
-        spread = strategies.spread(context, model, strategy, options, dtype)
+        spread = strategies.apply_strategy(context, model, strategy, options, dtype)
         trainer = Trainer(context, trainable, spread, options, dtype)
         for group in trainer.optimizer.param_groups:
             group["foreach"] = True  # what PyTorch chooses on a GPU, for tensors that are no fakes

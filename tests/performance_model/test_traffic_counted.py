@@ -43,7 +43,7 @@ def context(ranks: int, per_node: int) -> RankContext:
 def counted(name: str, options: TrainingOptions, ranks: int, per_node: int) -> dict[str, int]:
     """S of all collectives of the second step, by operation; DDP's buckets by a hook, which the dispatcher misses."""
     here, trainable, dtype = context(ranks, per_node), trainable_of(options), str(options.dtype)
-    spread = strategies.spread(here, built(trainable, here.device), name, options, dtype)
+    spread = strategies.apply_strategy(here, built(trainable, here.device), name, options, dtype)
     trainer = Trainer(here, trainable, spread, options, dtype)
     buckets: list[int] = []
     if name != "fsdp":

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raybench.preflight.checks import selected
-from raybench.preflight.expectations import read_expectations, strangers
+from raybench.preflight.expectations import read_expectations, unknown_variables
 from raybench.preflight.parsers.nvidia_smi import parse_topology
 from raybench.preflight.report import Gathered, build_report
 
@@ -234,4 +234,4 @@ def test_a_misspelt_variable_is_said_and_one_of_the_role_is_not() -> None:
     (entry,) = build_report([Gathered(host="a", facts=given)], finished_at=0.0)["hosts"]
     (found,) = [check for check in entry["checks"] if check["check"] == "host-expectations"]
     assert (found["verdict"], found["seen"]) == ("warn", "no such variable: preflight_gpu_cuont")
-    assert strangers(facts({}, timeout_seconds=5, gpu_count=8)["expectations"]) == ()
+    assert unknown_variables(facts({}, timeout_seconds=5, gpu_count=8)["expectations"]) == ()

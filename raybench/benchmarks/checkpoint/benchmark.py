@@ -20,7 +20,7 @@ from raybench.benchmarks.checkpoint.manifest import MANIFEST, CheckpointError
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
 from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter, read_manifest, total_bytes
-from raybench.benchmarks.checkpoint.stores import Store, StoreError, bounded, open_store, probe
+from raybench.benchmarks.checkpoint.stores import Store, StoreError, call_with_timeout, open_store, probe
 from raybench.benchmarks.recording import inside
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models import built, trainable_of
@@ -94,7 +94,7 @@ def _opened(context: RankContext, options: CheckpointOptions, place: str, key: s
     """This rank's store; or why it cannot be used, the same reason in every rank."""
     store, reason = None, ""
     try:
-        store = bounded(lambda: _probed(options, place), options.limit_seconds, place)
+        store = call_with_timeout(lambda: _probed(options, place), options.limit_seconds, place)
     except StoreError as error:
         reason = f"rank {context.rank}: {error}"
     return store, shared_reason(context, f"{key}/open", reason)

@@ -189,7 +189,7 @@ class GcsStore:
         )
 
     def _bounded(self, call: Callable[[], Answer]) -> Answer:
-        return bounded(call, self._limit, self.where)
+        return call_with_timeout(call, self._limit, self.where)
 
     def write(self, name: str, chunks: Iterable[bytes]) -> int:
         """See Store."""
@@ -204,7 +204,7 @@ class GcsStore:
                         beat.renew()
             return written
 
-        return bounded(send, self._limit, self.where, beat)
+        return call_with_timeout(send, self._limit, self.where, beat)
 
     def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
         """See Store."""
@@ -272,7 +272,7 @@ class Heartbeat:
         self.last = time.monotonic()
 
 
-def bounded(call: Callable[[], Answer], seconds: float, where: str, beat: Heartbeat | None = None) -> Answer:
+def call_with_timeout(call: Callable[[], Answer], seconds: float, where: str, beat: Heartbeat | None = None) -> Answer:
     """What ``call`` returns. Raises StoreError with its error, or when it takes longer; it then goes on unheard.
 
     With a ``beat`` that the call renews, the limit counts from its last one.

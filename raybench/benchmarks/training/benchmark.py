@@ -20,7 +20,7 @@ from raybench.benchmarks.training.precision import chosen_dtype
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord, phase_seconds
 from raybench.benchmarks.training.reference import check_training
 from raybench.benchmarks.training.step import Trainer
-from raybench.benchmarks.training.strategies import spread
+from raybench.benchmarks.training.strategies import apply_strategy
 from raybench.benchmarks.training.traffic import step_traffic
 from raybench.benchmarks.training.usage import Usage, device_facts
 from raybench.benchmarks.training.waiting import CollectiveClock
@@ -57,7 +57,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, 
 
 def _trainer(context: RankContext, trainable: Trainable, name: str, options: TrainingOptions, dtype: str) -> Trainer:
     model = built(trainable, context.device)
-    return Trainer(context, trainable, spread(context, model, name, options, dtype), options, dtype)
+    return Trainer(context, trainable, apply_strategy(context, model, name, options, dtype), options, dtype)
 
 
 def _check(

@@ -101,7 +101,8 @@ def _overhead(point: TrainingPoint) -> dict[str, Any]:
         "recommendations": [
             {
                 "action": "reduce-sync-overhead",
-                "text": "Check that the network is the one that was paid for, then raise --batch-size or --accumulate.",
+                "text": "Check that the network is the one that was paid for, then raise --batch-size or "
+                "--gradient-accumulation-steps.",
                 "commands": ["raybench run --suite all_reduce"],
                 "link": None,
             }

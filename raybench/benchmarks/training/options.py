@@ -39,7 +39,7 @@ _MOST = 10_000_000
 class TrainingOptions:
     """A training benchmark but for its strategy. None: what suits the model, or the device.
 
-    ``batch_size`` is samples a rank and micro-step; a step has ``accumulate`` of those. ``sharding`` is of fsdp only:
+    ``batch_size`` is samples a rank and micro-batch; a step has ``accumulate`` of those. ``sharding`` is of fsdp only:
     ``grad-op`` keeps the gathered parameters between forward and backward, ``hybrid`` shards within a node and
     replicates over nodes. ``adapter`` is of lora and qlora: raybench's own, or peft's with bitsandbytes' 4-bit base.
     ``overlap_steps`` pairs of steps with and without synchronisation measure what of the

@@ -99,7 +99,7 @@ def mesh_of(context: RankContext, options: TrainingOptions) -> Any:
 Strategy = Replica | Shards
 
 
-def spread(context: RankContext, model: nn.Module, name: str, options: TrainingOptions, dtype: str) -> Strategy:
+def apply_strategy(context: RankContext, model: nn.Module, name: str, options: TrainingOptions, dtype: str) -> Strategy:
     """A model as ``Trainable.build`` made it, on the rank's device, filled and under a strategy."""
     if dtype == "float8":
         use_float8(model)

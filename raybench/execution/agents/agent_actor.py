@@ -2,7 +2,7 @@
 
 from raybench.execution.agents.answers import QUESTIONS, encode_answer
 from raybench.execution.agents.node import NodeAgent
-from raybench.execution.ranks.prestarted_rank_host import EarlyHost
+from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
 
 
 class AgentActor:
@@ -13,7 +13,7 @@ class AgentActor:
         host_socket: str | None = None,
         lease_seconds: float | None = None,
         group: str | None = None,
-        early: EarlyHost | None = None,
+        early: PrestartedRankHost | None = None,
     ) -> None:
         self._agent = NodeAgent(host_socket, lease_seconds, group, early)
 

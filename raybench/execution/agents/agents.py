@@ -10,8 +10,8 @@ from raybench.execution.agents.agent_actor import AgentActor
 from raybench.execution.agents.answers import AnswerError, decode_answer
 from raybench.execution.agents.warm_groups import agent_name, end_idle_agents, warm_name
 from raybench.execution.placement import Candidate, Plan
-from raybench.execution.ray_cluster.bounded import bounded
 from raybench.execution.ray_cluster.lost_nodes import LostNodesError, raylet_problems
+from raybench.execution.ray_cluster.ray_calls import call_with_timeout
 from raybench.execution.ray_cluster.session import Session
 
 PLACE_SECONDS = 30.0
@@ -82,7 +82,7 @@ class Agents:
 
         Never takes long. Returns why that did not succeed, None where it did.
         """
-        return bounded(_CLOSE_SECONDS, self._close, "giving back the nodes")
+        return call_with_timeout(_CLOSE_SECONDS, self._close, "giving back the nodes")
 
     def _close(self) -> None:
         import ray

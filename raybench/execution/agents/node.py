@@ -40,9 +40,9 @@ from raybench.execution.agents.messages import (
     encode,
 )
 from raybench.execution.log_files import FLIGHT_RECORD, capped_log, remove_files_of_ranks
-from raybench.execution.ranks.prestarted_rank_host import EarlyHost
+from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
 from raybench.execution.ranks.rank_host_process import LOG, RankHostError, RankHostWatch, end_rank_host, start_rank_host
-from raybench.execution.ray_cluster.bounded import bounded
+from raybench.execution.ray_cluster.ray_calls import call_with_timeout
 from raybench.metadata import node_facts
 from raybench.processes.scratch_folder import scratch_folder
 from raybench.processes.unix_socket import connect
@@ -66,7 +66,7 @@ class NodeAgent:
         host_socket: str | None = None,
         lease_seconds: float | None = None,
         group: str | None = None,
-        early: EarlyHost | None = None,
+        early: PrestartedRankHost | None = None,
     ) -> None:
         """``lease_seconds``: end, with the placement ``group``, when the run is silent for so long while it measures.
 
@@ -132,7 +132,7 @@ class NodeAgent:
     def _end(self) -> None:
         self._release()
         if self._group is not None:
-            bounded(_FAREWELL_SECONDS, self._remove_group, "giving back the node")
+            call_with_timeout(_FAREWELL_SECONDS, self._remove_group, "giving back the node")
         os._exit(0)
 
     def _remove_group(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from raybench.execution.incidents.process_watch import ProcessWatch
 from raybench.execution.incidents.sighting import Sighting, at_fault, overdue
 from raybench.execution.placement import Plan
-from raybench.execution.ray_cluster.bounded import HeadWatch
+from raybench.execution.ray_cluster.ray_calls import HeadWatch
 
 _LOOK_SECONDS = 1.0
 _EAGER_SECONDS = (

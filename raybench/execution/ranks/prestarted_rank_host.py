@@ -17,7 +17,7 @@ from raybench.execution.ranks.rank_host_process import LOG, end_rank_host, short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EarlyHost:
+class PrestartedRankHost:
     """Where the process listens, and its process id."""
 
     socket: str
@@ -33,7 +33,7 @@ class EarlyHost:
 
 
 @contextlib.contextmanager
-def early_host(folder: Path) -> Iterator[EarlyHost]:
+def prestarted_rank_host(folder: Path) -> Iterator[PrestartedRankHost]:
     """Have a rank host import torch within the block; at its end the process and all that it holds are ended.
 
     ``folder`` has a short path; the rank host removes it where we are killed.
@@ -41,7 +41,7 @@ def early_host(folder: Path) -> Iterator[EarlyHost]:
     path = folder / "ranks"
     host = start_rank_host(str(path), folder / LOG)
     try:
-        yield EarlyHost(socket=str(path), pid=host.pid)
+        yield PrestartedRankHost(socket=str(path), pid=host.pid)
     finally:
         end_rank_host(host)
 

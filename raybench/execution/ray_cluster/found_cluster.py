@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raybench.errors import ClusterUnavailableError
-from raybench.execution.ray_cluster.bounded import connection_problem
+from raybench.execution.ray_cluster.ray_calls import connection_problem
 from raybench.hosts.own_cluster import OwnCluster, recorded_cluster
 from raybench.processes.listener import foreign_listener
 from raybench.processes.trusted_file import UntrustedFileError, read_trusted, user_name

@@ -13,7 +13,7 @@ from raybench.errors import IncompleteRunError
 from raybench.execution.incidents.incident import Incident
 from raybench.execution.placement import Candidate
 from raybench.execution.ranks.rank_host_process import RankHostError
-from raybench.execution.ray_cluster.bounded import connection_problem, grpc_problem
+from raybench.execution.ray_cluster.ray_calls import connection_problem, grpc_problem
 
 _MOST_AT_ONCE = 64
 _RANK_HOST_ERROR = re.compile(rf"(?:[\w.]*\.)?{RankHostError.__name__}: ")  # as the last line of a traceback

@@ -11,11 +11,11 @@ from typing import Protocol
 from raybench.errors import ClusterUnavailableError
 from raybench.execution.agents.agent_actor import AgentActor
 from raybench.execution.placement import Candidate, candidates_of
-from raybench.execution.ranks.prestarted_rank_host import EarlyHost, early_host
-from raybench.execution.ray_cluster.bounded import bounded, connection_problem, grpc_problem
+from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost, prestarted_rank_host
 from raybench.execution.ray_cluster.embedded import EmbeddedCluster, check_room, set_ray_variables
 from raybench.execution.ray_cluster.found_cluster import find_running
 from raybench.execution.ray_cluster.head_facts import check_versions, head_facts, token_problem
+from raybench.execution.ray_cluster.ray_calls import call_with_timeout, connection_problem, grpc_problem
 from raybench.execution.ray_cluster.visitor import Visitor, check_reached, is_member
 from raybench.hosts.own_cluster import recorded_cluster
 from raybench.metadata import gpu_facts, interfaces
@@ -38,7 +38,7 @@ class Session:
     address: str
     emulated: bool
     host_socket: str | None = None
-    early: EarlyHost | None = None
+    early: PrestartedRankHost | None = None
     found_by: str = ""
 
     def candidates(self) -> tuple[Candidate, ...]:
@@ -68,7 +68,7 @@ def open_session(
     nodes: int | None,
     backend: str | None,
     workplace: Path,
-    early: EarlyHost | None = None,
+    early: PrestartedRankHost | None = None,
     caller: Caller,
 ) -> Iterator[Session]:
     """Join the cluster at ``address``, or embed one of ``nodes`` nodes, and leave it again.
@@ -97,7 +97,9 @@ def open_session(
 
 
 @contextlib.contextmanager
-def _joined(address: str, workplace: Path, *, early: EarlyHost | None, found_by: str = "") -> Iterator[Session]:
+def _joined(
+    address: str, workplace: Path, *, early: PrestartedRankHost | None, found_by: str = ""
+) -> Iterator[Session]:
     problem = connection_problem(address, _CONNECT_SECONDS)
     if problem is not None:
         raise no_cluster(address, problem)
@@ -150,12 +152,12 @@ def _is_stranger(address: str) -> bool:
 
 @contextlib.contextmanager
 def _embedded(
-    nodes: int, gpus: Sequence[str], early: EarlyHost | None, workplace: Path, caller: Caller
+    nodes: int, gpus: Sequence[str], early: PrestartedRankHost | None, workplace: Path, caller: Caller
 ) -> Iterator[Session]:
     check_room(nodes)
     set_ray_variables()
     with contextlib.ExitStack() as stack:
-        host = early or stack.enter_context(early_host(workplace))  # imports torch while Ray starts
+        host = early or stack.enter_context(prestarted_rank_host(workplace))  # imports torch while Ray starts
         own = workplace / "c"  # whatever names it belongs to the cluster, and is ended with it
         own.mkdir()
         cluster = EmbeddedCluster(folder=own, cpus_per_node=1, gpus=gpu_shares(gpus, nodes), troubled=caller.troubled)
@@ -209,7 +211,7 @@ def own_gpus() -> list[str]:
 def _init(address: str, *, hint: str = "") -> None:
     """``ray.init`` with a limit in time: against a port that is not Ray's it would try for minutes."""
     outcome: list[BaseException | None] = []
-    bounded(_JOIN_SECONDS, lambda: _try_init(address, outcome), "joining Ray")
+    call_with_timeout(_JOIN_SECONDS, lambda: _try_init(address, outcome), "joining Ray")
     if not outcome:
         raise ClusterUnavailableError(
             f"what listens at '{address}' does not answer as a Ray cluster within {_JOIN_SECONDS:.0f} s; check the "
@@ -244,4 +246,4 @@ def _try_init(address: str, outcome: list[BaseException | None]) -> None:
 def _leave() -> None:
     import ray
 
-    bounded(_LEAVE_SECONDS, ray.shutdown, "leaving Ray")
+    call_with_timeout(_LEAVE_SECONDS, ray.shutdown, "leaving Ray")

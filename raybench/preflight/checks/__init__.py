@@ -130,9 +130,9 @@ def _unknown_check(name: str, known: Iterable[str]) -> ValueError:
 def selected(only: Sequence[str] = (), skip: Sequence[str] = ()) -> tuple[Check, ...]:
     """Checks by name or concern; all where ``only`` is empty. Raises ValueError on a name that is neither."""
     known = {check.name for check in CHECKS} | set(concerns())
-    strangers = [name for name in (*only, *skip) if name not in known]
-    if strangers:
-        raise _unknown_check(strangers[0], known)
+    unknown_names = [name for name in (*only, *skip) if name not in known]
+    if unknown_names:
+        raise _unknown_check(unknown_names[0], known)
 
     def named(check: Check, names: Sequence[str]) -> bool:
         return check.name in names or check.concern in names

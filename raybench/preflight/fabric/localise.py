@@ -14,7 +14,7 @@ from raybench.preflight.fabric.evidence import Evidence, Outcome, Standing, othe
 from raybench.preflight.fabric.rounds import Pair, Round
 
 CONFIRMATIONS = 2  # proven hosts against which a host must be slow before it is named
-COMMON_LINKS = 3  # a host that has so many bad ways, more than half of those measured, is what they have in common
+COMMON_LINKS = 3  # a host that has so many faulty paths, more than half of those measured, is what they have in common
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def next_round(
 
     Pairs that were not bad often enough to count come first, where that is asked for (``Evidence.repeats``). Then
     suspects, those that lack one confirmation before those that lack two; each gets a proven partner that it has not
-    met, of its own leaf where leaves are known, so that a bad way between leaves is not taken for a bad host.
+    met, of its own leaf where leaves are known, so that a faulty path between leaves is not taken for a bad host.
     ``absent`` hosts are not measured any more.
     """
     now = standing(evidence)
@@ -180,7 +180,8 @@ def _common_hosts(evidence: Evidence, links: Sequence[Sequence[int]], named: set
 def leaf_faults(links: Sequence[Pair], measured: Mapping[Pair, int], leaf_of: Sequence[int]) -> tuple[Pair, ...]:
     """Pairs of leaves all of whose measured ways are bad, two at least: the fault is between the leaves.
 
-    ``links``: bad ways between good hosts; ``measured[(leaf, leaf)]``: how many pairs of hosts were measured between.
+    ``links``: faulty paths between good hosts; ``measured[(leaf, leaf)]``: how many pairs of hosts were measured
+    between.
     """
     bad: dict[Pair, int] = {}
     for one, other in links:

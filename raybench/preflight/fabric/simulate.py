@@ -18,7 +18,7 @@ EXTRA_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
-    """Bad hosts, and bad ways between good hosts."""
+    """Bad hosts, and faulty paths between good hosts."""
 
     hosts: frozenset[int]
     links: frozenset[Pair]
@@ -66,7 +66,7 @@ def simulate(
     fraction: tuple[float, float] = (0.01, 0.05),
     leaf_of: Sequence[int] = (),
 ) -> Trials:
-    """So many trials. Each plants bad hosts and bad ways, together ``fraction`` of the hosts, one at least.
+    """So many trials. Each plants bad hosts and faulty paths, together ``fraction`` of the hosts, one at least.
 
     Bad ways are planted among the pairs that the scan measures: of a pair that nobody measures nothing is known.
     """

@@ -11,7 +11,7 @@ _GONE_SECONDS = 8.0
 _MUTE_SECONDS = 14.0  # it takes connections, so it may only be short of processor time
 
 
-def bounded(seconds: float, call: Callable[[], object], name: str) -> str | None:
+def call_with_timeout(seconds: float, call: Callable[[], object], name: str) -> str | None:
     """Run ``call`` for at most so long. One that does not end is left behind in its thread.
 
     Returns why it did not come to its end, None where it did.

@@ -28,7 +28,7 @@ from raybench.execution.agents.answers import AnswerError, decode_answer
 from raybench.execution.collector import Collector
 from raybench.execution.event_check import EventError, event_of
 from raybench.execution.incidents.doing import Seen
-from raybench.execution.incidents.incident import Incident, failure_kind, next_step, step_text
+from raybench.execution.incidents.incident import Incident, failure_kind, has_ended, next_step, step_text
 from raybench.execution.incidents.investigation import ANSWER_SECONDS, Investigation, Positions
 from raybench.execution.placement import Plan
 from raybench.execution.ranks.ending import ending_text
@@ -113,8 +113,10 @@ class Launch:
             reason = limit if self._benchmark >= 0 else f"the ranks did not come together in time: {joined}"
             self.incidents.append(Incident(kind="time-limit", reason=reason, step=self._step()))
         elif self._benchmark < 0 and self._join_limit.passed and not self.incidents:
-            self._join_limit = Deadline(self.timeout_seconds)
-            self.incidents += self._investigation.missing(self._positions())  # a start may take longer than the limit
+            self._join_limit = Deadline(self.timeout_seconds)  # a start may take longer than the limit
+            positions = self._positions()
+            if not self.incidents:
+                self.incidents += self._investigation.missing(positions)
         return bool(self.incidents)
 
     def _step(self) -> str:
@@ -253,7 +255,14 @@ class Launch:
         positions, lost = self._investigation.positions()
         for index, why in lost.items():
             self._node_lost(self.plan.nodes[index].name, index, why)
+        self._hear_of(ended={one.rank for _, one in positions if has_ended(one)})
         return positions
+
+    def _hear_of(self, ended: set[int]) -> None:
+        """Hear why ranks have ended before anybody judges that they have: what they said of it is on its way."""
+        until = Deadline(_GATHER_SECONDS)
+        while ended - {one.rank for one in self.incidents} - self._finished and not until.passed:
+            self._hear(min(until.left, 0.25))
 
     def _without_culprit(self, seen: Sequence[Seen]) -> Incident:
         spec = self.specs[self._benchmark] if self._benchmark >= 0 else None

@@ -95,6 +95,14 @@ def test_nothing_is_said_of_a_network_while_a_node_does_not_answer() -> None:
     assert said(seen(0, WAITING), seen(1, WAITING), world_size=3) == []
 
 
+@pytest.mark.parametrize("ended", ["X", "Z"])
+def test_ranks_that_wait_for_one_that_has_ended_are_not_what_is_stuck(ended: str) -> None:
+    """Rank 0 killed while it started: rank 1 was accused, in init_process_group with "nobody missing"."""
+    joining = operation("init_process_group", 1, count=0)
+    assert said(seen(0, joining, states=ended), seen(1, joining)) == []
+    assert said(seen(0, joining), seen(1, joining)) != []
+
+
 def test_a_pair_in_a_transfer_is_what_those_in_a_barrier_wait_for() -> None:
     pair = seen(2, operation("send", 7, peer=3)), seen(3, operation("recv", 9, source=2))
     others = [seen(rank, operation("barrier", 12, count=0)) for rank in (0, 1)]

@@ -1,5 +1,7 @@
 """Which of several reports is the cause, and who is to blame for a hang."""
 
+from typing import Any
+
 import pytest
 
 from raybench.benchmarks.spec import BenchmarkSpec
@@ -14,11 +16,19 @@ from raybench.execution.incidents.incident import (
     first_cause,
     step_text,
 )
+from raybench.execution.incidents.investigation import Investigation
+from raybench.execution.placement import Candidate, Plan
 
 PLAN = (
     BenchmarkSpec(name="all_reduce", kind="collective", sizes=(1024, 2**20), reduce_op="sum"),
     BenchmarkSpec(name="p2p_matrix", kind="p2p", sizes=(4096,), dtype="int8"),
 )
+
+NODES = tuple(
+    Candidate(node_id=f"id{index}", name=f"node{index}", address="127.0.0.1", gpu_count=0, cpu_count=1)
+    for index in range(2)
+)
+PLACES = Plan(nodes=NODES, ranks_per_node=1, backend="gloo")
 
 
 def at(
@@ -52,6 +62,29 @@ def test_an_ended_rank_is_to_blame_unless_it_was_through_or_said_why(state: str)
     assert blamed(at(0), at(1, state=state)) == [("rank-died", 1)]
     assert blamed(at(0, phase="finished"), at(1, state=state, phase="finished")) == []
     assert blamed(at(0), at(1, state=state), spoken=(1,)) == []
+
+
+@pytest.mark.parametrize("noticed", ["init-hang", "collective-stuck", "rank-behind", "connection-lost", "time-limit"])
+@pytest.mark.parametrize(("state", "kind"), [("Z", "rank-died"), ("T", "rank-stopped")])
+def test_a_rank_that_has_died_or_is_stopped_is_the_cause_whatever_was_noticed_first(
+    noticed: Kind, state: str, kind: Kind
+) -> None:
+    joining = {"phase": "joining the process group"}
+    positions = [at(0, state=state, **joining), at(1, **joining)]  # type: ignore[arg-type]
+    first = Incident(kind=noticed, reason="it waits in init_process_group", rank=1, node="node1")
+    nobody: Any = None
+    investigation = Investigation(agents=nobody, plan=PLACES, specs=PLAN)
+    found = first_cause([first, *investigation.blamed([first], positions, [])])
+    assert found is not None
+    assert (found.kind, found.rank, found.step) == (kind, 0, "joining the process group")
+    assert [(one.kind, one.rank) for one in investigation.missing(positions)] == [(kind, 0)]
+
+
+def test_a_rank_that_said_why_it_ended_is_not_accused_of_having_died() -> None:
+    failed = Incident(kind="rank-failed", reason="ValueError: no such model", rank=0, node="node0")
+    nobody: Any = None
+    investigation = Investigation(agents=nobody, plan=PLACES, specs=PLAN)
+    assert investigation.blamed([failed], [at(0, state="Z"), at(1)], []) == []
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
+
+from raybench.execution.agents.messages import RankEvent, RanksStopped, StopRanks, decode_request, encode
+from raybench.execution.agents.node import NodeAgent
 
 AGENT = """
 import sys, time
@@ -90,3 +97,39 @@ def test_an_agent_that_nobody_calls_while_it_measures_ends_it_all() -> None:
         assert process.wait(8) == 0
         assert gone(started, 5)
         assert not folder.exists()
+
+
+def serve_as_rank_host(connection: Connection, last_words: bytes | None) -> None:
+    """A launch's ranks speak as soon as they are started, and may once more as they are ended."""
+    launch = 0
+    with suppress(EOFError):
+        while True:
+            if not isinstance(decode_request(connection.recv_bytes()), StopRanks):
+                launch += 1
+                connection.send_bytes(encode(RankEvent(data=b"of launch %d" % launch)))
+                continue
+            if last_words is not None:
+                connection.send_bytes(encode(RankEvent(data=last_words)))
+            connection.send_bytes(encode(RanksStopped()))
+
+
+@pytest.mark.parametrize("last_words", [None, b"the end of launch 1"])
+def test_what_ranks_say_is_for_the_polls_of_their_own_launch(tmp_path: Path, last_words: bytes | None) -> None:
+    """A poll may wait for a second after its launch: it took the next one's first words, such as a rank's death."""
+    path = str(tmp_path / "ranks")
+    no_ranks = msgspec.msgpack.encode(((), ())), {}, 0
+    with Listener(path, "AF_UNIX") as listener, ThreadPoolExecutor(1) as pool:
+        agent = NodeAgent(host_socket=path)
+        threading.Thread(target=serve_as_rank_host, args=(listener.accept(), last_words), daemon=True).start()
+        agent.start(*no_ranks)
+        assert agent.poll(5.0) == [b"of launch 1"]
+        late = pool.submit(agent.poll, 1.0)
+        assert come_true(late.running, 5)
+        agent.stop()
+        agent.start(*no_ranks)
+        assert agent.poll(5.0) == [b"of launch 2"]
+        assert late.result() == ([] if last_words is None else [last_words])
+        agent.stop()  # with nobody waiting
+        agent.start(*no_ranks)
+        assert agent.poll(5.0) == [b"of launch 3"]
+        agent.close()

@@ -176,15 +176,16 @@ class NodeAgent:
         )
 
     def poll(self, seconds: float) -> list[bytes]:
-        """Encoded events since the last call; waits up to ``seconds`` for the first."""
+        """Encoded events of this launch since the last call; waits up to ``seconds`` for the first."""
         events: list[bytes] = []
+        waiting = self._events  # the launch may end while we wait, and the next one has a queue of its own
         self._heard = time.monotonic()
-        if self._lost is not None and self._events.empty():
+        if self._lost is not None and waiting.empty():
             raise RankHostError(self._lost)
         with contextlib.suppress(queue.Empty):
-            events.append(self._events.get(timeout=seconds))
+            events.append(waiting.get(timeout=seconds))
             while True:
-                events.append(self._events.get_nowait())
+                events.append(waiting.get_nowait())
         if not events:
             self._check_host()
         return events
@@ -206,10 +207,15 @@ class NodeAgent:
         return list(reply.ranks)
 
     def stop(self) -> None:
-        """End this node's ranks and wait for their processes."""
+        """End this node's ranks and wait for their processes.
+
+        A poll of the launch that has ended here may still wait, and nobody hears its answer: it must not be given what
+        ranks of the next launch say. What these have said last is not for the next launch either.
+        """
         self._measuring = False
         reply = self._ask(StopRanks())
         assert isinstance(reply, RanksStopped)
+        self._events = queue.SimpleQueue()
 
     def logs(self) -> dict[str, bytes]:
         """Log files of this node's ranks by name, each cut to the limit, and their traces, whole or not at all."""

@@ -41,9 +41,10 @@ def hang(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec], *, world_size: in
         return found  # however short they have stood so: no rank can go on
     if not is_stalled(alive):
         return []
-    if elsewhere or len(ranks) < world_size:  # of a node that does not answer nothing is known
+    if elsewhere:
         return [_behind(one, waiting, plan, world_size) for one in _absent(elsewhere, waiting)]
-    return _stuck(waiting, plan, world_size)
+    is_missing = len(ranks) < world_size or any(state_of(one) == "ended" for one in ranks)
+    return [] if is_missing else _stuck(waiting, plan, world_size)  # of a node that does not answer nothing is known
 
 
 def is_stalled(ranks: Sequence[Seen], patience: float = _PATIENCE) -> bool:

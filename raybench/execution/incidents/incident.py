@@ -173,13 +173,14 @@ def culprits(
 
     Ranks in ``spoken`` said why.
     """
-    ended = [
-        (node, position)
-        for node, position in positions
-        if position.state in ("X", "Z") and position.phase != "finished" and position.rank not in spoken
-    ]
+    ended = [(node, position) for node, position in positions if has_ended(position) and position.rank not in spoken]
     blamed = stopped(positions, plan, world_size=world_size)
     return blamed + _incidents("rank-died", "the process has ended", ended, plan, world_size)
+
+
+def has_ended(position: RankPosition) -> bool:
+    """Whether the rank's process is no more, and had not come to the end of its plan."""
+    return position.state in ("X", "Z") and position.phase != "finished"
 
 
 def behind(

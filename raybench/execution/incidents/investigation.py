@@ -10,7 +10,7 @@ from raybench.execution.incidents.activity_text import activity_text, explanatio
 from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.flight_file import flight_records
 from raybench.execution.incidents.hang import hang, is_stalled, mismatches
-from raybench.execution.incidents.incident import Incident, culprits, stopped
+from raybench.execution.incidents.incident import Incident, culprits
 from raybench.execution.placement import Plan
 from raybench.execution.ranks.ending import at_work_text
 
@@ -54,18 +54,21 @@ class Investigation:
         return seen
 
     def missing(self, positions: Positions) -> list[Incident]:
-        """Who keeps the others from coming together."""
+        """Who keeps the others from coming together, where no rank has said anything of it."""
         world_size = self.plan.world_size
-        found = stopped(positions, self.specs, world_size=world_size)
+        found = culprits(positions, self.specs, world_size=world_size)
         return found or hang(self.look(positions), self.specs, world_size=world_size)
 
     def blamed(self, incidents: Sequence[Incident], positions: Positions, seen: Sequence[Seen]) -> list[Incident]:
-        """Who held up a run that came to its limit, or lost a connection; whose operation broke the others'."""
+        """Who is stopped, or has ended without a word, whatever was noticed first: the others wait for it.
+
+        Else who held up a run that came to its limit, or lost a connection; else whose operation broke the others'.
+        """
         world_size = self.plan.world_size
-        if incidents[0].kind not in ("time-limit", "connection-lost"):
-            return mismatches(seen, self.specs, world_size=world_size)
         spoken = {one.rank for one in incidents if one.rank is not None}
         found = culprits(positions, self.specs, spoken, world_size=world_size)
+        if incidents[0].kind not in ("time-limit", "connection-lost"):
+            return found + mismatches(seen, self.specs, world_size=world_size)
         return found or hang(seen, self.specs, world_size=world_size)
 
     def without_culprit(

@@ -45,9 +45,11 @@ def printing(name: Literal["stdout", "stderr"]) -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """One line on standard error, if it can be had."""
+    """Text on standard error, if it can be had. Names and reasons in it may be anybody's: nothing moves a cursor."""
+    from raybench.reports.text import inert
+
     with printing("stderr"):
-        click.echo(text, err=True)
+        click.echo("\n".join(map(inert, text.split("\n"))), err=True)
 
 
 def announce(text: str, *, quiet: bool = False) -> None:

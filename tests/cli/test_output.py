@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from raybench.cli.measure import show
-from raybench.cli.output import printing
+from raybench.cli.output import printing, say
 from raybench.documents.result import RunResult
 from raybench.errors import UsageError
 from raybench.reports.errors import MissingLibraryError
@@ -176,6 +176,11 @@ def test_a_display_whose_terminal_has_gone_ends_quietly() -> None:
         with pytest.raises(OSError, match="No space left"):
             full.flush()
         os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())
+
+
+def test_what_is_said_moves_no_cursor_and_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    say("raybench: a\x1b[2J\x9b31m is no log\nnode \u202egnp.exe: caf\u00e9\ttab")
+    assert capsys.readouterr().err == "raybench: a\\x1b[2J\\x9b31m is no log\nnode \\u202egnp.exe: caf\u00e9\\ttab\n"
 
 
 def test_printing_swallows_nothing_but_trouble_with_the_stream() -> None:

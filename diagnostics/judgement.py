@@ -11,6 +11,7 @@ from diagnostics.facts import JobFacts
 from diagnostics.findings import CannotTell, Diagnosis, Finding, LineCounts
 from diagnostics.rank_table import missing_ranks, rank_rows
 from diagnostics.recommendations import Setting, recommend, setting_of
+from diagnostics.restarts import last_attempt
 from diagnostics.rules import load_rules
 from diagnostics.rules.base import Rule
 from diagnostics.timeline import in_time_order
@@ -21,6 +22,7 @@ _BROKEN = "error in the rule"
 
 def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     """The diagnosis of facts that were already collected."""
+    facts = last_attempt(facts)
     findings, clear, unsure = ask_rules(facts, load_rules())
     findings = raise_decisive(in_time_order(findings), facts)
     setting = setting_of(facts)

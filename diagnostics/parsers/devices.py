@@ -41,6 +41,11 @@ _DEVICE = (
     ),
     ("HIP error", r"\bHIP error: (?P<reason>.+)", "RuntimeError: HIP error: invalid device function"),
     (
+        "CUDA runtime error in",
+        r"CUDA runtime error in .*?\): (?P<reason>[^()]+)",
+        "[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, stream): out of memory (/src/tllm.h:12)",
+    ),
+    (
         "_STATUS_",
         r"\b(?P<reason>CU(?:BLAS|DNN|SOLVER|SPARSE|FFT)_STATUS_(?!SUCCESS)\w+)",
         "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR",

@@ -153,6 +153,30 @@ _CALLS = (
         "HorovodInternalError: ncclAllReduce failed: unhandled cuda error",
     ),
 )
+_SEGMENTS = (  # of PyTorch, beside NCCL's own
+    (
+        "unable to write to file <",
+        r"unable to write to file </(?P<segment>torch_\w+)>: (?P<reason>No space left on device.*)",
+        "RuntimeError: unable to write to file </torch_123_456>: No space left on device (28)",
+    ),
+    (
+        "insufficient shared memory",
+        r"Unexpected bus error encountered in worker.*insufficient shared memory",
+        "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+    ),
+    (
+        "out of shared memory",
+        r"^(?!.*killed by signal).*workers are (?P<text>out of shared memory).*",
+        "It is possible that dataloader's workers are out of shared memory. Please try to raise your limit.",
+    ),
+)
+_DESCRIPTORS = (
+    (
+        "Too many open files",
+        r"(?:Error|error|failed)\b.*?(?P<reason>Too many open files)",
+        "RuntimeError: Too many open files. Communication with the workers is no longer possible.",
+    ),
+)
 _LIBFABRIC = (
     (
         "libfabric:",
@@ -172,6 +196,8 @@ PATTERNS = (
     *rows("launcher-failure", _SERVING, _TRAINING, names_text=True),
     *rows("run-error", _CALLS),
     *rows("peer-closed", _LOST),
+    *rows("shm-extend-failed", _SEGMENTS),
+    *rows("files-exhausted", _DESCRIPTORS),
     *rows("plugin-request-failed", _LIBFABRIC),
     Pattern(
         kind="collective-mismatch",

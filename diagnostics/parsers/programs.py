@@ -1,7 +1,13 @@
 """All that is not NCCL's own: what frameworks, launchers and devices say, and what the scan looks for to find it."""
 
-from diagnostics.parsers import devices, frameworks, launchers, rendezvous
+from diagnostics.parsers import devices, frameworks, launchers, rendezvous, restarts
 from diagnostics.parsers.base import Pattern
 
-PATTERNS: tuple[Pattern, ...] = (*frameworks.PATTERNS, *rendezvous.PATTERNS, *launchers.PATTERNS, *devices.PATTERNS)
+PATTERNS: tuple[Pattern, ...] = (
+    *frameworks.PATTERNS,
+    *rendezvous.PATTERNS,
+    *restarts.PATTERNS,
+    *launchers.PATTERNS,
+    *devices.PATTERNS,
+)
 LITERALS: tuple[str, ...] = tuple(dict.fromkeys(pattern.literal for pattern in PATTERNS))

@@ -43,7 +43,7 @@ _CONSEQUENCES = (
     "watchdog-exception",
     "launcher-failure",
 )
-_SAID_BETTER = ("store-failed", "ranks-missing", "device-error", "desync", "ranks-awaited")  # of the same line
+_SAYS_NO_MORE = frozenset({"python-error", "traceback", "exception-ignored", "shell-variable", "version", "disk-full"})
 _TAIL_LINES = 150
 _LAST_LINES = 3  # an exception may have several
 _IGNORED_LINES = 60  # behind "Exception ignored in", which Python prints of what it does without
@@ -51,7 +51,8 @@ _IGNORED_LINES = 60  # behind "Exception ignored in", which Python prints of wha
 
 def check(facts: JobFacts) -> Outcome:
     """Found where an exception of the program precedes the faults of the others, or ends the log."""
-    told = {(event.origin.file, event.origin.line) for event in facts.of(*_CONSEQUENCES, *_SAID_BETTER)}
+    others = facts.of(*(kind for kind in facts.events if kind not in _SAYS_NO_MORE))
+    told = {(event.origin.file, event.origin.line) for event in others}
     errors = [event for event in facts.of("python-error") if _is_own(event)]
     errors = [event for event in errors if (event.origin.file, event.origin.line) not in told]
     if not facts.of("traceback"):  # without one only what is said last counts: programs report what they handle, too
@@ -89,7 +90,8 @@ def _is_last_word(event: Event, facts: JobFacts) -> bool:
         same = (one.origin.line for one in facts.of(kind) if one.origin.file == event.origin.file)
         return any(0 < event.origin.line - line <= lines for line in same)
 
-    alone = before("traceback", _TAIL_LINES) and not before("exception-ignored", _IGNORED_LINES)
+    raised = before("traceback", _TAIL_LINES) or not facts.lines_nccl  # of an excerpt the traceback may be left out
+    alone = raised and not before("exception-ignored", _IGNORED_LINES)
     return alone and event.origin.line > facts.last_lines.get(event.origin.file, 0) - _LAST_LINES
 
 

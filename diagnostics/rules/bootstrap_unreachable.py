@@ -65,7 +65,7 @@ def check(facts: JobFacts) -> Outcome:
 def _tried_in_vain(facts: JobFacts) -> list[Event]:
     """Attempts to reach PyTorch's store that end the log; one alone comes from a late start."""
     tried = [event for event in facts.of("store-tried") if facts.is_near_end(event) and not facts.survived(event)]
-    return tried if len(tried) > 1 else []
+    return tried if len(tried) > 1 or any(is_unrouted(event) for event in tried) else []
 
 
 def _is_here(event: Event, facts: JobFacts) -> bool:

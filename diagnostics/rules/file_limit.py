@@ -1,10 +1,11 @@
 """The process may not open more files.
 
-Symptom: ``Too many open files`` while NCCL opens sockets (24, the process's limit; 23, the machine's).
+Symptom: ``Too many open files`` while NCCL opens sockets (24: the limit of the process; 23: of the machine), or PyTorch
+shares tensors with the workers of a data loader.
 
 Why: each peer and channel needs file descriptors; large jobs exceed a limit of 1024.
 
-Not when: the text comes from another program.
+Not when: the text comes from a program that goes on to work.
 
 Source: NCCL user guide, troubleshooting.
 """
@@ -16,7 +17,7 @@ from diagnostics.rules.base import Outcome, Rule, answer, warned
 
 def check(facts: JobFacts) -> Outcome:
     """Found where NCCL was refused a descriptor."""
-    events = warned(facts, "files-exhausted")
+    events = [event for event in warned(facts, "files-exhausted") if event.origin.process or not facts.survived(event)]
     error = named_error(events[0].fields["reason"]) if events else None
     whole = error is not None and error.name == "ENFILE"
     return answer(

@@ -17,15 +17,25 @@ def gpu_direct(facts: JobFacts) -> bool | None:
     if facts.net_channels:
         used = facts.count("init-complete") if channels else not facts.failed
         return False if used or not facts.failed else None
-    if facts.of("gdr-disabled-by-plugin"):
-        return False
-    states = adapter_states(facts)
-    if states and not any(states.values()):
-        return False
-    if job_network(facts) in TCP_NETWORKS and facts.multi_node and facts.works and not facts.failed:
+    if facts.of("gdr-disabled-by-plugin") or _is_ruled_out(facts) or _ring_without(facts):
         return False
     claims = facts.of("gdr-claimed")
     return claims[0].fields["state"] == "enabled" if claims else None
+
+
+def _is_ruled_out(facts: JobFacts) -> bool:
+    """Whether no adapter can register GPU memory, or data goes between nodes over TCP."""
+    states = adapter_states(facts)
+    if states and not any(states.values()):
+        return True
+    return bool(job_network(facts) in TCP_NETWORKS and facts.multi_node and facts.works and not facts.failed)
+
+
+def _ring_without(facts: JobFacts) -> bool:
+    """Whether NCCL says that its ring does without; ``GDR 1`` is what it begins with, and says nothing."""
+    return facts.multi_node is not False and any(
+        "use ring PXN" in one.text and "GDR 0" in one.text for one in facts.of("connected")
+    )
 
 
 def adapter_states(facts: JobFacts) -> dict[tuple[str, str], bool]:

@@ -110,6 +110,24 @@ def test_a_pair_in_a_transfer_is_what_those_in_a_barrier_wait_for() -> None:
     assert (rule, ranks) == ("collective-stuck", [2, 3])
 
 
+SEND_RECV = (BenchmarkSpec(name="send_recv", kind="p2p", sizes=(4096,)),)
+
+
+@pytest.mark.parametrize(("plan", "culprit"), [(PLAN, 1), (SEND_RECV, 2)], ids=["no transfers", "transfers"])
+def test_a_transfer_that_no_benchmark_asks_for_is_the_fault_of_its_own_rank(
+    plan: tuple[BenchmarkSpec, ...], culprit: int
+) -> None:
+    """Where transfers are what is measured, the other end that went on without it is."""
+    ranks = (seen(0, WAITING), seen(1, BEFORE, operation("recv", 1, source=2)), seen(2, WAITING))
+    ((rule, blamed, text),) = [
+        (one["rule"], one["ranks"], one["summary"])
+        for one in (found.to_finding() for found in hang(ranks, plan, world_size=3))
+    ]
+    assert (rule, blamed) == ("collective-mismatch", [culprit])
+    if culprit == 1:
+        assert "in recv #1 from rank 2 (1024 float32) where ranks 0 and 2 are in all_reduce #41" in text
+
+
 @pytest.mark.parametrize(
     ("absent", "words"),
     [

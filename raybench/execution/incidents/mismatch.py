@@ -42,7 +42,7 @@ class _Parting:
 def mismatch_of(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec], *, world_size: int) -> Mismatch | None:
     """The first mismatch: of collectives, else of transfers between two ranks."""
     parting = _parting_of(ranks)
-    return _judged(parting, ranks, plan, world_size) if parting is not None else _unmatched_transfer(ranks)
+    return _judged(parting, ranks, plan, world_size) if parting is not None else _unmatched_transfer(ranks, plan)
 
 
 def is_transfer(made: Made) -> bool:
@@ -136,7 +136,7 @@ def _is_ahead(some: Sequence[int], others: Sequence[int], ranks: Sequence[Seen])
     return min(orders[rank] for rank in some) > max(orders[rank] for rank in others)
 
 
-def _unmatched_transfer(ranks: Sequence[Seen]) -> Mismatch | None:
+def _unmatched_transfer(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec]) -> Mismatch | None:
     """A rank that waits for a transfer with one that waits in something else."""
     by_number = {one.rank: one for one in ranks}
     for one in ranks:
@@ -149,9 +149,26 @@ def _unmatched_transfer(ranks: Sequence[Seen]) -> Mismatch | None:
                 continue
             found = current_operation(other.activity)
             if found is not None and not _meets(one.rank, operation, peer, found):
+                if not is_transfer(found) and not _has_transfers(one, plan):
+                    return _stray(one, operation, found, ranks)
                 text = f"in {operation_text(found)} while rank {one.rank} waits for it in {operation_text(operation)}"
                 return Mismatch(culprits=(peer,), text=text, is_certain=False)
     return None
+
+
+def _has_transfers(one: Seen, plan: Sequence[BenchmarkSpec]) -> bool:
+    """Whether a rank's benchmark is about transfers between two ranks, so that whoever waits in one may be right."""
+    number = one.position.benchmark
+    return number >= len(plan) or plan[number].kind not in ("collective", "training")
+
+
+def _stray(one: Seen, operation: Operation, found: Operation, ranks: Sequence[Seen]) -> Mismatch:
+    """A transfer that no benchmark asks for, where its other end is in a collective."""
+    inside = {other.rank: current_operation(other.activity) for other in ranks if other is not one}
+    rest = sorted(rank for rank, made in inside.items() if made is not None and _signature(made) == _signature(found))
+    verb = "is" if len(rest) == 1 else "are"
+    text = f"in {operation_text(operation)} where {numbered('rank', rest)} {verb} in {operation_text(found)}"
+    return Mismatch(culprits=(one.rank,), text=text, is_certain=False)
 
 
 def _meets(rank: int, operation: Operation, peer: int, found: Operation) -> bool:

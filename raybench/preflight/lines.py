@@ -8,6 +8,7 @@ from raybench.unreachable import brief_reason
 
 _MARKS = {"fail": "FAIL", "error": "ERROR", "warn": "WARN", "unknown": "unknown"}
 _MOST_HOSTS = 8
+_ANY_HOST = "\0"
 
 
 def report_lines(report: Mapping[str, Any], *, path: str = "") -> list[str]:
@@ -28,9 +29,10 @@ def _findings(report: Mapping[str, Any]) -> Iterator[str]:
         for host in report["hosts"]:
             for check in host["checks"]:
                 if check["verdict"] == verdict:
-                    key = (check["check"], _seen(host["host"], check), check["expected"], check["advice"])
+                    key = (check["check"], _seen(host["host"], check), check["expected"], _advice(host["host"], check))
                     grouped.setdefault(key, []).append(host["host"])
-        for (name, seen, expected, advice), hosts in grouped.items():
+        for (name, seen, expected, general), hosts in grouped.items():
+            advice = general.replace(_ANY_HOST, "HOST" if len(hosts) > 1 else hosts[0])
             yield inert(f"{mark} {name} on {_names(hosts)}: {seen}{f' (expected: {expected})' if expected else ''}")
             if advice:
                 yield inert(f"     -> {advice}")
@@ -39,6 +41,11 @@ def _findings(report: Mapping[str, Any]) -> Iterator[str]:
 def _seen(host: str, check: Mapping[str, str]) -> str:
     """What was seen; of a host that did not answer, the reason in words that others with that reason share."""
     return brief_reason(check["seen"], host) if check["check"] == "host-reachable" else check["seen"]
+
+
+def _advice(host: str, check: Mapping[str, str]) -> str:
+    """What to do; of a host that did not answer without its name, so that others share it."""
+    return check["advice"].replace(host, _ANY_HOST) if check["check"] == "host-reachable" else check["advice"]
 
 
 def _names(hosts: list[str]) -> str:

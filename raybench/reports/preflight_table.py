@@ -104,13 +104,13 @@ def _least_width(table: Table) -> int:
 
 
 def print_preflight(report: Mapping[str, Any], lines: Sequence[str], stream: IO[str]) -> None:
-    """The table of all hosts, then the findings, which were made text already."""
+    """The table of the hosts that answered, then the findings, which were made text already."""
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 200
-    hosts = ((host["host"], host["checks"]) for host in report["hosts"])
-    console.print(preflight_table(hosts, console.width))
-    console.print()
+    if hosts := [(host["host"], host["checks"]) for host in report["hosts"] if host["reached"]]:
+        console.print(preflight_table(hosts, console.width))
+        console.print()
     for line in lines:
         console.print(Text(inert(line), style=_style(line)), soft_wrap=True)
 

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import io
 import json
 import zlib
 from dataclasses import fields, replace
@@ -15,12 +16,13 @@ from raybench.preflight import probe_answer
 from raybench.preflight import report as report_module
 from raybench.preflight.checks import CHECKS
 from raybench.preflight.expectations import PREFIX, Expectations, read_expectations
-from raybench.preflight.lines import report_lines
+from raybench.preflight.lines import findings_lines, report_lines
 from raybench.preflight.probe_answer import unpack
 from raybench.preflight.report import OVER_ALL, Gathered, build_report, exit_code
 from raybench.preflight.verdict import Judgement
 from raybench.preflight.writing import write_report
 from raybench.reports.preflight_page import write_preflight_page
+from raybench.reports.preflight_table import print_preflight
 
 from .hosts import facts, value
 
@@ -106,6 +108,23 @@ def test_lines_name_the_finding_once_with_its_hosts_and_advice() -> None:
     assert "raybench configure --tags memlock" in lines[lines.index(finding) + 1]
     assert any("gpu-09" in line and "no route to the host" in line for line in lines)
     assert lines[-1] == "report: /runs/x.json"
+
+
+def test_hosts_that_did_not_answer_for_one_reason_are_one_finding() -> None:
+    """Though the advice names the host, and each host's reason its address."""
+    dead = [
+        replace(DEAD, host=f"gpu-{number}", reason=f"ssh: connect to host 10.0.0.{number} port 22: Connection refused")
+        for number in range(10, 50)
+    ]
+    built = report(*dead, replace(DEAD, host="gpu-70"))
+    first, advice, other, one, *_ = findings_lines(built)
+    assert first.startswith("FAIL host-reachable on gpu-[10-49] (40 hosts): connection refused")
+    assert "-> on HOST: systemctl status sshd" in advice
+    assert other.startswith("FAIL host-reachable on gpu-70: no route to the host")
+    assert "HOST" not in one
+    stream = io.StringIO()
+    print_preflight(built, findings_lines(built), stream)
+    assert len(stream.getvalue().splitlines()) == 5
 
 
 @pytest.mark.parametrize(("names", "totals"), [(("a",), "1 host: 0 failed"), (("a", "b"), "2 hosts: 0 failed")])

@@ -60,16 +60,6 @@ class Cost:
         return self.per_hour * amount / rate / 3600 if rate > 0 else None
 
 
-def slow_node_cost_per_hour(price: Price, *, nodes: int, healthy_step_seconds: float, step_seconds: float) -> float:
-    """What one slow node costs every hour: all nodes wait for it, so the share of the step that it adds is paid on all.
-
-    ``nodes * price * (1 - healthy / actual)``; negative differences are no cost.
-    """
-    if healthy_step_seconds <= 0 or step_seconds <= 0:
-        raise UsageError("step times must be above 0 to tell what a slow node costs")
-    return nodes * price.per_node_hour * max(0.0, 1 - healthy_step_seconds / step_seconds)
-
-
 def list_price(node_type: str, table: str | None = None) -> Price | None:
     """The list price of a cloud's node type, such as ``p5.48xlarge``; None where the table has none.
 

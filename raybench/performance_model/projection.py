@@ -11,7 +11,7 @@ Strong scaling keeps the global batch (each node gets less work), weak scaling k
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -204,13 +204,6 @@ def amdahl_serial_share(points: Sequence[ScalingPoint]) -> float | None:
         upper += slope * (1 - 1 / point.nodes / ratio)
         lower += slope * slope
     return min(1.0, max(0.0, upper / lower))
-
-
-def measured_efficiency(points: Sequence[ScalingPoint], scaling: Scaling) -> dict[int, float]:
-    """Share of the ideal throughput by nodes, against the smallest number measured."""
-    base = min(points, key=lambda point: point.nodes)
-    ideal: Callable[[int], float] = lambda nodes: base.nodes / nodes if scaling == "strong" else 1.0  # noqa: E731
-    return {point.nodes: base.step_seconds * ideal(point.nodes) / point.step_seconds for point in points}
 
 
 def verdict_of(efficiency: float) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.cost import Cost, Price, list_price, slow_node_cost_per_hour
+from raybench.performance_model.cost import Cost, Price, list_price
 
 PRICE = Price(per_node_hour=36.0, source="test")
 
@@ -20,13 +20,6 @@ def test_without_throughput_there_is_no_cost() -> None:
     cost = Cost(price=PRICE, nodes=2, samples_per_second=0)
     assert cost.per_1k_samples is None
     assert cost.per_million_tokens is None
-
-
-def test_a_slow_node_costs_all_nodes_their_waiting() -> None:
-    assert slow_node_cost_per_hour(PRICE, nodes=10, healthy_step_seconds=1.0, step_seconds=1.25) == pytest.approx(72)
-    assert slow_node_cost_per_hour(PRICE, nodes=10, healthy_step_seconds=1.0, step_seconds=0.9) == 0
-    with pytest.raises(UsageError):
-        slow_node_cost_per_hour(PRICE, nodes=10, healthy_step_seconds=0, step_seconds=1)
 
 
 def test_list_prices_say_of_which_day_they_are() -> None:

@@ -12,7 +12,6 @@ from raybench.performance_model.projection import (
     ScalingPoint,
     amdahl_serial_share,
     fit_scaling,
-    measured_efficiency,
     project,
     verdict_of,
 )
@@ -74,10 +73,7 @@ def test_amdahl_finds_the_serial_share() -> None:
     assert amdahl_serial_share(faster) == 0
 
 
-def test_efficiency_against_the_smallest_measured() -> None:
-    points = [ScalingPoint(nodes=2, samples_seconds=(1.0,)), ScalingPoint(nodes=4, samples_seconds=(0.625,))]
-    assert measured_efficiency(points, "strong") == {2: 1.0, 4: 0.8}
-    assert measured_efficiency(points, "weak") == {2: 1.0, 4: 1.6}
+def test_a_share_of_the_ideal_throughput_has_a_verdict() -> None:
     assert [verdict_of(share) for share in (0.95, 0.8, 0.5)] == ["good", "fair", "poor"]
 
 

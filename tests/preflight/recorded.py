@@ -276,12 +276,6 @@ IBSTAT_RXE = """CA 'rxe0'
 """
 
 # rdma link: BlueField (mlnx iproute2), two ConnectX ports of which one is off, EFA without a netdev
-RDMA_LINK = """8/1: mlx5_bond_0/1: state ACTIVE physical_state LINK_UP netdev reth0
-link mlx5_0/1 state DOWN physical_state DISABLED netdev ens7f0np0
-link mlx5_1/1 state ACTIVE physical_state LINK_UP netdev ens7f1np1
-link rdmap16s27/1 state ACTIVE physical_state LINK_UP
-"""
-
 MLNX_QOS = """DCBX mode: OS controlled
 Priority trust state: {trust}
 dscp2prio mapping:

@@ -4,7 +4,7 @@ import pytest
 
 from raybench.preflight.parsers.nvidia_smi import parse_nvlink_status, parse_smi, parse_topology
 from raybench.preflight.parsers.pci import parse_lspci
-from raybench.preflight.parsers.rdma import parse_ibstat, parse_mlnx_qos, parse_rdma_link, ports_from_sysfs
+from raybench.preflight.parsers.rdma import parse_ibstat, parse_mlnx_qos, ports_from_sysfs
 from raybench.preflight.parsers.system import (
     parse_chrony,
     parse_dmesg,
@@ -98,14 +98,6 @@ def test_ports_without_ibstat_are_read_from_sysfs() -> None:
     assert (port.name, port.state, port.physical_state, port.rate_gbits) == ("mlx5_0/1", "Active", "LinkUp", 200)
     assert (port.lid, port.sm_lid, port.firmware) == (12, 5, "20.31.1014")
     assert ports_from_sysfs({}) == ()
-
-
-def test_rdma_link_of_old_and_new_tools_and_of_efa() -> None:
-    links = parse_rdma_link(recorded.RDMA_LINK)
-    assert links["mlx5_bond_0/1"]["netdev"] == "reth0"
-    assert links["mlx5_0/1"]["physical_state"] == "DISABLED"
-    assert "netdev" not in links["rdmap16s27/1"]
-    assert parse_rdma_link("Failed to open NETLINK_RDMA socket") == {}
 
 
 def test_mlnx_qos() -> None:

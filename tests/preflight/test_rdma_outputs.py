@@ -6,7 +6,7 @@ import pytest
 
 from raybench.preflight.fabric.counters import grown
 from raybench.preflight.fabric.ends import end_from
-from raybench.preflight.parsers.rdma import parse_fi_info, parse_ibstat, parse_rdma_link
+from raybench.preflight.parsers.rdma import parse_fi_info, parse_ibstat
 
 from . import recorded
 from .hosts import host, result
@@ -72,16 +72,6 @@ def test_ibstat_that_ends_in_a_panic_leaves_the_word_to_the_kernel() -> None:
     view = host({"ibstat": cut, "infiniband": {"status": "ok", "values": kernel}})
     assert [port.name for port in view.ports] == ["mlx5_8/1"]
     assert result("rdma-port", view).verdict == "fail"
-
-
-def test_rdma_link() -> None:
-    up, down = (parse_rdma_link(recorded.rdma(f"rdma_link_soft_roce{end}.txt")) for end in ("", "_cable_out"))
-    assert up == {"rxe0/1": {"state": "ACTIVE", "physical_state": "LINK_UP", "netdev": "eth1"}}
-    assert down["rxe0/1"]["physical_state"] == "POLLING"
-    assert parse_rdma_link(recorded.rdma("rdma_link_efa.txt")) == {
-        "rdmap0s29/1": {"state": "ACTIVE", "physical_state": "LINK_UP"}
-    }
-    assert parse_rdma_link(recorded.rdma("rdma_statistic_soft_roce.txt"))["rxe0/1"].get("state") is None
 
 
 def test_fi_info_names_a_device_once_whatever_the_number_of_fabrics() -> None:

@@ -106,21 +106,6 @@ def _sysfs_port(values: Mapping[str, str | None], device: str, number: int) -> P
     )
 
 
-def parse_rdma_link(text: str) -> dict[str, dict[str, str]]:
-    """States by port. Old and new iproute2, and devices without a netdev (``state ACTIVE`` alone, as EFA)::
-
-    link mlx5_1/1 state ACTIVE physical_state LINK_UP netdev ens7f1np1
-    8/1: mlx5_bond_0/1: state ACTIVE physical_state LINK_UP netdev reth0
-    """
-    found = {}
-    for line in text.splitlines():
-        match = re.match(r"(?:link |\d+/\d+: )([\w.-]+/\d+):? (.*)", line.strip())
-        if match:
-            words = match[2].split()
-            found[match[1]] = dict(zip(words[::2], words[1::2], strict=False))
-    return found
-
-
 def parse_fi_info(text: str) -> dict[str, frozenset[str]]:
     """Devices by provider. Newer libfabric lists each once a fabric (libfabric 2.1, EFA)::
 

@@ -1,7 +1,6 @@
 """``raybench study``: several runs, one question."""
 
 import contextlib
-import dataclasses
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -29,11 +28,11 @@ from raybench.secret_values import moved_to_environment
 if TYPE_CHECKING:
     import threading
 
-    from raybench.performance_model.cost import Price
-    from raybench.studies.design import Study, Trial, Variant
+    from raybench.documents.price import Price
+    from raybench.documents.study.plan import Kind, Study, Trial, Variant
+    from raybench.documents.study.result import StudyResult
+    from raybench.documents.study.trial import TrialResult
     from raybench.studies.folder import StudyFolder
-    from raybench.studies.outcome import Outcome
-    from raybench.studies.result import StudyResult
 
 EXAMPLES = """\b
 Examples:
@@ -194,7 +193,7 @@ def show(folder: str, as_json: bool, full: bool, **given: Any) -> None:
     price = pricing.price_of_node()
     opened = StudyFolder.open(Path(folder))
     study = _with_epoch(opened.study(), pricing)
-    known = price or _planned_price(study)
+    known = price or study.settings.price
     result = result_of(opened.path.name, study, opened.outcomes(study), price=known)
     sys.exit(_deliver(result, opened, as_json=as_json, full=full))
 
@@ -206,20 +205,14 @@ for _member in (network, scaling, strategy, batch_size_study, model_size, show):
 def _with_epoch(study: "Study", pricing: Pricing) -> "Study":
     if pricing.epoch_samples is None:
         return study
-    return dataclasses.replace(study, settings={**study.settings, "epoch_samples": pricing.epoch_samples})
+    from msgspec.structs import replace
 
-
-def _planned_price(study: "Study") -> "Price | None":
-    import msgspec
-
-    from raybench.performance_model.cost import Price
-
-    planned = study.settings.get("price")
-    return msgspec.convert(planned, Price) if planned else None
+    settings = replace(study.settings, epoch_samples=pricing.epoch_samples)
+    return replace(study, settings=settings)
 
 
 def _conduct(
-    kind: str,
+    kind: "Kind",
     options: StudyOptions,
     variants: Callable[[], Sequence["Variant"]],
     *,
@@ -240,7 +233,7 @@ def _conduct(
         folder = StudyFolder.create(output_dir, plan)
     with folder.held():
         study = _with_epoch(_taken_up(folder, kind, options.repeats), options.pricing)
-        price = price or _planned_price(study)
+        price = price or study.settings.price
         outcomes, stopped = _run(study, folder, options)
         from raybench.studies.result import result_of
 
@@ -256,9 +249,9 @@ def _check_variants(study: "Study", output_dir: str, *, quiet: bool) -> None:
 
 
 def _planned(
-    kind: str, options: StudyOptions, variants: Sequence["Variant"], price: "Price | None", workloads: Sequence[str]
+    kind: "Kind", options: StudyOptions, variants: Sequence["Variant"], price: "Price | None", workloads: Sequence[str]
 ) -> "Study":
-    from raybench.studies.design import Study
+    from raybench.documents.study.plan import Settings, Study
 
     workload = moved_to_environment(options.workload, os.environ)
     if not workload or workload[0] not in WORKLOADS:
@@ -276,27 +269,26 @@ def _planned(
         repeats=5 if options.repeats is None else options.repeats,
         seed=options.chosen_seed,
         folder=current_folder(),
-        settings={
-            "price": dataclasses.asdict(price) if price else None,
-            "epoch_samples": options.pricing.epoch_samples,
-        },
+        settings=Settings(price=price, epoch_samples=options.pricing.epoch_samples),
     )
 
 
-def _taken_up(folder: "StudyFolder", kind: str, repeats: int | None) -> "Study":
+def _taken_up(folder: "StudyFolder", kind: "Kind", repeats: int | None) -> "Study":
     """An earlier study, with more repeats where they are asked for."""
+    import msgspec
+
     study = folder.study(to_run=True)
     if study.kind != kind:
         raise UsageError(f"{folder.path} is another study; go on with it by: raybench study {study.kind} --resume DIR")
     if repeats is not None and repeats != study.repeats:
         if repeats < study.repeats:
             raise UsageError(f"the study has {study.repeats} repeats; --repeats {repeats} cannot take any away")
-        study = dataclasses.replace(study, repeats=repeats)
+        study = msgspec.structs.replace(study, repeats=repeats)
         folder.write_plan(study)
     return study
 
 
-def _run(study: "Study", folder: "StudyFolder", options: StudyOptions) -> tuple[list["Outcome"], bool]:
+def _run(study: "Study", folder: "StudyFolder", options: StudyOptions) -> tuple[list["TrialResult"], bool]:
     """What is known of every trial in the end, and whether somebody stopped the study."""
     from raybench.processes.interrupt import Interrupt
     from raybench.studies.runner import Runner
@@ -332,7 +324,7 @@ class _Telling:
             plan = f"{len(study.variants)} variants x {study.repeats} repeats" if study.repeats > 1 else "one repeat"
             self._display.start(self._total, f"study {study.kind}: {plan} of 'raybench {' '.join(study.workload)}'")
 
-    def tell(self, trial: "Trial", outcome: "Outcome | None", left_seconds: float | None) -> None:
+    def tell(self, trial: "Trial", outcome: "TrialResult | None", left_seconds: float | None) -> None:
         """Say which trial begins, or what was wrong with it."""
         if outcome is None and self._display:
             text = f"{trial.variant} (repeat {trial.block + 1} of {self._study.repeats})"
@@ -354,11 +346,10 @@ def _deliver(result: "StudyResult", folder: "StudyFolder", *, as_json: bool, ful
     """Keep the result and the report, print, and return the exit code."""
     from raybench.studies.folder import REPORT, RESULT
 
-    content = result.to_json()
     status = result.exit_code
     try:
-        folder.write(RESULT, content)
-        _write_report(content, folder.path / REPORT)
+        folder.write(RESULT, result.to_json())
+        _write_report(result, folder.path / REPORT)
     except MissingLibraryError as error:
         say(f"raybench: {error}")
     except OSError as error:
@@ -367,26 +358,26 @@ def _deliver(result: "StudyResult", folder: "StudyFolder", *, as_json: bool, ful
         status, as_json = status or 3, True
     if result.broken and not folder.removed:
         say(
-            f"raybench: {len(result.broken)} of {len(result.outcomes)} trials are not complete; go on with: raybench "
-            f"study {result.study.kind} --resume {folder.path}"
+            f"raybench: {len(result.broken)} of {len(result.trials)} trials are not complete; go on with: raybench "
+            f"study {result.kind} --resume {folder.path}"
         )
     with printing("stdout"):  # last, so that the verdict is what stands above the prompt
         if as_json:
-            _print_json(content)
+            _print_json(result)
         else:
             from raybench.reports.study_terminal import print_study
 
-            print_study(content, sys.stdout, folder=folder.path, full=full)
+            print_study(result, sys.stdout, folder=folder.path, full=full)
     return status
 
 
-def _write_report(content: dict[str, Any], path: Path) -> None:
+def _write_report(result: "StudyResult", path: Path) -> None:
     from raybench.reports.study_html import write_study_html
 
-    write_study_html(content, path)
+    write_study_html(result, path)
 
 
-def _print_json(content: dict[str, Any]) -> None:
+def _print_json(result: "StudyResult") -> None:
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+    click.echo(msgspec.json.format(msgspec.json.encode(result.to_json()), indent=2).decode())

@@ -9,8 +9,8 @@ from typing import Any
 from raybench.documents.part import document_as
 from raybench.documents.reading import DocumentError, json_of_file
 
-# In the folder of a run, which of them it is asked for by the folder's name.
-FILES = ("result.json", "preflight.json", "fabric.json", "hosts/collection.json")
+# In the folder of a run or of a study, which of them it is asked for by the folder's name.
+FILES = ("result.json", "study.json", "preflight.json", "fabric.json", "hosts/collection.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +24,14 @@ class DocumentKind:
 
 KINDS: Mapping[str, DocumentKind] = {
     "raybench.result": DocumentKind(title="the result", module="result", name="RunResult"),
+    "raybench.study-result": DocumentKind(title="the study", module="study.result", name="StudyResult"),
+    "raybench.study": DocumentKind(title="the study's plan", module="study.plan", name="Study"),
     "raybench.estimate": DocumentKind(title="the estimate", module="estimate", name="EstimateReport"),
 }
 
 
 def load_document(path: Path) -> Any:
-    """The document in a file, or in the folder of a run. Raises DocumentError."""
+    """The document in a file, or in the folder of a run or a study. Raises DocumentError."""
     file = document_file(path)
     return document_in(json_of_file(file, "the document"), str(file))
 
@@ -46,7 +48,10 @@ def document_in(content: object, where: str) -> Any:
 
 
 def document_file(path: Path) -> Path:
-    """The file of a run that is named by its file, or by its folder."""
+    """The file of a run or a study that is named by its file, or by its folder. Raises DocumentError."""
     if not path.is_dir():
         return path
-    return next((path / name for name in FILES if (path / name).exists()), path / FILES[0])
+    found = next((path / name for name in FILES if (path / name).exists()), None)
+    if found is None and (path / "plan.json").exists():
+        raise DocumentError(f"{path} is a study that has no study.json yet: 'raybench study show {path}' writes it")
+    return found or path / FILES[0]

@@ -58,6 +58,23 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return content | dict(self.unknown_keys) if self.unknown_keys else content
 
 
+class FieldwisePart(Part, frozen=True, kw_only=True):
+    """A part that is written as its fields, all of them, in their order."""
+
+    def to_json(self) -> Json:
+        """The part as in its document."""
+        fields = [one for one in msgspec.structs.fields(self) if not one.encode_name.startswith("+")]
+        return self.with_unknown({one.encode_name: _written(getattr(self, one.name)) for one in fields})
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Part):
+        return value.to_json()
+    if isinstance(value, tuple | list):
+        return [_written(one) for one in value]
+    return {key: _written(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+
+
 def take(content: Json, *keys: str, of: Any) -> Any:
     """The value below nested keys as a type, or None where there is none. Raises DamageError with its place."""
     value: Any = content
@@ -103,6 +120,14 @@ def document_as(kind: type[DocumentType], content: object, where: str) -> Docume
     """A document from its JSON; ``where`` begins each error. Raises DocumentError."""
     check_schema(content, kind.SCHEMA, where)
     return part_of(kind, content, where)
+
+
+class FieldwiseDocument(FieldwisePart, Document, frozen=True, kw_only=True):
+    """A document that is written as its schema, then its fields, all of them, in their order."""
+
+    def to_json(self) -> Json:
+        """The whole document."""
+        return {"schema": self.SCHEMA} | super().to_json()
 
 
 def part_of(kind: type[PartType], content: object, where: str) -> PartType:
@@ -172,6 +197,9 @@ def _preparing(hint: Any) -> _Prepare | None:
     if typing.get_origin(hint) is tuple and arguments[1:] == (...,):
         one = _preparing(arguments[0])
         return None if one is None else _each(one)
+    if typing.get_origin(hint) is Mapping:
+        one = _preparing(arguments[1])
+        return None if one is None else _each_value(one)
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         parts = [one for one in arguments if isinstance(one, type) and issubclass(one, Part | PlainPart)]
         return _tagged(parts) if len(parts) > 1 else _preparing(parts[0]) if parts else None
@@ -183,6 +211,15 @@ def _each(prepare: _Prepare) -> _Prepare:
         if not isinstance(content, list):
             return content
         return [prepare(one, f"{place}[{index}]") for index, one in enumerate(content)]
+
+    return prepared
+
+
+def _each_value(prepare: _Prepare) -> _Prepare:
+    def prepared(content: Any, place: str) -> object:
+        if not isinstance(content, dict):
+            return content
+        return {key: prepare(one, f"{place}.{key}") for key, one in content.items()}
 
     return prepared
 
@@ -213,6 +250,9 @@ def _contradictions(part: Part | PlainPart, place: str) -> Iterator[tuple[str, s
         elif isinstance(value, tuple):
             for index, one in enumerate(value):
                 yield from _contradictions(one, f"{place}.{key}[{index}]")
+        elif isinstance(value, Mapping):
+            for entry, one in value.items():
+                yield from _contradictions(one, f"{place}.{key}.{entry}")
 
 
 @cache

@@ -229,6 +229,13 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
         return content | {"points": [], "+points": marked}
 
     @property
+    def variation(self) -> str:
+        """``float32 sum in place``: what tells a collective from others of its name."""
+        options = self.parameters
+        words = [options.get("dtype"), options.get("reduce_op"), "in place" if options.get("in_place") else None]
+        return " ".join(str(word) for word in words if word)
+
+    @property
     def is_measured(self) -> bool:
         """Whether there is any figure."""
         return bool(self.points) or any(point.failed is None for point in self.workload)

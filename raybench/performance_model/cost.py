@@ -7,25 +7,11 @@ shows a cost also says where its price comes from. ``--price`` replaces them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from raybench.documents.price import Price
 from raybench.errors import UsageError
 from raybench.hardware.tables import parse_table, read_table
 
-_LARGEST_PRICE = 1e6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """Of one node for one hour. ``source`` says whose figure that is and of which day."""
-
-    per_node_hour: float
-    source: str
-    currency: str = "USD"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.per_node_hour <= _LARGEST_PRICE:
-            raise UsageError(
-                f"a node hour cannot cost {self.per_node_hour:g} {self.currency}; give a price such as 55.04"
-            )
+__all__ = ["Cost", "Price", "list_price", "slow_node_cost_per_hour"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,18 @@
 """Figures of a study's result as cells; a dash where there is none. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
+from raybench.documents.study.ratio import Ratio
 from raybench.documents.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, OverheadBand, band_of_overhead
 from raybench.reports.text import bandwidth, fixed, inert, percent, percent_beside
 from raybench.reports.view import Cell, Grid
 from raybench.units import format_seconds
 
-Json = Mapping[str, Any]
-Columns = Sequence[tuple[str, Callable[[Json], Cell]]]
+RowType = TypeVar("RowType")
+Columns = Sequence[tuple[str, Callable[[RowType], Cell]]]
 _BAND_TONES: Mapping[OverheadBand, str] = {"low": "", "moderate": "warn", "high": "bad"}
 _WIDEST = 100.0
-_DIFFERENT = 0.02
 NONE = Cell(text="-")
 
 
@@ -66,44 +66,40 @@ def overhead(value: float | None) -> Cell:
 ESTIMATOR = "ratios: geometric mean over pairs of repeats, with its 95 % interval; 'rows': of the figures shown"
 
 
-def times(ratio: Json | None) -> Cell:
+def times(ratio: Ratio | None) -> Cell:
     """A ratio as ``4.87x``, with that of the rows where it is another: ``1.41x (rows 9.30x)``."""
-    if not ratio:
-        return NONE
-    rows = f" (rows {ratio['of_rows']:.2f}x)" if differs(ratio) else ""
-    return Cell(text=f"{ratio['value']:.2f}x{rows}", tone="warn" if rows else "strong")
+    return _of_ratio(ratio, lambda value: f"{value:.2f}x", "strong")
 
 
-def ratio_share(ratio: Json | None) -> Cell:
+def ratio_share(ratio: Ratio | None) -> Cell:
     """The same as a percentage."""
-    if not ratio:
+    return _of_ratio(ratio, percent, "")
+
+
+def _of_ratio(ratio: Ratio | None, shown: Callable[[float], str], tone: str) -> Cell:
+    if ratio is None:
         return NONE
-    rows = f" (rows {percent(ratio['of_rows'])})" if differs(ratio) else ""
-    return Cell(text=f"{percent(ratio['value'])}{rows}", tone="warn" if rows else "")
+    if ratio.of_rows is None or not ratio.differs:
+        return Cell(text=shown(ratio.value), tone=tone)
+    return Cell(text=f"{shown(ratio.value)} (rows {shown(ratio.of_rows)})", tone="warn")
 
 
-def differs(ratio: Json) -> bool:
-    """Whether pairs of repeats and the rows give ratios that a reader would not take for one."""
-    rows = ratio.get("of_rows")
-    return bool(rows) and abs(rows / ratio["value"] - 1) > _DIFFERENT
-
-
-def is_narrow(ratio: Json) -> bool:
+def is_narrow(ratio: Ratio) -> bool:
     """Whether a ratio has an interval that says something: two repeats may give one of many powers of ten."""
-    return ratio["low"] is not None and ratio["high"] is not None and bool(ratio["high"] <= _WIDEST * ratio["low"])
+    return ratio.low is not None and ratio.high is not None and ratio.high <= _WIDEST * ratio.low
 
 
-def interval(ratio: Json | None, *, unit: str = "x", scale: float = 1.0) -> Cell:
+def interval(ratio: Ratio | None, *, unit: str = "x", scale: float = 1.0) -> Cell:
     """The interval of a ratio: ``4.61-5.02x``."""
-    if not ratio or ratio["low"] is None:
+    if ratio is None or ratio.low is None or ratio.high is None:
         return NONE
     if not is_narrow(ratio):
         return Cell(text="too few repeats", tone="warn")
     digits = 2 if scale == 1 else 0
-    return Cell(text=f"{ratio['low'] * scale:.{digits}f} to {ratio['high'] * scale:.{digits}f}{unit}")
+    return Cell(text=f"{ratio.low * scale:.{digits}f} to {ratio.high * scale:.{digits}f}{unit}")
 
 
-def grid_of(columns: Columns, rows: Sequence[Json]) -> Grid:
+def grid_of(columns: Columns[RowType], rows: Sequence[RowType]) -> Grid:
     """A table: a row each, a column each."""
     return Grid(
         headings=tuple(heading for heading, _ in columns),
@@ -111,7 +107,7 @@ def grid_of(columns: Columns, rows: Sequence[Json]) -> Grid:
     )
 
 
-def present(columns: Columns, rows: Sequence[Json], keep: int = 1) -> Grid:
+def present(columns: Columns[RowType], rows: Sequence[RowType], keep: int = 1) -> Grid:
     """The columns that have anything in them, the first ones always."""
     grid = grid_of(columns, rows)
     used = [index for index in range(len(columns)) if index < keep or any(row[index] != NONE for row in grid.rows)]

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from raybench.documents.study.result import StudyResult
 from raybench.reports import figure
-from raybench.reports.study_cells import Json
 
 
-def new_figure(content: Json, *, x_label: str, y_label: str, height: float = figure.HEIGHT_INCHES) -> tuple[Any, Any]:
+def new_figure(
+    study: StudyResult, *, x_label: str, y_label: str, height: float = figure.HEIGHT_INCHES
+) -> tuple[Any, Any]:
     """A figure and its axes."""
-    return figure.new_figure(x_label=x_label, y_label=y_label, emulated=bool(content["emulated"]), height=height)
+    return figure.new_figure(x_label=x_label, y_label=y_label, emulated=bool(study.emulated), height=height)

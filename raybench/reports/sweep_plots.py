@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from raybench.documents.study.result import StudyResult
+from raybench.documents.study.row import TrainingRow
+from raybench.documents.study.sweep import LinearFit, PowerFit, SweepAnswer
 from raybench.reports.figure import legend, shortened, x_ticks
 from raybench.reports.series import plain_log_ticks
-from raybench.reports.study_cells import Json
 from raybench.reports.study_figure import new_figure
 from raybench.reports.svg import SERIES, TEXT, Plot, render
 from raybench.reports.text import inert
@@ -13,12 +15,17 @@ from raybench.reports.text import inert
 _CURVE_POINTS = 60
 
 
-def sweep_plots(content: Json) -> Iterator[Plot]:
-    """The plot of a batch-size or model-size study with a fit; none of other studies."""
-    answer = content["answer"]
-    rows = [row for row in answer["rows"] if row["samples_per_s"] and row["step_seconds"]]
-    if len(rows) > 1 and answer.get("fit"):
-        yield (_batch_plot if content["kind"] == "batch-size" else _model_plot)(rows, answer, content)
+def sweep_plots(answer: SweepAnswer, study: StudyResult) -> Iterator[Plot]:
+    """The plot of a batch-size or model-size study with a fit; none where nothing was fitted."""
+    rows = [row for row in answer.rows if row.samples_per_s and row.step_seconds]
+    if isinstance(answer.fit, LinearFit):
+        sized = [row for row in rows if row.batch_size_per_rank]
+        if len(sized) > 1:
+            yield _batch_plot(sized, answer.fit, answer.knee, study)
+    elif answer.fit:
+        sized = [row for row in rows if row.parameters]
+        if len(sized) > 1:
+            yield _model_plot(sized, answer.fit, study)
 
 
 def _between(low: float, high: float) -> list[float]:
@@ -27,17 +34,16 @@ def _between(low: float, high: float) -> list[float]:
     return [low * step**index for index in range(_CURVE_POINTS)]
 
 
-def _batch_plot(rows: Sequence[Json], answer: Json, content: Json) -> Plot:
-    figure, axes = new_figure(content, x_label="batch a rank", y_label="samples/s")
-    batches = [row["batch_size_per_rank"] for row in rows]
-    rates = [row["samples_per_s"] for row in rows]
-    ranks = rows[0]["world_size"]
-    fit = answer["fit"]
+def _batch_plot(rows: Sequence[TrainingRow], fit: LinearFit, knee_variant: str | None, study: StudyResult) -> Plot:
+    figure, axes = new_figure(study, x_label="batch a rank", y_label="samples/s")
+    batches = [row.batch_size_per_rank or 0 for row in rows]
+    rates = [row.samples_per_s or 0.0 for row in rows]
+    ranks = rows[0].world_size
     curve = _between(batches[0], batches[-1])
-    fitted = [ranks * batch / (fit["fixed_seconds"] + fit["each_seconds"] * batch) for batch in curve]
+    fitted = [ranks * batch / (fit.fixed_seconds + fit.each_seconds * batch) for batch in curve]
     axes.plot(curve, fitted, "--", color=TEXT, linewidth=1, label="fit")
     axes.plot(batches, rates, marker="o", color=SERIES[0], linewidth=1.6, label="measured")
-    knee = next((row["batch_size_per_rank"] for row in rows if row["variant"] == answer["knee"]), None)
+    knee = next((row.batch_size_per_rank for row in rows if row.variant == knee_variant), None)
     if knee is not None:
         axes.axvline(knee, color=SERIES[1], linewidth=1, linestyle=":", label="knee")
     axes.set_xscale("log", base=2)
@@ -54,30 +60,29 @@ def _batch_plot(rows: Sequence[Json], answer: Json, content: Json) -> Plot:
     )
 
 
-def _model_plot(rows: Sequence[Json], answer: Json, content: Json) -> Plot:
-    figure, axes = new_figure(content, x_label="parameters (millions)", y_label="time/step (ms)")
-    ordered = sorted(rows, key=lambda row: row["parameters"])
-    sizes: list[float] = [row["parameters"] for row in ordered]
-    times = [1e3 * row["step_seconds"] for row in ordered]
-    fit: Any = answer["fit"]
+def _model_plot(rows: Sequence[TrainingRow], fit: PowerFit, study: StudyResult) -> Plot:
+    figure, axes = new_figure(study, x_label="parameters (millions)", y_label="time/step (ms)")
+    ordered = sorted(rows, key=lambda row: row.parameters or 0)
+    sizes = [float(row.parameters or 0) for row in ordered]
+    times = [1e3 * (row.step_seconds or 0.0) for row in ordered]
     curve = _between(sizes[0], sizes[-1])
-    fitted = [1e3 * fit["scale_seconds"] * size ** fit["exponent"] for size in curve]
+    fitted = [1e3 * fit.scale_seconds * size**fit.exponent for size in curve]
     axes.plot([size / 1e6 for size in curve], fitted, "--", color=TEXT, linewidth=1, label="fit")
     axes.plot([size / 1e6 for size in sizes], times, "o", color=SERIES[0], label="measured")
     for number, (row, size, time) in enumerate(zip(ordered, sizes, times, strict=True)):
-        _name_point(axes, row["variant"], (size / 1e6, time), number, len(ordered))
+        _name_point(axes, row.variant, (size / 1e6, time), number, len(ordered))
     axes.set_xscale("log")
     x_ticks(axes, [size / 1e6 for size in sizes], [f"{size / 1e6:.4g}" for size in sizes], logarithmic=True)
     axes.set_yscale("log")
     plain_log_ticks(axes)
     legend(figure)
-    told = ", ".join(f"{row['variant']} {time:.3g} ms" for row, time in zip(ordered, times, strict=True))
+    told = ", ".join(f"{row.variant} {time:.3g} ms" for row, time in zip(ordered, times, strict=True))
     return render(
         figure,
         name="models",
         title="Time over the size of the model",
         description=inert(f"Step times: {told}."),
-        caption=f"Dashed: parameters to the power of {fit['exponent']:.2f}, fitted; 1 would be in proportion to them.",
+        caption=f"Dashed: parameters to the power of {fit.exponent:.2f}, fitted; 1 would be in proportion to them.",
     )
 
 

@@ -1,11 +1,10 @@
 """What the figures of a study cost, from the price of a node for an hour. Pure."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from raybench.performance_model.cost import Cost, Price
-
-COSTED_SAMPLES = 10_000  # where nobody says how many an epoch has
+from raybench.documents.price import Price
+from raybench.documents.study.cost import COSTED_SAMPLES, RowCost
+from raybench.performance_model.cost import Cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,20 +14,20 @@ class Costing:
     price: Price | None = None
     epoch_samples: int = COSTED_SAMPLES
 
-    def of(self, nodes: int, samples_per_s: float | None, tokens_per_s: float | None) -> dict[str, Any] | None:
+    def of(self, nodes: int, samples_per_s: float | None, tokens_per_s: float | None) -> RowCost | None:
         """The cost of a rate on so many nodes, as a study's result has it; None without a price or a rate."""
         if self.price is None or not samples_per_s or not nodes:
             return None
         cost = Cost(
             price=self.price, nodes=nodes, samples_per_second=samples_per_s, tokens_per_second=tokens_per_s or 0.0
         )
-        return {
-            "per_hour": cost.per_hour,
-            "per_1k_samples": cost.per_1k_samples,
-            "per_million_tokens": cost.per_million_tokens,
-            f"of_{COSTED_SAMPLES}_samples": cost.per_epoch(COSTED_SAMPLES),
-            f"hours_of_{COSTED_SAMPLES}_samples": COSTED_SAMPLES / samples_per_s / 3600,
-            "epoch_samples": self.epoch_samples,
-            "per_epoch": cost.per_epoch(self.epoch_samples),
-            "hours_per_epoch": self.epoch_samples / samples_per_s / 3600,
-        }
+        return RowCost(
+            per_hour=cost.per_hour,
+            per_1k_samples=cost.per_1k_samples,
+            per_million_tokens=cost.per_million_tokens,
+            of_10000_samples=cost.per_epoch(COSTED_SAMPLES),
+            hours_of_10000_samples=COSTED_SAMPLES / samples_per_s / 3600,
+            epoch_samples=self.epoch_samples,
+            per_epoch=cost.per_epoch(self.epoch_samples),
+            hours_per_epoch=self.epoch_samples / samples_per_s / 3600,
+        )

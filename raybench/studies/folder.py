@@ -1,7 +1,6 @@
 """The folder of a study: the plan, a folder a trial, and the answer."""
 
 import contextlib
-import dataclasses
 import fcntl
 import os
 import secrets
@@ -9,48 +8,24 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from diagnostics.findings import SCHEMA as DIAGNOSIS_SCHEMA
-from raybench.documents.reading import DocumentError, document_of, read_document, taking_apart
+from raybench.documents.diagnosis import Diagnosis
+from raybench.documents.reading import DocumentError, document_of
 from raybench.documents.result import RunResult
+from raybench.documents.study.plan import Study, Trial
+from raybench.documents.study.trial import TrialResult
 from raybench.errors import UsageError
-from raybench.performance_model.cost import Price
 from raybench.processes.trusted_file import UntrustedFileError, read_own
-from raybench.studies.design import SCHEMA, Study, Trial
-from raybench.studies.outcome import Outcome, outcome_of
+from raybench.studies.trial import trial_result
 from raybench.whole_file import write_whole
 
 PLAN, RESULT, REPORT = "plan.json", "study.json", "study.html"
 _LIMIT = "limit"
 _LONGEST_WORDS = 500
-
-
-class _Settings(msgspec.Struct, kw_only=True):
-    price: Price | None = None
-    epoch_samples: Annotated[int, msgspec.Meta(ge=1)] | None = None
-
-
-class _ScalingFacts(msgspec.Struct, kw_only=True):
-    nodes: Annotated[int, msgspec.Meta(ge=1)]
-    modes: list[Literal["strong", "weak"]]
-
-
-class _BatchFacts(msgspec.Struct, kw_only=True):
-    batch_size: Annotated[int, msgspec.Meta(ge=1)]
-
-
-_FACTS: dict[str, Any] = {"scaling": _ScalingFacts, "batch-size": _BatchFacts}  # what their answers are made from
-
-
-def _checked(study: Study) -> Study:
-    """The plan, with all in it that analysis and reports read. Raises msgspec.ValidationError."""
-    msgspec.convert(study.settings, _Settings)
-    for variant in study.variants:
-        msgspec.convert(variant.facts, _FACTS.get(study.kind, dict))
-    return study
 
 
 def new_study_id(kind: str) -> str:
@@ -94,15 +69,11 @@ class StudyFolder:
                 f"{self.path} is not the folder of a study: there is no {PLAN}; give the folder that an earlier "
                 "'raybench study' named"
             )
-        content = self._own_plan() if to_run else read_document(self.path / PLAN, SCHEMA, "the study's plan")
-        content.pop("schema")
-        with taking_apart(f"the study's plan {self.path / PLAN}"):
-            return _checked(msgspec.convert(content, Study))
-
-    def _own_plan(self) -> dict[str, Any]:
         path = self.path / PLAN
+        if not to_run:
+            return Study.read(path, "the study's plan")
         try:
-            return document_of(read_own(path), SCHEMA, f"the study's plan {path}")
+            content = document_of(read_own(path), Study.SCHEMA, f"the study's plan {path}")
         except UntrustedFileError as error:
             raise UsageError(
                 f"the study is not gone on with: {error}, and its plan says which commands are run. Look at it with "
@@ -110,6 +81,7 @@ class StudyFolder:
             ) from error
         except OSError as error:
             raise DocumentError(f"the study's plan {path} cannot be read: {error.strerror}") from error
+        return Study.of_json(content, f"the study's plan {path}")
 
     def write_plan(self, study: Study) -> None:
         """Keep what is to be done. Raises OSError."""
@@ -148,18 +120,19 @@ class StudyFolder:
         """Where a trial's run puts its own folder."""
         return self.path / "trials" / trial.folder
 
-    def outcome(self, trial: Trial) -> Outcome:
+    def outcome(self, trial: Trial) -> TrialResult:
         """What a trial found: its last complete run, else its last; ``missing`` where none can be read."""
         results = sorted(self.trial_path(trial).glob("*/result.json"))
         found = [outcome for result in results if (outcome := _read(trial, result))]
         complete = [outcome for outcome in found if outcome.status == "complete"]
         if found:
             last = (complete or found)[-1]
-            return last if last.answered else dataclasses.replace(last, reason=self._limit(trial) or last.reason)
+            return last if last.answered else replace(last, reason=self._limit(trial) or last.reason)
         damaged = f"{results[-1]} cannot be read as a result" if results else None
-        return Outcome(trial=trial, status="missing", reason=self._limit(trial) or damaged or self._last_words(trial))
+        reason = self._limit(trial) or damaged or self._last_words(trial)
+        return TrialResult(trial=trial, status="missing", reason=reason)
 
-    def outcomes(self, study: Study) -> list[Outcome]:
+    def outcomes(self, study: Study) -> list[TrialResult]:
         """What is known of every trial, in the order of doing."""
         return [self.outcome(trial) for trial in study.trials()]
 
@@ -205,13 +178,12 @@ def is_removed(path: Path) -> bool:
     return False
 
 
-def _read(trial: Trial, result: Path) -> Outcome | None:
+def _read(trial: Trial, result: Path) -> TrialResult | None:
     """The outcome of a run; None where its files cannot be read as such: then nothing is known of it."""
     try:
-        content = RunResult.read(result, "the result")
-        diagnosis = result.with_name("diagnosis.json")
-        found = read_document(diagnosis, DIAGNOSIS_SCHEMA, "the diagnosis") if diagnosis.exists() else None
-        with taking_apart(f"the diagnosis {diagnosis}"):
-            return outcome_of(trial, content, found, result.parent.name)
+        run = RunResult.read(result, "the result")
+        path = result.with_name("diagnosis.json")
+        diagnosis = Diagnosis.read(path, "the diagnosis") if path.exists() else Diagnosis()
+        return trial_result(trial, run, diagnosis, result.parent.name)
     except DocumentError:
         return None

@@ -3,17 +3,18 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
 
+from msgspec.structs import replace
+
+from raybench.documents.study.network import NetworkAnswer, NetworkRow, Proof, Speedup
+from raybench.documents.study.plan import Expectation, Study, Variant, VariantFacts
+from raybench.documents.study.ratio import Ratio
+from raybench.documents.study.trial import Measured, TrialResult
 from raybench.errors import UsageError, known_names
-from raybench.performance_model.cost import Price
 from raybench.stats import median
-from raybench.studies.compare import Ratio, ratio_of, self_ratio
+from raybench.studies.compare import ratio_of, self_ratio
 from raybench.studies.costs import Costing
-from raybench.studies.design import Study, Variant
-from raybench.studies.network_proof import Expectation, Proof, prove, worst
-from raybench.studies.outcome import Measured, Outcome
+from raybench.studies.network_proof import prove, worst
 from raybench.studies.training_rows import overhead_of, usable
 
 WORTH_IT = 1.5  # shared opinion of practitioners: below it, complexity and price of RDMA are hard to argue for
@@ -49,79 +50,10 @@ def network_variant(text: str) -> Variant:
 
 def _variant(name: str, variables: dict[str, str], expected: Expectation) -> Variant:
     arguments = tuple(part for key, value in variables.items() for part in ("--env", f"{key}={value}"))
-    return Variant(name=name, arguments=arguments, facts={"expects": asdict(expected)})
+    return Variant(name=name, arguments=arguments, facts=VariantFacts(expects=expected))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkRow:
-    """One figure over one network: medians over its blocks."""
-
-    network: str
-    label: str
-    blocks: int
-    seconds: float
-    samples_per_s: float | None
-    tokens_per_s: float | None
-    busbw_gb_per_s: float | None
-    exposed_seconds: float | None
-    overhead: float | None
-    cost: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speedup:
-    """One figure of one network against the baseline.
-
-    ``ratio`` is of times, ``exposed_ratio`` of the time waited for communication. ``self_ratio``: how far one network
-    differs from itself between blocks. ``ceiling``: what a network that takes no time would give, where the share of
-    waiting is known.
-    """
-
-    network: str
-    label: str
-    ratio: Ratio
-    exposed_ratio: Ratio | None
-    self_ratio: float
-    ceiling: float | None
-    verdict: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkAnswer:
-    """The study's answer. Networks whose label is refuted are in ``refused``, and in no row and no speedup."""
-
-    baseline: str
-    rows: tuple[NetworkRow, ...]
-    speedups: tuple[Speedup, ...]
-    proofs: dict[str, Proof]
-    refused: tuple[str, ...]
-    remarks: tuple[str, ...]
-    price: Price | None = None
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What makes the study's answer a bad one: networks that are not what their label says."""
-        return tuple(
-            f"{name} is refused: its runs did not use that network ({proof.seen}, by {proof.basis})"
-            for name, proof in self.proofs.items()
-            if proof.verdict == "refuted"
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the study's result."""
-        return {
-            "baseline": self.baseline,
-            "price": asdict(self.price) if self.price else None,
-            "networks": [asdict(row) for row in self.rows],
-            "speedups": [asdict(speedup) for speedup in self.speedups],
-            "proofs": {name: asdict(proof) for name, proof in self.proofs.items()},
-            "refused": list(self.refused),
-            "worth_it_above": WORTH_IT,
-            "expected": list(EXPECTED),
-        }
-
-
-def answer_network(study: Study, outcomes: Sequence[Outcome], costing: Costing | None = None) -> NetworkAnswer:
+def answer_network(study: Study, outcomes: Sequence[TrialResult], costing: Costing | None = None) -> NetworkAnswer:
     """Compare every network with the first that is not refused."""
     costing = costing or Costing()
     done = usable(outcomes)
@@ -143,24 +75,26 @@ def answer_network(study: Study, outcomes: Sequence[Outcome], costing: Costing |
         refused=refused,
         remarks=(_ALONE,) if len(names) < 2 else (),
         price=costing.price,
+        worth_it_above=WORTH_IT,
+        expected=EXPECTED,
     )
 
 
-def _priced(row: NetworkRow, outcomes: Sequence[Outcome], costing: Costing) -> NetworkRow:
+def _priced(row: NetworkRow, outcomes: Sequence[TrialResult], costing: Costing) -> NetworkRow:
     nodes = next(outcome.node_count for outcome in outcomes if outcome.trial.variant == row.network)
     return replace(row, cost=costing.of(nodes, row.samples_per_s, row.tokens_per_s))
 
 
-def _proof_of(variant: Variant, outcomes: Sequence[Outcome]) -> Proof:
+def _proof_of(variant: Variant, outcomes: Sequence[TrialResult]) -> Proof:
     """The worst proof of a variant's runs: one that went elsewhere spoils the comparison."""
-    expected = Expectation(**variant.facts["expects"])
+    expected = variant.facts.expects or Expectation()
     mine = [outcome for outcome in outcomes if outcome.trial.variant == variant.name and outcome.measured]
     if not mine:
         return Proof(verdict="unproven", seen="no run", basis="nothing was measured")
     return worst(prove(expected, outcome) for outcome in mine)
 
 
-def _of(name: str, outcomes: Sequence[Outcome]) -> list[str]:
+def _of(name: str, outcomes: Sequence[TrialResult]) -> list[str]:
     """Labels of a network's figures, each once, in their order."""
     return list(
         dict.fromkeys(
@@ -169,13 +103,13 @@ def _of(name: str, outcomes: Sequence[Outcome]) -> list[str]:
     )
 
 
-def _blocks(name: str, label: str, outcomes: Sequence[Outcome]) -> dict[int, Measured]:
+def _blocks(name: str, label: str, outcomes: Sequence[TrialResult]) -> dict[int, Measured]:
     """A network's figure by block."""
     found = ((outcome.trial, outcome.figure(label)) for outcome in outcomes)
     return {trial.block: figure for trial, figure in found if trial.variant == name and figure is not None}
 
 
-def _row(name: str, label: str, outcomes: Sequence[Outcome]) -> NetworkRow:
+def _row(name: str, label: str, outcomes: Sequence[TrialResult]) -> NetworkRow:
     figures = list(_blocks(name, label, outcomes).values())
     seconds = median([figure.seconds for figure in figures])
 
@@ -203,7 +137,7 @@ def _row(name: str, label: str, outcomes: Sequence[Outcome]) -> NetworkRow:
     )
 
 
-def _speedup(baseline: str, name: str, label: str, outcomes: Sequence[Outcome], *, proved: bool) -> Speedup:
+def _speedup(baseline: str, name: str, label: str, outcomes: Sequence[TrialResult], *, proved: bool) -> Speedup:
     slow, fast = _blocks(baseline, label, outcomes), _blocks(name, label, outcomes)
     blocks = sorted(slow.keys() & fast.keys())
     rows = [_row(one, label, outcomes) for one in (baseline, name)]

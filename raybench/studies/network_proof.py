@@ -5,14 +5,11 @@ interface carried the data, whatever the library. A figure whose label is refute
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from diagnostics.transport import TCP_NETWORKS
-from raybench.studies.outcome import Outcome
-
-ProofVerdict = Literal["proved", "refuted", "unproven"]
-NetworkKind = Literal["socket", "rdma"]
+from raybench.documents.study.network import Proof, ProofVerdict
+from raybench.documents.study.plan import Expectation, NetworkKind
+from raybench.documents.study.trial import TrialResult
 
 CARRIED_SHARE = 0.9  # of the bytes that left a node: rendezvous, Ray and ssh take the rest
 _LEAST_BYTES = 1_000_000  # below it Ray's own chatter is as large as what was measured
@@ -26,30 +23,12 @@ _OFI_TCP = ("tcp", "sockets", "udp", "net")
 _ORDER: tuple[ProofVerdict, ...] = ("refuted", "unproven", "proved")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
-    """What the label of a run promises: ``kind`` socket or rdma, ``gdr``, the ``device`` that carries the data."""
-
-    kind: NetworkKind | None = None
-    gdr: bool | None = None
-    device: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """The judgement of one run, with what it rests on."""
-
-    verdict: ProofVerdict
-    seen: str
-    basis: str
-
-
 def worst(proofs: Iterable[Proof]) -> Proof:
     """The proof that decides: one refutation refutes, and all is proved only where each one is."""
     return min(proofs, key=lambda proof: _ORDER.index(proof.verdict))
 
 
-def prove(expected: Expectation, outcome: Outcome) -> Proof:
+def prove(expected: Expectation, outcome: TrialResult) -> Proof:
     """Hold a run against its label."""
     if outcome.node_count < 2:
         return Proof(verdict="unproven", seen="one node", basis="ranks of one node do not use the network")
@@ -76,7 +55,7 @@ def _together(proofs: Sequence[Proof]) -> Proof:
     return Proof(verdict=verdict, seen=seen, basis=", and ".join(dict.fromkeys(proof.basis for proof in decisive)))
 
 
-def _prove_kind(kind: NetworkKind, outcome: Outcome) -> Proof:
+def _prove_kind(kind: NetworkKind, outcome: TrialResult) -> Proof:
     if outcome.backend == "gloo":
         verdict: ProofVerdict = "proved" if kind == "socket" else "refuted"
         return Proof(verdict=verdict, seen="TCP", basis="the gloo backend knows nothing else")
@@ -92,7 +71,7 @@ def _prove_kind(kind: NetworkKind, outcome: Outcome) -> Proof:
     return Proof(verdict="proved", seen=seen, basis=_LOGS)
 
 
-def _gap(outcome: Outcome) -> str | None:
+def _gap(outcome: TrialResult) -> str | None:
     """Why the logs cannot speak for the whole run; None where they can."""
     if outcome.log.strange:
         return "not one process of this run in the logs: they are of another run"
@@ -116,7 +95,7 @@ def _provider_kind(provider: str) -> str | None:
     return "rdma" if plain.startswith(_OFI_RDMA) else "socket" if plain.startswith(_OFI_TCP) else None
 
 
-def _prove_gdr(wanted: bool, outcome: Outcome) -> Proof:
+def _prove_gdr(wanted: bool, outcome: TrialResult) -> Proof:
     gap, share = _gap(outcome), outcome.log.gdr_share
     if outcome.gdr is None:
         return Proof(verdict="unproven", seen="nothing that tells of GPUDirect RDMA", basis=_LOGS)
@@ -128,7 +107,7 @@ def _prove_gdr(wanted: bool, outcome: Outcome) -> Proof:
     return Proof(verdict="unproven" if gap else "proved", seen=gap or seen, basis=_LOGS)
 
 
-def _prove_device(device: str, outcome: Outcome) -> Proof:
+def _prove_device(device: str, outcome: TrialResult) -> Proof:
     basis = "the bytes that network devices sent during the run"
     if set(outcome.sent_bytes) != set(outcome.nodes):
         missing = next(node for node in outcome.nodes if node not in outcome.sent_bytes)

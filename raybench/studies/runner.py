@@ -10,14 +10,16 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from msgspec.structs import replace
+
+from raybench.documents.study.plan import Study, Trial, Variant
+from raybench.documents.study.trial import TrialResult
 from raybench.errors import UsageError
-from raybench.studies.design import Study, Trial, Variant
 from raybench.studies.folder import StudyFolder, is_removed
-from raybench.studies.outcome import Outcome
 
 _END_SECONDS = 60.0  # a run that was told to stop gathers its logs first
 _POLL_SECONDS = 0.1
@@ -26,7 +28,7 @@ _WRONG_USE = 2
 _MOST_FAILURES = 2
 _LIBC = ctypes.CDLL(None)
 
-Told = Callable[[Trial, Outcome | None, float | None], None]
+Told = Callable[[Trial, TrialResult | None, float | None], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class _Experience:
     def is_hopeless(self, variant: str) -> bool:
         return variant in self.refused or variant in self.unfit or self.failures[variant] >= _MOST_FAILURES
 
-    def learn(self, outcome: Outcome, code: int, seconds: float) -> None:
+    def learn(self, outcome: TrialResult, code: int, seconds: float) -> None:
         variant = outcome.trial.variant
         if outcome.measured:
             self.seconds[variant].append(seconds)
@@ -66,7 +68,7 @@ class Runner:
     timeout_seconds: float
     told: Told
 
-    def run(self) -> list[Outcome]:
+    def run(self) -> list[TrialResult]:
         """Every trial that is not complete, in order. A trial that fails does not stop the others.
 
         Where the study's folder is removed meanwhile, the trials that are left are not begun: nothing would be kept.
@@ -91,7 +93,7 @@ class Runner:
             raise UsageError(next(iter(experience.refused.values())))
         return list(known.values())
 
-    def _try(self, trial: Trial, experience: _Experience) -> Outcome:
+    def _try(self, trial: Trial, experience: _Experience) -> TrialResult:
         begun = time.monotonic()
         try:
             code = self._do(trial)
@@ -180,8 +182,8 @@ def _refusal(study: Study, variant: Variant, output_dir: Path) -> str:
     """Why a variant cannot run; nothing where it can, or where that takes trying."""
     command = command_of(study, variant, output_dir)
     # over gloo nothing would be RDMA, and the trials would be refused one after another for want of proof
-    expects = variant.facts.get("expects") or {}
-    backend = ["--backend", "nccl"] if expects.get("kind") == "rdma" and "--backend" not in command else []
+    expects_rdma = variant.facts.expects is not None and variant.facts.expects.kind == "rdma"
+    backend = ["--backend", "nccl"] if expects_rdma and "--backend" not in command else []
     done = subprocess.run(
         [sys.executable, "-P", "-m", *command, *backend, "--dry-run"],
         cwd=study.folder if Path(study.folder).is_dir() else None,

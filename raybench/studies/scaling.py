@@ -2,11 +2,23 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
 
+import msgspec
+
+from raybench.documents.study.plan import Study, Variant, VariantFacts
+from raybench.documents.study.ratio import Ratio
+from raybench.documents.study.row import TrainingRow
+from raybench.documents.study.scaling import (
+    Band,
+    FitCoefficients,
+    ModeAnswer,
+    ProjectedPoint,
+    ScalingAnswer,
+    ScalingRow,
+)
+from raybench.documents.study.trial import TrialResult
 from raybench.errors import UsageError
-from raybench.performance_model.cost import Price
 from raybench.performance_model.projection import (
     KNEE_EFFICIENCY,
     LEAST_POINTS,
@@ -19,12 +31,9 @@ from raybench.performance_model.projection import (
     project,
 )
 from raybench.stats import median
-from raybench.studies.compare import Ratio
 from raybench.studies.costs import Costing
-from raybench.studies.design import Study, Variant
-from raybench.studies.outcome import Outcome
 from raybench.studies.scaling_causes import likely_causes
-from raybench.studies.training_rows import TrainingRow, throughput_ratio, training_rows, usable
+from raybench.studies.training_rows import throughput_ratio, training_rows, usable
 
 MODES: tuple[Scaling, ...] = ("strong", "weak")
 BANDS = ((0.90, "excellent"), (0.75, "good"), (0.70, "fair"), (0.0, "poor"))  # shares of the ideal throughput
@@ -61,154 +70,100 @@ def scaling_variants(nodes: Sequence[int], modes: Sequence[Scaling], batch_size:
 def _variant(nodes: int, modes: tuple[Scaling, ...], batch: int) -> Variant:
     name = f"{'-'.join(modes) if len(modes) == 1 else 'base'}-{nodes}"
     arguments = ("--nodes", str(nodes), "--batch-size", str(batch))
-    return Variant(name=name, arguments=arguments, facts={"nodes": nodes, "modes": list(modes)})
+    return Variant(name=name, arguments=arguments, facts=VariantFacts(nodes=nodes, modes=modes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingRow:
-    """One number of nodes. ``speedup`` and ``efficiency`` are of throughput, against the fewest nodes."""
-
-    nodes: int
-    row: TrainingRow
-    speedup: Ratio | None
-    efficiency: Ratio | None
-    band: str
-    causes: tuple[str, ...]
-    cost: dict[str, Any] | None
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the study's result."""
-        return {
-            "nodes": self.nodes,
-            **self.row.to_json(),
-            "speedup": asdict(self.speedup) if self.speedup else None,
-            "efficiency": asdict(self.efficiency) if self.efficiency else None,
-            "band": self.band,
-            "causes": list(self.causes),
-            "cost": self.cost,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModeAnswer:
-    """Strong or weak scaling. ``fit`` and what follows from it are None with fewer than three numbers of nodes."""
-
-    mode: Scaling
-    base_nodes: int
-    rows: tuple[ScalingRow, ...]
-    amdahl_serial_share: float | None
-    fit: ScalingFit | None
-    projections: tuple[Projection, ...]
-    advice: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the study's result."""
-        return {
-            "mode": self.mode,
-            "base_nodes": self.base_nodes,
-            "advice": list(self.advice),
-            "rows": [row.to_json() for row in self.rows],
-            "amdahl_serial_share": self.amdahl_serial_share,
-            "fit": asdict(self.fit) if self.fit else None,
-            "knee_nodes": self.fit.knee() if self.fit else None,
-            "knee_efficiency": KNEE_EFFICIENCY,
-            "projections": [
-                {**asdict(one), "is_projection": one.is_projection, **self._relative(one)} for one in self.projections
-            ],
-        }
-
-    def _relative(self, projection: Projection) -> dict[str, float]:
-        """Speedup and efficiency against the fewest nodes measured, as the rows have them."""
-        assert self.fit is not None
-        speedup = self.fit.speedup(projection.nodes, self.base_nodes)
-        return {"speedup": speedup, "efficiency": speedup * self.base_nodes / projection.nodes}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingAnswer:
-    """Both modes, as far as they were asked for."""
-
-    modes: tuple[ModeAnswer, ...]
-    price: Price | None
-    remarks: tuple[str, ...]
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """None: poor scaling is an answer."""
-        return ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the study's result."""
-        return {
-            "bands": [{"at_least": share, "name": name} for share, name in BANDS],
-            "price": asdict(self.price) if self.price else None,
-            "modes": [mode.to_json() for mode in self.modes],
-        }
-
-
-def answer_scaling(study: Study, outcomes: Sequence[Outcome], costing: Costing | None = None) -> ScalingAnswer:
+def answer_scaling(study: Study, outcomes: Sequence[TrialResult], costing: Costing | None = None) -> ScalingAnswer:
     """Analyse each mode on its own."""
     costing = costing or Costing()
     rows = {row.variant: row for row in training_rows(study, outcomes, costing)}
-    asked = [mode for mode in MODES if any(mode in variant.facts["modes"] for variant in study.variants)]
+    asked = [mode for mode in MODES if any(mode in variant.facts.modes for variant in study.variants)]
     modes = [_mode(mode, study, rows, outcomes) for mode in asked]
     remarks = [f"{row.variant}: {row.failed}" for row in rows.values() if row.failed]
     remarks += [remark for mode in modes for remark in _mode_remarks(mode)]
-    return ScalingAnswer(modes=tuple(modes), price=costing.price, remarks=tuple(remarks))
+    bands = tuple(Band(at_least=share, name=name) for share, name in BANDS)
+    return ScalingAnswer(bands=bands, modes=tuple(modes), price=costing.price, remarks=tuple(remarks))
 
 
-def _mode(mode: Scaling, study: Study, rows: dict[str, TrainingRow], outcomes: Sequence[Outcome]) -> ModeAnswer:
+def _mode(mode: Scaling, study: Study, rows: dict[str, TrainingRow], outcomes: Sequence[TrialResult]) -> ModeAnswer:
     done = [variant for variant in study.variants if not rows[variant.name].failed]
-    members = [variant for variant in done if mode in variant.facts["modes"]]
+    members = [variant for variant in done if mode in variant.facts.modes]
     if not members:
-        return ModeAnswer(mode=mode, base_nodes=0, rows=(), amdahl_serial_share=None, fit=None, projections=())
-    base = members[0]
+        return _mode_answer(mode, 0, (), None, None)
+    base, base_nodes = members[0], _node_count(members[0])
     points = [_point(variant, outcomes) for variant in members]
     fit = fit_scaling(points, mode) if len(points) >= LEAST_POINTS else None
     farthest = max(point.nodes for point in points)
     wanted = [nodes for nodes in PROJECTED_NODES if nodes > farthest]
     scaled = tuple(_row(variant, base, rows, outcomes) for variant in members)
+    serial = amdahl_serial_share(points) if mode == "strong" else None
+    projected = [_projected(one, fit, base_nodes) for one in project(points, mode, wanted)] if fit else []
+    return _mode_answer(mode, base_nodes, scaled, serial, fit, projected)
+
+
+def _mode_answer(
+    mode: Scaling,
+    base_nodes: int,
+    rows: tuple[ScalingRow, ...],
+    serial_share: float | None,
+    fit: ScalingFit | None,
+    projected: Sequence[ProjectedPoint] = (),
+) -> ModeAnswer:
     return ModeAnswer(
         mode=mode,
-        base_nodes=base.facts["nodes"],
-        rows=scaled,
-        amdahl_serial_share=amdahl_serial_share(points) if mode == "strong" else None,
-        fit=fit,
-        projections=project(points, mode, wanted) if fit else (),
-        advice=tuple(scaling_advice(scaled)),
+        base_nodes=base_nodes,
+        advice=tuple(scaling_advice(rows)),
+        rows=rows,
+        amdahl_serial_share=serial_share,
+        fit=FitCoefficients(**asdict(fit)) if fit else None,
+        knee_nodes=fit.knee() if fit else None,
+        knee_efficiency=KNEE_EFFICIENCY,
+        projections=tuple(projected),
     )
 
 
-def _point(variant: Variant, outcomes: Sequence[Outcome]) -> ScalingPoint:
+def _projected(projection: Projection, fit: ScalingFit, base_nodes: int) -> ProjectedPoint:
+    """With speedup and efficiency against the fewest nodes measured, as the rows have them."""
+    speedup = fit.speedup(projection.nodes, base_nodes)
+    relative = {"speedup": speedup, "efficiency": speedup * base_nodes / projection.nodes}
+    return ProjectedPoint(**asdict(projection) | {"is_projection": projection.is_projection} | relative)
+
+
+def _node_count(variant: Variant) -> int:
+    """Of a variant of scaling; a plan without it is refused when it is read."""
+    assert variant.facts.nodes is not None
+    return variant.facts.nodes
+
+
+def _point(variant: Variant, outcomes: Sequence[TrialResult]) -> ScalingPoint:
     """Mean step times of a variant, one a trial."""
     mine = [outcome for outcome in usable(outcomes) if outcome.trial.variant == variant.name]
     times = tuple(outcome.measured[0].seconds for outcome in mine)
     hidden = [outcome.measured[0].hidden_seconds or 0.0 for outcome in mine]
-    return ScalingPoint(nodes=variant.facts["nodes"], samples_seconds=times, hidden_seconds=median(hidden))
+    return ScalingPoint(nodes=_node_count(variant), samples_seconds=times, hidden_seconds=median(hidden))
 
 
-def _row(variant: Variant, base: Variant, rows: dict[str, TrainingRow], outcomes: Sequence[Outcome]) -> ScalingRow:
+def _row(variant: Variant, base: Variant, rows: dict[str, TrainingRow], outcomes: Sequence[TrialResult]) -> ScalingRow:
     row = rows[variant.name]
-    nodes, more = variant.facts["nodes"], variant.facts["nodes"] / base.facts["nodes"]
+    nodes = _node_count(variant)
     speedup = throughput_ratio(variant.name, base.name, outcomes)
-    efficiency = speedup.over(more) if speedup else None
+    efficiency = speedup.over(nodes / _node_count(base)) if speedup else None
     band = band_of(efficiency) if efficiency and variant is not base else "baseline" if variant is base else "unknown"
     emulated = any(outcome.emulated for outcome in outcomes)
     poor = efficiency is not None and efficiency.value < BANDS[1][0]
     return ScalingRow(
+        **msgspec.structs.asdict(row),
         nodes=nodes,
-        row=row,
         speedup=speedup,
         efficiency=efficiency,
         band=band,
         causes=tuple(likely_causes(row, rows[base.name], emulated=emulated)) if poor else (),
-        cost=row.cost,
     )
 
 
 def scaling_advice(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """How many nodes to take: the most that scale well, and the cheapest for each sample."""
-    rated = [row for row in rows if row.efficiency and row.row.samples_per_s]
+    rated = [row for row in rows if row.efficiency and row.samples_per_s]
     if len(rated) < 2:
         return
     good = [row for row in rated if row.efficiency and row.efficiency.value >= BANDS[1][0]]
@@ -228,12 +183,12 @@ def scaling_advice(rows: Sequence[ScalingRow]) -> Iterator[str]:
 
 
 def _cheapest(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    costs = {row.nodes: row.cost["per_1k_samples"] for row in rows if row.cost}
+    costs = {row.nodes: row.cost.per_1k_samples or 0.0 for row in rows if row.cost}
     cheapest = min(rows, key=lambda row: costs[row.nodes])
-    fastest = max(rows, key=lambda row: row.row.samples_per_s or 0.0)
+    fastest = max(rows, key=lambda row: row.samples_per_s or 0.0)
     yield f"cheapest for each sample: {_nodes(cheapest)}"
     if fastest is not cheapest and fastest.speedup and cheapest.speedup:
-        faster = (fastest.row.samples_per_s or 0.0) / (cheapest.row.samples_per_s or 1.0)  # of the rows
+        faster = (fastest.samples_per_s or 0.0) / (cheapest.samples_per_s or 1.0)  # of the rows
         least = costs[cheapest.nodes]
         price = f" for {costs[fastest.nodes] / least - 1:.0%} more a sample" if least else ""
         yield f"fastest: {_nodes(fastest)}, {faster:.2f}x as fast{price}"

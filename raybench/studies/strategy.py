@@ -1,16 +1,15 @@
 """DDP or FSDP? Throughput against the memory that each needs, on the same model and batch. Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
+from raybench.documents.study.plan import Study, Variant
+from raybench.documents.study.ratio import Ratio
+from raybench.documents.study.row import TrainingRow
+from raybench.documents.study.strategy import StrategyAnswer
+from raybench.documents.study.trial import TrialResult
 from raybench.errors import unknown_name
-from raybench.performance_model.cost import Price
-from raybench.studies.compare import Ratio
 from raybench.studies.costs import Costing
-from raybench.studies.design import Study, Variant
-from raybench.studies.outcome import Outcome
-from raybench.studies.training_rows import TrainingRow, fastest, peak_text, throughput_ratio, training_rows
+from raybench.studies.training_rows import fastest, peak_text, throughput_ratio, training_rows
 
 ALIKE = 0.03  # throughputs within it of each other are no reason to choose: memory decides
 LESS = 0.95  # of the memory of the fastest: what needs more than that does not decide, peaks differ by some percent
@@ -34,36 +33,7 @@ def strategy_variant(name: str) -> Variant:
     return Variant(name=name, arguments=_STRATEGIES[name])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyAnswer:
-    """What to use and why. ``recommended`` is None where nothing was measured, or nothing decides."""
-
-    rows: tuple[TrainingRow, ...]
-    ratios: dict[str, Ratio]  # throughput over that of the fastest
-    recommended: str | None
-    why: str
-    certain: bool = False  # whether the intervals of all ratios decide it
-    remarks: tuple[str, ...] = ()
-    price: Price | None = None
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """None: a strategy that is slow or does not fit is an answer."""
-        return ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the study's result."""
-        return {
-            "rows": [row.to_json() for row in self.rows],
-            "throughput_over_fastest": {name: asdict(ratio) for name, ratio in self.ratios.items()},
-            "recommended": self.recommended,
-            "certain": self.certain,
-            "why": self.why,
-            "price": asdict(self.price) if self.price else None,
-        }
-
-
-def answer_strategy(study: Study, outcomes: Sequence[Outcome], costing: Costing | None = None) -> StrategyAnswer:
+def answer_strategy(study: Study, outcomes: Sequence[TrialResult], costing: Costing | None = None) -> StrategyAnswer:
     """Recommend the fastest; among those that cannot be told from it, the one that needs least memory."""
     rows = tuple(training_rows(study, outcomes, costing))
     price = costing.price if costing else None

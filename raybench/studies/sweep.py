@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
 
+from msgspec.structs import replace
+
+from raybench.documents.study.plan import Study, Variant, VariantFacts
+from raybench.documents.study.row import TrainingRow
+from raybench.documents.study.sweep import SweepAnswer
+from raybench.documents.study.trial import TrialResult
 from raybench.errors import UsageError
-from raybench.performance_model.cost import Price
 from raybench.studies.costs import Costing
-from raybench.studies.design import Study, Variant
-from raybench.studies.outcome import Outcome
-from raybench.studies.sweep_fit import LinearFit, PowerFit, linear_fit, power_fit
-from raybench.studies.training_rows import TrainingRow, fastest, peak_text, training_rows
+from raybench.studies.sweep_fit import linear_fit, power_fit
+from raybench.studies.training_rows import fastest, peak_text, training_rows
 
 KNEE_GAIN = 0.10  # doubling the batch for less than this much more throughput is past the knee
 
@@ -20,7 +21,9 @@ def batch_variant(text: str) -> Variant:
     """The variant of a batch size a rank. Raises UsageError for what is no such number."""
     if not text.isascii() or not text.isdecimal() or not int(text):
         raise UsageError(f"'{text}' is no batch size; give numbers from 1, such as --batch-sizes 1,2,4,8")
-    return Variant(name=f"batch-{int(text)}", arguments=("--batch-size", text), facts={"batch_size": int(text)})
+    return Variant(
+        name=f"batch-{int(text)}", arguments=("--batch-size", text), facts=VariantFacts(batch_size=int(text))
+    )
 
 
 def model_variant(text: str) -> Variant:
@@ -28,41 +31,10 @@ def model_variant(text: str) -> Variant:
     name = text.strip()
     if not name or "/" in name or name.startswith("-"):
         raise UsageError(f"'{text}' is no name of a model; 'raybench train --help' lists them")
-    return Variant(name=name, arguments=("--model", name), facts={"model": name})
+    return Variant(name=name, arguments=("--model", name), facts=VariantFacts(model=name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepAnswer:
-    """The rows and what follows: the fastest variant, for batches where more stops to help, and what to use and why."""
-
-    rows: tuple[TrainingRow, ...]
-    best: str | None
-    knee: str | None
-    recommended: str | None
-    why: str
-    fit: LinearFit | PowerFit | None
-    remarks: tuple[str, ...]
-    price: Price | None = None
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """None: a batch or a model that does not fit is an answer."""
-        return ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the study's result."""
-        return {
-            "rows": [row.to_json() for row in self.rows],
-            "fastest": self.best,
-            "knee": self.knee,
-            "recommended": self.recommended,
-            "why": self.why,
-            "fit": self.fit.to_json() if self.fit else None,
-            "price": asdict(self.price) if self.price else None,
-        }
-
-
-def answer_sweep(study: Study, outcomes: Sequence[Outcome], costing: Costing | None = None) -> SweepAnswer:
+def answer_sweep(study: Study, outcomes: Sequence[TrialResult], costing: Costing | None = None) -> SweepAnswer:
     """Order by what was swept; models keep the order that was asked for, and have no knee."""
     rows = training_rows(study, outcomes, costing)
     best = fastest(rows)
@@ -84,7 +56,7 @@ def answer_sweep(study: Study, outcomes: Sequence[Outcome], costing: Costing | N
 
 def _of_batches(study: Study, answer: SweepAnswer, best: TrainingRow) -> SweepAnswer:
     """Use the knee: beyond it a larger batch costs memory, and convergence, for little."""
-    sizes = {variant.name: int(variant.facts["batch_size"]) for variant in study.variants}
+    sizes = {variant.name: variant.facts.batch_size or 0 for variant in study.variants}
     rows = sorted(answer.rows, key=lambda row: sizes[row.variant])
     measured = [(sizes[row.variant], row) for row in rows if row.samples_per_s and row.step_seconds]
     knee = knee_of([(size, row.samples_per_s or 0.0) for size, row in measured])

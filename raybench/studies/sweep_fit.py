@@ -2,41 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
+from raybench.documents.study.sweep import LinearFit, PowerFit
 from raybench.performance_model.least_squares import nonnegative_fit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearFit:
-    """``t(b) = fixed + each b`` in seconds: what a step takes whatever its batch, and what a sample a rank adds."""
-
-    fixed_seconds: float
-    each_seconds: float
-    worst_relative_error: float
-
-    @property
-    def half_batch(self) -> float | None:
-        """The batch with half of the throughput that an endless one would have; None where a sample adds nothing."""
-        return self.fixed_seconds / self.each_seconds if self.each_seconds > 0 else None
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the study's result."""
-        return {**asdict(self), "half_batch": self.half_batch}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerFit:
-    """``t(N) = scale N^exponent`` in seconds; an exponent of 1 is time in proportion to the parameters."""
-
-    scale_seconds: float
-    exponent: float
-    worst_relative_error: float
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the study's result."""
-        return asdict(self)
 
 
 def linear_fit(points: Sequence[tuple[float, float]]) -> LinearFit | None:

@@ -1,50 +1,19 @@
 """One row a variant of a training study: throughput, memory and overhead over its blocks, and who is fastest. Pure."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
 
+from msgspec.structs import replace
+
+from raybench.documents.study.plan import Study
+from raybench.documents.study.ratio import Ratio
+from raybench.documents.study.row import TrainingRow
+from raybench.documents.study.trial import Measured, TrialResult
 from raybench.stats import deviation, median
-from raybench.studies.compare import Ratio, ratio_of
+from raybench.studies.compare import ratio_of
 from raybench.studies.costs import Costing
-from raybench.studies.design import Study
-from raybench.studies.outcome import Measured, Outcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingRow:
-    """A variant's figures: medians over its blocks. ``failed`` says why there are none."""
-
-    variant: str
-    label: str = ""
-    blocks: int = 0
-    world_size: int = 0
-    node_count: int = 0
-    batch_size_per_rank: int | None = None
-    step_seconds: float | None = None
-    step_seconds_stddev: float | None = None  # between blocks
-    samples_per_s: float | None = None
-    tokens_per_s: float | None = None
-    memory_bytes: int | None = None
-    exposed_seconds: float | None = None
-    overhead: float | None = None
-    data_share: float | None = None
-    loss: float | None = None
-    parameters: int | None = None
-    tflop_per_s_per_rank: float | None = None
-    mfu: float | None = None
-    memory_limit_bytes: int | None = None  # of the device
-    memory_kind: str | None = None  # cuda: the device's; rss: that of the rank's process
-    cost: dict[str, Any] | None = None
-    verified: bool | None = None
-    failed: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the study's result."""
-        return asdict(self)
-
-
-def training_rows(study: Study, outcomes: Sequence[Outcome], costing: Costing | None = None) -> list[TrainingRow]:
+def training_rows(study: Study, outcomes: Sequence[TrialResult], costing: Costing | None = None) -> list[TrainingRow]:
     """A row a variant, in the order of the study. A run of several strategies counts with its first."""
     rows = [_row(variant.name, outcomes) for variant in study.variants]
     return [_priced(row, costing) for row in rows] if costing else rows
@@ -54,7 +23,7 @@ def _priced(row: TrainingRow, costing: Costing) -> TrainingRow:
     return replace(row, cost=costing.of(row.node_count, row.samples_per_s, row.tokens_per_s))
 
 
-def _row(name: str, outcomes: Sequence[Outcome]) -> TrainingRow:
+def _row(name: str, outcomes: Sequence[TrialResult]) -> TrainingRow:
     mine = [outcome for outcome in outcomes if outcome.trial.variant == name]
     done = usable(mine)
     if not done:
@@ -105,7 +74,7 @@ def peak_text(row: TrainingRow) -> str:
     return f"{(row.memory_bytes or 0) / 2**30:.2f} GiB at its peak{whose}"
 
 
-def usable(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def usable(outcomes: Sequence[TrialResult]) -> list[TrialResult]:
     """Those with figures, and none of them wrong."""
     return [outcome for outcome in outcomes if outcome.measured and not outcome.wrong]
 
@@ -120,7 +89,7 @@ def _middle(figures: Sequence[Measured], value: Callable[[Measured], float | Non
     return median(known) if known else None
 
 
-def throughput_ratio(name: str, base: str, outcomes: Sequence[Outcome]) -> Ratio | None:
+def throughput_ratio(name: str, base: str, outcomes: Sequence[TrialResult]) -> Ratio | None:
     """Samples per second of one variant over those of another, block by block; None without common blocks."""
     mine, other = throughput_by_block(name, outcomes), throughput_by_block(base, outcomes)
     blocks = sorted(mine.keys() & other.keys())
@@ -131,7 +100,7 @@ def throughput_ratio(name: str, base: str, outcomes: Sequence[Outcome]) -> Ratio
     return ratio_of([mine[block] for block in blocks], [other[block] for block in blocks], of_rows)
 
 
-def throughput_by_block(name: str, outcomes: Sequence[Outcome]) -> dict[int, float]:
+def throughput_by_block(name: str, outcomes: Sequence[TrialResult]) -> dict[int, float]:
     """Samples per second of a variant in each block that measured them."""
     return {
         outcome.trial.block: outcome.measured[0].samples_per_s

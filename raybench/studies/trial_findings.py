@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from raybench.studies.design import Study, Variant
-from raybench.studies.outcome import Outcome
+from raybench.documents.study.plan import Study, Variant
+from raybench.documents.study.trial import BriefFinding, TrialResult
 
 Gravity = Literal["critical", "unknown", "warning"]
 _GRAVEST_FIRST: tuple[Gravity, ...] = ("critical", "unknown", "warning")
@@ -32,7 +32,7 @@ class GraveTrial:
         return f"trial {self.folder}: {self.finding}"
 
 
-def grave_trials(study: Study, outcomes: Sequence[Outcome]) -> tuple[GraveTrial, ...]:
+def grave_trials(study: Study, outcomes: Sequence[TrialResult]) -> tuple[GraveTrial, ...]:
     """The complete trials in which something is wrong or nothing could be judged, the gravest first."""
     found = [
         grave
@@ -48,11 +48,11 @@ def grave_text(trials: Sequence[GraveTrial], total: int) -> str:
     return trials[0].text + (f" ({more + 1} of {total} trials have findings)" if more else "")
 
 
-def _grave(outcome: Outcome, variant: Variant) -> GraveTrial | None:
+def _grave(outcome: TrialResult, variant: Variant) -> GraveTrial | None:
     planned = frozenset().union(*(rules for name, rules in _PLANNED.items() if name in _variables(variant)))
-    findings = [one for one in outcome.findings if one.get("rule") not in planned]
+    findings = [one for one in outcome.findings if one.rule not in planned]
     for gravity in _GRAVEST_FIRST:
-        said = [_summary(one) for one in findings if one.get("severity") == gravity]
+        said = [_summary(one) for one in findings if one.severity == gravity]
         if not said and outcome.verdict == gravity and (gravity == "unknown" or not outcome.findings):
             said = [outcome.verdict_reason or f"its verdict is {gravity}"]
         if said:
@@ -67,5 +67,5 @@ def _variables(variant: Variant) -> Iterator[str]:
             yield word.partition("=")[0]
 
 
-def _summary(finding: Mapping[str, Any]) -> str:
-    return str(finding.get("summary") or finding.get("rule") or "a finding without a summary")
+def _summary(finding: BriefFinding) -> str:
+    return finding.summary or finding.rule or "a finding without a summary"

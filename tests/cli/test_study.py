@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from raybench.cli.study_options import workload_of
+from raybench.documents.study.plan import Expectation, VariantFacts
 from tests.command import Command, raybench, started
 from tests.studies.sample import run_result, training_point
 
 NODES = ("--address", "local", "--nodes", "2")  # the workload's, as what the study does not know
 WORKLOAD = ("--", "run", "--suite", "all_reduce", "--sizes", "1K", "--iters", "2")
-FACTS = {"expects": {"kind": "socket", "gdr": None, "device": None}}
+FACTS = VariantFacts(expects=Expectation(kind="socket"))
 PLAN = ("study", "network", "--networks", "tcp,other=lo", "--repeats", "2", "--seed", "5")
 
 
@@ -136,7 +137,7 @@ def test_wrong_use_is_one_message_and_leaves_nothing(arguments: list[str], messa
 
 def test_a_study_that_cannot_go_on_loses_nothing(tmp_path: Path) -> None:
     """The cluster that it ran on is gone: each variant is refused, and what was measured is still there."""
-    from raybench.studies.design import Study, Variant
+    from raybench.documents.study.plan import Study, Variant
     from raybench.studies.folder import StudyFolder
 
     workload = ("run", "--address", "127.0.0.1:1")
@@ -155,7 +156,7 @@ def test_a_study_that_cannot_go_on_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_study_is_resumed_as_what_it_is(tmp_path: Path) -> None:
-    from raybench.studies.design import Study, Variant
+    from raybench.documents.study.plan import Study, Variant
     from raybench.studies.folder import StudyFolder
 
     plan = Study(kind="strategy", workload=("train",), variants=(Variant(name="ddp"),), repeats=3, seed=1)

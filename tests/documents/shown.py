@@ -1,9 +1,21 @@
 """What the commands print of a document: whatever loads can be shown."""
 
+import io
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-SHOWN: Mapping[str, Callable[[Any], object]] = {}
+from raybench.documents.study.result import StudyResult
+from raybench.reports.study_terminal import print_study
+
+
+def _study(study: StudyResult) -> None:
+    """Both forms for a terminal; the page needs a second for its plots."""
+    for full in (False, True):
+        print_study(study, io.StringIO(), folder=Path("/nowhere"), full=full, width=80)
+
+
+SHOWN: Mapping[str, Callable[[Any], object]] = {"StudyResult": _study}
 
 
 def shown(document: Any) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.result import RunResult
-from raybench.studies.design import Trial
-from raybench.studies.outcome import outcome_of
+from raybench.documents.study.plan import Trial
+from raybench.studies.trial import trial_result
 from tests.command import Command, started
 
 pytestmark = pytest.mark.cluster
@@ -42,7 +43,7 @@ def kept(command: Command, rule: str) -> dict[str, Any]:
     assert "ddp tiny (partial)" in command.out
     assert f"{point['steps']} of {ASKED} timed steps" in " ".join(command.out.split())
     trial = Trial(block=0, variant="a", number=0)
-    outcome = outcome_of(trial, RunResult.of_json(result, "the result"), None, "run")
+    outcome = trial_result(trial, RunResult.of_json(result, "the result"), Diagnosis(), "run")
     assert (outcome.status, outcome.measured) == ("partial", ())
     return point  # type: ignore[no-any-return]
 

@@ -2,7 +2,6 @@
 
 import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +10,7 @@ from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.memory import MemoryPoint
 from raybench.documents.result import RunResult
 from raybench.documents.run_verdict import Check
+from raybench.documents.study.result import StudyResult
 from raybench.reports.screen import print_screen
 from raybench.reports.study_terminal import print_study
 from raybench.studies.result import result_of
@@ -116,7 +116,7 @@ def test_of_thirty_benchmarks_as_many_as_fit_are_shown_and_the_rest_counted() ->
     assert f"# and {30 - len(rows)} more rows: --full, or the report" in lines
 
 
-def study_lines(content: dict[str, Any]) -> list[str]:
+def study_lines(content: StudyResult) -> list[str]:
     stream = io.StringIO()
     print_study(content, stream, folder=Path("/studies/one"), full=False, width=80)
     return stream.getvalue().splitlines()
@@ -124,7 +124,7 @@ def study_lines(content: dict[str, Any]) -> list[str]:
 
 def test_a_study_on_one_screen() -> None:
     plan = study(1, 2, 4)
-    lines = study_lines(result_of("s", plan, outcomes_of(plan, simulated(plan))).to_json())
+    lines = study_lines(result_of("s", plan, outcomes_of(plan, simulated(plan))))
     assert lines[0].startswith("# VERDICT: OK: strong scaling: use 2 nodes")
     assert lines[0] in lines[-2:]
     assert any("strong, 4 nodes" in line and "2.02x, 50" in line and "% efficient" in line for line in lines)
@@ -136,7 +136,7 @@ def test_a_stopped_study_says_so_and_counts_what_it_has() -> None:
     some = outcomes_of(plan, lambda trial: simulated(plan)(trial) if trial.number < 4 else None)
     made = result_of("s", plan, some, stopped=True)
     assert (made.conclusion.verdict, made.exit_code) == ("incomplete", 3)
-    lines = study_lines(made.to_json())
+    lines = study_lines(made)
     assert lines[0].startswith("# VERDICT: INCOMPLETE: stopped by you; 4 of 10 trials complete, their results")
     assert not [line for line in lines if "was not begun" in line or "failed" in line]
 

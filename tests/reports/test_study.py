@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
-from raybench.performance_model.cost import Price
+from raybench.documents.price import Price
+from raybench.documents.study.plan import Settings, Study, Trial
+from raybench.documents.study.result import StudyResult
 from raybench.reports.study_cells import overhead
 from raybench.reports.study_html import render_study_html
 from raybench.reports.study_plots import _changes, _error
 from raybench.reports.study_terminal import print_study
 from raybench.reports.study_view import study_sections
-from raybench.studies.design import Study, Trial
 from raybench.studies.network import network_variant
 from raybench.studies.result import result_of
 from raybench.studies.scaling import scaling_variants
@@ -26,7 +29,7 @@ from tests.studies.sample import outcomes_of, run_result, training_point
 FAST = 10_000_000
 
 
-def network_content(*, label: str = "ddp tiny", emulated: bool = False) -> dict[str, Any]:
+def network_content(*, label: str = "ddp tiny", emulated: bool = False) -> StudyResult:
     plan = Study(
         kind="network", workload=("train",), repeats=3, seed=9,
         variants=tuple(map(network_variant, ("slow=eth0", "fast=eth1", "rdma"))),
@@ -37,10 +40,10 @@ def network_content(*, label: str = "ddp tiny", emulated: bool = False) -> dict[
         device = "eth0" if trial.variant == "slow" else "eth1"
         return run_result([training_point(seconds, label=label)], traffic={device: FAST}, emulated=emulated)
 
-    return plain(result_of("network-1", plan, outcomes_of(plan, trained)).to_json())
+    return reread(result_of("network-1", plan, outcomes_of(plan, trained)))
 
 
-def scaling_content() -> dict[str, Any]:
+def scaling_content() -> StudyResult:
     """The nodes, rates and price of the seed's table: 1.46, 2.80 and 5.50 samples/s, 512 tokens each, 0.60 an hour."""
     plan = Study(
         kind="scaling", workload=("train",), variants=scaling_variants((1, 2, 4), ("weak",), 8), repeats=3, seed=1
@@ -48,37 +51,36 @@ def scaling_content() -> dict[str, Any]:
     rates = {1: 1.46, 2: 2.80, 4: 5.50}
 
     def trained(trial: Trial) -> dict[str, Any]:
-        nodes = plan.variant(trial.variant).facts["nodes"]
+        nodes = plan.variant(trial.variant).facts.nodes
         seconds = 8 * nodes / rates[nodes]
         point = training_point(seconds, ranks=nodes, tokens_per_sample=512)
         return run_result([point], nodes=[f"n{number}" for number in range(nodes)])
 
     price = Price(per_node_hour=0.6, source="given")
-    return plain(result_of("scaling-1", plan, outcomes_of(plan, trained), price=price).to_json())
+    return reread(result_of("scaling-1", plan, outcomes_of(plan, trained), price=price))
 
 
-def strategy_content() -> dict[str, Any]:
+def strategy_content() -> StudyResult:
     plan = Study(
         kind="strategy", workload=("train",), variants=tuple(map(strategy_variant, ("ddp", "fsdp"))), repeats=3, seed=1
     )
     seconds = {"ddp": 0.1, "fsdp": 0.2}
     made = outcomes_of(plan, lambda trial: run_result([training_point(seconds[trial.variant])]))
-    return plain(result_of("strategy-1", plan, made).to_json())
+    return reread(result_of("strategy-1", plan, made))
 
 
-def plain(content: dict[str, Any]) -> dict[str, Any]:
+def reread(study: StudyResult) -> StudyResult:
     """As read from its file."""
-    read: dict[str, Any] = json.loads(json.dumps(content))
-    return read
+    return StudyResult.of_json(json.loads(msgspec.json.encode(study.to_json())), "it")
 
 
-def printed(content: dict[str, Any], width: int = 200) -> str:
+def printed(content: StudyResult, width: int = 200) -> str:
     stream = io.StringIO()
     print_study(content, stream, folder=Path("/nowhere"), width=width)
     return stream.getvalue()
 
 
-def table(content: dict[str, Any], title: str) -> list[dict[str, str]]:
+def table(content: StudyResult, title: str) -> list[dict[str, str]]:
     section = next(section for section in study_sections(content) if section.title.startswith(title))
     return [dict(zip(section.grid.headings, (cell.text for cell in row), strict=True)) for row in section.grid.rows]
 
@@ -157,30 +159,30 @@ def test_the_scaling_page_has_its_plots() -> None:
     assert "ideal (linear)" in page
 
 
-def scaling_of_two_repeats() -> dict[str, Any]:
+def scaling_of_two_repeats() -> StudyResult:
     """The second repeat is half as fast on two nodes: an interval of many powers of ten, which the table leaves out."""
     variants = scaling_variants((1, 2), ("weak",), 8)
     plan = Study(kind="scaling", workload=("train",), variants=variants, repeats=2, seed=1)
 
     def trained(trial: Trial) -> dict[str, Any]:
-        nodes = plan.variant(trial.variant).facts["nodes"]
+        nodes = plan.variant(trial.variant).facts.nodes
         seconds = 0.1 * (2 if trial.block and nodes == 2 else 1)
         return run_result([training_point(seconds, ranks=nodes)], nodes=[f"n{number}" for number in range(nodes)])
 
-    return plain(result_of("scaling-2", plan, outcomes_of(plan, trained)).to_json())
+    return reread(result_of("scaling-2", plan, outcomes_of(plan, trained)))
 
 
 def test_an_interval_that_says_nothing_is_not_drawn() -> None:
     content = scaling_of_two_repeats()
-    assert content["answer"]["modes"][0]["rows"][1]["speedup"]["high"] > 10
+    assert content.answer.modes[0].rows[1].speedup.high > 10
     assert "too few repeats" in printed(content)
-    assert _error([row["speedup"] for row in content["answer"]["modes"][0]["rows"]]) == [[0.0, 0.0], [0.0, 0.0]]
-    three = scaling_content()["answer"]["modes"][0]["rows"]
-    assert all(isinstance(end, float) for side in _error([row["speedup"] for row in three]) for end in side)
+    assert _error([row.speedup for row in content.answer.modes[0].rows]) == [[0.0, 0.0], [0.0, 0.0]]
+    three = scaling_content().answer.modes[0].rows
+    assert all(isinstance(end, float) for side in _error([row.speedup for row in three]) for end in side)
 
 
 def test_two_trials_are_as_far_from_their_median_as_each_other() -> None:
-    trials = [trial for trial in scaling_of_two_repeats()["trials"] if trial["variant"].endswith("2")]
+    trials = [one for one in scaling_of_two_repeats().trials if one.trial.variant.endswith("2")]
     assert [round(abs(change), 1) for change in _changes(trials)] == [33.3, 33.3]
 
 
@@ -194,7 +196,7 @@ def test_what_nodes_said_is_inert() -> None:
 
 def test_a_study_of_nothing_can_be_shown() -> None:
     plan = Study(kind="network", workload=("train",), variants=(network_variant("tcp"),), repeats=3, seed=1)
-    content = plain(result_of("s", plan, outcomes_of(plan, lambda _: None)).to_json())
+    content = reread(result_of("s", plan, outcomes_of(plan, lambda _: None)))
     assert "failed: 0 of 3 trials complete" in printed(content)
     assert "was not begun" in render_study_html(content)
 
@@ -209,9 +211,10 @@ def test_the_seeds_table_of_metrics_by_network() -> None:
 
 def test_two_workloads_of_a_network_keep_their_names() -> None:
     content = network_content()
-    again = [{**row, "label": "fsdp tiny"} for row in content["answer"]["networks"]]
-    content["answer"]["networks"] += again
-    names = [row["metric"] for row in table(content, "Metric by metric")]
+    rows = content.answer.rows
+    again = tuple(replace(row, label="fsdp tiny") for row in rows)
+    both = replace(content, answer=replace(content.answer, rows=(*rows, *again)))
+    names = [row["metric"] for row in table(both, "Metric by metric")]
     assert "ddp tiny: time" in names
     assert "fsdp tiny: time" in names
 
@@ -226,12 +229,12 @@ def test_the_seeds_summary_of_runs() -> None:
     assert {row["loss"] for row in rows} == {"4.5000"}
 
 
-def sweep_content(kind: str, price: Price | None = None) -> dict[str, Any]:
+def sweep_content(kind: str, price: Price | None = None) -> StudyResult:
     make = batch_variant if kind == "batch-size" else model_variant
     names = ("1", "4", "16") if kind == "batch-size" else ("tiny", "small", "gpt2")
     plan = Study(
         kind=kind, workload=("train",), variants=tuple(map(make, names)), repeats=3, seed=1,
-        settings={"epoch_samples": 500},
+        settings=Settings(epoch_samples=500),
     )  # fmt: skip
     seconds = dict(zip((variant.name for variant in plan.variants), (0.11, 0.14, 0.26), strict=True))
     parameters = {"tiny": 158_016, "small": 6_000_000, "gpt2": 124_000_000}
@@ -241,7 +244,7 @@ def sweep_content(kind: str, price: Price | None = None) -> dict[str, Any]:
         facts = {"parameters": parameters.get(trial.variant, 158_016)}
         return run_result([training_point(seconds[trial.variant], batch=batch, facts=facts, tflop_per_s_per_rank=0.01)])
 
-    return plain(result_of("s", plan, outcomes_of(plan, trained), price=price).to_json())
+    return reread(result_of("s", plan, outcomes_of(plan, trained), price=price))
 
 
 def test_a_batch_study_is_shown_with_fit_knee_and_cost() -> None:

@@ -15,10 +15,10 @@ from raybench.benchmarks.checkpoint.manifest import CheckpointError, Manifest, P
 from raybench.cli.estimate_machine import _measured
 from raybench.config import load_config
 from raybench.documents.reading import DocumentError, read_document
+from raybench.documents.study.plan import Study, Variant, VariantFacts
 from raybench.errors import RaybenchError, UsageError
 from raybench.hosts.own_cluster import read_record
 from raybench.services.run import baseline_at
-from raybench.studies.design import Study, Variant
 from raybench.studies.folder import StudyFolder
 from tests.documents.mutation import mutated
 from tests.reports.sample import run_result, sweep
@@ -29,8 +29,8 @@ STUDY = Study(
     kind="scaling",
     workload=("train",),
     variants=(
-        Variant(name="1", arguments=("--nodes", "1"), facts={"nodes": 1, "modes": ["weak"]}),
-        Variant(name="2", arguments=("--nodes", "2"), facts={"nodes": 2, "modes": ["weak"]}),
+        Variant(name="1", arguments=("--nodes", "1"), facts=VariantFacts(nodes=1, modes=("weak",))),
+        Variant(name="2", arguments=("--nodes", "2"), facts=VariantFacts(nodes=2, modes=("weak",))),
     ),
     repeats=1,
     seed=7,

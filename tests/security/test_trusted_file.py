@@ -1,6 +1,5 @@
 """Which files may name a cluster: every way in which somebody else could have written what they say is refused."""
 
-import dataclasses
 import errno
 import grp
 import os
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from raybench.documents.study.plan import Study, Variant, VariantFacts
 from raybench.errors import ClusterUnavailableError, UsageError
 from raybench.execution.ranks import rank_host_process
 from raybench.execution.ranks.rank_host_process import short_folder
@@ -21,7 +21,6 @@ from raybench.execution.ray_cluster.found_cluster import find_running
 from raybench.hosts import own_cluster
 from raybench.processes.listener import foreign_listener
 from raybench.processes.trusted_file import UntrustedFileError, read_trusted
-from raybench.studies.design import Study, Variant
 from raybench.studies.folder import StudyFolder
 
 from .ordinary_user import USER_ID, acting, given, needs_root
@@ -229,9 +228,9 @@ def test_the_folder_of_a_run_is_where_nobody_can_exchange_it(tmp_path: Path, mon
 
 
 def study_of(folder: Path) -> StudyFolder:
-    plan = Study(kind="scaling", workload=("train",), variants=(Variant(name="1"),), repeats=1, seed=7)
+    variants = (Variant(name="1", facts=VariantFacts(nodes=1, modes=("weak",))),)
     found = StudyFolder(path=folder)
-    found.write_plan(dataclasses.replace(plan, variants=(Variant(name="1", facts={"nodes": 1, "modes": ["weak"]}),)))
+    found.write_plan(Study(kind="scaling", workload=("train",), variants=variants, repeats=1, seed=7))
     return found
 
 

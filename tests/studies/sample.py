@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.result import RunResult
-from raybench.studies import outcome
-from raybench.studies.design import Study, Trial
-from raybench.studies.outcome import Outcome
+from raybench.documents.study.plan import Study, Trial
+from raybench.documents.study.trial import TrialResult
+from raybench.studies.trial import trial_result
 
 
 def training_point(seconds: float, *, batch: int = 8, ranks: int = 2, **changes: Any) -> dict[str, Any]:
@@ -81,18 +82,20 @@ def training_benchmark(points: Sequence[Mapping[str, Any]], **changes: Any) -> d
     return known | changes
 
 
-def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, Any] | None, run: str) -> Outcome:
+def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, Any] | None, run: str) -> TrialResult:
     """The outcome of the files of a run."""
-    return outcome.outcome_of(trial, RunResult.of_json(dict(result), "the result"), diagnosis, run)
+    found = {"schema": Diagnosis.SCHEMA, **(diagnosis or {})}
+    read = RunResult.of_json(dict(result), "the result"), Diagnosis.of_json(found, "the diagnosis")
+    return trial_result(trial, *read, run)
 
 
-def outcomes_of(study: Study, make: Any) -> list[Outcome]:
+def outcomes_of(study: Study, make: Any) -> list[TrialResult]:
     """An outcome a trial: ``make(trial)`` gives result.json, or (result.json, diagnosis.json), or None."""
     return [_outcome(trial, make(trial)) for trial in study.trials()]
 
 
-def _outcome(trial: Trial, made: Any) -> Outcome:
+def _outcome(trial: Trial, made: Any) -> TrialResult:
     if made is None:
-        return Outcome(trial=trial, status="missing")
+        return TrialResult(trial=trial, status="missing")
     result, diagnosis = made if isinstance(made, tuple) else (made, None)
     return outcome_of(trial, result, diagnosis, "run")

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from raybench.documents.study.plan import Study, Variant, order_of
+from raybench.documents.study.ratio import Ratio
 from raybench.errors import UsageError
-from raybench.studies.compare import Ratio, ratio_of, self_ratio, student
-from raybench.studies.design import Study, Variant, order_of
+from raybench.studies.compare import ratio_of, self_ratio, student
 from raybench.studies.folder import StudyFolder
 from raybench.studies.runner import command_of, left_seconds
 from raybench.studies.scaling import scaling_variants

@@ -3,21 +3,25 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from raybench.documents.study.network import Speedup
+from raybench.documents.study.plan import Expectation, Study, Trial
+from raybench.documents.study.ratio import Ratio
+from raybench.documents.study.trial import Measured, TrialResult
 from raybench.errors import UsageError
-from raybench.studies.compare import Ratio
-from raybench.studies.design import Study, Trial
 from raybench.studies.network import answer_network, network_variant, verdict_of
-from raybench.studies.network_proof import Expectation, prove
-from raybench.studies.outcome import Measured, Outcome
-from raybench.studies.result import headline, result_of
+from raybench.studies.network_proof import prove
+from raybench.studies.result import result_of
 from tests.studies.sample import outcome_of, outcomes_of, run_result, training_point
 
 FAST = 10_000_000
 TRIAL = Trial(number=0, block=0, variant="x")
 
 
-def outcome(traffic: dict[str, int] | None = None, diagnosis: dict[str, Any] | None = None, **changes: Any) -> Outcome:
+def outcome(
+    traffic: dict[str, int] | None = None, diagnosis: dict[str, Any] | None = None, **changes: Any
+) -> TrialResult:
     result = run_result([training_point(0.1)], traffic=traffic, **changes)
     return outcome_of(TRIAL, result, diagnosis, "run")
 
@@ -29,7 +33,7 @@ def nccl(
     pids: tuple[int | None, ...] = (100, 200),
     rank_networks: tuple[str | None, ...] = (None, None),
     **counters: Any,
-) -> Outcome:
+) -> TrialResult:
     """A run of ranks 0 and 1, processes 100 and 200; ``pids`` and ``rank_networks`` are those in the logs."""
     rows = [
         {"rank": rank, "pid": pid, "network": name}
@@ -85,7 +89,7 @@ OFI = "plugin:aws-ofi-nccl"
         (Expectation(kind="rdma"), outcome(emulated=True), "refuted"),
     ],
 )
-def test_the_kind_of_network(expected: Expectation, seen: Outcome, verdict: str) -> None:
+def test_the_kind_of_network(expected: Expectation, seen: TrialResult, verdict: str) -> None:
     assert prove(expected, seen).verdict == verdict
 
 
@@ -236,10 +240,15 @@ def test_missing_trials_make_it_partial_and_none_failed() -> None:
 
 def test_a_study_that_proved_no_network_is_unknown() -> None:
     """Near miss: one that did not decide is a warning."""
-    content = {"speedups": [{"network": "b", "verdict": "no verdict: which network was used is not proved"}]}
-    assert headline("network", content)[1] is None
-    content["speedups"].append({"network": "c", "verdict": "inconclusive: raise --repeats"})
-    assert headline("network", content)[1] is False
+    ratio = Ratio(value=2.0, low=None, high=None, blocks=1)
+    unproved = Speedup(
+        network="b", label="ddp", ratio=ratio, exposed_ratio=None, self_ratio=1.0, ceiling=None,
+        verdict="no verdict: which network was used is not proved",
+    )  # fmt: skip
+    answer = replace(answer_network(study("slow=eth0"), []), speedups=(unproved,))
+    assert answer.headline[1] is None
+    undecided = replace(unproved, verdict="inconclusive: raise --repeats")
+    assert replace(answer, speedups=(unproved, undecided)).headline[1] is False
 
 
 def test_trials_that_differ_in_versions_or_nodes_are_told() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from raybench.documents.study.plan import Study, Trial, Variant
+from raybench.documents.study.trial import TrialResult
 from raybench.studies import runner
-from raybench.studies.design import Study, Trial, Variant
 from raybench.studies.folder import StudyFolder
-from raybench.studies.outcome import Outcome
 
 TRIAL = """
 import shutil, sys, time
@@ -30,7 +30,7 @@ sys.exit(3)
 
 
 @pytest.fixture
-def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[Outcome]:
+def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[TrialResult]:
     """What came of a study of these variants, each trial a process that does what its variant is named for."""
     names: Sequence[str] = request.param
     (tmp_path / "trial_of_a_test.py").write_text(TRIAL)
@@ -57,7 +57,9 @@ def _seed(names: Sequence[str]) -> int:
 
 
 @pytest.mark.parametrize("outcomes", [("removes-study", "silent")], indirect=True)
-def test_a_study_whose_folder_is_removed_ends_and_is_not_made_again(outcomes: list[Outcome], tmp_path: Path) -> None:
+def test_a_study_whose_folder_is_removed_ends_and_is_not_made_again(
+    outcomes: list[TrialResult], tmp_path: Path
+) -> None:
     first, second = outcomes
     assert first.reason is not None
     assert first.reason.startswith("its folder ")
@@ -67,7 +69,7 @@ def test_a_study_whose_folder_is_removed_ends_and_is_not_made_again(outcomes: li
 
 
 @pytest.mark.parametrize("outcomes", [("removes-trial", "fails", "silent")], indirect=True)
-def test_a_trial_that_left_nothing_says_why_and_the_others_are_done(outcomes: list[Outcome]) -> None:
+def test_a_trial_that_left_nothing_says_why_and_the_others_are_done(outcomes: list[TrialResult]) -> None:
     removed, failed, silent = (one.reason or "" for one in outcomes)
     assert removed.endswith("000-removes-trial has been removed")
     assert failed == "no GPU"
@@ -79,7 +81,7 @@ def test_a_trial_whose_files_cannot_be_made_says_so(tmp_path: Path) -> None:
     folder = StudyFolder.create(str(tmp_path), study)
     (folder.path / "trials" / "000-ddp").write_text("in the way")
     begun = time.monotonic()
-    told: list[tuple[Trial, Outcome | None]] = []
+    told: list[tuple[Trial, TrialResult | None]] = []
     (outcome,) = runner.Runner(
         folder=folder,
         study=study,

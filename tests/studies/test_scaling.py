@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.price import Price
+from raybench.documents.study.plan import Study, Trial
+from raybench.documents.study.ratio import Ratio
+from raybench.documents.study.trial import TrialResult
 from raybench.errors import UsageError
-from raybench.performance_model.cost import Price
 from raybench.performance_model.projection import Scaling
 from raybench.reports.study_scaling import scaling_sections
-from raybench.studies.compare import Ratio
 from raybench.studies.costs import Costing
-from raybench.studies.design import Study, Trial
-from raybench.studies.outcome import Outcome
 from raybench.studies.result import result_of
 from raybench.studies.scaling import ScalingAnswer, answer_scaling, band_of, scaling_variants
 from tests.studies.sample import outcomes_of, run_result, training_point
@@ -108,15 +108,15 @@ def test_speedup_efficiency_and_bands_are_those_of_the_simulated_times() -> None
     assert mode.amdahl_serial_share is not None
     assert mode.amdahl_serial_share == pytest.approx(0.325, abs=0.01)  # t(2) and t(4) by hand: 0.32 and 0.33
     assert mode.fit is not None
-    assert mode.fit.knee() is not None
+    assert mode.knee_nodes is not None
 
 
 def test_both_modes_share_their_base() -> None:
     plan = study(1, 2, 4, modes=("strong", "weak"))
     assert [variant.name for variant in plan.variants] == ["base-1", "strong-2", "weak-2", "strong-4", "weak-4"]
     strong, weak = answer(plan).modes
-    assert [(row.nodes, row.row.batch_size_per_rank) for row in strong.rows] == [(1, 32), (2, 16), (4, 8)]
-    assert [(row.nodes, row.row.batch_size_per_rank) for row in weak.rows] == [(1, 32), (2, 32), (4, 32)]
+    assert [(row.nodes, row.batch_size_per_rank) for row in strong.rows] == [(1, 32), (2, 16), (4, 8)]
+    assert [(row.nodes, row.batch_size_per_rank) for row in weak.rows] == [(1, 32), (2, 32), (4, 32)]
     assert weak.amdahl_serial_share is None
     assert weak.rows[-1].efficiency is not None
     assert strong.rows[-1].efficiency is not None
@@ -134,7 +134,7 @@ def test_strong_scaling_keeps_the_global_batch(nodes: tuple[int, ...], batch: in
         return
     variants = scaling_variants(nodes, ("strong",), batch)
     assert [int(variant.arguments[-1]) for variant in variants] == batches
-    assert len({int(variant.arguments[-1]) * variant.facts["nodes"] for variant in variants}) == 1
+    assert len({int(variant.arguments[-1]) * variant.facts.nodes for variant in variants}) == 1
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_costs_are_nodes_times_price_over_throughput() -> None:
     (mode,) = answer(study(1, 2, 4), price).modes
     for row in mode.rows:
         assert row.cost is not None
-        rate = row.row.samples_per_s
+        rate = row.samples_per_s
         assert rate is not None
-        assert row.cost["per_1k_samples"] == pytest.approx(row.nodes * 0.6 * 1000 / rate / 3600)
+        assert row.cost.per_1k_samples == pytest.approx(row.nodes * 0.6 * 1000 / rate / 3600)
         found = row.to_json()["cost"]
         assert found["hours_of_10000_samples"] == pytest.approx(10_000 / rate / 3600)
         assert found["of_10000_samples"] == pytest.approx(found["hours_of_10000_samples"] * row.nodes * 0.6)
@@ -218,7 +218,7 @@ def test_two_numbers_of_nodes_give_no_fit_and_no_projection() -> None:
     assert not any("no projection" in remark for remark in enough.remarks)
 
 
-def noisy_repeats(plan: Study) -> list[Outcome]:
+def noisy_repeats(plan: Study) -> list[TrialResult]:
     """One node takes 1 s; two take 0.1 s in three repeats and 9 s in two: medians give 10x, pairs of repeats 1.6x."""
 
     def trained(trial: Trial) -> dict[str, Any]:
@@ -239,14 +239,14 @@ def test_a_ratio_that_does_not_follow_from_its_rows_is_shown_beside_the_one_that
     speedup = two["speedup"]
     assert speedup["of_rows"] == pytest.approx(two["samples_per_s"] / one["samples_per_s"])
     assert (speedup["of_rows"], speedup["value"]) == (pytest.approx(10), pytest.approx(10 * (0.1 / 9) ** 0.4))
-    section = scaling_sections(made.to_json())
+    section = scaling_sections(made.answer, made)
     cells = [cell.text for cell in next(iter(section)).grid.rows[1]]
     assert any("(rows 10.00x)" in cell for cell in cells)
 
 
 def test_where_pairs_and_rows_agree_one_ratio_is_shown() -> None:
     made = result_of("s", study(1, 2), outcomes_of(study(1, 2), simulated(study(1, 2))))
-    assert "rows " not in str([row for section in scaling_sections(made.to_json()) for row in section.grid.rows])
+    assert "rows " not in str([row for section in scaling_sections(made.answer, made) for row in section.grid.rows])
 
 
 def test_better_than_ideal_is_told_apart() -> None:
@@ -275,7 +275,7 @@ def test_a_training_that_was_cut_is_in_no_fit() -> None:
 
     outcomes = outcomes_of(plan, result)
     (mode,) = answer_scaling(plan, outcomes).modes
-    assert [row.row.blocks for row in mode.rows] == [3, 3, 2]
+    assert [row.blocks for row in mode.rows] == [3, 3, 2]
     assert mode.rows[-1].speedup is not None
     assert mode.rows[-1].speedup.value == pytest.approx(4, rel=1e-6)
     made = result_of("s", plan, outcomes)

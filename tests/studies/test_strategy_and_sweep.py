@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.study.plan import Study, Trial, Variant
 from raybench.errors import UsageError
-from raybench.studies.design import Study, Trial, Variant
 from raybench.studies.result import result_of
 from raybench.studies.strategy import answer_strategy, strategy_variant
 from raybench.studies.sweep import answer_sweep, batch_variant, knee_of, model_variant

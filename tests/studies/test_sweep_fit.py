@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from raybench.performance_model.cost import Price
+from raybench.documents.price import Price
+from raybench.documents.study.plan import Study, Trial, Variant
 from raybench.studies.costs import Costing
-from raybench.studies.design import Study, Trial, Variant
 from raybench.studies.result import result_of
 from raybench.studies.scaling import scaling_variants
 from raybench.studies.strategy import strategy_variant
@@ -115,9 +115,9 @@ def test_models_of_unknown_size_are_not_ordered() -> None:
 def test_costs_of_batches_and_of_an_epoch() -> None:
     answer = batches({1: 0.1, 2: 0.1}, Costing(price=Price(per_node_hour=3.6, source="given"), epoch_samples=5000))
     cost = answer.rows[1].cost  # 2 samples on each of 2 ranks in 0.1 s: 40 a second, on two nodes
-    assert cost["per_1k_samples"] == pytest.approx(2 * 3.6 / 3600 * 1000 / 40)
-    assert cost["per_epoch"] == pytest.approx(5 * cost["per_1k_samples"])
-    assert cost["hours_per_epoch"] == pytest.approx(5000 / 40 / 3600)
+    assert cost.per_1k_samples == pytest.approx(2 * 3.6 / 3600 * 1000 / 40)
+    assert cost.per_epoch == pytest.approx(5 * cost.per_1k_samples)
+    assert cost.hours_per_epoch == pytest.approx(5000 / 40 / 3600)
     assert batches({1: 0.1, 2: 0.1}).rows[0].cost is None
 
 
@@ -128,7 +128,7 @@ def scaled(rates: dict[int, float], price: float | None = 0.6, noise: float = 0.
     )
 
     def trained(trial: Trial) -> dict[str, Any]:
-        nodes = plan.variant(trial.variant).facts["nodes"]
+        nodes = plan.variant(trial.variant).facts.nodes
         seconds = 8 * nodes / rates[nodes] * (1 + noise * (trial.block - 1))
         return run_result([training_point(seconds, ranks=nodes)], nodes=[f"n{number}" for number in range(nodes)])
 

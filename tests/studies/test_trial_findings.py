@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from raybench.studies.design import Study, Trial, Variant
+from raybench.documents.study.plan import Study, Trial, Variant
+from raybench.documents.study.result import StudyResult
 from raybench.studies.network import network_variant
-from raybench.studies.result import StudyResult, result_of
+from raybench.studies.result import result_of
 from raybench.studies.trial_findings import grave_trials
 from tests.studies.sample import outcomes_of, run_result, training_point
 
@@ -36,7 +37,7 @@ def of(*findings: Mapping[str, str], verdict: str) -> dict[str, Any]:
 
 def test_a_critical_trial_makes_a_critical_study() -> None:
     result = concluded(of(WARNED, SLOW, verdict="critical"))
-    trial = result.outcomes[2].trial.folder
+    trial = result.trials[2].trial.folder
     assert (result.status, result.conclusion.verdict, result.exit_code) == ("complete", "critical", 1)
     assert result.conclusion.reason.startswith(f"trial {trial}: {SLOW['summary']}; ")
     assert result.to_json()["trials"][2]["findings"][1] == SLOW

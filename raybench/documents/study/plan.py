@@ -1,41 +1,76 @@
-"""What a study does: its variants, and the order of its trials. Pure."""
+"""What a study does (``raybench.study/1``, ``plan.json``): its variants, and the order of its trials. Pure."""
 
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, ClassVar, Literal, get_args
 
+from msgspec import Meta, field
+
+from raybench.documents.part import FieldwiseDocument, FieldwisePart, Json, Part
+from raybench.documents.price import Price
+from raybench.documents.study.cost import COSTED_SAMPLES
 from raybench.errors import UsageError, unknown_name
 
-SCHEMA = "raybench.study/1"
-KINDS = ("network", "scaling", "strategy", "batch-size", "model-size")
+Kind = Literal["network", "scaling", "strategy", "batch-size", "model-size"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+NetworkKind = Literal["socket", "rdma"]
+ScalingMode = Literal["strong", "weak"]
 _MOST_REPEATS = 1000
+_NEEDED_FACTS: Mapping[Kind, tuple[str, ...]] = {
+    "network": ("expects",),
+    "scaling": ("nodes", "modes"),
+    "batch-size": ("batch_size",),
+}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # it is part of a folder's name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """One configuration to compare: a name, and the options by which its command differs from the others'.
+class Expectation(FieldwisePart, frozen=True, kw_only=True):
+    """What the label of a run promises: ``kind`` socket or rdma, ``gdr``, the ``device`` that carries the data."""
 
-    ``facts`` is what the analysis needs to know of it: ``{"nodes": 4, "mode": "weak"}``, ``{"expects": "socket"}``.
-    """
+    kind: NetworkKind | None = None
+    gdr: bool | None = None
+    device: str | None = None
+
+
+class VariantFacts(Part, frozen=True, kw_only=True):
+    """What the analysis needs to know of a variant: of the kind of its study, the others are None."""
+
+    nodes: Annotated[int, Meta(ge=1)] | None = None
+    modes: tuple[ScalingMode, ...] = ()
+    expects: Expectation | None = None
+    batch_size: Annotated[int, Meta(ge=1)] | None = None
+    model: str | None = None
+
+    def to_json(self) -> Json:
+        """Those that there are."""
+        facts = {
+            "nodes": self.nodes,
+            "modes": list(self.modes) or None,
+            "expects": self.expects.to_json() if self.expects else None,
+            "batch_size": self.batch_size,
+            "model": self.model,
+        }
+        return self.with_unknown({key: fact for key, fact in facts.items() if fact is not None})
+
+
+class Variant(FieldwisePart, frozen=True, kw_only=True):
+    """One configuration to compare: a name, and the options by which its command differs from the others'."""
 
     name: str
     arguments: tuple[str, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: VariantFacts = field(default_factory=VariantFacts)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise UsageError(f"'{self.name}' is no name for a variant; use letters, digits, '.', '_' and '-'")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(FieldwisePart, frozen=True, kw_only=True):
     """One run of one variant. ``number`` counts in the order of doing, ``block`` is the repeat that it belongs to."""
 
-    number: int
-    block: int
+    number: Annotated[int, Meta(ge=0)]
+    block: Annotated[int, Meta(ge=0)]
     variant: str
 
     @property
@@ -44,21 +79,33 @@ class Trial:
         return f"{self.number:03d}-{self.variant}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
+class Settings(FieldwisePart, frozen=True, kw_only=True):
+    """What figures are shown with: the price of a node, and how many samples an epoch has."""
+
+    price: Price | None = None
+    epoch_samples: Annotated[int, Meta(ge=1)] | None = None
+
+    @property
+    def costed_samples(self) -> int:
+        """The samples of an epoch, or as many as are taken for one where nobody says."""
+        return self.epoch_samples or COSTED_SAMPLES
+
+
+class Study(FieldwiseDocument, frozen=True, kw_only=True):
     """A whole study as written to ``plan.json``: the same file, read again, goes on where it stopped.
 
     ``workload`` is the command that every variant runs, such as ``("train", "--model", "tiny")``; ``folder`` is where
     it runs, so that ``--config run.yml`` means the same file when the study goes on.
     """
 
-    kind: str
+    kind: Kind
     workload: tuple[str, ...]
     variants: tuple[Variant, ...]
     repeats: int
     seed: int
     folder: str = "."
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    SCHEMA: ClassVar[str] = "raybench.study/1"
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -71,6 +118,10 @@ class Study:
             raise UsageError(f"{', '.join(sorted(twice))} is there twice; each variant of a study is named once")
         if not names:
             raise UsageError("a study needs at least one variant")
+
+    def contradiction(self) -> str | None:
+        """Whether its variants have the facts that the answer to its kind of study is made from."""
+        return _missing_fact(self.kind, self.variants)
 
     def variant(self, name: str) -> Variant:
         """The variant of that name. Raises KeyError where there is none."""
@@ -85,9 +136,13 @@ class Study:
         names = [(block, name) for block, order in enumerate(self.order()) for name in order]
         return tuple(Trial(number=number, block=block, variant=name) for number, (block, name) in enumerate(names))
 
-    def to_json(self) -> dict[str, Any]:
-        """The study as its file holds it."""
-        return {"schema": SCHEMA, **asdict(self)}
+
+def _missing_fact(kind: Kind, variants: Sequence[Variant]) -> str | None:
+    for number, variant in enumerate(variants):
+        for name in _NEEDED_FACTS.get(kind, ()):
+            if not getattr(variant.facts, name):
+                return f"variant {number} of a {kind} study has no {name}"
+    return None
 
 
 def order_of(names: Sequence[str], repeats: int, seed: int) -> list[list[str]]:

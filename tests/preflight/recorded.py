@@ -275,7 +275,6 @@ IBSTAT_RXE = """CA 'rxe0'
 \t\tLink layer: Ethernet
 """
 
-# rdma link: BlueField (mlnx iproute2), two ConnectX ports of which one is off, EFA without a netdev
 MLNX_QOS = """DCBX mode: OS controlled
 Priority trust state: {trust}
 dscp2prio mapping:

@@ -10,8 +10,8 @@ from pathlib import Path
 from raybench.benchmarks.events import decode
 from raybench.execution.driver_channel import Ended, Failed, Heard, Logs, Mark, Message, Snapshot, Unreadable
 from raybench.execution.log_files import capped_log
+from raybench.execution.phases import AFTERWARDS
 from raybench.execution.record import Record
-from raybench.execution.run import AFTERWARDS
 from raybench.units import parse_bytes
 
 _START_SECONDS = 60.0  # until the driver says what it does

@@ -1,7 +1,8 @@
 """What is known of a run at any moment, and the result that follows from it."""
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -76,6 +77,15 @@ class Record:
     def elapsed_seconds(self) -> float:
         """Since the run began."""
         return time.monotonic() - self.clock
+
+    @contextlib.contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Count the seconds of the block among those of a phase."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.timings[phase] = self.timings.get(phase, 0.0) + time.monotonic() - began
 
     def without_samples(self) -> "Record":
         """A copy without what the ranks measured, and without their logs: those may be long."""

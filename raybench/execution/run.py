@@ -1,92 +1,37 @@
 """A whole run: join or embed a cluster, place agents, compare nodes, launch the ranks, bring everything home."""
 
 import contextlib
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
-from raybench.benchmarks.events import Record as RankRecord
-from raybench.benchmarks.footprint.record import MemoryRecord
-from raybench.benchmarks.registry import labels_of
-from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
-from raybench.benchmarks.training.record import TrainingRecord
 from raybench.errors import IncompleteRunError, ProblemFoundError
 from raybench.execution.agents.agents import AGENT_SECONDS, PLACE_SECONDS, Agents, facts_of, place_agents
+from raybench.execution.bring_home import bring_logs
+from raybench.execution.channel import Channel
 from raybench.execution.collector import Collector
-from raybench.execution.consistency import differences, masked_devices, rank_differences
+from raybench.execution.consistency import differences
 from raybench.execution.jobs import jobs_of, variables_of
 from raybench.execution.launch import START_SECONDS, Launch
-from raybench.execution.log_files import logs_of
 from raybench.execution.needs import check_embedded, plan_over
-from raybench.execution.omitted_traces import lost_logs_finding, trace_findings
+from raybench.execution.phases import LEAVING, start_seconds
 from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
 from raybench.execution.ray_cluster.lost_nodes import LostNodesError
 from raybench.execution.ray_cluster.ray_calls import HeadWatch
 from raybench.execution.ray_cluster.session import Session, open_session
 from raybench.execution.record import Planned, Record
+from raybench.execution.run_progress import RunProgress
 from raybench.execution.variables import common_variables
 from raybench.processes.interrupt import Interrupt
 from raybench.secret_values import recorded
 from raybench.traffic import traffic_between
 from raybench.units import parse_bytes
 
-MEASURING, SEARCHING, LEAVING = "measuring", "looking for the cause", "leaving the cluster"
-AFTERWARDS = {SEARCHING, LEAVING}  # phases that nothing goes wrong in, but before
-
 _TAKEN = "cannot be opened"  # as an agent says of a port
-_LOG_SECONDS = 10.0
 _TRAFFIC_SECONDS = 3.0
 _PORT_SECONDS = 130.0  # the rank host answers once it has imported torch
 _CLUSTER_SECONDS = 120.0  # Ray's own import, of a cold disk, and its own limits, of 30 s each; a second a node
-_LEAST_START_SECONDS = 30.0
-_CAUSE_SECONDS = 20.0
 _LEAVE_SECONDS = 15.0
-
-
-class Channel(Protocol):
-    """Where the run says what it does. See ``driver_channel``."""
-
-    def mark(self, phase: str, limit_seconds: float, record: Record) -> None:
-        """A phase begins, which the run itself ends within that time."""
-
-    def joining(self, address: str) -> None:
-        """The cluster at HOST:PORT is joined next."""
-
-    def consult(self, record: Record) -> None:
-        """There is trouble, and all processes are still as they were."""
-
-    def outliving(self, name: str, count: int) -> None:
-        """So many agents, of a group of that name, do not end with this process."""
-
-    def failed(self, raised: BaseException) -> None:
-        """The run ends early, by this."""
-
-    def keep(self, record: Record) -> None:
-        """This is known by now."""
-
-    def end(self) -> None:
-        """Nothing more will be said."""
-
-    def heard(self, launch: int, data: bytes) -> None:
-        """An event of a rank that has to do with samples."""
-
-    def logs(self, logs: dict[str, bytes]) -> None:
-        """The ranks' logs."""
-
-    def record(self, entry: Mapping[str, Any]) -> None:
-        """One complete point of raw samples, for the journal."""
-
-    def start(self, total_steps: int, title: str) -> None:
-        """Begin a run of so many steps."""
-
-    def step(self, benchmark: str, detail: str, rank_count: int) -> None:
-        """Say what begins now."""
-
-    def note(self, text: str) -> None:
-        """Say something that stays."""
 
 
 @dataclass(kw_only=True)
@@ -101,7 +46,10 @@ class Run:
     interrupt: Interrupt
     workplace: Path
     early: PrestartedRankHost | None = None
-    _done: Counter[tuple[int, int]] = field(default_factory=Counter)  # points, by launch and benchmark
+    _progress: RunProgress = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._progress = RunProgress(record=self.record, channel=self.channel)
 
     def measure(self) -> None:
         """Do the run. Raises UsageError and ProblemFoundError before anything is measured; later trouble is kept."""
@@ -125,7 +73,7 @@ class Run:
             workplace=self.workplace,
             caller=self,
         )
-        with self._phase("cluster"):
+        with self.record.timed("cluster"):
             return stack.enter_context(session)
 
     def _measure(self, stack: contextlib.ExitStack, joined: Session) -> None:
@@ -141,17 +89,17 @@ class Run:
         config = self.record.config
         planned = self._plan(joined)
         self._mark("placement", PLACE_SECONDS)
-        with self._phase("placement"):
+        with self.record.timed("placement"):
             agents = place_agents(joined, planned.plan, config.keep_warm, self.channel.outliving)
             stack.callback(self._give_back, agents, joined)
         head = stack.enter_context(contextlib.closing(HeadWatch(joined.address)))
         self._mark("starting the agents", start_seconds(config.timeout, AGENT_SECONDS))
-        with self._phase("facts"):
+        with self.record.timed("facts"):
             planned.facts = facts_of(agents, planned.plan, start_seconds(config.timeout, AGENT_SECONDS))
         self._compare(planned)
         with self.interrupt.deferred():
             self._launch_all(agents, head)
-            self._bring_logs(agents)
+            bring_logs(agents, self.record, self.channel)
 
     def _give_back(self, agents: Agents, joined: Session) -> None:
         """End the agents. Those of an embedded cluster end with it in any case.
@@ -174,6 +122,10 @@ class Run:
     def joining(self, address: str) -> None:
         """A running cluster is joined next."""
         self.channel.joining(address)
+
+    def troubled(self) -> None:
+        """Something broke while the cluster started."""
+        self._progress.troubled()
 
     def before_embedding(self) -> None:
         """All ranks will be on this machine."""
@@ -206,13 +158,12 @@ class Run:
 
     def _launch_all(self, agents: Agents, head: HeadWatch) -> None:
         planned, repeats = self.record.need(), self.record.config.repeats
-        steps = sum(steps_of(spec, planned.plan.world_size) for spec in planned.specs) * repeats
-        self.channel.start(steps, _title(planned))
+        self._progress.begin()
         with self._counting_traffic(agents, planned):
             for number in range(repeats):
                 planned.collector.launch, self.record.launches = number, number + 1
                 self.record.benchmark = None
-                with self._phase("ranks"):
+                with self.record.timed("ranks"):
                     self._launch(agents, head, planned)
                 self._mark("counting the traffic", _TRAFFIC_SECONDS)
                 if self.record.incidents:
@@ -226,7 +177,7 @@ class Run:
             plan=planned.plan,
             specs=planned.specs,
             collector=planned.collector,
-            watcher=self,
+            watcher=self._progress,
             stopping=self.interrupt.event,
             timeout_seconds=config.timeout,
             head=head,
@@ -262,150 +213,3 @@ class Run:
                 raise IncompleteRunError(f"no port for the rendezvous on {name}: {why}")
             raise LostNodesError({name: why}, phase="reserving the port")
         return int(answers[0])
-
-    def _bring_logs(self, agents: Agents) -> None:
-        self._mark("bringing the logs", _LOG_SECONDS + _TRAFFIC_SECONDS)
-        with self._phase("logs"):
-            answers, silent = agents.ask(_LOG_SECONDS, "logs")
-        for index, found in sorted(answers.items()):
-            own = logs_of(self.record.need().plan.ranks_of(index), found)
-            self.record.logs |= own
-            if len(own) < len(found):
-                node = agents.agents[index].node.name
-                self.channel.note(
-                    f"{len(found) - len(own)} logs of {node} are left out: they are of no rank of its own"
-                )
-        self._say_left_out(agents)
-        for index, why in silent.items():
-            ranks = self.record.need().plan.ranks_of(index)
-            self.record.findings.append(lost_logs_finding(agents.agents[index].node.name, ranks, why))
-            self.channel.note(f"WARNING: {self.record.findings[-1]['summary']}")
-        self.channel.logs(self.record.logs)
-
-    def _say_left_out(self, agents: Agents) -> None:
-        if not any(spec.training is not None and spec.training.profile for spec in self.record.need().specs):
-            return
-        answers, _ = agents.ask(_TRAFFIC_SECONDS, "long_traces")
-        for index, left_out in sorted(answers.items()):
-            for finding in trace_findings(agents.agents[index].node.name, left_out):
-                self.record.findings.append(finding)
-                self.channel.note(f"WARNING: {finding['summary']}")
-
-    def ready(self, rank: int, facts: Mapping[str, str]) -> None:
-        """A rank has joined."""
-        planned = self.record.need()
-        planned.rank_facts[rank] = facts
-        if len(planned.rank_facts) == planned.plan.world_size:
-            self.record.timings.setdefault("until_all_ranks_joined", self.record.elapsed_seconds)
-            self._judge_ranks(planned)
-
-    def _judge_ranks(self, planned: Planned) -> None:
-        """Say before anything is timed what makes the ranks' figures doubtful, and keep it whatever happens then."""
-        found = rank_differences(planned.named_rank_facts())
-        if not planned.emulated:  # an emulated node has a share of the machine's GPUs, and its ranks see that share
-            found += masked_devices(planned.named_facts(), planned.named_rank_facts())
-        for finding in found:
-            if finding not in self.record.findings:
-                self.record.findings.append(finding)
-                self.channel.note(f"{finding['severity'].upper()}: {finding['summary']}")
-
-    def troubled(self) -> None:
-        """Something broke, or the time is over: who is at fault is looked for, and then the ranks are ended."""
-        self.channel.consult(self.record)
-        self._mark(SEARCHING, _CAUSE_SECONDS)
-
-    def heard(self, data: bytes) -> None:
-        """An event of a rank that has to do with samples."""
-        self.channel.heard(self.record.launches - 1, data)
-
-    def started(self, benchmark: int) -> None:
-        """The ranks turn to a benchmark."""
-        self.record.benchmark = benchmark
-        self._mark(MEASURING, self.record.config.timeout)
-        self._show(benchmark, 0)
-
-    def measured(self, benchmark: int, samples: Mapping[int, RankSamples]) -> None:
-        """A point is complete: into the journal, and on to the next size."""
-        self.record.timings.setdefault("until_first_point", self.record.elapsed_seconds)
-        spec = self.record.need().specs[benchmark]
-        self.channel.record(_journal_entry(self.record.launches - 1, spec, samples))
-        key = self.record.launches, benchmark  # the last point of one may come after another has started
-        self._done[key] += 1
-        self._show(benchmark, self._done[key])
-
-    def on_record(self, benchmark: int, records: Mapping[int, RankRecord]) -> None:
-        """The same for a point of a workload."""
-        self.record.timings.setdefault("until_first_point", self.record.elapsed_seconds)
-        spec = self.record.need().specs[benchmark]
-        self.channel.record(
-            {
-                "launch": self.record.launches - 1,
-                "benchmark": spec.name,
-                "parameters": spec.parameters(),
-                "ranks": {str(rank): record for rank, record in sorted(records.items())},
-            }
-        )
-        key = self.record.launches, benchmark
-        self._done[key] += 1
-        self._show(benchmark, self._done[key])
-
-    def on_partial(self, benchmark: int, rank: int, part: RankRecord) -> None:
-        """Steps of a training into the journal, but for the last ones: the whole record has them all.
-
-        Of a search for the largest batch, how far it is.
-        """
-        if isinstance(part, MemoryRecord) and rank == 0:
-            self.channel.note(part.text)
-        spec = self.record.need().specs[benchmark]
-        if not isinstance(part, TrainingRecord) or spec.training is None or part.marks is None:
-            return
-        if part.first_step + len(part.losses) < spec.training.steps:
-            entry = {"launch": self.record.launches - 1, "benchmark": spec.name, "interim": True}
-            self.channel.record(entry | {"ranks": {str(rank): part}})
-
-    def _show(self, benchmark: int, done: int) -> None:
-        planned = self.record.need()
-        spec, world_size = planned.specs[benchmark], planned.plan.world_size
-        labels = labels_of(spec, world_size)
-        if done < len(labels):
-            self.channel.step(spec.name, labels[done].removeprefix(f"{spec.name} "), world_size)
-
-    @contextlib.contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.record.timings[name] = self.record.timings.get(name, 0.0) + time.monotonic() - began
-
-
-def start_seconds(timeout_seconds: float, most: float) -> float:
-    """How long a step of the start may take: as long as a benchmark may, but no shorter than a loaded machine needs."""
-    return min(max(timeout_seconds, _LEAST_START_SECONDS), most)
-
-
-def steps_of(spec: BenchmarkSpec, world_size: int) -> int:
-    """Points that a benchmark measures: its sizes, the ordered pairs of ranks, or the parts of a workload."""
-    return len(labels_of(spec, world_size))
-
-
-def _title(planned: Planned) -> str:
-    plan, emulated = planned.plan, planned.emulated
-    nodes = f"{len(plan.nodes)} {'EMULATED ' * emulated}node{'s' * (len(plan.nodes) > 1)}"
-    ranks = f"{plan.world_size} rank{'s' * (plan.world_size > 1)}"
-    cluster = f"; Ray cluster {planned.found_by}" if planned.found_by else ""
-    return f"{nodes}{' on this machine' * emulated}, {ranks}, {plan.backend}{cluster}"
-
-
-def _journal_entry(launch: int, spec: BenchmarkSpec, samples: Mapping[int, RankSamples]) -> dict[str, Any]:
-    first = next(iter(samples.values()))
-    return {
-        "launch": launch,
-        "benchmark": spec.name,
-        "parameters": spec.parameters(),
-        "message_bytes": first.message_bytes,
-        "source_rank": first.source_rank,
-        "destination_rank": first.destination_rank,
-        "wrong_elements": {str(rank): one.wrong_elements for rank, one in samples.items() if one.wrong_elements},
-        "rank_completion_seconds": {str(rank): one.stamps for rank, one in sorted(samples.items())},
-    }

@@ -31,8 +31,8 @@ from raybench.execution.driver_channel import (
 from raybench.execution.incidents.explanation import DriverEnd, explain
 from raybench.execution.incidents.lookout import Lookout
 from raybench.execution.incidents.process_watch import ProcessWatch
+from raybench.execution.phases import LEAVING, MEASURING
 from raybench.execution.record import Record
-from raybench.execution.run import LEAVING, MEASURING
 from raybench.execution.run_guard import RunGuard
 from raybench.processes.interrupt import Interrupt
 

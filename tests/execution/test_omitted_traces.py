@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from raybench.config import RunConfig
 from raybench.execution.agents import node
 from raybench.execution.agents.node import NodeAgent
+from raybench.execution.bring_home import bring_logs
 from raybench.execution.omitted_traces import trace_findings
-from raybench.execution.run import Run
+from raybench.execution.record import Record
 
 
 @pytest.fixture
@@ -57,16 +59,10 @@ def test_logs_that_could_not_be_fetched_keep_a_run_from_being_fine(killed: bool)
             logs: dict[int, dict[str, bytes]] = {0: {}, 1: {}}
             return ({0: {}}, {1: "ActorDiedError: it died"}) if killed else (logs, {})
 
-    plan = SimpleNamespace(ranks_of=lambda index: (index,))
-    record = SimpleNamespace(
-        need=lambda: SimpleNamespace(plan=plan, specs=()),
-        logs={},
-        findings=[],
-        timings={},
-        without_samples=lambda: None,
-    )
-    channel = SimpleNamespace(mark=lambda *_: None, note=lambda _: None, logs=lambda _: None)
-    run: Any = Run(record=record, channel=channel, interrupt=None, workplace=None)  # type: ignore[arg-type]
-    run._bring_logs(Agents())
+    planned: Any = SimpleNamespace(plan=SimpleNamespace(ranks_of=lambda index: (index,)), specs=())
+    record = Record(config=RunConfig(), run_id="a", planned=planned)
+    channel: Any = SimpleNamespace(mark=lambda *_: None, note=lambda _: None, logs=lambda _: None)
+    agents: Any = Agents()
+    bring_logs(agents, record, channel)
     found = [(one["rule"], one["severity"], one["hosts"], one["ranks"]) for one in record.findings]
     assert found == ([("logs-lost", "warning", ["node-2"], [1])] if killed else [])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raybench.execution.run import _title
+from raybench.execution.run_progress import title_of
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ def test_one_node_and_one_rank_are_no_plural(
 ) -> None:
     plan = SimpleNamespace(nodes=("n",) * nodes, world_size=world_size, backend="gloo")
     planned: Any = SimpleNamespace(plan=plan, emulated=emulated, found_by=found_by)
-    assert _title(planned) == title
+    assert title_of(planned) == title

@@ -9,8 +9,8 @@ from raybench.execution.decision import SILENT_SECONDS
 from raybench.execution.incidents.incident import Incident
 from raybench.execution.incidents.lookout import Lookout
 from raybench.execution.incidents.sighting import conclusion
+from raybench.execution.phases import LEAVING
 from raybench.execution.ray_cluster.lost_nodes import head_incident
-from raybench.execution.run import LEAVING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,49 @@
+"""Where a run says what it does, whoever listens: see ``driver_channel``."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from raybench.execution.record import Record
+
+
+class Channel(Protocol):
+    """What a run says, and asks."""
+
+    def mark(self, phase: str, limit_seconds: float, record: Record) -> None:
+        """A phase begins, which the run itself ends within that time."""
+
+    def joining(self, address: str) -> None:
+        """The cluster at HOST:PORT is joined next."""
+
+    def consult(self, record: Record) -> None:
+        """There is trouble, and all processes are still as they were."""
+
+    def outliving(self, name: str, count: int) -> None:
+        """So many agents, of a group of that name, do not end with this process."""
+
+    def failed(self, raised: BaseException) -> None:
+        """The run ends early, by this."""
+
+    def keep(self, record: Record) -> None:
+        """This is known by now."""
+
+    def end(self) -> None:
+        """Nothing more will be said."""
+
+    def heard(self, launch: int, data: bytes) -> None:
+        """An event of a rank that has to do with samples."""
+
+    def logs(self, logs: dict[str, bytes]) -> None:
+        """The ranks' logs."""
+
+    def record(self, entry: Mapping[str, Any]) -> None:
+        """One complete point of raw samples, for the journal."""
+
+    def start(self, total_steps: int, title: str) -> None:
+        """Begin a run of so many steps."""
+
+    def step(self, benchmark: str, detail: str, rank_count: int) -> None:
+        """Say what begins now."""
+
+    def note(self, text: str) -> None:
+        """Say something that stays."""

@@ -1,7 +1,6 @@
 """``raybench study``: several runs, one question."""
 
 import contextlib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,25 +12,21 @@ from raybench.cli.cluster_options import with_options
 from raybench.cli.output import announce, printing, say
 from raybench.cli.study_options import (
     PRICE_OPTIONS,
-    WORKLOADS,
     Pricing,
     StudyOptions,
-    current_folder,
     names_of,
     numbers_of,
     study_command,
 )
 from raybench.errors import UsageError, unknown_name
-from raybench.reports.errors import MissingLibraryError
-from raybench.secret_values import moved_to_environment
 
 if TYPE_CHECKING:
     import threading
 
-    from raybench.documents.price import Price
     from raybench.documents.study.plan import Kind, Study, Trial, Variant
     from raybench.documents.study.result import StudyResult
     from raybench.documents.study.trial import TrialResult
+    from raybench.services.study import FinishedStudy
     from raybench.studies.folder import StudyFolder
 
 EXAMPLES = """\b
@@ -98,7 +93,7 @@ def network(options: StudyOptions, networks: str | None) -> None:
             raise UsageError(f"--networks {networks} has nothing to compare with; name two networks or more")
         return [network_variant(name) for name in names]
 
-    _conduct("network", options, variants, planned={"networks": networks}, workloads=WORKLOADS)
+    _conduct("network", options, variants, planned={"networks": networks})
 
 
 @study_command(
@@ -186,29 +181,19 @@ def model_size(options: StudyOptions, models: str | None) -> None:
 @click.option("--full", is_flag=True, help="Print every table; they are in the report in any case.")
 def show(folder: str, as_json: bool, full: bool, **given: Any) -> None:
     """Show a study again, complete or not, from the folders of its trials; with a price that was not given before."""
+    from raybench.services.study import answer, with_epoch
     from raybench.studies.folder import StudyFolder
-    from raybench.studies.result import result_of
 
     pricing = Pricing(**given)
     price = pricing.price_of_node()
     opened = StudyFolder.open(Path(folder))
-    study = _with_epoch(opened.study(), pricing)
-    known = price or study.settings.price
-    result = result_of(opened.path.name, study, opened.outcomes(study), price=known)
-    sys.exit(_deliver(result, opened, as_json=as_json, full=full))
+    study = with_epoch(opened.study(), pricing.epoch_samples)
+    finished = answer(study, opened, opened.outcomes(study), price=price)
+    sys.exit(_show(finished, as_json=as_json, full=full))
 
 
 for _member in (network, scaling, strategy, batch_size_study, model_size, show):
     command.add_command(_member)
-
-
-def _with_epoch(study: "Study", pricing: Pricing) -> "Study":
-    if pricing.epoch_samples is None:
-        return study
-    from msgspec.structs import replace
-
-    settings = replace(study.settings, epoch_samples=pricing.epoch_samples)
-    return replace(study, settings=settings)
 
 
 def _conduct(
@@ -217,98 +202,55 @@ def _conduct(
     variants: Callable[[], Sequence["Variant"]],
     *,
     planned: dict[str, Any],
-    workloads: Sequence[str] = ("train",),
 ) -> None:
-    """Plan the study or take up an earlier one, do it, answer, and end with its exit code."""
-    from raybench.studies.folder import StudyFolder
+    """Plan the study or take up an earlier one, do it, show the answer, and end with its exit code."""
+    from raybench.processes.interrupt import Interrupt
+    from raybench.services.study import answer, do_trials, take_up, with_epoch
 
     price = options.pricing.price_of_node()
+    folder = _folder(kind, options, variants, planned)
+    with folder.held():
+        study = with_epoch(take_up(folder, kind, options.repeats), options.pricing.epoch_samples)
+        with (
+            Interrupt().installed() as interrupt,
+            contextlib.closing(_Telling(study, interrupt.event, quiet=options.quiet)) as told,
+        ):
+            try:
+                trials, stopped = do_trials(
+                    study, folder, interrupt=interrupt, told=told.tell, timeout_seconds=options.timeout
+                )
+            except UsageError:
+                if options.resume is None:
+                    folder.discard()
+                raise
+        finished = answer(study, folder, trials, price=price, stopped=stopped)
+        sys.exit(_show(finished, as_json=options.as_json, full=options.full))
+
+
+def _folder(
+    kind: "Kind",
+    options: StudyOptions,
+    variants: Callable[[], Sequence["Variant"]],
+    planned: dict[str, Any],
+) -> "StudyFolder":
+    """The folder of the study to go on with, or of a new one, whose variants have been checked."""
+    from raybench.documents.study.plan import Settings
+    from raybench.services.study import begin_study, plan_study
+    from raybench.studies.folder import StudyFolder
+
     if options.resume is not None:
         options.require_nothing_planned(planned)
-        folder = StudyFolder.open(Path(options.resume))
-    else:
-        plan = _planned(kind, options, variants(), price, workloads)
-        output_dir = options.output_dir or "studies"
-        _check_variants(plan, output_dir, quiet=options.quiet)
-        folder = StudyFolder.create(output_dir, plan)
-    with folder.held():
-        study = _with_epoch(_taken_up(folder, kind, options.repeats), options.pricing)
-        price = price or study.settings.price
-        outcomes, stopped = _run(study, folder, options)
-        from raybench.studies.result import result_of
-
-        result = result_of(folder.path.name, study, outcomes, price=price, stopped=stopped)
-        sys.exit(_deliver(result, folder, as_json=options.as_json, full=options.full))
-
-
-def _check_variants(study: "Study", output_dir: str, *, quiet: bool) -> None:
-    from raybench.studies.runner import check_variants
-
-    announce(f"checking what {len(study.variants)} variants need", quiet=quiet)
-    check_variants(study, Path(output_dir))
-
-
-def _planned(
-    kind: "Kind", options: StudyOptions, variants: Sequence["Variant"], price: "Price | None", workloads: Sequence[str]
-) -> "Study":
-    from raybench.documents.study.plan import Settings, Study
-
-    workload = moved_to_environment(options.workload, os.environ)
-    if not workload or workload[0] not in WORKLOADS:
-        workload = ("train", *workload)
-    if workload[0] not in workloads:
-        raise UsageError(f"a study of {kind} compares training; '{workload[0]}' can be the workload of study network")
-    if "--dry-run" in workload:
-        raise UsageError("a study has no --dry-run: every variant is checked before the first trial; leave it out")
-    if kind == "scaling" and any(word.split("=")[0] == "--keep-warm" for word in workload):
-        raise UsageError("--keep-warm holds nodes that trials on another number of nodes need; leave it out of scaling")
-    return Study(
-        kind=kind,
-        workload=workload,
-        variants=tuple(variants),
-        repeats=5 if options.repeats is None else options.repeats,
+        return StudyFolder.open(Path(options.resume))
+    study = plan_study(
+        kind,
+        variants(),
+        options.workload,
         seed=options.chosen_seed,
-        folder=current_folder(),
-        settings=Settings(price=price, epoch_samples=options.pricing.epoch_samples),
+        repeats=options.repeats,
+        settings=Settings(price=options.pricing.price_of_node(), epoch_samples=options.pricing.epoch_samples),
     )
-
-
-def _taken_up(folder: "StudyFolder", kind: "Kind", repeats: int | None) -> "Study":
-    """An earlier study, with more repeats where they are asked for."""
-    import msgspec
-
-    study = folder.study(to_run=True)
-    if study.kind != kind:
-        raise UsageError(f"{folder.path} is another study; go on with it by: raybench study {study.kind} --resume DIR")
-    if repeats is not None and repeats != study.repeats:
-        if repeats < study.repeats:
-            raise UsageError(f"the study has {study.repeats} repeats; --repeats {repeats} cannot take any away")
-        study = msgspec.structs.replace(study, repeats=repeats)
-        folder.write_plan(study)
-    return study
-
-
-def _run(study: "Study", folder: "StudyFolder", options: StudyOptions) -> tuple[list["TrialResult"], bool]:
-    """What is known of every trial in the end, and whether somebody stopped the study."""
-    from raybench.processes.interrupt import Interrupt
-    from raybench.studies.runner import Runner
-
-    with (
-        Interrupt().installed() as interrupt,
-        contextlib.closing(_Telling(study, interrupt.event, quiet=options.quiet)) as told,
-    ):
-        runner = Runner(
-            folder=folder, study=study, stopping=interrupt.event, timeout_seconds=options.timeout, told=told.tell
-        )
-        try:
-            with interrupt.deferred():
-                return runner.run(), interrupt.event.is_set()
-        except KeyboardInterrupt:
-            return folder.outcomes(study), True
-        except UsageError:
-            if options.resume is None:
-                folder.discard()
-            raise
+    announce(f"checking what {len(study.variants)} variants need", quiet=options.quiet)
+    return begin_study(study, options.output_dir or "studies")
 
 
 class _Telling:
@@ -342,39 +284,18 @@ class _Telling:
             self._display.close()
 
 
-def _deliver(result: "StudyResult", folder: "StudyFolder", *, as_json: bool, full: bool) -> int:
-    """Keep the result and the report, print, and return the exit code."""
-    from raybench.studies.folder import REPORT, RESULT
-
-    status = result.exit_code
-    try:
-        folder.write(RESULT, result.to_json())
-        _write_report(result, folder.path / REPORT)
-    except MissingLibraryError as error:
-        say(f"raybench: {error}")
-    except OSError as error:
-        lost = "has been removed" if folder.removed else f"could not be written ({error.strerror})"
-        say(f"raybench: {folder.path} {lost}: the result is printed here")
-        status, as_json = status or 3, True
-    if result.broken and not folder.removed:
-        say(
-            f"raybench: {len(result.broken)} of {len(result.trials)} trials are not complete; go on with: raybench "
-            f"study {result.kind} --resume {folder.path}"
-        )
+def _show(finished: "FinishedStudy", *, as_json: bool, full: bool) -> int:
+    """Print a study. Returns its exit code, which depends on none of the printing."""
+    for remark in finished.remarks:
+        say(f"raybench: {remark}")
     with printing("stdout"):  # last, so that the verdict is what stands above the prompt
-        if as_json:
-            _print_json(result)
+        if as_json or not finished.kept:
+            _print_json(finished.result)
         else:
             from raybench.reports.study_terminal import print_study
 
-            print_study(result, sys.stdout, folder=folder.path, full=full)
-    return status
-
-
-def _write_report(result: "StudyResult", path: Path) -> None:
-    from raybench.reports.study_html import write_study_html
-
-    write_study_html(result, path)
+            print_study(finished.result, sys.stdout, folder=finished.folder, full=full)
+    return finished.exit_code
 
 
 def _print_json(result: "StudyResult") -> None:

@@ -171,8 +171,3 @@ def numbers_of(text: str | None, option: str, default: str) -> list[int]:
     if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
         raise UsageError(f"{option} '{text}' is no list of whole numbers, such as 1,2,4,8")
     return [int(part) for part in parts]
-
-
-def current_folder() -> str:
-    """Where trials run: here."""
-    return str(Path.cwd())

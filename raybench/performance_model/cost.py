@@ -11,7 +11,7 @@ from raybench.documents.price import Price
 from raybench.errors import UsageError
 from raybench.hardware.tables import parse_table, read_table
 
-__all__ = ["Cost", "Price", "list_price", "slow_node_cost_per_hour"]
+__all__ = ["Cost", "Price", "list_price"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,152 @@
+"""A study from what is asked to its answer: planned or taken up again, its trials done, the answer kept."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from raybench.documents.price import Price
+from raybench.documents.study.plan import Kind, Settings, Study, Variant
+from raybench.documents.study.result import StudyResult
+from raybench.documents.study.trial import TrialResult
+from raybench.errors import UsageError
+from raybench.reports.errors import MissingLibraryError
+from raybench.secret_values import moved_to_environment
+from raybench.studies.folder import REPORT, RESULT, StudyFolder
+
+if TYPE_CHECKING:
+    from raybench.processes.interrupt import Interrupt
+    from raybench.studies.runner import Told
+
+WORKLOADS = ("train", "run")  # of study network; the others compare training
+REPEATS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedStudy:
+    """A study that has ended, complete or not. ``kept`` is false where its result could not be written."""
+
+    result: StudyResult
+    folder: Path
+    kept: bool
+    remarks: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the command: never 0 where the result could not be kept."""
+        return self.result.exit_code if self.kept else self.result.exit_code or 3
+
+
+def plan_study(
+    kind: Kind,
+    variants: Sequence[Variant],
+    workload: Sequence[str],
+    *,
+    seed: int,
+    repeats: int | None = None,
+    settings: Settings | None = None,
+) -> Study:
+    """What is to be done. ``workload`` is a command of raybench with its options, ``train`` where it names none.
+
+    Raises UsageError for a workload, or an option of it, that a study of this kind cannot have.
+    """
+    words = moved_to_environment(tuple(workload), os.environ)
+    if not words or words[0] not in WORKLOADS:
+        words = ("train", *words)
+    if words[0] not in WORKLOADS[: None if kind == "network" else 1]:
+        raise UsageError(f"a study of {kind} compares training; '{words[0]}' can be the workload of study network")
+    if "--dry-run" in words:
+        raise UsageError("a study has no --dry-run: every variant is checked before the first trial; leave it out")
+    if kind == "scaling" and any(word.split("=")[0] == "--keep-warm" for word in words):
+        raise UsageError("--keep-warm holds nodes that trials on another number of nodes need; leave it out of scaling")
+    return Study(
+        kind=kind,
+        workload=words,
+        variants=tuple(variants),
+        repeats=REPEATS if repeats is None else repeats,
+        seed=seed,
+        folder=str(Path.cwd()),
+        settings=settings or Settings(),
+    )
+
+
+def begin_study(study: Study, output_dir: str) -> StudyFolder:
+    """Check what every variant needs, and make the study's folder. Raises UsageError where a variant cannot be run."""
+    from raybench.studies.runner import check_variants
+
+    check_variants(study, Path(output_dir))
+    return StudyFolder.create(output_dir, study)
+
+
+def take_up(folder: StudyFolder, kind: Kind, repeats: int | None) -> Study:
+    """The plan of an earlier study, with more repeats where they are asked for. Raises UsageError for another study."""
+    study = folder.study(to_run=True)
+    if study.kind != kind:
+        raise UsageError(f"{folder.path} is another study; go on with it by: raybench study {study.kind} --resume DIR")
+    if repeats is not None and repeats != study.repeats:
+        if repeats < study.repeats:
+            raise UsageError(f"the study has {study.repeats} repeats; --repeats {repeats} cannot take any away")
+        study = replace(study, repeats=repeats)
+        folder.write_plan(study)
+    return study
+
+
+def with_epoch(study: Study, samples: int | None) -> Study:
+    """The study with another size of an epoch, where one is given."""
+    return study if samples is None else replace(study, settings=replace(study.settings, epoch_samples=samples))
+
+
+def do_trials(
+    study: Study, folder: StudyFolder, *, interrupt: "Interrupt", told: "Told", timeout_seconds: float
+) -> tuple[list[TrialResult], bool]:
+    """What is known of every trial in the end, and whether somebody stopped the study.
+
+    ``interrupt`` is installed by the caller. Raises UsageError where no variant can be run.
+    """
+    from raybench.studies.runner import Runner
+
+    runner = Runner(folder=folder, study=study, stopping=interrupt.event, timeout_seconds=timeout_seconds, told=told)
+    try:
+        with interrupt.deferred():
+            return runner.run(), interrupt.event.is_set()
+    except KeyboardInterrupt:
+        return folder.outcomes(study), True
+
+
+def answer(
+    study: Study,
+    folder: StudyFolder,
+    trials: Sequence[TrialResult],
+    *,
+    price: Price | None = None,
+    stopped: bool = False,
+) -> FinishedStudy:
+    """The study's answer from its trials, kept with its report. ``price`` goes before that of the plan."""
+    from raybench.studies.result import result_of
+
+    result = result_of(folder.path.name, study, list(trials), price=price or study.settings.price, stopped=stopped)
+    remarks, kept = [], True
+    try:
+        folder.write(RESULT, result.to_json())
+        _write_report(result, folder.path / REPORT)
+    except MissingLibraryError as error:
+        remarks.append(str(error))
+    except OSError as error:
+        lost = "has been removed" if folder.removed else f"could not be written ({error.strerror})"
+        remarks.append(f"{folder.path} {lost}: the result is printed here")
+        kept = False
+    if result.broken and not folder.removed:
+        remarks.append(
+            f"{len(result.broken)} of {len(result.trials)} trials are not complete; go on with: raybench "
+            f"study {result.kind} --resume {folder.path}"
+        )
+    return FinishedStudy(result=result, folder=folder.path, kept=kept, remarks=tuple(remarks))
+
+
+def _write_report(result: StudyResult, path: Path) -> None:
+    from raybench.reports.study_html import write_study_html
+
+    write_study_html(result, path)

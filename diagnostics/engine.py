@@ -1,10 +1,9 @@
 """Logs to a diagnosis: read and scan them, collect facts, have the facts judged."""
 
 import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from itertools import repeat
 from pathlib import Path
 
 from diagnostics.builder import FactBuilder
@@ -15,13 +14,15 @@ from diagnostics.flight_recorder import DamagedDumpError, Recorder, is_dump
 from diagnostics.forked import map_ahead, processes_to_use
 from diagnostics.gate import Gate
 from diagnostics.inputs import Input, Inputs, find_inputs
-from diagnostics.jobs import Job, sort_by_job
+from diagnostics.jobs import Job, sort_by_job, sort_parts
 from diagnostics.judgement import diagnose_facts
+from diagnostics.launches import holds_launches
 from diagnostics.overall import overall
 from diagnostics.part import Part, read_part
 from diagnostics.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
 from diagnostics.scanner import Scanner
-from diagnostics.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, pieces_of
+from diagnostics.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, is_sparse_part, pieces_of
+from diagnostics.speakers import Start
 from diagnostics.verdict import without_unread
 
 
@@ -74,8 +75,11 @@ class Reading:
         first = piece.part.first_line if piece.begins else self._scanner.next_line(file)
         if piece.begins:
             self.flush()
-        gate.begin_piece()
-        if sifted is None or (sifted.detailed and not gate.detailed):
+        if piece.alone:
+            gate.by_piece = False
+        else:
+            gate.begin_piece(sparse=sifted.sparse if sifted is not None else is_sparse_part(piece.part))
+        if sifted is None or (gate.detailed and not sifted.sparse):
             return self._leaves_out(replace(piece.part, first_line=first))
         self._files.setdefault(file)
         self._scanner.take(file, sifted, first)
@@ -150,6 +154,8 @@ def diagnose_paths(paths: Sequence[str | Path]) -> Diagnosis:
 
 
 def _diagnose_inputs(inputs: Inputs, processes: int) -> Diagnosis:
+    if (whole := _diagnose_in_one_pass(inputs, processes)) is not None:
+        return whole
     jobs = sort_by_job(inputs.files, processes)
     readings = [Reading() for _ in jobs]
     left_out = read_jobs(jobs, readings, processes)
@@ -158,21 +164,45 @@ def _diagnose_inputs(inputs: Inputs, processes: int) -> Diagnosis:
     return diagnose_jobs(jobs, readings, inputs.notes)
 
 
+def _diagnose_in_one_pass(inputs: Inputs, processes: int) -> Diagnosis | None:
+    """The diagnosis of one large file, taken for that of one job; None where it is not, or was begun more than once."""
+    jobs = sort_parts([Part(file=file) for file in inputs.files]) if len(inputs.files) == 1 else ()
+    pieces = pieces_of(jobs)
+    if bytes_to_sift(pieces) < MIN_BYTES:
+        return None
+    reading, starts = Reading(), list[Start]()
+    with closing(_sifted(pieces, [reading], processes)) as sifted:
+        for piece, found in zip(pieces, sifted, strict=True):
+            if found is None:
+                return None
+            starts += found.starts
+            if (found.starts and holds_launches(piece.part.file, starts)) or reading.read_piece(piece, found):
+                return None
+    reading.flush()
+    return diagnose_jobs(jobs, [reading], inputs.notes)
+
+
 def read_jobs(jobs: Sequence[Job], readings: Sequence[Reading], processes: int) -> int:
     """Read the parts of jobs, large ones in pieces; how many were left out, because they cannot be opened."""
     pieces = pieces_of(jobs)
     if bytes_to_sift(pieces) < MIN_BYTES:
         return sum(reading.read_job(job) for reading, job in zip(readings, jobs, strict=True))
     left_out = 0
-    for reading in readings:
-        reading.gate.expect(MIN_BYTES)  # which compiles what is scanned for, once for all processes
-    sieve = Sieve([reading.gate for reading in readings], processes)
-    sifted = map_ahead(sieve.sift, pieces, processes) if processes > 1 else repeat(None, len(pieces))
-    for piece, found in zip(pieces, sifted, strict=True):
+    for piece, found in zip(pieces, _sifted(pieces, readings, processes), strict=True):
         left_out += readings[piece.job].read_piece(piece, found)
     for reading in readings:
         reading.flush()
     return left_out
+
+
+def _sifted(
+    pieces: Sequence[Piece], readings: Sequence[Reading], processes: int
+) -> Generator[Sifted | None, None, None]:
+    """What is kept of the pieces, by several processes where they may be used."""
+    for reading in readings:
+        reading.gate.expect(MIN_BYTES)  # which compiles what is scanned for, once for all processes
+    sieve = Sieve([reading.gate for reading in readings], processes)
+    yield from map_ahead(sieve.sift, pieces, processes) if processes > 1 else map(sieve.sift, pieces)
 
 
 @contextmanager

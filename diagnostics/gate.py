@@ -20,7 +20,7 @@ DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; la
 MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
 MAX_DULL = 50_000
 MAX_DULL_BYTES = 300
-_MARK = b"] NCCL INFO "
+MARK = b"] NCCL INFO "
 _DIGITS = b"0123456789"
 _TOLD_BY_DIGITS = tuple(stem for literal in FOREIGN if (stem := literal.translate(None, _DIGITS)) != literal)
 
@@ -42,6 +42,7 @@ class Gate:
     skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
     by_piece: bool = False  # what is read one by one is settled where a piece begins, else block by block
+    sparse: bool = False  # so few lines are NCCL's in this piece that the frequent kinds are looked for all the same
     wrapped: int = 0  # so many lines at the start of the next block may be the rest of the last line of this one
     _dull: set[bytes] = field(default_factory=set)  # lines without their digits, of which FOREIGN has none
     detailed: bool = True  # lines of the frequent kinds are read one by one here
@@ -54,9 +55,9 @@ class Gate:
             for frequent in (DETAIL, ODD):
                 _database(frequent + INIT)
 
-    def begin_piece(self) -> None:
+    def begin_piece(self, *, sparse: bool) -> None:
         """Settle what is read one by one from here to the next piece, by the pieces before."""
-        self.by_piece = True
+        self.by_piece, self.sparse = True, sparse
         self.detailed = self.detail_left > 0
 
     def candidates(self, block: bytes) -> Iterator[Candidate]:
@@ -65,7 +66,7 @@ class Gate:
         if not self.by_piece:
             self.detailed = self.detail_left > 0
         if self._seen_bytes < self.scan_from_bytes or (database := self.database()) is None:
-            return self._by_line(block) if self.detailed else self._by_late_line(block)
+            return self._by_line(block) if self.detailed or self.sparse else self._by_late_line(block)
         return self._by_scan(block, database)
 
     def database(self) -> Any:
@@ -74,14 +75,14 @@ class Gate:
 
     def _expressions(self) -> tuple[bytes, ...]:
         """What is looked for beside ALWAYS, the less the longer the log is."""
-        if self.detailed:
+        if self.detailed or self.sparse:
             return DETAIL + INIT
         return ODD if self.skips_init else ODD + INIT
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
         ends = matches(database, block)
         unnamed = not self.nccl_lines
-        self.nccl_lines += block.count(_MARK)
+        self.nccl_lines += block.count(MARK)
         yield from self._continuations(block, 0, 0, ends)
         find, rfind, known, skips = block.find, block.rfind, self.known, not self.detailed
         start = line_end = number = counted = 0
@@ -98,10 +99,10 @@ class Gate:
                     mark = find(b"NCCL WARN ", start, line_end)
                 if mark >= 0 and (text := block[mark + 5 : line_end]) in known:
                     known[text] += 1
-                    self.nccl_lines += block[mark - 2 : mark + 10] != _MARK
+                    self.nccl_lines += block[mark - 2 : mark + 10] != MARK
                     continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
-            marked = _MARK in raw
+            marked = MARK in raw
             self.nccl_lines += not marked and names_library(raw)
             if self.skips_init and b"- Init " in raw and self._says_nothing(raw):
                 continue
@@ -136,7 +137,7 @@ class Gate:
         lines, shapes = block.split(b"\n"), block.translate(None, _DIGITS).split(b"\n")
         dull = self._dull
         fresh = [number for number, shape in enumerate(shapes) if shape not in dull]
-        self.nccl_lines += block.count(_MARK) - sum(lines[number].count(_MARK) for number in fresh)  # of the dull ones
+        self.nccl_lines += block.count(MARK) - sum(lines[number].count(MARK) for number in fresh)  # of the dull ones
         chosen, nothing = self._sort_out(lines, fresh)
         if len(dull) < MAX_DULL:
             found = (shapes[number] for number in nothing if len(shapes[number]) <= MAX_DULL_BYTES)
@@ -173,7 +174,7 @@ class Gate:
                 continue
             self.nccl_lines += names_library(raw)
             if self._says_nothing(raw):
-                if raw.count(_MARK) == 1:
+                if raw.count(MARK) == 1:
                     nothing.append(number)
             elif not self._is_repeated(raw):
                 chosen.append(number)

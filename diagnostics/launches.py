@@ -59,6 +59,11 @@ def survey_head(file: Input) -> Part:
     return merged([*_launches(file, look.starts), whole])
 
 
+def holds_launches(file: Input, starts: Iterable[Start]) -> bool:
+    """Whether the starts of a file may be those of several launches; the first of each process and GPU are enough."""
+    return len(_launches(file, starts)) > 1
+
+
 def _launches(file: Input, starts: Iterable[Start]) -> list[Part]:
     """A part for each launch: a new one begins where a GPU has another process, of no communicator known by then."""
     launches: list[Part] = []

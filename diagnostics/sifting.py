@@ -1,16 +1,18 @@
 """Large logs read in pieces by several processes, each of which keeps only the lines that its reader needs to see.
 
-What a process counts and what it passes on is what the scanner would do with the same lines itself. Whether the detail
-of a piece is read depends on the pieces before it, of which a process has seen only its own: it leaves the detail out
-only where these alone used it up. A piece that it read in too much detail is read again.
+What a process counts and what it passes on is what the scanner would do with the same lines itself, once the detail of
+a job is used up. The detail of a piece is looked for only where few of its lines are NCCL's, which the piece shows by
+itself; as long as the reader wants the detail of other pieces, it reads them itself.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import tee
 
 from diagnostics.blocks import count_binary, with_partial_lines_joined
 from diagnostics.errors import UnreadableInputError
+from diagnostics.facts import ProcessKey
 from diagnostics.flight_recorder import is_dump
 from diagnostics.gate import MAX_WRAPPED_LINES, Gate, is_continued
 from diagnostics.inputs import Input, open_input
@@ -18,11 +20,15 @@ from diagnostics.jobs import Job
 from diagnostics.json_objects import holds_objects
 from diagnostics.part import Part, read_part
 from diagnostics.plain_lines import MARK, PlainLines, is_plain
-from diagnostics.reader import TRACE_HEAD_BYTES, is_trace, line_from, plain_size
+from diagnostics.reader import TRACE_HEAD_BYTES, Batch, is_trace, line_from, plain_size
 from diagnostics.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, names_its_rank
+from diagnostics.speakers import MAX_INIT_LINES, Start, start_in
 from diagnostics.tally import MAX_KNOWN_INIT_LINES, MAX_TEXTS
 
 PIECE_BYTES = 2**23
+FIRST_PIECE_BYTES = 2**20  # as long as the detail of a job may last, which its reader looks at itself
+FIRST_BYTES = 2**23
+SPARSE_LINES = 1000  # of a piece with no more lines of NCCL at level INFO, the frequent kinds are looked at too
 MIN_BYTES = 2**25  # of less, starting the processes costs more than it saves
 
 
@@ -37,7 +43,8 @@ class Sifted:
     nccl_lines: int = 0
     unreadable: int = 0
     hits: int = 0  # how much of the detail they used up
-    detailed: bool = True  # lines of the frequent kinds are among the candidates, which later pieces leave out
+    sparse: bool = False  # lines of the frequent kinds are among the candidates
+    starts: list[Start] = field(default_factory=list)  # the first of each process and GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +61,15 @@ class Piece:
 
 
 def pieces_of(jobs: Sequence[Job]) -> list[Piece]:
-    """The parts of jobs in pieces of about PIECE_BYTES that begin at a line, as far as they are plain files."""
-    return [
-        replace(piece, job=number) for number, job in enumerate(jobs) for part in job.parts for piece in _pieces(part)
-    ]
+    """The parts of jobs in pieces that begin at a line, as far as they are plain files."""
+    found: list[Piece] = []
+    for number, job in enumerate(jobs):
+        first_bytes = FIRST_BYTES
+        for part in job.parts:
+            pieces = [replace(piece, job=number) for piece in _pieces(part, first_bytes)]
+            first_bytes -= bytes_to_sift(pieces)
+            found += pieces
+    return found
 
 
 def bytes_to_sift(pieces: Iterable[Piece]) -> int:
@@ -65,18 +77,32 @@ def bytes_to_sift(pieces: Iterable[Piece]) -> int:
     return sum((piece.part.end or 0) - piece.part.start for piece in pieces if not piece.alone)
 
 
-def _pieces(part: Part) -> Iterator[Piece]:
+def _pieces(part: Part, first_bytes: int) -> Iterator[Piece]:
+    """A part in pieces of about PIECE_BYTES, its first bytes in smaller ones."""
     size = None if is_dump(part.file.name) else plain_size(part.file)
     if not size or (size >= MIN_BYTES and holds_objects(part.file)) or _is_trace(part.file):
         yield Piece(part=part, begins=True, alone=True)
         return
     start, stop = part.start, size if part.end is None else min(part.end, size)
-    count = max(-(-(stop - start) // PIECE_BYTES), 1)
-    step = (stop - start) // count + 1  # pieces of one size: every process has as much to do
     while start < stop:
-        end = min(line_from(part.file, start + step), stop)
+        step = min(FIRST_PIECE_BYTES, PIECE_BYTES) if start - part.start < first_bytes else PIECE_BYTES
+        end = min(line_from(part.file, start + step), stop) if start + step < stop else stop
         yield Piece(part=replace(part, start=start, end=end), begins=start == part.start)
         start = end
+
+
+def is_sparse(batches: Iterable[Batch]) -> bool:
+    """Whether few lines of a piece are NCCL's at level INFO; takes no more batches than it needs to tell."""
+    lines = 0
+    return not any((lines := lines + batch.block.count(b"NCCL INFO ")) > SPARSE_LINES for batch in batches)
+
+
+def is_sparse_part(part: Part) -> bool:
+    """Whether a piece that is not sifted is sparse; one that cannot be read is not."""
+    try:
+        return is_sparse(read_part(part))
+    except (OSError, UnreadableInputError):
+        return False
 
 
 def _is_trace(file: Input) -> bool:
@@ -98,13 +124,15 @@ class _Sifting:
     room: int
     channels: set[bytes] = field(default_factory=set)
     init_lines: int = 0  # behind as many of its own, the scanner looks at none either
+    heads: set[bytes] = field(default_factory=set)  # how lines begin of those whose starts are known
+    started: set[tuple[ProcessKey, str]] = field(default_factory=set)  # with their GPUs
 
 
 class Sieve:
     """Sifts pieces of several jobs, in a forked process. ``gates``: what the reader of each job begins with."""
 
     def __init__(self, gates: Sequence[Gate], processes: int) -> None:
-        self._jobs = [_Sifting(gate=replace(gate), room=MAX_TEXTS // processes) for gate in gates]
+        self._jobs = [_Sifting(gate=replace(gate, detail_left=0), room=MAX_TEXTS // processes) for gate in gates]
         self._plain = PlainLines()
 
     def sift(self, piece: Piece) -> Sifted | None:
@@ -113,11 +141,15 @@ class Sieve:
             return None
         job, sifted = self._jobs[piece.job], Sifted()
         gate = job.gate
-        gate.begin_piece()
         gate.lines, gate.nccl_lines, gate.wrapped = 0, 0, MAX_WRAPPED_LINES
-        before, sifted.detailed = gate.detail_left, gate.detailed
+        before = gate.detail_left
         try:
-            for batch in read_part(piece.part):
+            batches, ahead = tee(read_part(piece.part))
+            sifted.sparse = is_sparse(ahead)
+            del ahead  # else each batch is kept for it
+            gate.begin_piece(sparse=sifted.sparse)
+            gate.detailed = sifted.sparse
+            for batch in batches:
                 if batch.note:
                     return None
                 block = with_partial_lines_joined(batch.block)
@@ -125,7 +157,7 @@ class Sieve:
                 self._keep(block, job, sifted)
         except (OSError, UnreadableInputError):
             return None
-        sifted.hits = before - gate.detail_left
+        sifted.hits, gate.detail_left = before - gate.detail_left, before
         sifted.known = {text: count for text, count in gate.known.items() if count}
         gate.known = dict.fromkeys(gate.known, 0)
         sifted.lines, sifted.nccl_lines = gate.lines, gate.nccl_lines
@@ -143,13 +175,25 @@ class Sieve:
                 if not gate.detailed and raw in gate.known:  # names NCCL without its mark
                     gate.known[raw] += 1
                     continue
-                if b"- Init " in raw:
-                    job.init_lines += 1
-                    gate.skips_init = job.init_lines > MAX_KNOWN_INIT_LINES
+                if b"- Init " in raw and self._knows_enough(raw, job, sifted):
+                    continue
             continued = is_continued(raw)
             sifted.candidates.append((before + number, raw))
             if job.room > 0 and b"CCL" in raw:
                 self._learn(raw, job)
+
+    @staticmethod
+    def _knows_enough(raw: bytes, job: _Sifting, sifted: Sifted) -> bool:
+        """Note who starts a communicator; whether so many lines were passed on that the scanner takes no more."""
+        job.init_lines += 1
+        job.gate.skips_init = job.init_lines > MAX_INIT_LINES
+        head = raw[: raw.find(MARK)]
+        if head not in job.heads and (start := start_in(raw)) is not None and start.nranks > 1:
+            job.heads.add(head)
+            if (start.process, start.bus) not in job.started:
+                job.started.add((start.process, start.bus))
+                sifted.starts.append(start)
+        return job.init_lines > MAX_KNOWN_INIT_LINES + 1 and raw.count(b"NCCL ") == 1
 
     def _learn(self, raw: bytes, job: _Sifting) -> None:
         """Only count from here on what the scanner will know, once it has read this line."""

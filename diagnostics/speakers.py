@@ -105,17 +105,29 @@ def prefixes_of(block: bytes, start: int = 0, stop: int | None = None) -> Iterat
         place = block.find(b" NCCL ", end, stop) if end >= 0 else -1
 
 
+def start_in(raw: bytes) -> Start | None:
+    """The start or completion that a line tells of."""
+    return _start(_INIT.search(raw), 0)
+
+
 def _init_lines(batch: Batch) -> Iterator[Start]:
     block = batch.block
     for place in places(block, _INIT_MARK):
-        start = block.rfind(b"\n", 0, place) + 1
-        if match := _INIT.search(block, max(start, place - 600), place):
-            host, pid, rank, nranks, bus, comm_id = match.groups()
-            yield Start(
-                place=batch.place + start,
-                process=(host.decode(), int(pid)),
-                rank=int(rank),
-                nranks=int(nranks),
-                bus=bus.decode(),
-                comm_id=comm_id.decode() if comm_id is not None else None,
-            )
+        begin = block.rfind(b"\n", 0, place) + 1
+        found = _start(_INIT.search(block, max(begin, place - 600), place), batch.place + begin)
+        if found is not None:
+            yield found
+
+
+def _start(match: re.Match[bytes] | None, place: int) -> Start | None:
+    if match is None:
+        return None
+    host, pid, rank, nranks, bus, comm_id = match.groups()
+    return Start(
+        place=place,
+        process=(host.decode(), int(pid)),
+        rank=int(rank),
+        nranks=int(nranks),
+        bus=bus.decode(),
+        comm_id=comm_id.decode() if comm_id is not None else None,
+    )

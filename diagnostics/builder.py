@@ -210,6 +210,7 @@ class FactBuilder:
         damaged_dumps: Sequence[str] = (),
         starts_left_out: bool = False,
         last_lines: Mapping[str, int] | None = None,
+        progress_left_out: int = -1,
     ) -> JobFacts:
         """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
         table = tuple(_channel(event, channels[key]) for key, event in channel_event.items())
@@ -232,6 +233,7 @@ class FactBuilder:
             flight_records=tuple(dumps),
             damaged_dumps=tuple(damaged_dumps),
             starts_left_out=starts_left_out or self._members >= MAX_MEMBERS,
+            progress_left_out=progress_left_out,
         )
 
 

@@ -79,6 +79,7 @@ class Reading:
             gate.by_piece = False
         else:
             gate.begin_piece(sparse=sifted.sparse if sifted is not None else is_sparse_part(piece.part))
+            gate.detailed |= piece.ends
         if sifted is None or (gate.detailed and not sifted.sparse):
             return self._leaves_out(replace(piece.part, first_line=first))
         self._files.setdefault(file)
@@ -132,6 +133,7 @@ class Reading:
             damaged_dumps=self._damaged,
             starts_left_out=self._scanner.tally.starts_left_out or self._scanner.deduplicated,
             last_lines=self._scanner.last_lines,
+            progress_left_out=self._scanner.progress_left_out,
         )
 
     def diagnosis(self) -> Diagnosis:

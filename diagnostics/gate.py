@@ -37,6 +37,7 @@ class Gate:
 
     lines: int = 0
     nccl_lines: int = 0
+    odd_nccl_lines: int = 0  # of these, so many count only because there were none of the usual forms before
     detail_left: int = DETAIL_HITS
     known: dict[bytes, int] = field(default_factory=dict)
     skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
@@ -113,6 +114,7 @@ class Gate:
                 yield from self._continuations(block, line_end + 1, number + 1, ends)
         if unnamed and not self.nccl_lines:  # a log that names NCCL in any way is not one that does not
             self.nccl_lines = sum(map(names_library, block.split(b"\n"))) if names_library(block) else 0
+            self.odd_nccl_lines += self.nccl_lines
         self.detail_left -= len(ends)
         self.lines += number + block.count(b"\n", counted) + 1
 

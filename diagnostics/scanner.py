@@ -47,6 +47,7 @@ class Scanner:
     unreadable: int = 0
     quiet: set[bytes] = field(default_factory=set)  # what lines without NCCL's mark say that nothing reads
     deduplicated: bool = False  # Ray left out lines that repeat
+    progress_left_out: int = -1  # the place of the last event behind which lines may only have been counted
     tally: Tally = field(init=False)
     _sequence: int = 0
     _next_line: dict[str, int] = field(default_factory=dict)
@@ -79,6 +80,7 @@ class Scanner:
         for number, raw in self.gate.candidates(block):
             self._read(raw, first + number)
         self._next_line[batch.file] = first + self.gate.lines - before
+        self._note_left_out()
 
     def next_line(self, file: str) -> int:
         """The number of the line behind the last one of a file that was read."""
@@ -87,16 +89,22 @@ class Scanner:
     def take(self, file: str, sifted: "Sifted", first: int) -> None:
         """Read what was kept of lines that begin with number ``first``."""
         self._file = file
+        named = self.gate.nccl_lines > 0
         self.tally.room = 2 * MAX_TEXTS  # beside those read here, all that the processes together may learn
         for number, raw in sifted.candidates:
             self._read(raw, first + number)
         self.tally.room = MAX_TEXTS
         self.tally.add(sifted.known, sifted.channels)
         self.gate.lines += sifted.lines
-        self.gate.nccl_lines += sifted.nccl_lines
+        self.gate.nccl_lines += sifted.nccl_lines - (sifted.odd_nccl_lines if named else 0)
         self.gate.detail_left -= sifted.hits
         self.unreadable += sifted.unreadable
         self._next_line[file] = first + sifted.lines
+        self._note_left_out()
+
+    def _note_left_out(self) -> None:
+        if not self.gate.detailed:
+            self.progress_left_out = self._sequence
 
     def _read(self, raw: bytes, line: int) -> None:
         raw = raw if b"CCL" in raw else with_name(raw)

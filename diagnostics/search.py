@@ -3,6 +3,10 @@
 from functools import cache
 from typing import Any
 
+from diagnostics import pattern_cache
+
+MIN_KEPT = 50  # fewer expressions are compiled at once
+
 
 @cache
 def compiled_database(expressions: tuple[bytes, ...]) -> Any:
@@ -11,11 +15,32 @@ def compiled_database(expressions: tuple[bytes, ...]) -> Any:
         import hyperscan  # optional, and only big logs pay for it
     except ImportError:
         return None
-    count = len(expressions)
-    database = hyperscan.Database()
-    database.compile(
-        expressions=expressions, ids=range(count), elements=count, flags=[hyperscan.HS_FLAG_DOTALL] * count
-    )
+    kept = pattern_cache.file_of(expressions, _release(hyperscan)) if len(expressions) >= MIN_KEPT else None
+    database = _loaded(hyperscan, pattern_cache.read(kept)) if kept is not None else None
+    if database is None:
+        count = len(expressions)
+        database = hyperscan.Database()
+        database.compile(
+            expressions=expressions, ids=range(count), elements=count, flags=[hyperscan.HS_FLAG_DOTALL] * count
+        )
+        if kept is not None:
+            pattern_cache.write(kept, hyperscan.dumpb(database))
+    return database
+
+
+def _release(hyperscan: Any) -> str:
+    return str(hyperscan.__version__)
+
+
+def _loaded(hyperscan: Any, kept: bytes | None) -> Any:
+    """What was compiled before; None where there is none, or another release or processor made it."""
+    if kept is None:
+        return None
+    try:
+        database = hyperscan.loadb(kept, mode=hyperscan.HS_MODE_BLOCK)
+        database.scratch = hyperscan.Scratch(database)
+    except hyperscan.error:
+        return None
     return database
 
 

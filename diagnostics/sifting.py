@@ -28,6 +28,7 @@ from diagnostics.tally import MAX_KNOWN_INIT_LINES, MAX_TEXTS
 PIECE_BYTES = 2**23
 FIRST_PIECE_BYTES = 2**20  # as long as the detail of a job may last, which its reader looks at itself
 FIRST_BYTES = 2**23
+END_BYTES = 2**18  # of a job, read line by line
 SPARSE_LINES = 1000  # of a piece with no more lines of NCCL at level INFO, the frequent kinds are looked at too
 MIN_BYTES = 2**25  # of less, starting the processes costs more than it saves
 
@@ -41,6 +42,7 @@ class Sifted:
     channels: dict[bytes, int] = field(default_factory=dict)
     lines: int = 0
     nccl_lines: int = 0
+    odd_nccl_lines: int = 0  # of these, count only where there were none before
     unreadable: int = 0
     hits: int = 0  # how much of the detail they used up
     sparse: bool = False  # lines of the frequent kinds are among the candidates
@@ -51,13 +53,14 @@ class Sifted:
 class Piece:
     """A piece of a part of the job with this number. ``begins`` the part, or goes on with the one before.
 
-    ``alone``: not to be sifted apart.
+    ``alone``: not to be sifted apart. ``ends`` the job, so that its reader looks at the detail: how far did it come?
     """
 
     part: Part
     begins: bool
     job: int = 0
     alone: bool = False
+    ends: bool = False
 
 
 def pieces_of(jobs: Sequence[Job]) -> list[Piece]:
@@ -69,7 +72,23 @@ def pieces_of(jobs: Sequence[Job]) -> list[Piece]:
             pieces = [replace(piece, job=number) for piece in _pieces(part, first_bytes)]
             first_bytes -= bytes_to_sift(pieces)
             found += pieces
+        if found and found[-1].job == number:
+            found[-1:] = _with_end_apart(found[-1])
     return found
+
+
+def _with_end_apart(piece: Piece) -> list[Piece]:
+    """The last piece of a job, cut before its last lines."""
+    part = piece.part
+    if piece.alone or part.end is None:
+        return [piece]
+    place = line_from(part.file, max(part.end - END_BYTES, part.start))
+    if place <= part.start:
+        return [replace(piece, ends=True)]
+    if place >= part.end:
+        return [piece]
+    rest = replace(piece, part=replace(part, start=place), begins=False, ends=True)
+    return [replace(piece, part=replace(part, end=place)), rest]
 
 
 def bytes_to_sift(pieces: Iterable[Piece]) -> int:
@@ -132,7 +151,10 @@ class Sieve:
     """Sifts pieces of several jobs, in a forked process. ``gates``: what the reader of each job begins with."""
 
     def __init__(self, gates: Sequence[Gate], processes: int) -> None:
-        self._jobs = [_Sifting(gate=replace(gate, detail_left=0), room=MAX_TEXTS // processes) for gate in gates]
+        self._jobs = [
+            _Sifting(gate=Gate(scan_from_bytes=gate.scan_from_bytes, detail_left=0), room=MAX_TEXTS // processes)
+            for gate in gates
+        ]
         self._plain = PlainLines()
 
     def sift(self, piece: Piece) -> Sifted | None:
@@ -141,7 +163,8 @@ class Sieve:
             return None
         job, sifted = self._jobs[piece.job], Sifted()
         gate = job.gate
-        gate.lines, gate.nccl_lines, gate.wrapped = 0, 0, MAX_WRAPPED_LINES
+        gate.lines, gate.nccl_lines, gate.odd_nccl_lines, gate.wrapped = 0, 0, 0, MAX_WRAPPED_LINES
+        gate.known = dict.fromkeys(gate.known, 0)
         before = gate.detail_left
         try:
             batches, ahead = tee(read_part(piece.part))
@@ -149,8 +172,8 @@ class Sieve:
             del ahead  # else each batch is kept for it
             gate.begin_piece(sparse=sifted.sparse)
             gate.detailed = sifted.sparse
-            for batch in batches:
-                if batch.note:
+            for number, batch in enumerate(batches):
+                if batch.note or (number and batch.first):  # JSON objects, each with a number of its own
                     return None
                 block = with_partial_lines_joined(batch.block)
                 sifted.unreadable += count_binary(block)
@@ -159,8 +182,7 @@ class Sieve:
             return None
         sifted.hits, gate.detail_left = before - gate.detail_left, before
         sifted.known = {text: count for text, count in gate.known.items() if count}
-        gate.known = dict.fromkeys(gate.known, 0)
-        sifted.lines, sifted.nccl_lines = gate.lines, gate.nccl_lines
+        sifted.lines, sifted.nccl_lines, sifted.odd_nccl_lines = gate.lines, gate.nccl_lines, gate.odd_nccl_lines
         return sifted
 
     def _keep(self, block: bytes, job: _Sifting, sifted: Sifted) -> None:

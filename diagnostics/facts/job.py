@@ -50,6 +50,7 @@ class JobFacts:
     damaged_dumps: Sequence[str] = ()
     collectives: Mapping[tuple[str, int], CollectiveLog] = field(default_factory=dict)  # by communicator and rank
     starts_left_out: bool = False  # more Init lines than are followed, or Ray left some out: absence proves nothing
+    progress_left_out: int = -1  # up to here, lines that show how far a process has come may only have been counted
 
     @property
     def empty_files(self) -> list[str]:

@@ -195,13 +195,16 @@ def _explain(absent: Sequence[object], signs: list[Event]) -> str:
 
 
 def _all_stand(communicator: Communicator, facts: JobFacts) -> bool:
-    """Whether at least half of the ranks stand at their start, and no process is on its way to it or past it."""
+    """Whether at least half of the ranks stand at their start, and no process is on its way to it or past it.
+
+    Late in a large log it cannot be told where they stand.
+    """
     members = {member.process for member in communicator.members.values()}
     if 2 * len(communicator.members) < communicator.nranks or len(communicator.members) < 2:
         return False
     speaking = {key for key, process in facts.processes.items() if process.networks or process.devices is not None}
     starts = [member.event for member in communicator.members.values() if member.event is not None]
-    went_on = any(_went_on(start, facts) for start in starts)
+    went_on = any(_went_on(start, facts) or start.origin.sequence <= facts.progress_left_out for start in starts)
     return speaking <= members and all(host for host, _ in members) and not went_on
 
 

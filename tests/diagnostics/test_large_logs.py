@@ -1,8 +1,10 @@
 """Large logs are read in pieces, by several processes: the answers are those of one process that reads every line."""
 
 import os
+import random
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from diagnostics.engine import Reading
 from diagnostics.forked import map_ahead
 from diagnostics.gate import Gate
 from diagnostics.inputs import Input
-from diagnostics.jobs import sort_by_job
+from diagnostics.jobs import Job, sort_by_job
 from diagnostics.literals import FOREIGN
 from diagnostics.reader import read_batches, read_range
 
@@ -86,6 +88,73 @@ def test_every_case_says_the_same_in_pieces_of_several_processes(
             assert engine.read_jobs(jobs, readings, processes) == 0
             found.append(engine.diagnose_jobs(jobs, readings).to_json())
         assert found[0] == found[1], case
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mixes_of_cases_say_the_same_in_one_pass_and_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whatever is sifted where: pieces of any size, of one launch or of several, with or without the detail."""
+    dice = random.Random(seed)
+    cases = sorted(CASES.glob("*/*/*.log"))
+    log = tmp_path / "mix.log"
+    for _ in range(3):
+        blocks = [case.read_bytes().rstrip(b"\n") for case in dice.sample(cases, dice.choice([1, 2, 4]))]
+        repeated = write_log(tmp_path / "part.log", repetitions=2, jobs=dice.choice([0, 1])).read_bytes()
+        log.write_bytes(b"\n".join([*blocks, repeated]) if dice.random() < 0.5 else repeated + b"\n".join(blocks))
+        for name in ("PIECE_BYTES", "FIRST_PIECE_BYTES", "FIRST_BYTES", "END_BYTES", "SPARSE_LINES"):
+            monkeypatch.setattr(sifting, name, dice.choice([2**5, 2**9, 2**12, 2**14]))
+        monkeypatch.setattr(engine, "MIN_BYTES", 1)
+        scan, detail = dice.choice([0, 2**40]), dice.choice([0, 20, 200, 30_000])
+        monkeypatch.setattr(engine, "Gate", partial(Gate, scan_from_bytes=scan, detail_left=detail))
+        found = []
+        for ahead, processes in ((lambda _work, items, _processes: [None] * len(items), 2), (map_ahead, 3), (None, 1)):
+            monkeypatch.setattr(engine, "map_ahead", ahead)
+            monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
+            found.append(engine.diagnose_paths([log]).to_json())
+        assert found[0] == found[1]
+        assert found[0] == found[2]
+
+
+def test_one_pass_is_enough_for_one_launch_and_left_for_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surveyed: list[int] = []
+
+    def sorted_after_survey(files: tuple[Input, ...], processes: int) -> tuple[Job, ...]:
+        surveyed.append(len(files))
+        return sort_by_job(files, processes)
+
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**14)
+    monkeypatch.setattr(engine, "sort_by_job", sorted_after_survey)
+    for jobs, surveys in ((1, 0), (3, 1)):
+        log = write_log(tmp_path / "big.log", jobs=jobs)
+        assert engine.diagnose_paths([log]).to_json()["lines"]["read"] == log.read_bytes().count(b"\n")
+        assert len(surveyed) == surveys
+
+
+@pytest.mark.parametrize("connects", [True, False])
+def test_a_log_that_is_cut_in_a_late_start_shows_no_hang(tmp_path: Path, *, connects: bool) -> None:
+    """Where lines that show how far ranks came are only counted, that there are none proves nothing."""
+    marks = [f"node{rank}:{7 + rank}:{17 + rank} [{rank}] NCCL INFO" for rank in (0, 1)]
+    starts = [
+        f"{mark} comm 0xb{rank} rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}000 commId 0xlate"
+        for rank, mark in enumerate(marks)
+    ]
+    lines = [f"{start.replace('0xlate', '0xab')} - Init {what}" for what in ("START", "COMPLETE") for start in starts]
+    lines += [f"{mark} {text}" for mark in marks for text in ("Using network IB", "Connected all rings")]
+    lines += [f"{start.replace('0xlate', '0xabc')} - Init START" for start in starts]
+    lines += [f"{mark} {text}" for mark in marks for text in (["Connected all rings"] if connects else [])]
+    (tmp_path / "cut.log").write_text("\n".join(lines) + "\n")
+    rules = []
+    for detail in (30_000, 2):
+        reading = Reading(Gate(scan_from_bytes=0, detail_left=detail))
+        for batch in read_batches(str(tmp_path / "cut.log"), chunk_bytes=150):
+            reading.feed(batch)
+        reading.flush()
+        rules.append("init-hang" in {finding.rule for finding in reading.diagnosis().findings})
+    assert rules == [not connects, False]
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n", b" comm 0x1 nRanks 2\n"])

@@ -51,8 +51,13 @@ def arrange(folder: Path) -> None:
         "rounds",
         "host_ranges",
         "unreachable",
+        "documents/__init__",
+        "documents/plain",
+        "documents/fabric",
     ):
-        shutil.copy(ROOT / f"raybench/{name}.py", folder / "raybench")
+        target = folder / f"raybench/{name}.py"
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / f"raybench/{name}.py", target)
     for name in ("LICENSE", "README.md"):
         shutil.copy(ROOT / name, folder)
     (folder / "meta").mkdir()

@@ -13,11 +13,15 @@ incomplete   3          not everything that was asked for was measured; what was
 ``diagnostics`` has the same words for a log, and ``incomplete`` for none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal["ok", "warning", "critical", "incomplete", "unknown"]
+# Of one check or test, and of a host: as good as the worst of its own. ``error``: it could not be made.
+CheckVerdict = Literal["pass", "warn", "fail", "skipped", "unknown", "error"]
+TestVerdict = Literal["pass", "warn", "fail", "error"]
+SEVERITY: tuple[CheckVerdict, ...] = ("skipped", "pass", "unknown", "warn", "error", "fail")  # the best first
 EXIT_CODES: Mapping[Verdict, int] = {"ok": 0, "warning": 0, "unknown": 3, "critical": 1, "incomplete": 3}
 
 
@@ -37,3 +41,8 @@ class Conclusion:
     def line(self) -> str:
         """``VERDICT: OK: data verified, no finding``, as a terminal shows it."""
         return f"VERDICT: {self.verdict.upper()}: {self.reason}"
+
+
+def worst(verdicts: Iterable[CheckVerdict]) -> CheckVerdict:
+    """The worst of some verdicts; ``skipped`` where there is none."""
+    return max(verdicts, key=SEVERITY.index, default="skipped")

@@ -56,20 +56,16 @@ class ActionModule(ActionBase):
         from raybench.whole_file import write_whole
 
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(report, indent=1))
+        write_whole(path, json.dumps(report.to_json(), indent=1))
         return {
             "changed": False,
             "path": str(path),
-            "verdict": report["verdict"],
-            "status": report["status"],
-            "lines": ["EMULATED devices: compare their figures with each other only"] * bool(report["emulated"])
-            + [f"{one['verdict']}: {one['summary']}; {one['seen']}" for one in report["suspects"][:20]]
-            + [
-                f"{host['verdict']}: {host['name']}: {problem['seen']}"
-                for host in report["hosts"]
-                for problem in host["problems"]
-            ]
-            + report["notes"],
+            "verdict": report.verdict,
+            "status": report.status,
+            "lines": ["EMULATED devices: compare their figures with each other only"] * report.emulated
+            + [f"{one.verdict}: {one.summary}; {one.seen}" for one in report.suspects[:20]]
+            + [f"{host.verdict}: {host.name}: {problem.seen}" for host, problem in report.problems]
+            + list(report.notes),
         }
 
     def _token(self) -> str:

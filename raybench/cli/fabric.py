@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from raybench.cli.output import announce, printing, say
+from raybench.documents.fabric import FabricReport
 from raybench.errors import UsageError
 from raybench.preflight.fabric.rounds import SCOPES
 from raybench.preflight.fabric.settings import GPU_MEMORY, TOOLS, FabricSettings, settings_from
-from raybench.verdicts import EXIT_CODES
 from raybench.whole_file import write_whole
 
 EXAMPLES = """\b
@@ -170,26 +170,26 @@ def _make_folder(folder: Path) -> None:
         ) from error
 
 
-def _deliver(report: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
+def _deliver(report: FabricReport, folder: Path, *, as_json: bool) -> int:
     """Keep the report, draw it, print it; the exit status depends on none of the printing."""
     import json
 
     files: list[tuple[str, Path]] = []
-    problems = list(_kept(folder / "fabric.json", json.dumps(report, indent=1)))
+    problems = list(_kept(folder / "fabric.json", json.dumps(report.to_json(), indent=1)))
     files += [] if problems else [("report", folder / "fabric.json")]
     html = folder / "report.html"
     note = _draw(report, html)
     files += [("page", html)] if not note else []
     with printing("stdout"):
         if as_json or problems:
-            _print_json(report)
+            _print_json(report.to_json())
         else:
             from raybench.reports.fabric import print_fabric
 
             print_fabric(report, sys.stdout, files=files)
     for text in (*problems, *([note] if note else [])):
         say(f"raybench: {text}")
-    return 3 if problems and exit_code(report) == 0 else exit_code(report)
+    return report.conclusion.exit_code or (3 if problems else 0)
 
 
 def _kept(path: Path, text: str) -> Sequence[str]:
@@ -200,7 +200,7 @@ def _kept(path: Path, text: str) -> Sequence[str]:
     return ()
 
 
-def _draw(report: Mapping[str, Any], path: Path) -> str:
+def _draw(report: FabricReport, path: Path) -> str:
     """Write the page; why not where it cannot be."""
     from raybench.reports.errors import MissingLibraryError
 
@@ -213,11 +213,6 @@ def _draw(report: Mapping[str, Any], path: Path) -> str:
     except OSError as error:
         return f"{path} could not be written ({error.strerror})"
     return ""
-
-
-def exit_code(report: Mapping[str, Any]) -> int:
-    """That of the verdict: 1 where something is slow or down; 3 where something could not be tested; else 0."""
-    return EXIT_CODES[report["verdict"]]
 
 
 def _print_json(report: Mapping[str, Any]) -> None:

@@ -27,6 +27,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.study-result": DocumentKind(title="the study", module="study.result", name="StudyResult"),
     "raybench.study": DocumentKind(title="the study's plan", module="study.plan", name="Study"),
     "raybench.estimate": DocumentKind(title="the estimate", module="estimate", name="EstimateReport"),
+    "raybench.fabric": DocumentKind(title="the fabric report", module="fabric", name="FabricReport"),
 }
 
 

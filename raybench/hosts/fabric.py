@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raybench.documents.reading import DocumentError, read_document
+from raybench.documents.fabric import FabricReport
+from raybench.documents.part import read_as
+from raybench.documents.reading import DocumentError
 from raybench.errors import IncompleteRunError
 from raybench.hosts.inventory import Inventory
 from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, run_playbook
-from raybench.preflight.fabric.report import SCHEMA
 from raybench.processes.scratch_folder import SHORT_PREFIX, passing_scratch_folder
 
 _STOP_SECONDS = 90.0
@@ -64,8 +65,8 @@ def run_fabric(  # noqa: PLR0913 - what the command offers
     forks: int | None = None,
     timeout_seconds: float = 6 * 3600.0,
     on_progress: Callable[[Progress], None] = lambda _: None,
-) -> dict[str, Any]:
-    """Measure, and return the report (``raybench.fabric/1``). ``settings`` have the role's names without ``fabric_``.
+) -> FabricReport:
+    """Measure, and return the report. ``settings`` have the role's names without ``fabric_``.
 
     When the run is stopped, or takes too long, the agents on the hosts are ended before this raises
     IncompleteRunError; where they cannot be reached they end by themselves within their lease.
@@ -102,9 +103,9 @@ def _stop(inventory: Inventory, variables: Mapping[str, Any], limit: str | None,
     )
 
 
-def _read(path: Path, outcome: PlaybookOutcome) -> dict[str, Any]:
+def _read(path: Path, outcome: PlaybookOutcome) -> FabricReport:
     try:
-        return read_document(path, SCHEMA, "the report")
+        return read_as(FabricReport, path, "the report")
     except DocumentError as error:
         failures = [f"{host.name}: {failure.message}" for host in outcome.hosts for failure in host.failures]
         reason = "; ".join(failures[:5]) or outcome.error or outcome.output_tail[-500:]

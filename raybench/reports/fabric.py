@@ -1,87 +1,71 @@
-"""A fabric test on a terminal: hosts, a matrix a rail, what is at fault. Reads the report, schema raybench.fabric/1."""
+"""A fabric test on a terminal: hosts, a matrix a rail, what is at fault."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from rich.console import Console
 from rich.text import Text
 
+from raybench.documents.fabric import FabricHost, FabricProblem, FabricRail, FabricReport, FabricSuspect, FabricTest
 from raybench.reports.columns import Column, Line, lines, total_width
 from raybench.reports.terminal import LEAST_WIDTH, PIPE_WIDTH, comment, verdict_lines
 from raybench.reports.text import count_of, inert
-from raybench.verdicts import Conclusion
 
 _STYLE = {"pass": "bold green", "warn": "bold yellow", "fail": "bold red", "error": "bold magenta"}
+Matrix = Mapping[tuple[str, str], FabricTest]
 _SHOWN = 20
 _WORST_PAIRS = 5
 
 
 def print_fabric(
-    report: Mapping[str, Any], stream: IO[str], *, files: Sequence[tuple[str, Path]] = (), width: int | None = None
+    report: FabricReport, stream: IO[str], *, files: Sequence[tuple[str, Path]] = (), width: int | None = None
 ) -> None:
     """Print the report; ``files`` are (what it is, where it lies). ``width`` in columns is for tests."""
     console = Console(file=stream, highlight=False, markup=False, emoji=False, force_jupyter=False)
     wanted = width or (console.width if console.is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH)
     columns = max(wanted, LEAST_WIDTH)
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    for line in (*fabric_lines(report, columns), *_files(files), *verdict_lines(_conclusion(report), columns)):
+    for line in (*fabric_lines(report, columns), *_files(files), *verdict_lines(report.conclusion, columns)):
         text = Text(no_wrap=True, overflow="ignore")
         for segment, style in line:
             text.append(segment.encode(encoding, "backslashreplace").decode(encoding), style)
         console.print(text, soft_wrap=True)
 
 
-def fabric_lines(report: Mapping[str, Any], width: int) -> Iterator[Line]:
+def fabric_lines(report: FabricReport, width: int) -> Iterator[Line]:
     """Everything that is printed but the files, as lines of (text, style) segments."""
-    hosts, rounds = report["hosts"], report["rounds"]
-    tested = sum(bool(host["ports"]) for host in hosts)
-    yield from verdict_lines(_conclusion(report), width)
-    title = f"raybench fabric {inert(report['run_id'])}: {report['tool']} between {count_of(tested, 'host')}"
-    confirm = f" and {rounds['confirm']} to find the cause" if rounds["confirm"] else ""
-    yield from comment(f"{title}, scope {report['scope']}, {count_of(rounds['scan'], 'round')}{confirm}", width, "bold")
-    if report["emulated"]:
+    rounds = report.rounds
+    tested = sum(bool(host.ports) for host in report.hosts)
+    yield from verdict_lines(report.conclusion, width)
+    title = f"raybench fabric {inert(report.run_id)}: {inert(report.tool)} between {count_of(tested, 'host')}"
+    confirm = f" and {rounds.confirm} to find the cause" if rounds.confirm else ""
+    scope = f"scope {inert(report.scope)}, {count_of(rounds.scan, 'round')}{confirm}"
+    yield from comment(f"{title}, {scope}", width, "bold")
+    if report.emulated:
         yield from comment("EMULATED devices: compare these figures with each other only", width, "black on yellow")
-    for note in report["notes"]:
+    for note in report.notes:
         yield from comment(inert(note), width, "yellow")
-    for rail in report["rails"]:
+    for rail in report.rails:
         yield (("#", ""),)
         yield from _rail_lines(report, rail, width)
-    yield from _suspects(report["suspects"], width)
-    yield from _hosts(hosts, width)
+    yield from _suspects(report.suspects, width)
+    yield from _problems(tuple(report.problems), width)
     yield (("#", ""),)
 
 
-def _conclusion(report: Mapping[str, Any]) -> Conclusion:
-    return Conclusion(verdict=report["verdict"], reason=report["verdict_reason"])
+def _rail_lines(report: FabricReport, rail: FabricRail, width: int) -> Iterator[Line]:
+    devices = ", ".join(map(inert, rail.devices[:4]))
+    yield from comment(f"rail {inert(rail.name)} ({devices}), {report.unit}, row sends to column", width, "bold cyan")
+    yield from _grid(report.matrix(rail.name), report.hosts_of(rail.name), width)
+    if rail.least is not None and rail.most is not None:
+        figures = f"least {rail.least:.4g}, most {rail.most:.4g} {report.unit}"
+        counts = "".join(f", {count} {name}" for count, name in ((rail.slow, "slow"), (rail.failed, "failed")) if count)
+        yield from comment(f"{count_of(rail.tests, 'test')}: {figures}{counts}", width)
 
 
-def matrix_of(report: Mapping[str, Any], rail: str) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """(source, destination) -> its test on a rail; the last of several."""
-    tests = (pair for pair in report["pairs"] if pair["rail"] == rail)
-    return {(test["source"]["host"], test["destination"]["host"]): test for test in tests}
-
-
-def hosts_of(report: Mapping[str, Any], rail: str) -> tuple[str, ...]:
-    """Hosts with a test on a rail, in the inventory's order."""
-    measured = {host for pair in matrix_of(report, rail) for host in pair}
-    return tuple(host["name"] for host in report["hosts"] if host["name"] in measured)
-
-
-def _rail_lines(report: Mapping[str, Any], rail: Mapping[str, Any], width: int) -> Iterator[Line]:
-    unit = report["unit"]
-    matrix, hosts = matrix_of(report, rail["name"]), hosts_of(report, rail["name"])
-    devices = ", ".join(map(inert, rail["devices"][:4]))
-    yield from comment(f"rail {inert(rail['name'])} ({devices}), {unit}, row sends to column", width, "bold cyan")
-    yield from _grid(matrix, hosts, width)
-    if rail["least"] is not None:
-        figures = f"least {rail['least']:.4g}, most {rail['most']:.4g} {unit}"
-        counts = "".join(f", {rail[name]} {name}" for name in ("slow", "failed") if rail[name])
-        yield from comment(f"{count_of(rail['tests'], 'test')}: {figures}{counts}", width)
-
-
-def _grid(matrix: Mapping[tuple[str, str], Mapping[str, Any]], hosts: Sequence[str], width: int) -> Iterator[Line]:
+def _grid(matrix: Matrix, hosts: Sequence[str], width: int) -> Iterator[Line]:
     """The matrix with names, with numbers where names are too wide, or the worst pairs where numbers are as well."""
     for heads in ([inert(host) for host in hosts], [f"h{number}" for number in range(len(hosts))]):
         columns = _columns(matrix, hosts, heads)
@@ -92,25 +76,23 @@ def _grid(matrix: Mapping[tuple[str, str], Mapping[str, Any]], hosts: Sequence[s
                     names = ", ".join(f"h{number} {inert(host)}" for number, host in enumerate(hosts))
                     yield from comment(names, width, "dim")
                 return
-    worst = sorted((test for test in matrix.values() if test["value"]), key=_share)[:_WORST_PAIRS]
+    worst = sorted((test for test in matrix.values() if test.value), key=lambda test: test.share)[:_WORST_PAIRS]
     yield from comment("too many hosts for this width; see the heatmap of the report. Furthest from typical:", width)
     for test in worst:
-        yield from comment(f"  {_pair_text(test)}: {inert(test['seen'])}", width, _cell(test)[1])
+        yield from comment(f"  {_pair_text(test)}: {inert(test.seen)}", width, _cell(test)[1])
 
 
-def _columns(
-    matrix: Mapping[tuple[str, str], Mapping[str, Any]], hosts: Sequence[str], heads: Sequence[str]
-) -> tuple[Column, ...]:
+def _columns(matrix: Matrix, hosts: Sequence[str], heads: Sequence[str]) -> tuple[Column, ...]:
     side = Column(heading="", cells=tuple((head, "bold") for head in heads))
     cells = [[_cell(matrix.get((source, other))) for source in hosts] for other in hosts]
     return (side, *(Column(heading=head, cells=tuple(column)) for head, column in zip(heads, cells, strict=True)))
 
 
-def _cell(test: Mapping[str, Any] | None) -> tuple[str, str]:
+def _cell(test: FabricTest | None) -> tuple[str, str]:
     if test is None:
         return ".", "dim"
-    text = figure_text(test["value"])
-    return text, "" if test["verdict"] == "pass" else _STYLE[test["verdict"]]
+    text = figure_text(test.value)
+    return text, "" if test.verdict == "pass" else _STYLE[test.verdict]
 
 
 def figure_text(value: float | None) -> str:
@@ -120,36 +102,30 @@ def figure_text(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.1 else f"{value:.2g}"
 
 
-def _share(test: Mapping[str, Any]) -> float:
-    return test["value"] / test["typical"] if test["typical"] else float(test["value"])
+def _pair_text(test: FabricTest) -> str:
+    return " to ".join(map(inert, test.path))
 
 
-def _pair_text(test: Mapping[str, Any]) -> str:
-    return f"{inert(test['source']['host'])} to {inert(test['destination']['host'])}"
-
-
-def _suspects(suspects: Sequence[Mapping[str, Any]], width: int) -> Iterator[Line]:
+def _suspects(suspects: Sequence[FabricSuspect], width: int) -> Iterator[Line]:
     for one in suspects[:_SHOWN]:
         yield (("#", ""),)
-        yield from comment(f"{one['rank']}. {one['verdict']}: {inert(one['summary'])}", width, _STYLE[one["verdict"]])
-        yield from comment(f"   rail {inert(', '.join(one['rails']))}; seen {inert(one['seen'])}", width)
-        yield from comment(f"   expected {inert(one['expected'])}; {inert(one['basis'])}", width, "dim")
-        yield from comment(f"   {inert(one['advice'])}", width)
+        yield from comment(f"{one.rank}. {one.verdict}: {inert(one.summary)}", width, _STYLE[one.verdict])
+        yield from comment(f"   rail {inert(', '.join(one.rails))}; seen {inert(one.seen)}", width)
+        yield from comment(f"   expected {inert(one.expected)}; {inert(one.basis)}", width, "dim")
+        yield from comment(f"   {inert(one.advice)}", width)
     if len(suspects) > _SHOWN:
         yield from comment(f"and {count_of(len(suspects) - _SHOWN, 'more suspect')}: see the report", width)
 
 
-def _hosts(hosts: Sequence[Mapping[str, Any]], width: int) -> Iterator[Line]:
-    with_problems = [(host, problem) for host in hosts for problem in host["problems"]]
-    if with_problems:
+def _problems(problems: Sequence[tuple[FabricHost, FabricProblem]], width: int) -> Iterator[Line]:
+    if problems:
         yield (("#", ""),)
-    for host, problem in with_problems[:_SHOWN]:
-        verdict = "fail" if problem["fault"] else "error"
-        text = f"{verdict}: host {inert(host['name'])}: {inert(problem['seen'])}"
-        yield from comment(text, width, _STYLE[verdict])
-        yield from comment(f"   {inert(problem['advice'])}", width)
-    if len(with_problems) > _SHOWN:
-        yield from comment(f"and {count_of(len(with_problems) - _SHOWN, 'more problem')}: see the report", width)
+    for host, problem in problems[:_SHOWN]:
+        text = f"{problem.verdict}: host {inert(host.name)}: {inert(problem.seen)}"
+        yield from comment(text, width, _STYLE[problem.verdict])
+        yield from comment(f"   {inert(problem.advice)}", width)
+    if len(problems) > _SHOWN:
+        yield from comment(f"and {count_of(len(problems) - _SHOWN, 'more problem')}: see the report", width)
 
 
 def _files(files: Sequence[tuple[str, Path]]) -> Iterator[Line]:

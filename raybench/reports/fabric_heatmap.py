@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raybench.reports.fabric import figure_text, hosts_of, matrix_of
+from raybench.documents.fabric import FabricRail, FabricReport
+from raybench.reports.fabric import Matrix, figure_text
 from raybench.reports.svg import GRID, TEXT, Plot, plot_style, render
 from raybench.reports.text import inert
 
@@ -13,18 +14,18 @@ _BOXES = 400
 _LOG_RATIO = 5.0
 
 
-def fabric_heatmap(report: Mapping[str, Any], rail: Mapping[str, Any], *, name: str) -> Plot | None:
+def fabric_heatmap(report: FabricReport, rail: FabricRail, *, name: str) -> Plot | None:
     """One rail; None where no test of it gave a figure. A test that was not made stays empty."""
-    hosts, matrix = hosts_of(report, rail["name"]), matrix_of(report, rail["name"])
-    if not any(test["value"] for test in matrix.values()):
+    hosts, matrix = report.hosts_of(rail.name), report.matrix(rail.name)
+    if not any(test.value for test in matrix.values()):
         return None
     with plot_style():
         figure, axes = _figure(len(hosts))
-        _draw(figure, axes, hosts, matrix, report["unit"])
-        if report["emulated"]:
+        _draw(figure, axes, hosts, matrix, report.unit)
+        if report.emulated:
             axes.set_title("EMULATED", fontsize=11, weight="bold")
-        text = _description(matrix, rail, report["unit"])
-        return render(figure, name=name, title=f"Rail {inert(rail['name'])}", description=text, caption=text)
+        text = _description(matrix, rail, report.unit)
+        return render(figure, name=name, title=f"Rail {inert(rail.name)}", description=text, caption=text)
 
 
 def _figure(host_count: int) -> tuple[Any, Any]:
@@ -38,17 +39,15 @@ def _figure(host_count: int) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _draw(
-    figure: Any, axes: Any, hosts: Sequence[str], matrix: Mapping[tuple[str, str], Mapping[str, Any]], unit: str
-) -> None:
+def _draw(figure: Any, axes: Any, hosts: Sequence[str], matrix: Matrix, unit: str) -> None:
     import numpy as np
     from matplotlib.colors import LogNorm, Normalize
 
     index = {host: number for number, host in enumerate(hosts)}
     cells = np.full((len(hosts), len(hosts)), np.nan)
     for (source, other), test in matrix.items():
-        if test["value"]:
-            cells[index[source], index[other]] = test["value"]
+        if test.value:
+            cells[index[source], index[other]] = test.value
     low, high = np.nanmin(cells), np.nanmax(cells)
     norm = LogNorm(low, high) if high > _LOG_RATIO * low else Normalize(0, high)
     colours = "cividis_r" if unit == "us" else "cividis"
@@ -63,20 +62,20 @@ def _draw(
     bar.outline.set_visible(False)
 
 
-def _marks(axes: Any, index: Mapping[str, int], matrix: Mapping[tuple[str, str], Mapping[str, Any]], norm: Any) -> None:
+def _marks(axes: Any, index: Mapping[str, int], matrix: Matrix, norm: Any) -> None:
     from matplotlib.patches import Rectangle
 
     small = len(index) <= _CELL_TEXT_HOSTS
-    boxes = [(pair, test) for pair, test in matrix.items() if test["verdict"] in {"fail", "error"}][:_BOXES]
+    boxes = [(pair, test) for pair, test in matrix.items() if test.verdict in {"fail", "error"}][:_BOXES]
     for (source, other), test in matrix.items():
         if small:
-            dark = test["value"] and norm(test["value"]) < 0.55
-            colour = TEXT if test["value"] is None else "white" if dark else "black"
-            text = figure_text(test["value"])
+            dark = test.value and norm(test.value) < 0.55
+            colour = TEXT if test.value is None else "white" if dark else "black"
+            text = figure_text(test.value)
             axes.text(index[other], index[source], text, ha="center", va="center", fontsize=8, color=colour)
     for (source, other), test in boxes:
         corner = (index[other] - 0.5, index[source] - 0.5)
-        face = GRID if test["value"] is None else "none"
+        face = GRID if test.value is None else "none"
         style: Any = {"edgecolor": "#d00000", "facecolor": face, "linewidth": 1.4, "zorder": 2}
         axes.add_patch(Rectangle(corner, 1, 1, **style))
 
@@ -86,11 +85,11 @@ def _short(name: str) -> str:
     return shown if len(shown) <= 18 else f"..{shown[-16:]}"
 
 
-def _description(matrix: Mapping[tuple[str, str], Mapping[str, Any]], rail: Mapping[str, Any], unit: str) -> str:
-    values = [test["value"] for test in matrix.values() if test["value"]]
-    slow = sum(test["verdict"] == "fail" for test in matrix.values())
-    failed = sum(test["value"] is None for test in matrix.values())
+def _description(matrix: Matrix, rail: FabricRail, unit: str) -> str:
+    values = [test.value for test in matrix.values() if test.value]
+    slow = sum(test.verdict == "fail" for test in matrix.values())
+    failed = sum(test.value is None for test in matrix.values())
     return (
-        f"{len(matrix)} tests of {rail['hosts']} hosts on rail {inert(rail['name'])}: {min(values):.4g} to "
+        f"{len(matrix)} tests of {rail.hosts} hosts on rail {inert(rail.name)}: {min(values):.4g} to "
         f"{max(values):.4g} {unit}; {slow} slow and {failed} failed are boxed."
     )

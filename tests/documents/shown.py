@@ -5,8 +5,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from raybench.documents.fabric import FabricReport
 from raybench.documents.study.result import StudyResult
+from raybench.reports.fabric import print_fabric
+from raybench.reports.fabric_html import fabric_page
 from raybench.reports.study_terminal import print_study
+
+
+def _fabric(report: FabricReport) -> None:
+    print_fabric(report, io.StringIO(), width=100)
+    fabric_page(report, drawn=False)
+    assert report.conclusion.exit_code in {0, 1, 3}
 
 
 def _study(study: StudyResult) -> None:
@@ -15,7 +24,7 @@ def _study(study: StudyResult) -> None:
         print_study(study, io.StringIO(), folder=Path("/nowhere"), full=full, width=80)
 
 
-SHOWN: Mapping[str, Callable[[Any], object]] = {"StudyResult": _study}
+SHOWN: Mapping[str, Callable[[Any], object]] = {"FabricReport": _fabric, "StudyResult": _study}
 
 
 def shown(document: Any) -> None:

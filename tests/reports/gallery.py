@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from diagnostics.engine import diagnose_paths
 from diagnostics.output import render
 from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.loading import document_in
 from raybench.documents.memory import MemoryPoint, Use
 from raybench.documents.result import BenchmarkResult, RunResult
 from raybench.preflight.fabric.settings import FabricSettings
@@ -148,7 +149,7 @@ def _fabric() -> str:
     report = whole(fabric_hosts(10), FabricSettings(), lambda one, other, _: 95.0 if "h3" in {one, other} else 380.0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fabric.html")
-        write_fabric_html(report, path)
+        write_fabric_html(document_in(report, "it"), path)
         return path.read_text()
 
 

@@ -8,12 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from raybench.documents.fabric import FabricReport
 from raybench.errors import UsageError
 from raybench.preflight.fabric.ends import end_from
 from raybench.preflight.fabric.judgement import RailJudgement, judge
 from raybench.preflight.fabric.localise import next_round
 from raybench.preflight.fabric.measurements import measurements
-from raybench.preflight.fabric.report import Json, RunFacts, empty_report, report
+from raybench.preflight.fabric.report import RunFacts, empty_report, report
 from raybench.preflight.fabric.rounds import Round
 from raybench.preflight.fabric.schedule import Fabric, portions, round_seconds, scan_rounds, survey, work_of
 from raybench.preflight.fabric.settings import FabricSettings
@@ -44,7 +45,7 @@ class Step:
     seconds: float  # about how long it takes
     problem: str = ""
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, Any]:
         """As the action plugin returns it."""
         return {
             "work": dict(self.work),
@@ -113,7 +114,7 @@ def final_report(
     *,
     run_id: str,
     times: tuple[str, str],
-) -> Json:
+) -> FabricReport:
     """The report, whatever came of the run."""
     unreachable = {reply.name: reply.problem for reply in replies if not reply.end}
     try:

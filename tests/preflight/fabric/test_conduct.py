@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.loading import document_in
 from raybench.errors import UsageError
 from raybench.preflight.fabric.conduct import Reply, fabric_of, final_report, plan_confirmation, plan_scan
 from raybench.preflight.fabric.settings import FabricSettings, settings_from
@@ -58,7 +59,7 @@ def whole(
         run(step, speed, results)
         done = step.first + step.rounds
         step = plan_confirmation(replies, settings, results, done=done, token="t", forks=50)
-    return json.loads(json.dumps(final_report(replies, settings, results, run_id="r1", times=TIMES)))
+    return json.loads(json.dumps(final_report(replies, settings, results, run_id="r1", times=TIMES).to_json()))
 
 
 def summaries(report: dict[str, Any]) -> list[tuple[str, list[str], bool]]:
@@ -169,7 +170,7 @@ def test_hosts_that_did_not_answer_or_were_lost_are_in_the_report() -> None:
         for one in replies
     ]
     assert not plan_confirmation(lost, settings, results, done=3, token="t", forks=5).work
-    report = final_report(lost, settings, results, run_id="r", times=TIMES)
+    report = final_report(lost, settings, results, run_id="r", times=TIMES).to_json()
     verdicts = {host["name"]: host["verdict"] for host in report["hosts"]}
     assert verdicts == {"h0": "pass", "h1": "pass", "h2": "pass", "h3": "error", "gone": "error"}
     assert (report["suspects"], report["status"]) == ([], "partial")
@@ -191,7 +192,7 @@ def test_counters_of_faults_warn_though_the_figure_is_good() -> None:
         "symbol_error": [5, 25],
         "port_xmit_data": [0, 9],
     }
-    report = final_report(replies, settings, results, run_id="r", times=TIMES)
+    report = final_report(replies, settings, results, run_id="r", times=TIMES).to_json()
     (warned,) = [pair for pair in report["pairs"] if pair["verdict"] == "warn"]
     assert warned["counters"] == {"source": {"symbol_error": 20}}
     assert report["verdict"] == "warning"
@@ -210,7 +211,7 @@ def test_latency_is_compared() -> None:
         for entry in entries:
             if entry["role"] == "client":
                 entry["output"] = lat(9.0 if "h2" in {host, entry["peer"]} else 1.6)
-    report = final_report(replies, settings, results, run_id="r", times=TIMES)
+    report = final_report(replies, settings, results, run_id="r", times=TIMES).to_json()
     assert summaries(report) == [("host", ["h2"], True)]
     assert report["unit"] == "us"
 
@@ -279,15 +280,16 @@ def test_the_reports_show_what_stands_in_the_json(tmp_path: Any) -> None:
         FabricSettings(scope="all"),
         lambda a, b, _: None if (a, b) == ("h0", "h1") else 90.0 if "h3" in {a, b} else 392.0,
     )
-    text = "\n".join("".join(part for part, _ in line) for line in fabric_lines(report, 100))
+    loaded = document_in(report | {"notes": ["<script>alert(1)</script>"]}, "it")
+    text = "\n".join("".join(part for part, _ in line) for line in fabric_lines(loaded, 100))
     assert "host h3 is slow" in text
     assert " x " in text
     assert max(map(len, text.splitlines())) <= 100
-    narrow = "\n".join("".join(part for part, _ in line) for line in fabric_lines(report, 22))
+    narrow = "\n".join("".join(part for part, _ in line) for line in fabric_lines(loaded, 22))
     assert "too many hosts" in narrow
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
-    write_fabric_html(report | {"notes": ["<script>alert(1)</script>"]}, tmp_path / "report.html")
+    write_fabric_html(loaded, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "<svg" in page
     assert "host h3 is slow" in page
@@ -394,7 +396,7 @@ def test_a_pair_that_was_slow_once_and_good_when_repeated_fails_nothing() -> Non
 def test_the_terminal_begins_and_ends_with_the_verdict() -> None:
     report = whole(hosts(4), FabricSettings(scope="all"), lambda *_: 392.0)
     stream = io.StringIO()
-    print_fabric(report, stream, width=80, files=[("report", Path("/runs/fabric.json"))])
+    print_fabric(document_in(report, "it"), stream, width=80, files=[("report", Path("/runs/fabric.json"))])
     lines = stream.getvalue().splitlines()
     assert lines[0] == lines[-1] == "# VERDICT: OK: 12 tests between 4 hosts, none slow"
 

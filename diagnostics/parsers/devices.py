@@ -71,6 +71,16 @@ _DEVICE = (
         "Memory access fault by GPU node-2 (Agent handle: 0x55) on address 0x7f. Reason: Unknown.",
     ),
     (
+        "HW Exception by GPU",
+        r"(?P<reason>HW Exception by GPU .*)",
+        "HW Exception by GPU node-4 (Agent handle: 0x55d) reason :GPU Hang",
+    ),
+    (
+        "has fallen off the bus",
+        r"(?P<reason>GPU\b.* has fallen off the bus)",
+        "NVRM: GPU at PCI:0000:4f:00: GPU-1c2d has fallen off the bus.",
+    ),
+    (
         "NVIDIA driver on your system",
         r"(?P<reason>(?:The|Found no) NVIDIA driver on your system.*)",
         "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",

@@ -47,6 +47,11 @@ _SERVING = (
         r"Child process unexpectedly failed with .*",
         "Child process unexpectedly failed with an exit code 9. pid=4117",
     ),
+    (
+        "WorkerProc ",
+        r"WorkerProc (?:failed to start|initialization failed|hit an exception).*",
+        "(VllmWorker rank=2 pid=4664) ERROR 08-05 14:13:44 [multiproc_executor.py:487] WorkerProc failed to start.",
+    ),
     ("detokenizer died", r"Scheduler or detokenizer died", "Scheduler or detokenizer died. Please check the logs"),
     (
         "TensorRT-LLM][ERROR]",
@@ -153,6 +158,37 @@ _CALLS = (
         "HorovodInternalError: ncclAllReduce failed: unhandled cuda error",
     ),
 )
+_STALLED = (
+    (
+        "self.watchdog_timeout",
+        r"Watchdog timeout \(self\.watchdog_timeout=.*",
+        "[2025-03-03 10:10:10 TP0] Watchdog timeout (self.watchdog_timeout=300)",
+    ),
+    (
+        "RPC call to ",
+        r"RPC call to \w+ timed out.*",
+        "(EngineCore_0 pid=200) ERROR 09-09 10:15:10 [core.py:700] TimeoutError: RPC call to sample_tokens timed out.",
+    ),
+)
+_APART = (
+    (
+        "by subset of ranks",
+        r"(?P<text>tensors were submitted to be reduced, gathered or broadcasted by subset of ranks.*)",
+        "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting",
+    ),
+    (
+        "successfully reached monitoredBarrier",
+        r"(?P<text>reached monitoredBarrier, but received errors .* from rank (?P<ranks>\d+).*)",
+        "Rank 3 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0.",
+    ),
+)
+_UNLIKE = (
+    (
+        "Mismatched ",
+        r"(?P<text>Mismatched [\w /]+: One rank .*)",
+        "Mismatched allreduce tensor shapes: One rank sent a tensor of shape [4096, 10], but another rank sent [8]",
+    ),
+)
 _SEGMENTS = (  # of PyTorch, beside NCCL's own
     (
         "unable to write to file <",
@@ -196,6 +232,9 @@ PATTERNS = (
     *rows("launcher-failure", _SERVING, _TRAINING, names_text=True),
     *rows("run-error", _CALLS),
     *rows("peer-closed", _LOST),
+    *rows("watchdog-stuck", _STALLED, names_text=True),
+    *rows("desync", _APART),
+    *rows("collective-mismatch", _UNLIKE),
     *rows("shm-extend-failed", _SEGMENTS),
     *rows("files-exhausted", _DESCRIPTORS),
     *rows("plugin-request-failed", _LIBFABRIC),

@@ -97,6 +97,32 @@ _LAUNCHING = (
     ),
     ("xit Code:", r"Exit Code: +[1-9]\d*", "      Exit Code:    137"),
     ("failed with ", r"failed with (?:exit )?(?:code|status):? -?[1-9]\d*", "job failed with exit code 1"),
+    (
+        "reliably start one or more daemons",
+        r"unable to reliably start one or more daemons",
+        "ORTE was unable to reliably start one or more daemons.",
+    ),
+    (
+        " was unable to ",
+        r"(?:mpirun|mpiexec|prterun|orterun) was unable to (?:launch|find|start|allocate|open|cleanly).*",
+        "mpirun was unable to launch the specified application as it could not access or execute an executable:",
+    ),
+    (
+        "An error occurred in MPI_",
+        r"An error occurred in MPI_\w+",
+        "[node1:4117] *** An error occurred in MPI_Allreduce",
+    ),
+    (
+        "MPI_INIT failed",
+        r"(?:It looks like|PMPI_Init.*) ?MPI_INIT failed.*",
+        "It looks like MPI_INIT failed for some reason; your parallel process is likely to abort.",
+    ),
+    ("execve(): ", r"error: execve\(\): .*", "slurmstepd: error: execve(): train.sh: No such file or directory"),
+    (
+        "srun: error: ",
+        r"srun: error: (?:Unable to (?:create step|allocate resources)|Application launch failed|Task launch for).*",
+        "srun: error: Unable to create step for job 1234: Invalid generic resource (gres) specification",
+    ),
     ("exit with status code", r"exit with status code [1-9]\d*", "Process 1 exit with status code 134."),
     ("Host key verification failed", r"Host key verification failed", "Host key verification failed."),
     (
@@ -173,10 +199,17 @@ _KILLED = (
 _NUMBER = r"(?P<number>-(?:4|6|7|8|9|11)|13[24-7]|139)\b"  # of a signal: negative in Python, behind 128 in a shell
 _EXITS = (
     ("xitcode", rf"exitcode {{0,3}}: {{0,3}}{_NUMBER}", "  exitcode  : -11 (pid: 280966)"),
-    (
-        "xit",
-        rf"(?:[Ee]xited|exits|returned|finished|terminated|failed) with (?:exit )?(?:code|status)[ :=]*{_NUMBER}",
-        "srun: error: gpu-a: task 3: Exited with exit code 137",
+    *(
+        (
+            literal,
+            rf"(?:[Ee]xited|exits|returned|finished|terminated|failed) with (?:exit )?(?:code|status)[ :=]*{_NUMBER}",
+            sample,
+        )
+        for literal, sample in (
+            ("with exit code", "srun: error: gpu-a: task 3: Exited with exit code 137"),
+            ("with code ", "launch.py: error: child process 4117 exited with code -11"),
+            ("with status ", "slurmstepd: info: task 0 [2211] exited with status 139"),
+        )
     ),
     ("xit Code:", rf"Exit Code: +{_NUMBER}", "      Exit Code:    137"),
     ("exit code", rf"\bexit code[ :=]+{_NUMBER}", "Child process unexpectedly failed with exit code -9"),

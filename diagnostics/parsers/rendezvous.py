@@ -110,6 +110,21 @@ _REFUSED = (
         "RuntimeError: Address already in use",
     ),
     (
+        "gloo/transport/tcp",
+        r"gloo/transport/tcp/\S+\] connect \[(?P<peer>[^\]]+)\]:\d+: (?P<reason>.*)",
+        "RuntimeError: [/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:12345: Connection refused",
+    ),
+    (
+        "bootstrap the communication group",
+        r"Failed to bootstrap the communication group\W*(?:system error:)?(?P<reason>.*)",
+        "- [comm.cc:100]: Failed to bootstrap the communication group. system error:Connection refused",
+    ),
+    (
+        "failed to connect to all addresses",
+        r"(?:Error|ERROR|UNAVAILABLE).*?(?P<reason>failed to connect to all addresses.*)",
+        "UNAVAILABLE: failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:1234: Connection refused",
+    ),
+    (
         "EtcdConnectionFailed",
         r"(?P<reason>EtcdConnectionFailed.*)",
         "etcd.EtcdConnectionFailed: Connection to etcd failed due to MaxRetryError",
@@ -120,6 +135,11 @@ _TRIED = (  # at level W, and names of the second family only: that of the first
         "socket has failed to connect",
         r"\[W[^\]]*socket\.cpp:\d+\] (?:\[c10d\] )?The client socket has (?P<reason>failed to connect to .*)",
         "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node1]:29500 (errno: 113 - No route).",
+    ),
+    (
+        "connect addr=",
+        r"connect addr=\S+ failed \d+ times with reason: (?P<reason>.*?)(?: retry after .*)?$",
+        "gen_comm_id_helper.cc:120] connect addr=10.0.0.1:6170 failed 5 times with reason: Connection refused retry",
     ),
     (
         "cannot be retrieved (gai",

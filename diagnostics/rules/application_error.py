@@ -16,6 +16,7 @@ Source: field knowledge.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 from diagnostics.rules.run_failed import is_of_framework
 from diagnostics.timeline import stamp_of
@@ -44,6 +45,7 @@ _CONSEQUENCES = (
     "launcher-failure",
 )
 _SAYS_NO_MORE = frozenset({"python-error", "traceback", "exception-ignored", "shell-variable", "version", "disk-full"})
+_HANDLED = r"(?i)warn|retry|ignor|skip|caught|fall(?:ing)? ?back"
 _TAIL_LINES = 150
 _LAST_LINES = 3  # an exception may have several
 _IGNORED_LINES = 60  # behind "Exception ignored in", which Python prints of what it does without
@@ -90,7 +92,8 @@ def _is_last_word(event: Event, facts: JobFacts) -> bool:
         same = (one.origin.line for one in facts.of(kind) if one.origin.file == event.origin.file)
         return any(0 < event.origin.line - line <= lines for line in same)
 
-    raised = before("traceback", _TAIL_LINES) or not facts.lines_nccl  # of an excerpt the traceback may be left out
+    excerpt = not facts.lines_nccl and not compiled(_HANDLED).search(event.text)  # whose traceback may be left out
+    raised = before("traceback", _TAIL_LINES) or excerpt
     alone = raised and not before("exception-ignored", _IGNORED_LINES)
     return alone and event.origin.line > facts.last_lines.get(event.origin.file, 0) - _LAST_LINES
 

@@ -20,7 +20,9 @@ from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
 from diagnostics.rules.job_cancelled import before_any_cut
 
-_HEART = r"watchdog got stuck|eartbeat|failure detected by watchdog|ProcessGroupNCCL watchdog hang"
+_HEART = (
+    r"watchdog got stuck|eartbeat|failure detected by watchdog|ProcessGroupNCCL watchdog hang|Watchdog timeout|RPC call"
+)
 
 
 def check(facts: JobFacts) -> Outcome:

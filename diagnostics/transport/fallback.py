@@ -40,7 +40,7 @@ def tcp_fallback(facts: JobFacts, *, split_machine: bool) -> bool | None:
     if not over_tcp or (facts.multi_node is False and facts.split_machine is None):
         return False
     if facts.multi_node is None:
-        return False if handshake_refused(facts) else None
+        return False if handshake_refused(facts) or tcp_by_choice(facts) else None
     if network == "mixed" and tcp_by_choice(facts):
         return None
     if tcp_by_choice(facts) or (not split_machine and never_tried(facts)):

@@ -5,7 +5,7 @@ from tests.diagnostics.threads import diagnose
 
 KILLED = (
     "E1122 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: -9) local_rank: 1 (pid: 11)",
-    "I1122 torch/distributed/elastic/agent/server/api.py] Worker group FAILED. 3/3 attempts left; will restart worker group",
+    "I1122 elastic/agent/server/api.py:889] Worker group FAILED. 3/3 attempts left; will restart worker group",
 )
 
 

@@ -18,6 +18,7 @@ HEAD_BYTES = 2**13
 MAX_OBJECT_BYTES = 2**16
 _TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*"|[{}]')
 _SPREAD = re.compile(rb'(?m)"missing_ranks_count"|^\s*"(?:coll_perf|p2p_perf|event)": |"PEER_DEAD"')
+_MARKS = (b'"missing_ranks_count"', b'"PEER_DEAD"')  # in what RAS writes, before the objects of its ranks
 _WRAP = re.compile(rb"\s*\n\s*")
 _BETWEEN = b" \t\r\n,"
 _KEYS = ((b'"nvml_dev"', b'"status"'), (b'"coll_perf"',), (b'"p2p_perf"',), (b'"event"', b'"peer"'))
@@ -37,12 +38,20 @@ def holds_objects(file: Input) -> bool:
 def with_objects_joined(batches: Iterator[Batch]) -> Iterator[Batch]:
     """The batches of one file; where it holds such objects, a batch for each of them and for what is between."""
     head = list(_head(batches))
-    if not is_spread(b"\n".join(batch.block for batch in head)):
-        yield from head
-        yield from batches
-        return
-    joiner = _Joiner(batch=head[0], line=head[0].line)
-    for joiner.batch in chain(head, batches):
+    rest = chain(head, batches)
+    line = head[0].line if head else 1
+    spread = is_spread(b"\n".join(batch.block for batch in head))
+    for batch in rest:
+        if spread or any(mark in batch.block for mark in _MARKS):  # of RAS, asked while the log was written
+            yield from _joined(chain((batch,), rest), batch, line)
+            return
+        yield batch
+        line += batch.block.count(b"\n") + 1
+
+
+def _joined(batches: Iterator[Batch], first: Batch, line: int) -> Iterator[Batch]:
+    joiner = _Joiner(batch=first, line=line)
+    for joiner.batch in batches:
         yield from joiner.take()
     yield from joiner.finish()
 

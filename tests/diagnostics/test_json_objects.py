@@ -55,3 +55,13 @@ def test_other_text_stays_as_it_is() -> None:
     text = "\n".join("".join(random_.choices('{}" ,:ab\\', k=30)) for _ in range(300))
     given = list(batches(text, 20))
     assert list(with_objects_joined(iter(given))) == given
+
+
+@pytest.mark.parametrize("lines_of_block", [7, 50])
+def test_objects_behind_a_long_log_are_joined_with_their_numbers(lines_of_block: int) -> None:
+    log = [f"n1:40:40 [0] NCCL INFO Channel {number:02d}/64 :    0   1   2   3" for number in range(400)]
+    json_behind = (CASES / "ras-report" / "json_behind" / "input.log").read_text().splitlines()
+    text = "\n".join([*log, *json_behind])
+    numbers = [number for number, line in enumerate(text.splitlines(), 1) if line == "        {"]
+    joined = [batch for batch in with_objects_joined(batches(text, lines_of_block)) if b'"nvml_dev"' in batch.block]
+    assert [batch.line for batch in joined] == numbers

@@ -430,6 +430,11 @@ class RunResult(Document, frozen=True, kw_only=True):
         return tuple(f"{benchmark.name}: {text}" for benchmark in self.benchmarks for text in benchmark.wrong)
 
     @property
+    def total_seconds(self) -> float | None:
+        """How long the whole run took, its start and end included."""
+        return self.timings.get("total")
+
+    @property
     def wrong_elements(self) -> int:
         """Elements that differed from their expected value, over the whole run."""
         return sum(point.wrong_elements for benchmark in self.benchmarks for point in benchmark.points)

@@ -103,7 +103,7 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "cluster_line": cluster_line(result.cluster),
         "dropped": dropped_lines(result.cluster),
         "emulated": emulated_notice(result),
-        "elapsed": format_seconds(result.timings["total"]) if result.timings.get("total") else None,
+        "elapsed": format_seconds(result.total_seconds) if result.total_seconds else None,
         "summary": summary_grid(measured),
         "expectations": tuple(expectation_remarks(result.benchmarks)),
         "tables": [(table, table_grid(table)) for table in measured],

@@ -52,7 +52,7 @@ def print_screen(
 
 def run_screen(result: RunResult, width: int, *, place: Path, notes: Sequence[str] = ()) -> Iterator[Line]:
     """The lines of a run."""
-    elapsed = result.timings.get("total")
+    elapsed = result.total_seconds
     took = f", {format_seconds(elapsed)}" if elapsed else ""
     title = f"raybench run {inert(result.run_id)}: {cluster_line(result.cluster)}{took}"
     emulated = f"!! EMULATED: {count_of(len(result.cluster.nodes), 'node')} on one machine: no figures of a network"

@@ -200,7 +200,7 @@ def _status(result: RunResult) -> Iterator[Segment]:
     points = [point for table in tables(result.benchmarks) for point in table.points]
     doubtful = sum(map(is_doubtful, points))
     skipped = sum(benchmark.status == "skipped" for benchmark in result.benchmarks)
-    elapsed = result.timings.get("total")
+    elapsed = result.total_seconds
     yield "# ", "dim"
     yield result.status, _STATUS_STYLE[result.status]
     yield f": {count_of(len(result.benchmarks) - skipped, 'benchmark')}", ""

@@ -33,7 +33,7 @@ def trial_result(trial: Trial, result: RunResult, diagnosis: Diagnosis, run: str
         sent_bytes={node.name: node.sent_bytes for node in cluster.nodes if node.sent_bytes},
         versions=result.versions,
         started_at=result.started_at,
-        seconds=result.timings.get("total"),
+        seconds=result.total_seconds,
         wrong=any(point.verified is False for point in _points(result)),
         reason=None if result.status == "complete" and measured else _reasons(result)[0] + _cut(result),
         verdict=result.recorded_verdict,

@@ -21,6 +21,9 @@ def test_the_examples_run_in_order(sample: Path, tmp_path: Path) -> None:
     shutil.copy(sample, folder / "result.json")
     for report in REPORTS:
         shutil.copy(report, tmp_path / f"{report.stem.partition('-')[0]}.json")
+    study = tmp_path / "studies" / "network-20261121-014502-3f9a"
+    study.mkdir(parents=True)
+    shutil.copy(next(one for one in REPORTS if one.stem.startswith("study-network")), study / "study.json")
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "VERDICT: OK" in done.stdout

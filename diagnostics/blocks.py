@@ -11,7 +11,8 @@ _PLAIN = bytes([9, 13, 27, *range(32, 127)])
 
 def with_partial_lines_joined(block: bytes) -> bytes:
     """A block of a container runtime's log, the pieces of long lines (``stderr P``) joined; line numbers stay."""
-    if not _RUNTIME.search(block[:_RUNTIME_HEAD_BYTES]) or not _PARTIAL.search(block):
+    head = block[:_RUNTIME_HEAD_BYTES]
+    if (b" stdout " not in head and b" stderr " not in head) or not _RUNTIME.search(head) or not _PARTIAL.search(block):
         return block
     joined: list[bytes] = []
     held, torn = b"", 0

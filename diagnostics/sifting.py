@@ -137,10 +137,12 @@ class _Sifting:
     """What one process knows of one job. What it passed on once, it only counts from there on.
 
     ``room``: how many more texts and channels it may learn, so that the scanner has room for those of all processes.
+    ``max_init_lines``: starts and completions that it looks at for new processes.
     """
 
     gate: Gate
     room: int
+    max_init_lines: int
     channels: set[bytes] = field(default_factory=set)
     init_lines: int = 0  # behind as many of its own, the scanner looks at none either
     heads: set[bytes] = field(default_factory=set)  # how lines begin of those whose starts are known
@@ -152,7 +154,11 @@ class Sieve:
 
     def __init__(self, gates: Sequence[Gate], processes: int) -> None:
         self._jobs = [
-            _Sifting(gate=Gate(scan_from_bytes=gate.scan_from_bytes, detail_left=0), room=MAX_TEXTS // processes)
+            _Sifting(
+                gate=Gate(scan_from_bytes=gate.scan_from_bytes, detail_left=0),
+                room=MAX_TEXTS // processes,
+                max_init_lines=max(MAX_INIT_LINES // processes, MAX_KNOWN_INIT_LINES + 1),
+            )
             for gate in gates
         ]
         self._plain = PlainLines()
@@ -208,7 +214,7 @@ class Sieve:
     def _knows_enough(raw: bytes, job: _Sifting, sifted: Sifted) -> bool:
         """Note who starts a communicator; whether so many lines were passed on that the scanner takes no more."""
         job.init_lines += 1
-        job.gate.skips_init = job.init_lines > MAX_INIT_LINES
+        job.gate.skips_init = job.init_lines > job.max_init_lines
         head = raw[: raw.find(MARK)]
         if head not in job.heads and (start := start_in(raw)) is not None and start.nranks > 1:
             job.heads.add(head)

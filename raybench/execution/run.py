@@ -7,6 +7,7 @@ from pathlib import Path
 
 from raybench.errors import IncompleteRunError, ProblemFoundError
 from raybench.execution.agents.agents import AGENT_SECONDS, PLACE_SECONDS, Agents, facts_of, place_agents
+from raybench.execution.agents.heartbeat import heartbeat
 from raybench.execution.bring_home import bring_logs
 from raybench.execution.channel import Channel
 from raybench.execution.collector import Collector
@@ -92,6 +93,7 @@ class Run:
         with self.record.timed("placement"):
             agents = place_agents(joined, planned.plan, config.keep_warm, self.channel.outliving)
             stack.callback(self._give_back, agents, joined)
+            stack.enter_context(contextlib.nullcontext() if joined.emulated else heartbeat(agents))
         head = stack.enter_context(contextlib.closing(HeadWatch(joined.address)))
         self._mark("starting the agents", start_seconds(config.timeout, AGENT_SECONDS))
         with self.record.timed("facts"):
@@ -113,7 +115,7 @@ class Run:
         if problem is not None and not joined.emulated and not self.record.incidents:
             self.channel.note(
                 f"WARNING: the nodes could not be given back ({problem}); the agents that are left there end by "
-                "themselves within four minutes"
+                "themselves within a minute"
             )
 
     def _mark(self, phase: str, limit_seconds: float) -> None:

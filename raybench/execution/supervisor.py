@@ -225,5 +225,5 @@ class Supervisor:
         if not say_farewell(head.address, self._outliving.name, self._outliving.count):
             self.display.note(
                 f"the agents of this run on the cluster at {head.address} could not be ended; they end by "
-                "themselves within four minutes"
+                "themselves within a minute"
             )

@@ -11,22 +11,32 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import psutil
 import pytest
 
+from raybench.execution.agents import heartbeat
+from raybench.execution.agents.agents import Agents
+from raybench.execution.agents.answers import decode_answer, encode_answer
 from raybench.execution.agents.messages import RankEvent, RanksStopped, StopRanks, decode_request, encode
 from raybench.execution.agents.node import NodeAgent
 
 AGENT = """
-import sys, time
+import sys, threading, time
 import msgspec
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.agents.node import NodeAgent
 lease, polls = float(sys.argv[1]), int(sys.argv[2])
 agent = NodeAgent(lease_seconds=lease)
+measuring = threading.Event()
+def beat():
+    while not measuring.wait(lease / 4):
+        agent.beat()
+threading.Thread(target=beat, daemon=True).start()
 port = agent.reserve_port("127.0.0.1", 0)
 jobs = tuple(
     RankJob(rank=rank, local_rank=rank, world_size=2, ranks_on_machine=2, backend="gloo", master_address="127.0.0.1",
@@ -37,6 +47,7 @@ plan = (BenchmarkSpec(name="all_reduce", kind="collective", sizes=tuple(range(10
 agent.start(msgspec.msgpack.encode((jobs, plan)), {}, 10**6)
 while not any(agent.poll(1.0) for _ in range(3)):
     pass
+measuring.set()
 print("measuring", agent._folder, flush=True)
 for _ in range(polls):
     agent.poll(0.1)
@@ -97,6 +108,49 @@ def test_an_agent_that_nobody_calls_while_it_measures_ends_it_all() -> None:
         assert process.wait(8) == 0
         assert gone(started, 5)
         assert not folder.exists()
+
+
+PREPARING = """
+import sys, time
+from raybench.execution.agents.node import NodeAgent
+agent = NodeAgent(host_socket="/nowhere", lease_seconds=1.0)
+print(agent._folder, flush=True)
+for _ in range(int(sys.argv[1])):
+    time.sleep(0.3)
+    agent.beat()
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("beats", [0, 6])
+def test_an_agent_that_is_prepared_lives_as_long_as_its_driver(beats: int) -> None:
+    """Its lease was 200 s until its ranks were started: nodes of a driver whose machine had died were held so long."""
+    with subprocess.Popen([sys.executable, "-c", PREPARING, str(beats)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            folder, begun = Path(process.stdout.readline().strip()), time.monotonic()
+            assert process.wait(20) == 0
+            assert time.monotonic() - begun > 0.3 * beats + 0.9
+            assert not folder.exists()
+        finally:
+            process.kill()
+
+
+def test_a_driver_beats_to_every_agent_until_the_run_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "_PERIOD_SECONDS", 0.01)
+    heard: list[tuple[int, str]] = []
+
+    def agent(index: int) -> Any:
+        answer = SimpleNamespace(remote=lambda question: heard.append((index, question)))
+        return SimpleNamespace(actor=SimpleNamespace(answer=answer))
+
+    with heartbeat.heartbeat(Agents(agents=(agent(0), agent(1)), group=None)):
+        assert come_true(lambda: len(heard) >= 4, 30)  # Ray is imported first
+    said = len(heard)
+    time.sleep(0.1)
+    assert len(heard) == said
+    assert set(heard) == {(0, "beat"), (1, "beat")}
+    assert decode_answer("beat", encode_answer(None)) is None
 
 
 def serve_as_rank_host(connection: Connection, last_words: bytes | None) -> None:

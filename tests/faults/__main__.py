@@ -27,7 +27,9 @@ _CULPRIT_SHARE = 0.95
 def main() -> int:
     """Run the campaign. Returns the exit status."""
     options = _options()
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, by every command that is started as well
+    # Under nohup, and in the background of a script, these are ignored, by every command that is started as well.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     chosen = faults(options.seed, options.count, options.workloads.split(","))
     if options.only:
         wanted = {int(one) for one in options.only.split(",")}

@@ -11,6 +11,7 @@ PHASES = ("start", "cluster", "placing", "joining", "measuring", "ending")
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGINT twice", "SIGKILL")
 _HARMLESS = ("pause", "garbage")
 IN_RANK = ("sleep", "mismatch", "skip")  # done by the rank itself: see site/sitecustomize.py
+_EARLIEST = {"start": 0.1}  # before, Python itself starts, and ends by the signal
 # How long after its phase began a fault may come, in seconds.
 _LATEST = {"start": 1.2, "cluster": 0.8, "placing": 0.4, "joining": 0.4, "measuring": 2.0, "ending": 0.3}
 _FIRST_PHASE = {"driver": 1, "gcs": 1, "raylet": 1, "agent": 2, "rank_host": 2, "rank": 3}
@@ -46,7 +47,7 @@ def faults(seed: int, count: int, workloads: Sequence[str] = tuple(WORKLOADS)) -
             number=number,
             workload=workload,
             phase=phase,
-            delay_seconds=round(draw.uniform(0, _LATEST[phase]), 3),
+            delay_seconds=round(max(draw.uniform(0, _LATEST[phase]), _EARLIEST.get(phase, 0.0)), 3),
             target=target,
             action=action,
         )

@@ -23,7 +23,7 @@ _RAYLET_SECONDS = 2.0
 _INSTALL = "Install raybench in the Python that Ray uses on every node, in the version of this machine."
 _CLOSE_SECONDS = 6.0
 _LOST_SECONDS = 1.0  # an agent whose ranks are lost may live, and have files to remove
-# A run calls its agents every second, and a driver that is silent for half as long is ended by its command.
+# A driver beats every five seconds (heartbeat.py), and one that is silent for half as long is ended by its command.
 LEASE_SECONDS = 45.0
 
 

@@ -31,6 +31,7 @@ class _Facts(TypedDict):
 
 _TYPES: Mapping[str, Any] = {
     "activities": list[RankActivity],
+    "beat": None,
     "claim": bool,
     "close": None,
     "facts": dict[str, Any],

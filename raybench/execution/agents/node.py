@@ -53,7 +53,7 @@ _LEASE_CHECK_SECONDS = 1.0
 _CHECK_SECONDS = 0.25
 _FAREWELL_SECONDS = 5.0  # the head may be gone; and another agent of the group may have been first
 _IMPORT_SECONDS = 120.0  # torch from a cold network file system
-_PREPARE_SECONDS = 200.0  # a lease before there are ranks: the first node's import of torch keeps the others waiting
+_AWAY_SECONDS = 5.0
 _EXIT_SECONDS = 1.0
 LONGEST_TRACE_BYTES = 64 * 2**20
 
@@ -68,7 +68,7 @@ class NodeAgent:
         group: str | None = None,
         early: PrestartedRankHost | None = None,
     ) -> None:
-        """``lease_seconds``: end, with the placement ``group``, when the run is silent for so long while it measures.
+        """``lease_seconds``: end, with the placement ``group``, when the run is silent for so long.
 
         Its driver is then gone, or this node is cut off from it and nobody else will end what runs here. ``early`` is
         the driver's own rank host, which serves where this agent is on the driver's machine.
@@ -96,7 +96,6 @@ class NodeAgent:
         self._claimed = True  # by the run that placed it
         self._rest_until = 0.0
         self._group = group
-        self._measuring = False
         self._heard = time.monotonic()
         if lease_seconds is not None:
             threading.Thread(target=self._keep_lease, args=(lease_seconds,), daemon=True).start()
@@ -119,12 +118,17 @@ class NodeAgent:
 
     def _keep_lease(self, lease_seconds: float) -> None:
         """End when the rest is over, or when the run that has us has fallen silent: its driver is gone."""
+        looked = time.monotonic()
         while True:
             time.sleep(_LEASE_CHECK_SECONDS)
             now = time.monotonic()
+            if (
+                now - looked > _AWAY_SECONDS
+            ):  # it was us who were stopped, or starved: what was said is still to be read
+                self._heard = now
+            looked = now
             with self._claim:
-                lease = lease_seconds if self._measuring else max(lease_seconds, _PREPARE_SECONDS)
-                over = now - self._heard > lease if self._claimed else now > self._rest_until
+                over = now - self._heard > lease_seconds if self._claimed else now > self._rest_until
                 self._claimed = self._claimed or over
             if over:
                 self._end()
@@ -139,6 +143,10 @@ class NodeAgent:
         import ray
 
         ray.util.remove_placement_group(ray.util.get_placement_group(self._group))
+
+    def beat(self) -> None:
+        """The run's driver lives, and may wait for another node."""
+        self._heard = time.monotonic()
 
     def facts(self) -> dict[str, Any]:
         """What this node is: see ``metadata.node_facts``."""
@@ -164,7 +172,7 @@ class NodeAgent:
         """Start this node's ranks; ``jobs`` is an encoded (RankJob tuple, plan)."""
         ranks, plan = msgspec.msgpack.decode(jobs, type=tuple[tuple[RankJob, ...], tuple[BenchmarkSpec, ...]])
         self._log_limit_bytes = log_limit_bytes
-        self._heard, self._measuring = time.monotonic(), True
+        self._heard = time.monotonic()
         self._send(
             StartRanks(
                 jobs=ranks,
@@ -212,7 +220,6 @@ class NodeAgent:
         A poll of the launch that has ended here may still wait, and nobody hears its answer: it must not be given what
         ranks of the next launch say. What these have said last is not for the next launch either.
         """
-        self._measuring = False
         reply = self._ask(StopRanks())
         assert isinstance(reply, RanksStopped)
         self._events = queue.SimpleQueue()

@@ -13,7 +13,6 @@ from raybench.documents.study.plan import Study
 from raybench.documents.study.result import StudyResult
 from tests.documents.mutation import REPORTS
 
-
 COUNTERS = {"gdr_channel_share": None, "ofi_providers": []}
 
 
@@ -77,9 +76,13 @@ def test_a_diagnosis_keeps_what_is_not_read_here() -> None:
     content = {"schema": "raybench.diagnosis/1", "verdict": "ok", "network": "ib", "ranks": [{"rank": 0, "nics": 2}]}
     diagnosis = Diagnosis.of_json(content, "it")
     written = diagnosis.to_json()
-    ranks = written.pop("ranks")
     assert (diagnosis.network, diagnosis.ranks[0].pid, diagnosis.gdr) == ("ib", None, None)
-    assert {key: written[key] for key in content if key != "ranks"} == {
-        k: v for k, v in content.items() if k != "ranks"
-    }
     assert written["ranks"] == [{"rank": 0, "pid": None, "network": None, "nics": 2}]
+    assert written == {"gdr": None, "findings": [], "counters": COUNTERS} | content | {"ranks": written["ranks"]}
+
+
+def test_a_ratio_lies_in_its_interval() -> None:
+    content = stored("study-network-7e1ee8f")
+    content["answer"]["speedups"][0]["ratio"]["high"] = 1.0
+    with pytest.raises(DocumentError, match="its interval does not hold"):
+        StudyResult.of_json(content, "it")

@@ -28,8 +28,10 @@ class Ratio(FieldwisePart, frozen=True, kw_only=True):
     of_rows: Positive | None = None
 
     def contradiction(self) -> str | None:
-        """Whether its interval has both ends."""
-        return "an interval with one end" if (self.low is None) != (self.high is None) else None
+        """Whether its interval has both ends, and holds it."""
+        if self.low is None or self.high is None:
+            return None if self.low is self.high else "an interval with one end"
+        return None if self.low <= self.value <= self.high else "a ratio that its interval does not hold"
 
     def over(self, divisor: float) -> "Ratio":
         """The ratio and its interval divided by a positive number."""

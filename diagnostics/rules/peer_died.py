@@ -13,6 +13,8 @@ failed operation ``Close`` are noise of the teardown.
 Source: NCCL's socket.cc and proxy.cc.
 """
 
+from collections import Counter
+
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
@@ -22,6 +24,7 @@ from diagnostics.rules.killing import is_bus_error, signal_of
 from diagnostics.rules.shm_too_small import need_of
 from diagnostics.rules.verbs import completion_status, peer_names
 
+_LINES_OF_A_CHECK = 2  # the call that failed, and who called
 _ABORTED = ("Aborted", "SIGABRT", "signal 6")
 _REASONS = ("run-error", "watchdog-exception", "store-failed", "ranks-missing")
 
@@ -34,7 +37,7 @@ def check(facts: JobFacts) -> Outcome:
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
     lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
     lost += facts.of("communicator-aborted")
-    lost += [event for event in facts.of("store-left") if not (facts.works or facts.survived(event))]
+    lost += _left_alone(facts)
     lost += [event for event in [*warned(facts, "connect-failed"), *unanswered(facts)] if is_gone(event, facts)]
     lost = before_any_cut(facts, [event for event in lost if not _after_the_end(event, facts)])
     events = sorted(killed + lost, key=lambda event: event.origin.sequence)
@@ -61,6 +64,13 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=facts.count("peer-closed", "process-killed", "communicator-aborted") or len(events),
         )
     )
+
+
+def _left_alone(facts: JobFacts) -> list[Event]:
+    """What a rank says again and again of a store that is gone; once is how a run ends whose rank 0 is first."""
+    left = [event for event in facts.of("store-left") if not (facts.works or facts.survived(event))]
+    told = Counter(event.origin.rank for event in left)
+    return left if max(told.values(), default=0) > _LINES_OF_A_CHECK else []
 
 
 def _is_ended(event: Event, facts: JobFacts) -> bool:

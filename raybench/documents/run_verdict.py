@@ -12,7 +12,7 @@ from raybench.verdicts import Conclusion
 if TYPE_CHECKING:
     from raybench.documents.result import BenchmarkResult, RunResult
 
-_OF_AN_END = frozenset({"peer-died", "run-failed", "job-cancelled"})  # what logs say of ranks that raybench ended
+OF_AN_END = frozenset({"peer-died", "run-failed", "job-cancelled"})  # what logs say of ranks that raybench ended
 INTERRUPTED = "interrupted"  # the rule of the finding that a run was stopped by its user
 
 
@@ -67,7 +67,7 @@ def conclude_run(result: "RunResult") -> Conclusion:
 def _own_log_findings(result: "RunResult") -> Iterator[Mapping[str, Any]]:
     """What the logs say, without the end that raybench made of the ranks once something had broken the run."""
     ended = any("victims" in one for one in result.findings)
-    return (one for one in result.log_findings if not (ended and one.get("rule") in _OF_AN_END))
+    return (one for one in result.log_findings if not (ended and one.get("rule") in OF_AN_END))
 
 
 def all_checks(result: "RunResult") -> tuple[Check, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from raybench.documents.result import RunResult
+from raybench.documents.run_verdict import INTERRUPTED, OF_AN_END
 from raybench.reports.spans import names_in_short, ranks_in_short
 from raybench.reports.text import inert
 
@@ -18,10 +19,11 @@ _QUESTIONS = {
 
 
 def all_findings(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> tuple[Finding, ...]:
-    """Each finding once, the gravest first."""
+    """Each finding once, the gravest first; of a run that its user stopped without what the logs say of that end."""
     findings: list[Finding] = []
+    stopped = any(finding.get("rule") == INTERRUPTED for finding in result.findings)
     for finding in (*result.findings, *((diagnosis or {}).get("findings") or ())):
-        if finding not in findings:
+        if finding not in findings and not (stopped and finding.get("rule") in OF_AN_END):
             findings.append(finding)
     return tuple(sorted(findings, key=lambda finding: _ORDER.get(severity(finding), 3)))
 

@@ -21,7 +21,7 @@ from raybench.reports.rows import (
     expectation_remarks,
     matrices,
     tables,
-    without_points,
+    unmeasured,
 )
 from raybench.reports.svg import Plot
 from raybench.reports.text import inert
@@ -113,7 +113,7 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "workloads": workload_sections(result.benchmarks),
         "matrices": views,
         "pairs": pairs_grid((view.title, view.matrix) for view in views),
-        "absent": without_points(result.benchmarks),
+        "absent": unmeasured(result),
         "findings": findings_view(all_findings(result, diagnosis)),
         "network": network_facts(diagnosis) if result.cluster.backend == "nccl" else (),
         "nodes": node_grid(result.cluster),

@@ -16,7 +16,7 @@ from raybench.reports.rows import (
     expectation_remarks,
     matrices,
     tables,
-    without_points,
+    unmeasured,
 )
 from raybench.reports.text import inert
 from raybench.reports.view import Grid, summary_grid, table_grid
@@ -83,8 +83,7 @@ def _bullets(texts: Iterable[str]) -> Iterator[str]:
 
 def _remarks(result: RunResult) -> Iterator[str]:
     yield from dropped_lines(result.cluster)
-    for benchmark in without_points(result.benchmarks):
-        yield f"{benchmark.name}, {benchmark.status}: {benchmark.reason or 'no reason was given'}"
+    yield from (f"{', '.join(one.names)}, {one.word}: {one.reason}" for one in unmeasured(result))
     for benchmark in matrices(result.benchmarks):
         matrix = pair_matrices(benchmark, result.cluster, result.findings)[-1]
         slowest = pair_text(ranked_pairs(matrix)[0])

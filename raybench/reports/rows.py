@@ -22,6 +22,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unmeasured:
+    """Benchmarks that measured nothing, for one reason. ``word``: skipped, failed, or not measured."""
+
+    names: tuple[str, ...]
+    word: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """One benchmark with one set of parameters, without ``in_place``, which makes the column groups ``places``."""
 
@@ -177,9 +186,19 @@ def matrices(benchmarks: Iterable[BenchmarkResult]) -> tuple[BenchmarkResult, ..
     )
 
 
-def without_points(benchmarks: Iterable[BenchmarkResult]) -> tuple[BenchmarkResult, ...]:
-    """The benchmarks that measured nothing: skipped, or failed at once."""
-    return tuple(one for one in benchmarks if not one.workload and not any(map(is_measured, one.points)))
+def unmeasured(result: RunResult) -> list[Unmeasured]:
+    """The benchmarks that measured nothing, by reason: skipped, failed, or what ended the run came before them."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    has_ended_early = any("victims" in finding for finding in result.findings)
+    for one in result.benchmarks:
+        if one.workload or any(map(is_measured, one.points)):
+            continue
+        word = "not measured" if one.status == "failed" and has_ended_early else one.status
+        groups.setdefault((word, one.reason or "no reason was given"), []).append(one.name)
+    return [
+        Unmeasured(names=tuple(dict.fromkeys(map(inert, names))), word=word, reason=inert(reason))
+        for (word, reason), names in groups.items()
+    ]
 
 
 def cluster_line(cluster: ClusterInfo) -> str:

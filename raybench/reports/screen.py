@@ -24,7 +24,7 @@ from raybench.reports.rows import (
     is_doubtful,
     matrices,
     tables,
-    without_points,
+    unmeasured,
 )
 from raybench.reports.terminal import comment, print_lines, verdict_lines
 from raybench.reports.text import bandwidth, count_of, fixed, inert
@@ -122,8 +122,9 @@ def _rows(result: RunResult) -> Iterator[Row]:
     for benchmark in result.benchmarks:
         for point in benchmark.workload:
             yield _workload(point)
-    for benchmark in without_points(result.benchmarks):
-        yield inert(benchmark.name), benchmark.status, inert(benchmark.reason or "no reason was given")
+    for one in unmeasured(result):
+        what = one.names[0] if len(one.names) == 1 else f"{len(one.names)} benchmarks"
+        yield what, one.word, one.reason if len(one.names) == 1 else f"{one.reason}: {', '.join(one.names)}"
 
 
 def _collective(table: Table) -> Row:

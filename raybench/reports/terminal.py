@@ -26,7 +26,7 @@ from raybench.reports.rows import (
     is_doubtful,
     matrices,
     tables,
-    without_points,
+    unmeasured,
 )
 from raybench.reports.spans import ranks_in_short
 from raybench.reports.terminal_matrix import matrix_lines
@@ -145,14 +145,13 @@ def _emulated(result: RunResult, width: int) -> Iterator[Line]:
 
 
 def _not_measured(result: RunResult, width: int) -> Iterator[Line]:
-    absent = without_points(result.benchmarks)
+    absent = unmeasured(result)
     if not absent:
         return
     yield (("#", ""),)
-    for benchmark in absent:
-        style = "red" if benchmark.status == "failed" else "yellow"
-        reason = inert(benchmark.reason or "no reason was given")
-        yield from comment(f"{benchmark.status}: {inert(benchmark.name)}: {reason}", width, style)
+    for one in absent:
+        text = f"{one.word}: {', '.join(one.names)}: {one.reason}"
+        yield from comment(text, width, "red" if one.word == "failed" else "yellow")
 
 
 def _findings(result: RunResult, width: int) -> Iterator[Line]:

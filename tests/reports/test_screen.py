@@ -57,6 +57,23 @@ def test_whatever_a_run_has_to_say_fits_one_screen(findings: object) -> None:
     assert any(line.startswith("# VERDICT: ") for line in lines[-3:])
 
 
+def test_a_run_that_its_user_stopped_fails_nothing() -> None:
+    """One line for all that was not begun, and nothing of the end of the ranks that the logs then show."""
+    why = "stopped by you during all_reduce float32 64K"
+    never = [sweep(name, points=(), status="failed", reason=why) for name in COLLECTIVES[1:]]
+    finding = {"rule": "interrupted", "severity": "info", "summary": why, "victims": []}
+    end = {"rule": "peer-died", "severity": "critical", "summary": "a peer died", "recommendations": [{"text": "Read"}]}
+    cut = sweep(status="partial", reason=why)
+    stopped = run_result(cut, *never, status="partial", findings=(finding,), log_findings=(end,))
+    lines = shown(stopped, 200)
+    assert not [line for line in lines if "failed" in line or "critical" in line or "next:" in line]
+    assert [
+        line for line in lines if "7 benchmarks  " in line and "not measured" in line and f"{why}: all_gather," in line
+    ]
+    died = finding | {"rule": "rank-died", "severity": "critical"}
+    assert [line for line in shown(replace(stopped, findings=(died,)), 200) if "a peer died" in line]
+
+
 def test_the_verdict_is_first_and_last_and_says_the_same() -> None:
     lines = shown(run_result())
     assert lines[0] == lines[-1] == "# VERDICT: OK: data verified, no finding"

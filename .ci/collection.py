@@ -54,6 +54,7 @@ def arrange(folder: Path) -> None:
         "documents/__init__",
         "documents/plain",
         "documents/fabric",
+        "documents/preflight",
     ):
         target = folder / f"raybench/{name}.py"
         target.parent.mkdir(exist_ok=True)

@@ -120,9 +120,9 @@ def main():
         )
     module.exit_json(
         changed=False,
-        verdict=report["verdict"],
-        status=report["status"],
-        summary=report["summary"],
+        verdict=report.verdict,
+        status=report.status,
+        summary=report.summary.to_json(),
         lines=report_lines(report, path=str(path)),
         failures=failures_of(report),
         path=str(path),
@@ -132,13 +132,11 @@ def main():
 def failures_of(report):
     """What failed on each host that has failed, so that it fails in its own name."""
     return {
-        host["host"]: "; ".join(
-            "%s: %s" % (check["check"], check["seen"])
-            for check in host["checks"]
-            if check["verdict"] in ("fail", "error")
+        host.host: "; ".join(
+            "%s: %s" % (check.check, check.seen) for check in host.checks if check.verdict in ("fail", "error")
         )
-        for host in report["hosts"]
-        if host["verdict"] in ("fail", "error")
+        for host in report.hosts
+        if host.verdict in ("fail", "error")
     }
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
+    from raybench.documents.preflight import PreflightReport
     from raybench.preflight.report import Gathered
     from raybench.reports.preflight_table import PreflightTable
 
@@ -85,7 +86,6 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     from raybench.hosts.ansible_setup import data_folder
     from raybench.hosts.inventory import read_inventory
     from raybench.hosts.preflight import check_names, run_preflight
-    from raybench.preflight.report import exit_code
     from raybench.reports.preflight_table import PreflightTable
     from raybench.run_folder import new_run_id
 
@@ -109,7 +109,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
             on_host=lambda one: _show(table, one, names, left_out),
         )
     _print(report, folder, as_json=as_json)
-    sys.exit(exit_code(report))
+    sys.exit(report.exit_code)
 
 
 def _import_what_comes_later() -> None:
@@ -125,10 +125,10 @@ def _show(table: "PreflightTable", one: "Gathered", only: tuple[str, ...], skip:
 
     beyond = ("drift", "host-clock-spread", "host-identity", "host-login", "host-ports")
     report = build_report([one], only=only, skip=(*skip, *beyond), finished_at=0.0)
-    table.show(one.host, report["hosts"][0]["checks"])
+    table.show(one.host, report.hosts[0].checks)
 
 
-def _print(report: dict[str, Any], folder: Path, *, as_json: bool) -> None:
+def _print(report: "PreflightReport", folder: Path, *, as_json: bool) -> None:
     from raybench.preflight.lines import findings_lines
     from raybench.preflight.writing import REPORT_NAME
     from raybench.reports.preflight_table import print_preflight
@@ -136,12 +136,12 @@ def _print(report: dict[str, Any], folder: Path, *, as_json: bool) -> None:
     pages = _write_page(report, folder)
     with printing("stdout"):
         if as_json:
-            click.echo(json.dumps(report, indent=1))
+            click.echo(json.dumps(report.to_json(), indent=1))
         else:
             print_preflight(report, findings_lines(report, paths=[str(folder / REPORT_NAME), *pages]), sys.stdout)
 
 
-def _write_page(report: dict[str, Any], folder: Path) -> list[str]:
+def _write_page(report: "PreflightReport", folder: Path) -> list[str]:
     from raybench.reports.errors import MissingLibraryError
     from raybench.reports.preflight_page import write_preflight_page
 

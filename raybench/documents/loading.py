@@ -28,6 +28,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.study": DocumentKind(title="the study's plan", module="study.plan", name="Study"),
     "raybench.estimate": DocumentKind(title="the estimate", module="estimate", name="EstimateReport"),
     "raybench.fabric": DocumentKind(title="the fabric report", module="fabric", name="FabricReport"),
+    "raybench.preflight": DocumentKind(title="the preflight report", module="preflight", name="PreflightReport"),
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from raybench.documents.preflight import PreflightReport
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.hosts.inventory import Inventory
 from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, message_of, run_playbook
@@ -68,7 +69,7 @@ def run_preflight(  # noqa: PLR0913 - the command's options
     host_timeout_seconds: float | None = None,
     on_host: Callable[[Gathered], None] | None = None,
     stop: threading.Event | None = None,
-) -> dict[str, Any]:
+) -> PreflightReport:
     """Probe and judge all hosts; the report is in ``output_dir`` as well. ``expectations`` are variables of the role.
 
     ``host_timeout_seconds`` is what one host may take, its login included; None leaves it to the inventory (60).
@@ -109,7 +110,7 @@ def _judged(
     only: Sequence[str],
     skip: Sequence[str],
     output_dir: Path,
-) -> dict[str, Any]:
+) -> PreflightReport:
     """The report of what came back, however the playbook ended."""
     why = {"canceled": "stopped before it answered", "timeout": "no answer within the time limit"}
     if not progress.gathered and outcome.status == "failed":

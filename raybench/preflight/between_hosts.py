@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from raybench.documents.preflight import CheckResult
 from raybench.preflight.clock_offsets import RoundTrip
 from raybench.preflight.host_view import HostView
-from raybench.preflight.verdict import CheckResult
 
 _SLOW_LOGIN_SECONDS = 5.0
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from raybench.preflight.verdict import CheckResult
+from raybench.documents.preflight import CheckResult
 
 _NAME = "host-clock-spread"
 _FEW_HOSTS = 3

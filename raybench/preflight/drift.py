@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from raybench.documents.preflight import CheckResult
 from raybench.preflight.attributes import OPTIONAL, Attribute, Kind
-from raybench.preflight.verdict import CheckResult, Verdict, worst
+from raybench.verdicts import CheckVerdict, worst
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _BASIS = "what most hosts of the group have"
@@ -40,7 +41,7 @@ class Difference:
         return tuple(host for value, hosts in self.values.items() if value != self.majority for host in hosts)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckVerdict:
         """A difference without a majority names nobody for sure, so it warns."""
         return "fail" if self.serious and self.majority is not None else "warn"
 

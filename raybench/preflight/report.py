@@ -1,6 +1,6 @@
 """The report of a preflight: every host with every check, what hosts differ in, and one verdict.
 
-JSON, schema ``raybench.preflight/1``. A host that was not reached is in it like the others, with the reason.
+A host that was not reached is in it like the others, with the reason.
 """
 
 from collections import Counter
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from raybench.documents.preflight import CheckResult, DriftEntry, PreflightHost, PreflightReport, summary_of
 from raybench.preflight.attributes import attributes_of, product_group
 from raybench.preflight.between_hosts import identity_results, login_results, port_results
 from raybench.preflight.checks import Check, evaluate, selected
@@ -17,10 +18,9 @@ from raybench.preflight.drift import Difference, differences, drift_results
 from raybench.preflight.expectations import read_expectations, unknown_variables
 from raybench.preflight.host_view import HostView
 from raybench.preflight.login import advice_for
-from raybench.preflight.verdict import CheckResult, Verdict, worst
 from raybench.unreachable import advice_on
+from raybench.verdicts import worst
 
-SCHEMA = "raybench.preflight/1"
 _MOST_REASON = 600
 # Judged over all hosts, after their own checks; the concern is what stands before the dash, as with those.
 OVER_ALL = ("host-reachable", "host-expectations", "host-login", "host-identity", "host-clock-spread", "host-ports",
@@ -53,7 +53,7 @@ def view_of(facts: Mapping[str, Any]) -> HostView:
 
 def build_report(
     gathered: Sequence[Gathered], *, only: Sequence[str] = (), skip: Sequence[str] = (), finished_at: float
-) -> dict[str, Any]:
+) -> PreflightReport:
     """Judge all hosts; the run began when the first probe was sent.
 
     ``only`` and ``skip`` are names of checks or concerns. Raises ValueError on an unknown one.
@@ -65,20 +65,19 @@ def build_report(
     ignored = {name for view in views.values() for name in view.expected.drift_ignored}
     found = differences({host: attributes_of(view) for host, view in views.items()}, groups, tuple(sorted(ignored)))
     shared = _over_all(gathered, views, groups, found)
-    hosts = [
+    hosts = tuple(
         _host_entry(one, views.get(one.host), checks, shared.get(one.host, []), over_all, groups) for one in gathered
-    ]
-    return {
-        "schema": SCHEMA,
-        "verdict": worst([host["verdict"] for host in hosts]),
-        "status": "complete" if all(host["reached"] for host in hosts) else "partial",
-        "started_at": _iso(min((one.sent_at for one in gathered if one.sent_at is not None), default=finished_at)),
-        "finished_at": _iso(finished_at),
-        "summary": _summary(hosts),
-        "hosts": hosts,
-        "drift": [_difference_entry(one) for one in found] if any(n.startswith("drift") for n in over_all) else [],
-        "pairs": [],
-    }
+    )
+    compared = any(name.startswith("drift") for name in over_all)
+    return PreflightReport(
+        verdict=worst(host.verdict for host in hosts),
+        status="complete" if all(host.reached for host in hosts) else "partial",
+        started_at=_iso(min((one.sent_at for one in gathered if one.sent_at is not None), default=finished_at)),
+        finished_at=_iso(finished_at),
+        summary=summary_of(hosts),
+        hosts=hosts,
+        drift=tuple(map(_difference_entry, found)) if compared else (),
+    )
 
 
 def _own_checks(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
@@ -171,7 +170,7 @@ def _host_entry(
     shared: Sequence[CheckResult],
     over_all: Sequence[str],
     groups: Mapping[str, str],
-) -> dict[str, Any]:
+) -> PreflightHost:
     if view is None:
         results = [_absent(one)]
     else:
@@ -179,16 +178,16 @@ def _host_entry(
         results = [reachable, *evaluate(view, checks), *shared]
     ran = {check.name for check in checks} | set(over_all)
     results = [result for result in results if result.check in ran]
-    return {
-        "host": one.host,
-        "hostname": view.facts.get("hostname") if view else None,
-        "verdict": worst([result.verdict for result in results]),
-        "reached": view is not None,
-        "reason": one.reason,
-        "group": groups.get(one.host, ""),
-        "probe_seconds": view.facts.get("seconds") if view else None,
-        "checks": [result.as_json() for result in results],
-    }
+    return PreflightHost(
+        host=one.host,
+        hostname=view.facts.get("hostname") if view else None,
+        verdict=worst(result.verdict for result in results),
+        reached=view is not None,
+        reason=one.reason,
+        group=groups.get(one.host, ""),
+        probe_seconds=view.facts.get("seconds") if view else None,
+        checks=tuple(results),
+    )
 
 
 def reason_of(said: str) -> str:
@@ -214,33 +213,13 @@ def _absent(one: Gathered) -> CheckResult:
     )
 
 
-def _summary(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    verdicts: Counter[Verdict] = Counter(check["verdict"] for host in hosts for check in host["checks"])
-    by_host = {kind: [host["host"] for host in hosts if host["verdict"] == kind] for kind in ("fail", "error", "warn")}
-    return {
-        "hosts": len(hosts),
-        "unreachable": [host["host"] for host in hosts if not host["reached"]],
-        "failed_hosts": by_host["fail"] + by_host["error"],
-        "warned_hosts": by_host["warn"],
-        "checks": dict(sorted(verdicts.items())),
-    }
-
-
-def _difference_entry(one: Difference) -> dict[str, Any]:
-    return {
-        "attribute": one.attribute,
-        "kind": one.kind,
-        "group": one.group,
-        "verdict": one.verdict,
-        "majority": one.majority,
-        "odd_hosts": list(one.odd),
-        "values": {value: list(hosts) for value, hosts in one.values.items()},
-    }
-
-
-def exit_code(report: Mapping[str, Any]) -> int:
-    """0 clean; 1 a check failed; 3 no check failed but a host was not reached, or a check of ours broke."""
-    failed = any(check["verdict"] == "fail" for host in report["hosts"] if host["reached"] for check in host["checks"])
-    if failed:
-        return 1
-    return 3 if report["status"] != "complete" or report["verdict"] in {"error", "fail"} else 0
+def _difference_entry(one: Difference) -> DriftEntry:
+    return DriftEntry(
+        attribute=one.attribute,
+        kind=one.kind,
+        group=one.group,
+        verdict=one.verdict,
+        majority=one.majority,
+        odd_hosts=one.odd,
+        values=one.values,
+    )

@@ -1,45 +1,19 @@
 """What a check says: a verdict with what was seen, what was expected, on what basis, and what to do."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
 
-Verdict = Literal["pass", "warn", "fail", "skipped", "unknown", "error"]
-# From the best to the worst; a host is as good as its worst check.
-SEVERITY: tuple[Verdict, ...] = ("skipped", "pass", "unknown", "warn", "error", "fail")
+from raybench.verdicts import CheckVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """The part of a result that a check itself gives."""
 
-    verdict: Verdict
+    verdict: CheckVerdict
     seen: str
     expected: str = ""
     basis: str = ""
     advice: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
-    """One check of one host."""
-
-    check: str
-    verdict: Verdict
-    seen: str = ""
-    expected: str = ""
-    basis: str = ""
-    advice: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields of the report's contract."""
-        return {
-            "check": self.check,
-            "verdict": self.verdict,
-            "seen": self.seen,
-            "expected": self.expected,
-            "basis": self.basis,
-            "advice": self.advice,
-        }
 
 
 def passed(seen: str, expected: str = "", basis: str = "") -> Judgement:
@@ -65,8 +39,3 @@ def skipped(why: str) -> Judgement:
 def unknown(why: str, advice: str = "") -> Judgement:
     """It could not be read: neither a pass nor a fault of the host."""
     return Judgement(verdict="unknown", seen=why, advice=advice)
-
-
-def worst(verdicts: list[Verdict]) -> Verdict:
-    """The worst of some verdicts; ``skipped`` where there is none."""
-    return max(verdicts, key=SEVERITY.index, default="skipped")

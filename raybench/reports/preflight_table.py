@@ -2,9 +2,9 @@
 
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -12,7 +12,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from raybench.documents.preflight import CheckResult, PreflightReport
 from raybench.reports.text import count_of, inert
+from raybench.verdicts import SEVERITY, CheckVerdict, worst
 
 _CELLS = {
     "pass": ("ok", "green"),
@@ -22,10 +24,8 @@ _CELLS = {
     "unknown": ("?", "cyan"),
     "skipped": ("-", "dim"),
 }
-_ORDER = ("skipped", "pass", "unknown", "warn", "error", "fail")
 _MOST_COLUMNS = 14  # checks beside each other; more are shown by concern
 _NOWHERE = Console(file=io.StringIO(), width=10_000)
-Check = Mapping[str, Any]
 
 
 class PreflightTable:
@@ -34,7 +34,7 @@ class PreflightTable:
     def __init__(self, stream: IO[str], hosts: Sequence[str]) -> None:
         self._live_wanted = stream.isatty() and os.environ.get("TERM", "") not in {"dumb", "unknown", ""}
         self._console = Console(file=stream, highlight=False, markup=False, emoji=False)
-        self._hosts: dict[str, Sequence[Check] | None] = dict.fromkeys(hosts)
+        self._hosts: dict[str, Sequence[CheckResult] | None] = dict.fromkeys(hosts)
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class PreflightTable:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, host: str, checks: Sequence[Check]) -> None:
+    def show(self, host: str, checks: Sequence[CheckResult]) -> None:
         """A host has answered, or will not."""
         self._hosts[host] = checks
         if self._live is not None:
@@ -62,20 +62,20 @@ class PreflightTable:
         answered = [(host, checks) for host, checks in self._hosts.items() if checks is not None]
         room = max(5, self._console.height - 6)
         waiting = len(self._hosts) - len(answered)
-        shown = sorted(answered, key=lambda item: -_ORDER.index(worst_of(item[1])))[:room]
+        shown = sorted(answered, key=lambda item: -SEVERITY.index(worst_of(item[1])))[:room]
         said = f"{len(answered)} of {count_of(len(self._hosts), 'host')} answered" if waiting else ""
         said += f"; {len(answered) - room} more are below the screen" if len(answered) > room else ""
         below = [Text(said.removeprefix("; "), style="italic")] if said else []
         return Group(*([preflight_table(shown, self._console.width)] if shown else []), *below)
 
 
-def preflight_table(hosts: Iterable[tuple[str, Sequence[Check]]], width: int) -> Table:
+def preflight_table(hosts: Iterable[tuple[str, Sequence[CheckResult]]], width: int) -> Table:
     """Hosts by checks where these are few and fit, else by concern, else the worst alone; never a column cut short.
 
     A cell has the worst verdict of its checks, with how many are of that kind.
     """
     rows = list(hosts)
-    names = list(dict.fromkeys(check["check"] for _, checks in rows for check in checks))
+    names = list(dict.fromkeys(check.check for _, checks in rows for check in checks))
     concerns = list(dict.fromkeys(name.partition("-")[0] for name in names))
     by_check = _filled(rows, names, by_check=True)
     if len(names) <= _MOST_COLUMNS and _least_width(by_check) <= width:
@@ -84,15 +84,14 @@ def preflight_table(hosts: Iterable[tuple[str, Sequence[Check]]], width: int) ->
     return by_concern if _least_width(by_concern) <= width else _filled(rows, ["worst"], by_check=False)
 
 
-def _filled(rows: Sequence[tuple[str, Sequence[Check]]], columns: Sequence[str], *, by_check: bool) -> Table:
+def _filled(rows: Sequence[tuple[str, Sequence[CheckResult]]], columns: Sequence[str], *, by_check: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("host", no_wrap=True)
     for column in columns:
         table.add_column(column, no_wrap=True)
     for host, checks in rows:
         cells = [
-            [one for one in checks if column == "worst" or _column(one["check"], by_check=by_check) == column]
-            for column in columns
+            [one for one in checks if column in {"worst", one.check if by_check else one.concern}] for column in columns
         ]
         table.add_row(Text(inert(host)), *map(_cell, cells))
     return table
@@ -103,38 +102,34 @@ def _least_width(table: Table) -> int:
     return Measurement.get(_NOWHERE, _NOWHERE.options, table).maximum
 
 
-def print_preflight(report: Mapping[str, Any], lines: Sequence[str], stream: IO[str]) -> None:
+def print_preflight(report: PreflightReport, lines: Sequence[str], stream: IO[str]) -> None:
     """The table of the hosts that answered, then the findings, which were made text already."""
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 200
-    if hosts := [(host["host"], host["checks"]) for host in report["hosts"] if host["reached"]]:
+    if hosts := [(host.host, host.checks) for host in report.hosts if host.reached]:
         console.print(preflight_table(hosts, console.width))
         console.print()
     for line in lines:
         console.print(Text(inert(line), style=_style(line)), soft_wrap=True)
 
 
-def worst_of(checks: Sequence[Check]) -> str:
+def worst_of(checks: Sequence[CheckResult]) -> CheckVerdict:
     """The worst verdict."""
-    return max((str(check["verdict"]) for check in checks), key=_ORDER.index, default="skipped")
+    return worst(check.verdict for check in checks)
 
 
-def _column(name: str, *, by_check: bool) -> str:
-    return name if by_check else name.partition("-")[0]
+def _cell(checks: Sequence[CheckResult]) -> Text:
+    found = worst_of(checks)
+    word, style = _CELLS[found]
+    count = sum(check.verdict == found for check in checks)
+    return Text(f"{word} {count}" if found in {"fail", "error", "warn"} and count > 1 else word, style=style)
 
 
-def _cell(checks: Sequence[Check]) -> Text:
-    worst = worst_of(checks)
-    word, style = _CELLS[worst]
-    count = sum(check["verdict"] == worst for check in checks)
-    return Text(f"{word} {count}" if worst in {"fail", "error", "warn"} and count > 1 else word, style=style)
-
-
-def _summary(checks: Sequence[Check]) -> str:
-    bad = [f"{check['check']} {check['verdict']}" for check in checks if check["verdict"] in {"fail", "error"}]
-    worst = worst_of(checks)
-    return f"{worst}: {', '.join(map(inert, bad))}" if bad else worst
+def _summary(checks: Sequence[CheckResult]) -> str:
+    bad = [f"{check.check} {check.verdict}" for check in checks if check.verdict in {"fail", "error"}]
+    found = worst_of(checks)
+    return f"{found}: {', '.join(map(inert, bad))}" if bad else found
 
 
 def _style(line: str) -> str:

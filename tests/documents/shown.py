@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from raybench.documents.fabric import FabricReport
+from raybench.documents.preflight import PreflightReport
 from raybench.documents.study.result import StudyResult
+from raybench.preflight.lines import findings_lines, report_lines
 from raybench.reports.fabric import print_fabric
 from raybench.reports.fabric_html import fabric_page
+from raybench.reports.preflight_page import render_preflight_page
+from raybench.reports.preflight_table import print_preflight
 from raybench.reports.study_terminal import print_study
 
 
@@ -18,13 +22,24 @@ def _fabric(report: FabricReport) -> None:
     assert report.conclusion.exit_code in {0, 1, 3}
 
 
+def _preflight(report: PreflightReport) -> None:
+    print_preflight(report, findings_lines(report), io.StringIO())
+    assert report_lines(report)
+    assert render_preflight_page(report)
+    assert report.exit_code in {0, 1, 3}
+
+
 def _study(study: StudyResult) -> None:
     """Both forms for a terminal; the page needs a second for its plots."""
     for full in (False, True):
         print_study(study, io.StringIO(), folder=Path("/nowhere"), full=full, width=80)
 
 
-SHOWN: Mapping[str, Callable[[Any], object]] = {"FabricReport": _fabric, "StudyResult": _study}
+SHOWN: Mapping[str, Callable[[Any], object]] = {
+    "FabricReport": _fabric,
+    "PreflightReport": _preflight,
+    "StudyResult": _study,
+}
 
 
 def shown(document: Any) -> None:

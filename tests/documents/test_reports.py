@@ -32,7 +32,8 @@ def every_object(content: Any) -> list[Any]:
 def test_keys_of_a_later_raybench_are_kept_in_every_part(path: Path, tmp_path: Path) -> None:
     content = plain(raybench.load(path))
     for number, part in enumerate(every_object(content)):
-        if all(isinstance(value, int | str | dict) for value in part.values()):
+        kinds = {type(value) for value in part.values()}
+        if kinds <= {bool, int, str, dict} or kinds == {list}:
             continue  # a table of names: each key of it means something
         part["later"] = {"number": number}
     file = tmp_path / "document.json"
@@ -47,6 +48,8 @@ def test_keys_of_a_later_raybench_are_kept_in_every_part(path: Path, tmp_path: P
         ("estimate-5c77f31", ("communication", "messages", 0, "count"), None, "Expected `int`, got `null`"),
         ("fabric-5c77f31", ("pairs", 3, "source", "host"), 3, "Expected `str`, got `int`"),
         ("fabric-5c77f31", ("pairs", 1, "value"), None, "a test that passed without a figure"),
+        ("preflight-dbd4ec7", ("hosts", 0, "checks", 1, "verdict"), "fine", "Invalid enum value 'fine'"),
+        ("preflight-dbd4ec7", ("hosts", 0, "checks", 1, "seen"), None, "Expected `str`, got `null`"),
         ("fabric-5c77f31", ("hosts", 2, "verdict"), "fine", "Invalid enum value 'fine'"),
     ],
 )
@@ -111,3 +114,23 @@ def test_a_fabric_report_is_no_better_than_what_is_in_it(tmp_path: Path) -> None
     file.write_text(json.dumps(content | {"hosts": content["hosts"][1:]}))
     with pytest.raises(DocumentError, match="a test of 'h0', which is none of its hosts"):
         raybench.load(file)
+
+
+def test_a_preflight_report_is_no_better_than_what_is_in_it(tmp_path: Path) -> None:
+    path = next(path for path in REPORTS if path.stem == "preflight-dbd4ec7")
+    content, file = json.loads(path.read_bytes()), tmp_path / "preflight.json"
+    silent = next(host for host in content["hosts"] if not host["reached"])
+    assert raybench.load(path).exit_code == 1
+    changes: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
+        (content, {"verdict": "pass"}, "its verdict is pass, and the worst of its hosts fail"),
+        (content, {"status": "complete"}, "it says complete, and a host was not reached"),
+        (content["summary"], {"unreachable": []}, "its summary is not that of its hosts"),
+        (silent["checks"][0], {"verdict": "pass"}, "its summary is not that of its hosts"),
+    )
+    for part, change, why in changes:
+        kept = dict(part)
+        part.update(change)
+        file.write_text(json.dumps(content))
+        with pytest.raises(DocumentError, match=why):
+            raybench.load(file)
+        part.update(kept)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from raybench.documents.preflight import CheckResult
 from raybench.preflight.checks import CHECKS, evaluate
 from raybench.preflight.expectations import PREFIX, read_expectations
 from raybench.preflight.host_view import HostView
-from raybench.preflight.verdict import CheckResult
 
 
 def facts(readings: Mapping[str, Any], **expectations: object) -> dict[str, Any]:

@@ -231,7 +231,7 @@ def test_lists_may_be_written_as_on_a_command_line() -> None:
 
 def test_a_misspelt_variable_is_said_and_one_of_the_role_is_not() -> None:
     given = facts({}, gpu_cuont=8, timeout_seconds=5)
-    (entry,) = build_report([Gathered(host="a", facts=given)], finished_at=0.0)["hosts"]
+    (entry,) = build_report([Gathered(host="a", facts=given)], finished_at=0.0).to_json()["hosts"]
     (found,) = [check for check in entry["checks"] if check["check"] == "host-expectations"]
     assert (found["verdict"], found["seen"]) == ("warn", "no such variable: preflight_gpu_cuont")
     assert unknown_variables(facts({}, timeout_seconds=5, gpu_count=8)["expectations"]) == ()

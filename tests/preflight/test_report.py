@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
+from raybench.documents.preflight import PreflightReport
 from raybench.preflight import probe_answer
 from raybench.preflight import report as report_module
 from raybench.preflight.checks import CHECKS
 from raybench.preflight.expectations import PREFIX, Expectations, read_expectations
 from raybench.preflight.lines import findings_lines, report_lines
 from raybench.preflight.probe_answer import unpack
-from raybench.preflight.report import OVER_ALL, Gathered, build_report, exit_code
+from raybench.preflight.report import OVER_ALL, Gathered, build_report
 from raybench.preflight.verdict import Judgement
 from raybench.preflight.writing import write_report
 from raybench.reports.preflight_page import write_preflight_page
@@ -34,7 +35,7 @@ def fine(name: str, **readings: object) -> Gathered:
     return Gathered(host=name, facts=own, sent_at=999_999.0, received_at=1_000_002.0)
 
 
-def report(*hosts: Gathered, **selection: list[str]) -> dict[str, object]:
+def report(*hosts: Gathered, **selection: list[str]) -> PreflightReport:
     return build_report(hosts, finished_at=1_000_002.0, **selection)
 
 
@@ -43,23 +44,23 @@ DEAD = Gathered(host="gpu-09", reason="ssh: connect to host 10.0.0.9 port 22: No
 
 def test_a_host_that_did_not_answer_is_in_the_report_and_the_others_are_judged() -> None:
     built = report(fine("gpu-01"), DEAD, fine("gpu-02"))
-    assert [host["host"] for host in built["hosts"]] == ["gpu-01", "gpu-09", "gpu-02"]
-    assert built["status"] == "partial"
-    assert built["summary"]["unreachable"] == ["gpu-09"]
-    assert [check["check"] for check in built["hosts"][1]["checks"]] == ["host-reachable"]
-    names = [check["check"] for check in built["hosts"][0]["checks"]]
+    assert [host.host for host in built.hosts] == ["gpu-01", "gpu-09", "gpu-02"]
+    assert built.status == "partial"
+    assert built.summary.unreachable == ("gpu-09",)
+    assert [check.check for check in built.hosts[1].checks] == ["host-reachable"]
+    names = [check.check for check in built.hosts[0].checks]
     assert set(names) == {check.name for check in CHECKS} | set(OVER_ALL) - {"host-expectations"}
     assert len(names) == len(set(names))
-    assert exit_code(built) == 3
-    assert json.loads(json.dumps(built)) == built
+    assert built.exit_code == 3
+    assert json.loads(json.dumps(built.to_json())) == built.to_json()
 
 
 def test_exit_codes() -> None:
     low = value([65536, 65536])
-    assert exit_code(report(fine("a"))) == 0
-    assert exit_code(report(fine("a", memlock=low, rdma_devices=value(["mlx5_0"])))) == 1
-    assert exit_code(report(fine("a", memlock=low, rdma_devices=value(["mlx5_0"])), DEAD)) == 1
-    assert exit_code(report(Gathered(host="a", reason="the module broke"))) == 3
+    assert report(fine("a")).exit_code == 0
+    assert report(fine("a", memlock=low, rdma_devices=value(["mlx5_0"]))).exit_code == 1
+    assert report(fine("a", memlock=low, rdma_devices=value(["mlx5_0"])), DEAD).exit_code == 1
+    assert report(Gathered(host="a", reason="the module broke")).exit_code == 3
 
 
 def test_a_check_that_breaks_is_an_error_and_never_fine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,10 +70,10 @@ def test_a_check_that_breaks_is_an_error_and_never_fine(monkeypatch: pytest.Monk
     judged = [replace(check, judge=broken) if check.name == "host-memlock" else check for check in CHECKS]
     monkeypatch.setattr(report_module, "selected", lambda *_: tuple(judged))
     built = report(fine("a"))
-    found = {check["check"]: check for check in built["hosts"][0]["checks"]}
-    assert (found["host-memlock"]["verdict"], found["host-memlock"]["seen"]) == ("error", "KeyError: 'rate'")
-    assert {check["verdict"] for name, check in found.items() if name != "host-memlock"}.isdisjoint({"error"})
-    assert (built["hosts"][0]["verdict"], exit_code(built)) == ("error", 3)
+    found = {check.check: check for check in built.hosts[0].checks}
+    assert (found["host-memlock"].verdict, found["host-memlock"].seen) == ("error", "KeyError: 'rate'")
+    assert {check.verdict for name, check in found.items() if name != "host-memlock"}.isdisjoint({"error"})
+    assert (built.hosts[0].verdict, built.exit_code) == ("error", 3)
 
 
 @pytest.mark.parametrize(
@@ -86,16 +87,16 @@ def test_a_check_that_breaks_is_an_error_and_never_fine(monkeypatch: pytest.Monk
     ],
 )  # fmt: skip
 def test_checks_are_selected_by_name_or_concern(only: list[str], skip: list[str], wanted: set[str]) -> None:
-    (host,) = report(fine("a"), only=only, skip=skip)["hosts"]
-    assert {check["check"] for check in host["checks"]} == wanted | {"host-reachable"}
+    (host,) = report(fine("a"), only=only, skip=skip).hosts
+    assert {check.check for check in host.checks} == wanted | {"host-reachable"}
 
 
 def test_a_value_of_the_wrong_type_is_said_and_its_default_used() -> None:
     one = Gathered(host="a", facts=facts({}, shm_min_gib="plenty", gpu_count="8", drift_ignored="mtu "))
-    (host,) = report(one)["hosts"]
-    (problem,) = [check for check in host["checks"] if check["check"] == "host-expectations"]
-    assert problem["verdict"] == "error"
-    assert "shm_min_gib" in problem["seen"]
+    (host,) = report(one).hosts
+    (problem,) = [check for check in host.checks if check.check == "host-expectations"]
+    assert problem.verdict == "error"
+    assert "shm_min_gib" in problem.seen
     expected, _ = read_expectations({f"{PREFIX}gpu_count": "8", f"{PREFIX}drift_ignored": "mtu "})
     assert (expected.gpu_count, expected.drift_ignored, expected.shm_min_gib) == (8, ("mtu ",), 8.0)
 
@@ -178,7 +179,7 @@ def test_facts_of_another_form_spoil_no_report(path: tuple[str, ...], junk: Any)
     other = Gathered(host="b", reason="the probe's answer is damaged")
     with contextlib.suppress(ValueError):
         other = Gathered(host="b", facts=unpack(pack(hostile[""])), sent_at=0.0, received_at=1.0)
-    assert [host["reached"] for host in report(fine("a"), other)["hosts"]] == [True, other.facts is not None]
+    assert [host.reached for host in report(fine("a"), other).hosts] == [True, other.facts is not None]
 
 
 def pack(content: Any) -> str:
@@ -216,5 +217,5 @@ def test_a_name_that_is_no_text_does_not_cost_the_report(tmp_path: Path) -> None
     assert "host-mtu" in (tmp_path / "preflight.html").read_text()
 
 
-def _place(made: dict[str, Any]) -> int:
-    return [check["check"] for check in made["hosts"][0]["checks"]].index("host-mtu")
+def _place(made: PreflightReport) -> int:
+    return [check.check for check in made.hosts[0].checks].index("host-mtu")

@@ -17,6 +17,7 @@ from diagnostics.output import render
 from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.loading import document_in
 from raybench.documents.memory import MemoryPoint, Use
+from raybench.documents.preflight import PreflightReport
 from raybench.documents.result import BenchmarkResult, RunResult
 from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.report import Gathered, build_report
@@ -134,7 +135,7 @@ def checkpoint_run() -> RunResult:
     return run_result(made, cluster=cluster(2, 8), status="partial")
 
 
-def _preflight() -> dict[str, Any]:
+def _preflight() -> PreflightReport:
     def host(name: str, mtu: str) -> Gathered:
         sizes = {"net": {"status": "ok", "values": {"/sys/class/net/eth0/mtu": mtu}}}
         readings = {"addresses": value({"eth0": f"10.0.0.{name[-1]}"}), **sizes}

@@ -2,11 +2,12 @@
 
 import io
 import re
-from typing import Any
 
 import pytest
 
+from raybench.documents.preflight import CheckResult
 from raybench.reports.preflight_table import PreflightTable
+from raybench.verdicts import CheckVerdict
 
 NAMES = ("host-reachable", "host-clock", "pci-width", "gpu-count", "rdma-ports", "roce-gid", "software", "drift-limits")
 
@@ -18,8 +19,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def checks(count: int, verdict: str = "pass") -> list[dict[str, Any]]:
-    return [{"check": f"{NAMES[index % 8]}-{index // 8}", "verdict": verdict} for index in range(count)]
+def checks(count: int, verdict: CheckVerdict = "pass") -> list[CheckResult]:
+    return [CheckResult(check=f"{NAMES[index % 8]}-{index // 8}", verdict=verdict) for index in range(count)]
 
 
 def lines_of(stream: io.StringIO) -> list[str]:

@@ -7,6 +7,7 @@ other exception into ``error``: a fault of ours is neither a fault of the host n
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from raybench.documents.preflight import CheckResult
 from raybench.errors import nearest
 from raybench.preflight.checks import (
     clock,
@@ -28,7 +29,7 @@ from raybench.preflight.checks import (
     variables,
 )
 from raybench.preflight.host_view import HostView, UnavailableError
-from raybench.preflight.verdict import CheckResult, Judgement
+from raybench.preflight.verdict import Judgement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

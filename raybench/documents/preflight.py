@@ -1,0 +1,123 @@
+"""What a preflight saw and judged: ``preflight.json`` of ``raybench preflight`` and ``preflight.yml``.
+
+Schema ``raybench.preflight/1``: keys are added, never renamed or removed. The standard library is all that it needs,
+since the playbook writes it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from raybench.documents.plain import PlainDocument, PlainPart
+from raybench.verdicts import CheckVerdict, worst
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult(PlainPart):
+    """One check of one host: what was seen, what was expected and on what basis, and what to do."""
+
+    check: str
+    verdict: CheckVerdict
+    seen: str = ""
+    expected: str = ""
+    basis: str = ""
+    advice: str = ""
+
+    @property
+    def concern(self) -> str:
+        """``gpu`` of ``gpu-count``."""
+        return self.check.partition("-")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightHost(PlainPart):
+    """One host with every check. One that was not reached has the ``reason``, and that as its only check."""
+
+    host: str
+    hostname: str | None
+    verdict: CheckVerdict
+    reached: bool
+    reason: str
+    group: str
+    probe_seconds: float | None
+    checks: tuple[CheckResult, ...]
+
+    def contradiction(self) -> str | None:
+        """Whether it is as good as the worst of its checks."""
+        found = worst(one.verdict for one in self.checks)
+        return None if found == self.verdict else f"its verdict is {self.verdict}, and the worst of its checks {found}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightSummary(PlainPart):
+    """Counts, and the names of hosts with problems. ``checks`` are how many have each verdict."""
+
+    hosts: int
+    unreachable: tuple[str, ...]
+    failed_hosts: tuple[str, ...]
+    warned_hosts: tuple[str, ...]
+    checks: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftEntry(PlainPart):
+    """An attribute in which hosts of a group differ. ``values`` are the hosts by value."""
+
+    attribute: str
+    kind: str
+    group: str
+    verdict: CheckVerdict
+    majority: str | None
+    odd_hosts: tuple[str, ...]
+    values: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightReport(PlainDocument):
+    """The whole preflight. ``pairs`` are none so far: what is measured between hosts is in ``fabric.json``."""
+
+    SCHEMA: ClassVar[str] = "raybench.preflight/1"
+    verdict: CheckVerdict
+    status: Literal["complete", "partial"]
+    started_at: str
+    finished_at: str
+    summary: PreflightSummary
+    hosts: tuple[PreflightHost, ...]
+    drift: tuple[DriftEntry, ...]
+    pairs: tuple[Any, ...] = ()
+
+    def contradiction(self) -> str | None:
+        """Whether it is as good as the worst of its hosts, and its summary theirs."""
+        found = worst(host.verdict for host in self.hosts)
+        if found != self.verdict:
+            return f"its verdict is {self.verdict}, and the worst of its hosts {found}"
+        if self.status == "complete" and not all(host.reached for host in self.hosts):
+            return "it says complete, and a host was not reached"
+        counted, said = summary_of(self.hosts), self.summary
+        same = (counted.hosts, counted.unreachable, counted.failed_hosts, counted.warned_hosts, counted.checks) == (
+            said.hosts, said.unreachable, said.failed_hosts, said.warned_hosts, said.checks
+        )  # fmt: skip
+        return None if same else "its summary is not that of its hosts"
+
+    @property
+    def exit_code(self) -> int:
+        """0 clean; 1 a check failed; 3 no check failed but a host was not reached, or a check of ours broke."""
+        if any(one.verdict == "fail" for host in self.hosts if host.reached for one in host.checks):
+            return 1
+        return 3 if self.status != "complete" or self.verdict in {"error", "fail"} else 0
+
+
+def summary_of(hosts: tuple[PreflightHost, ...]) -> PreflightSummary:
+    """What the hosts' own verdicts add up to."""
+    verdicts = Counter(one.verdict for host in hosts for one in host.checks)
+    failed, broken, warned = (
+        tuple(host.host for host in hosts if host.verdict == verdict) for verdict in ("fail", "error", "warn")
+    )
+    return PreflightSummary(
+        hosts=len(hosts),
+        unreachable=tuple(host.host for host in hosts if not host.reached),
+        failed_hosts=failed + broken,
+        warned_hosts=warned,
+        checks=dict(sorted(verdicts.items())),
+    )

@@ -103,6 +103,11 @@ _DEVICE = (
                 r"No (?:CUDA|HIP) GPUs are available.*",
                 "RuntimeError: No CUDA GPUs are available",
             ),
+            (
+                "CUDA in forked subprocess",
+                r"Cannot re-initialize CUDA in forked subprocess.*",
+                "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA there, use spawn",
+            ),
             ("infer device type", r"Failed to infer device type.*", "RuntimeError: Failed to infer device type"),
             (
                 "driver initialization failed",

@@ -101,6 +101,11 @@ _TRAINING = (
         "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats): /job:jax_worker/task:3",
     ),
     (
+        "Coordination agent is set to ERROR",
+        r"Coordination agent is set to ERROR.*",
+        "Coordination agent is set to ERROR: UNAVAILABLE: Task /job:jax_worker/replica:0/task:1 heartbeat timeout.",
+    ),
+    (
         "to ERROR in coordination",
         r"has been set to ERROR in coordination service.*",
         "/job:worker/replica:0/task:1 has been set to ERROR in coordination service: ABORTED: /job:worker/task:1",
@@ -213,6 +218,13 @@ _DESCRIPTORS = (
         "RuntimeError: Too many open files. Communication with the workers is no longer possible.",
     ),
 )
+_UCX = (
+    (
+        "Transport retry count exceeded",
+        r"UCX +(?:ERROR|error) (?P<reason>Transport retry count exceeded.*)",
+        "[1650000000.1] [n1:33 :0] ib_mlx5_log.c:177  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
+    ),
+)
 _LIBFABRIC = (
     (
         "libfabric:",
@@ -237,7 +249,7 @@ PATTERNS = (
     *rows("collective-mismatch", _UNLIKE),
     *rows("shm-extend-failed", _SEGMENTS),
     *rows("files-exhausted", _DESCRIPTORS),
-    *rows("plugin-request-failed", _LIBFABRIC),
+    *rows("plugin-request-failed", _LIBFABRIC, _UCX),
     Pattern(
         kind="collective-mismatch",
         literal="mismatch between collectives",

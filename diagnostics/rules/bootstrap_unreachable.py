@@ -36,7 +36,9 @@ def check(facts: JobFacts) -> Outcome:
     failed += [event for event in unanswered(facts) if _is_here(event, facts)]
     bad = warned(facts, "address-invalid")
     bad += [event for event in warned(facts, "bind-failed") if "ras/" not in event.text]
+    waited = {(event.origin.file, event.origin.line) for event in facts.of("ranks-missing")}
     store = [event for event in facts.of("store-failed") if not facts.survived(event)]
+    store = [event for event in store if (event.origin.file, event.origin.line) not in waited]
     store += _tried_in_vain(facts)
     events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
     if not events:

@@ -31,6 +31,7 @@ _MEANING = (
     ("no kernel image", "This NCCL was not built for the GPU's architecture."),
     ("named symbol not found", "This NCCL was not built for the GPU's architecture."),
     ("initialization error", "CUDA was used before a fork; start the workers with spawn."),
+    ("in forked subprocess", "CUDA was used before a fork; start the workers with spawn."),
     ("invalid device ordinal", "The local rank is larger than the number of visible GPUs."),
     ("driver on your system", "The driver is absent or older than the CUDA version that the program was built with."),
     ("802", "The GPUs of this machine need the fabric manager (nvidia-fabricmanager), which is not ready."),

@@ -132,7 +132,7 @@ def _slow_rank(one: SlowRank, cluster: ClusterInfo) -> dict[str, Any]:
 
 
 def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: ClusterInfo) -> dict[str, Any]:
-    figures = f"{part.gb_per_s:.3g} GB/s, {part.peers_gb_per_s:.3g} of its peers"
+    figures = f"{part.gb_per_s:.3g} GB/s, its peers {part.peers_gb_per_s:.3g}"
     where = "between nodes" if part.between else "within the node"
     beside = "" if part.kind == "way" else " at the same time"
     return {

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -9,10 +10,12 @@ from rich.console import Console
 from rich.text import Text
 
 from raybench.documents.fabric import FabricHost, FabricProblem, FabricRail, FabricReport, FabricSuspect, FabricTest
+from raybench.host_ranges import folded
 from raybench.reports.columns import Column, Line, lines, total_width
 from raybench.reports.terminal import LEAST_WIDTH, PIPE_WIDTH, comment, verdict_lines
 from raybench.reports.text import count_of, inert
 
+_ANY_HOST = "\0"
 _STYLE = {"pass": "bold green", "warn": "bold yellow", "fail": "bold red", "error": "bold magenta"}
 Matrix = Mapping[tuple[str, str], FabricTest]
 _SHOWN = 20
@@ -118,14 +121,21 @@ def _suspects(suspects: Sequence[FabricSuspect], width: int) -> Iterator[Line]:
 
 
 def _problems(problems: Sequence[tuple[FabricHost, FabricProblem]], width: int) -> Iterator[Line]:
-    if problems:
+    """Each problem once with the hosts that have it, whose names its advice may hold."""
+    groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    for host, problem in problems:
+        key = (problem.verdict, problem.seen, problem.advice.replace(host.name, _ANY_HOST))
+        groups.setdefault(key, []).append((host.name, problem.advice))
+    if groups:
         yield (("#", ""),)
-    for host, problem in problems[:_SHOWN]:
-        text = f"{problem.verdict}: host {inert(host.name)}: {inert(problem.seen)}"
-        yield from comment(text, width, _STYLE[problem.verdict])
-        yield from comment(f"   {inert(problem.advice)}", width)
-    if len(problems) > _SHOWN:
-        yield from comment(f"and {count_of(len(problems) - _SHOWN, 'more problem')}: see the report", width)
+    for (verdict, seen, general), ones in islice(groups.items(), _SHOWN):
+        names = [name for name, _ in ones]
+        which = f"host {names[0]}" if len(names) == 1 else f"{len(names)} hosts ({folded(names)})"
+        advice = ones[0][1] if len(names) == 1 else general.replace(_ANY_HOST, "HOST")
+        yield from comment(f"{verdict}: {inert(which)}: {inert(seen)}", width, _STYLE[verdict])
+        yield from comment(f"   {inert(advice)}", width)
+    if len(groups) > _SHOWN:
+        yield from comment(f"and {count_of(len(groups) - _SHOWN, 'more problem')}: see the report", width)
 
 
 def _files(files: Sequence[tuple[str, Path]]) -> Iterator[Line]:

@@ -4,6 +4,7 @@ import io
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -391,6 +392,21 @@ def test_a_pair_that_was_slow_once_and_good_when_repeated_fails_nothing() -> Non
     report = whole(hosts(6), FabricSettings(scope="all"), once)
     assert [(one["kind"], one["verdict"]) for one in report["suspects"]] == [("passed", "warn")]
     assert (report["verdict"], {pair["verdict"] for pair in report["pairs"]}) == ("warning", {"pass", "warn"})
+
+
+def test_hosts_that_did_not_answer_for_one_reason_are_one_problem() -> None:
+    """Though the advice names the host."""
+    dead = [
+        replace(reply(f"d{number}", None), problem=f"connect to host 10.1.0.{number} port 22: Connection refused")
+        for number in range(30)
+    ]
+    report = whole([*hosts(4), *dead], FabricSettings(scope="all"), lambda *_: 392.0)
+    stream = io.StringIO()
+    print_fabric(document_in(report, "it"), stream, width=200, files=[])
+    lines = stream.getvalue().splitlines()
+    (problem,) = [number for number, line in enumerate(lines) if "error: " in line]
+    assert lines[problem] == "# error: 30 hosts (d[0-29]): connection refused: no sshd on that port"
+    assert "on HOST: systemctl status sshd" in lines[problem + 1]
 
 
 def test_the_terminal_begins_and_ends_with_the_verdict() -> None:

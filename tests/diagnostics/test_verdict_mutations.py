@@ -39,3 +39,12 @@ def test_a_folder_above_the_logs_is_an_error_that_names_theirs(
             main()
         assert ended.value.code == 2
         assert why in capsys.readouterr().err
+
+
+def test_the_command_counts_its_mutants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.log").write_text("n1:1:2 [0] init.cc:9 NCCL WARN Cuda failure 'out of memory'\n" * 3)
+    monkeypatch.setattr(sys, "argv", ["verdict_mutations", "--cuts", "2", str(tmp_path)])
+    assert main() == 0
+    assert "0 called ok with one" in capsys.readouterr().out

@@ -99,7 +99,7 @@ def main() -> int:
         original = diagnose(text)
         if original.verdict != "critical":
             continue
-        for mutant in mutants(text, original, random_, options.partitioned):
+        for mutant in mutants(text, original, random_, options.cuts):
             tried += 1
             without += not mutant.decisive
             if mutant.decisive and diagnose(mutant.text).verdict == "ok":

@@ -16,9 +16,9 @@ from raybench.whole_file import write_whole
 
 if TYPE_CHECKING:
     from diagnostics.findings import Diagnosis
+    from raybench.documents.collection import CollectionReport
     from raybench.hosts.collect_host import HostReport
 
-SCHEMA = "raybench.collection/1"
 EXAMPLES = """\b
 Examples:
   raybench collect -i hosts.yml                          NCCL logs and facts of all hosts, diagnosed
@@ -145,13 +145,15 @@ def _say_host(report: "HostReport") -> None:
 def _deliver(reports: Sequence["HostReport"], folder: Path, options: Mapping[str, Any]) -> int:
     import msgspec
 
+    from raybench.documents.collection import CollectionReport
+
     diagnosis = _diagnose(folder)
-    content = {
-        "schema": SCHEMA,
-        "folder": str(folder / "hosts"),
-        "hosts": [msgspec.to_builtins(report) for report in reports],
-        "diagnosis": diagnosis.to_json() if diagnosis else None,
-    }
+    collection = CollectionReport(
+        folder=str(folder / "hosts"),
+        hosts=tuple(report.collected() for report in reports),
+        diagnosis=diagnosis.to_json() if diagnosis else None,
+    )
+    content = collection.to_json()
     _write(folder / "hosts" / "collection.json", content)
     if diagnosis:
         _write(folder / "hosts" / "diagnosis.json", diagnosis.to_json())
@@ -159,7 +161,7 @@ def _deliver(reports: Sequence["HostReport"], folder: Path, options: Mapping[str
         if options["as_json"]:
             click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
         else:
-            _print(content, diagnosis)
+            _print(collection, diagnosis)
     if any(report.status != "complete" for report in reports):
         return 3
     return exit_code(diagnosis, named_paths=bool(options["paths"]))
@@ -195,11 +197,11 @@ def _diagnose(folder: Path) -> "Diagnosis | None":
         return None
 
 
-def _print(content: Mapping[str, Any], diagnosis: "Diagnosis | None") -> None:
+def _print(collection: "CollectionReport", diagnosis: "Diagnosis | None") -> None:
     from diagnostics.output import render
     from raybench.reports.collection import print_collection
 
-    print_collection(content, sys.stdout)
+    print_collection(collection, sys.stdout)
     if diagnosis is None:
         click.echo("no logs were found; say with --path where they are")
     else:

@@ -29,6 +29,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.estimate": DocumentKind(title="the estimate", module="estimate", name="EstimateReport"),
     "raybench.fabric": DocumentKind(title="the fabric report", module="fabric", name="FabricReport"),
     "raybench.preflight": DocumentKind(title="the preflight report", module="preflight", name="PreflightReport"),
+    "raybench.collection": DocumentKind(title="the collection", module="collection", name="CollectionReport"),
 }
 
 

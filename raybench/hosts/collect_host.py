@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from raybench.documents.collection import CollectedFile, CollectedHost, HostStatus
 from raybench.hosts.collected_names import local_path
 from raybench.hosts.remote_files import Files, RemoteFile, find
 from raybench.hosts.ssh import SshError
@@ -19,8 +20,6 @@ _CHUNK_BYTES = 2**18
 _OVERLAP_BYTES = 2**15  # of what is here, compared before a file that grew is taken for the same
 _SAVE_SECONDS = 1.0
 LIST_NAME = "collected.json"
-
-HostStatus = Literal["complete", "partial", "unreachable"]
 
 
 class StoppedError(Exception):
@@ -52,6 +51,19 @@ class HostReport(msgspec.Struct, kw_only=True):
     problems: list[str] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
     facts: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def collected(self) -> CollectedHost:
+        """What came of it, as in the collection's report."""
+        return CollectedHost(
+            name=self.name,
+            status=self.status,
+            files=tuple(CollectedFile(**msgspec.structs.asdict(file)) for file in self.files),
+            fetched_bytes=self.fetched_bytes,
+            resumed=self.resumed,
+            problems=tuple(self.problems),
+            notes=tuple(self.notes),
+            facts=self.facts,
+        )
 
     def complain(self, text: str) -> None:
         """Note a problem, once, and at most a hundred."""

@@ -5,15 +5,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from raybench.documents.collection import CollectionReport
 from raybench.documents.fabric import FabricReport
 from raybench.documents.preflight import PreflightReport
 from raybench.documents.study.result import StudyResult
 from raybench.preflight.lines import findings_lines, report_lines
+from raybench.reports.collection import print_collection
 from raybench.reports.fabric import print_fabric
 from raybench.reports.fabric_html import fabric_page
 from raybench.reports.preflight_page import render_preflight_page
 from raybench.reports.preflight_table import print_preflight
 from raybench.reports.study_terminal import print_study
+
+
+def _collection(report: CollectionReport) -> None:
+    print_collection(report, io.StringIO())
 
 
 def _fabric(report: FabricReport) -> None:
@@ -36,6 +42,7 @@ def _study(study: StudyResult) -> None:
 
 
 SHOWN: Mapping[str, Callable[[Any], object]] = {
+    "CollectionReport": _collection,
     "FabricReport": _fabric,
     "PreflightReport": _preflight,
     "StudyResult": _study,

@@ -49,6 +49,7 @@ def test_keys_of_a_later_raybench_are_kept_in_every_part(path: Path, tmp_path: P
         ("fabric-5c77f31", ("pairs", 3, "source", "host"), 3, "Expected `str`, got `int`"),
         ("fabric-5c77f31", ("pairs", 1, "value"), None, "a test that passed without a figure"),
         ("preflight-dbd4ec7", ("hosts", 0, "checks", 1, "verdict"), "fine", "Invalid enum value 'fine'"),
+        ("collection-dbd4ec7", ("hosts", 1, "status"), "fine", "Invalid enum value 'fine'"),
         ("preflight-dbd4ec7", ("hosts", 0, "checks", 1, "seen"), None, "Expected `str`, got `null`"),
         ("fabric-5c77f31", ("hosts", 2, "verdict"), "fine", "Invalid enum value 'fine'"),
     ],

@@ -26,8 +26,8 @@ def folded(names: Iterable[str], most: int | None = None) -> str:
         groups.setdefault((prefix, suffix, width if digits else _NO_NUMBER), []).append(int(digits or 0))
     parts = [part for key, numbers in groups.items() for part in _parts(key, sorted(set(numbers)))]
     shown = parts[:most]
-    more = len(cuts) - len(expanded(",".join(shown)))
-    return ", ".join(shown) + (f" and {more} more" if len(shown) < len(parts) else "")
+    more = len(cuts) - sum(count for _, count in shown)
+    return ", ".join(text for text, _ in shown) + (f" and {more} more" if len(shown) < len(parts) else "")
 
 
 def _cut(name: str) -> tuple[str, str, str]:
@@ -38,17 +38,18 @@ def _cut(name: str) -> tuple[str, str, str]:
     return (found[1], found[2], f"{found[3]}{dot}{domain}") if found else (name, "", "")
 
 
-def _parts(key: tuple[str, str, int], numbers: list[int]) -> Iterator[str]:
+def _parts(key: tuple[str, str, int], numbers: list[int]) -> Iterator[tuple[str, int]]:
+    """Names and ranges, with the number of names in each."""
     prefix, suffix, width = key
     if width == _NO_NUMBER:
-        yield prefix
+        yield prefix, 1
     elif len(numbers) < _LEAST_FOLDED:
-        yield from (f"{prefix}{number:0{width}d}{suffix}" for number in numbers)
+        yield from ((f"{prefix}{number:0{width}d}{suffix}", 1) for number in numbers)
     else:
         spans = ",".join(
             f"{low:0{width}d}" if low == high else f"{low:0{width}d}-{high:0{width}d}" for low, high in _runs(numbers)
         )
-        yield f"{prefix}[{spans}]{suffix}"
+        yield f"{prefix}[{spans}]{suffix}", len(numbers)
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:

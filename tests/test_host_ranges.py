@@ -33,6 +33,10 @@ def test_what_is_beyond_the_most_is_counted() -> None:
     assert folded([*(f"n{number}" for number in range(9)), "ax", "bx"], 1) == "n[0-8] and 2 more"
 
 
+def test_a_name_that_no_inventory_writes_is_shown_as_it_is() -> None:
+    assert folded(["n1", "x[2J", "a, b"], 2) == "n1, x[2J and 1 more"
+
+
 @given(st.lists(st.from_regex(r"[a-z]{0,2}-?[0-9]{0,3}[a-z]?(\.r[0-9])?", fullmatch=True).filter(bool), unique=True))
 def test_folding_loses_no_host_and_makes_none_up(names: list[str]) -> None:
     assert sorted(expanded(folded(names).replace(", ", ","))) == sorted(names)

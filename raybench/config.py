@@ -2,19 +2,17 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from raybench.benchmarks.checkpoint.options import CheckpointOptions
-from raybench.benchmarks.footprint.options import MemoryOptions
-from raybench.benchmarks.registry import MESSAGE_KINDS, names_of, specs_of
+from raybench.benchmarks.operations import OPERATIONS, is_matrix
+from raybench.benchmarks.registry import WORKLOADS, has_options, names_of, specs_of, workload_of
 from raybench.benchmarks.spec import DTYPE_BYTES, MOST_OWN_SAMPLES, REDUCE_OPS, BenchmarkSpec
-from raybench.benchmarks.training.options import TrainingOptions, normalised
-from raybench.benchmarks.training.shapes import check_model
+from raybench.benchmarks.workload import Request
 from raybench.errors import UsageError, known_names, unknown_value
 from raybench.secret_values import recorded_pair, without_secrets
 from raybench.sizes import parse_sizes
@@ -40,18 +38,16 @@ _OWNED = {
     ),
 }
 _TEXTS = ("sizes", "p2p_size", "log_limit")
-WORKLOADS: dict[str, type] = {
-    "training": TrainingOptions,
-    "checkpoint": CheckpointOptions,
-    "memory": MemoryOptions,
-}  # mappings within the configuration
 _OWN_SAMPLES = 60  # of the ranks' own speed over a run
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """A run as asked for. Sizes are text as typed; None means "as the cluster or the backend allows"."""
+    """A run as asked for. Sizes are text as typed; None means "as the cluster or the backend allows".
+
+    ``options`` of workloads by their kind, such as ``{"training": TrainingOptions(steps=50)}``.
+    """
 
     nodes: int | None = None
     gpus_per_node: int | None = None
@@ -77,19 +73,13 @@ class RunConfig:
     allow_mixed: bool = False
     keep_warm: float = 0.0
     baseline: str | None = None
-    training: TrainingOptions | None = None
-    checkpoint: CheckpointOptions | None = None
-    memory: MemoryOptions | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_counts(self)
         _check_names(self)
-        if self.training is not None:
-            check_model(self.training)
-        if self.memory is not None:
-            check_model(self.memory.training(1))
-        if self.checkpoint is not None:
-            check_model(TrainingOptions(model=self.checkpoint.model))
+        for kind, options in self.options.items():
+            workload_of(kind).check(options)
         if self.sizes is not None:
             parse_sizes(self.sizes)
         parse_bytes(self.p2p_size)
@@ -125,19 +115,17 @@ class RunConfig:
             iterations=self.iters,
             blocks=self.blocks,
             verify=self.verify,
-            training=self.training,
-            checkpoint=self.checkpoint,
-            memory=self.memory,
         )
-        specs = specs_of(
-            self.suite,
+        request = Request(
+            template=template,
             placement=self.placement,
             reduce_ops=_parts(self.op),
             dtypes=_parts(self.dtype),
-            template=template,
+            options=self.options,
         )
+        specs = specs_of(self.suite, request)
         pair_sizes = (parse_bytes(self.p2p_size),)
-        specs = tuple(replace(spec, sizes=pair_sizes) if spec.name == "p2p_matrix" else spec for spec in specs)
+        specs = tuple(replace(spec, sizes=pair_sizes) if is_matrix(spec) else spec for spec in specs)
         points = sum(len(spec.sizes) for spec in specs if _is_swept(spec))
         if not points:  # nothing but pairs, or workloads that have no use for it
             return tuple(replace(spec, own_samples=_OWN_SAMPLES) for spec in specs)
@@ -145,14 +133,15 @@ class RunConfig:
         return tuple(replace(spec, own_samples=own_samples) if _is_swept(spec) else spec for spec in specs)
 
     def to_json(self) -> dict[str, Any]:
-        """Every setting as a plain value, secrets as set; workloads that nobody set are left out."""
+        """Every setting as a plain value, secrets as set; the options of a workload below its kind."""
         settings: dict[str, Any] = without_secrets(asdict(self) | {"env": tuple(map(recorded_pair, self.env))})
-        return {name: value for name, value in settings.items() if value is not None or name not in WORKLOADS}
+        workloads: dict[str, Any] = settings.pop("options")
+        return settings | workloads
 
 
 def _is_swept(spec: BenchmarkSpec) -> bool:
     """Whether all ranks work on each of its points together."""
-    return spec.kind in MESSAGE_KINDS and spec.name != "p2p_matrix"
+    return spec.name in OPERATIONS and not is_matrix(spec)
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -223,29 +212,44 @@ def load_config(path: str | None, options: Mapping[str, Any]) -> RunConfig:
     settings = {} if path is None else _read(Path(path))
     where = f"the configuration file {path}: " if path else ""
     merged = {**settings, **options}
-    for name in WORKLOADS:
-        if name in settings or name in options:
-            parts = [_workload(name, source.get(name), where) for source in (settings, options)]
-            merged[name] = normalised({**parts[0], **parts[1]})
+    kinds = [name for name in merged if name not in _own_keys() and has_options(name)]
     try:
-        return msgspec.convert(merged, RunConfig)
+        chosen = {kind: _options(kind, settings.get(kind), options.get(kind), where) for kind in kinds}
+        merged = {name: value for name, value in merged.items() if name not in kinds}
+        return msgspec.convert({**merged, "options": chosen}, RunConfig)
     except msgspec.ValidationError as error:
         own = error.__cause__ if isinstance(error.__cause__, UsageError) else None  # names the option itself
         raise UsageError(f"{where}{own or error}") from error
 
 
-def _workload(name: str, content: Any, where: str) -> dict[str, Any]:
+def _options(kind: str, in_file: Any, given: Any, where: str) -> Any:
+    """The options of a workload, those of the file below those given beside it."""
+    workload = workload_of(kind)
+    names = [field.name for field in fields(workload.options)] if workload.options else []
+    parts = [_written(kind, names, content, where) for content in (in_file, given)]
+    try:
+        return msgspec.convert(workload.normalised({**parts[0], **parts[1]}), workload.options)
+    except msgspec.ValidationError as error:
+        raise msgspec.ValidationError(str(error).replace("`$", f"`$.{kind}", 1)) from error.__cause__
+
+
+def _written(kind: str, names: Sequence[str], content: Any, where: str) -> dict[str, Any]:
     """The options of a workload as given, with dashes or underscores."""
     if content is None:
         return {}
     if not isinstance(content, Mapping):
-        raise UsageError(f"{where}'{name}' must hold 'key: value' lines, such as 'steps: 50'")
+        raise UsageError(f"{where}'{kind}' must hold 'key: value' lines, such as 'steps: 50'")
     options = {str(key).replace("-", "_"): value for key, value in content.items()}
-    _check_keys(options, [field.name for field in fields(WORKLOADS[name])], f"{where}'{name}'")
+    _check_keys(options, names, f"{where}'{kind}'")
     return options
 
 
-def _check_keys(settings: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+def _own_keys() -> list[str]:
+    """Keys of a configuration beside the options of workloads."""
+    return [field.name for field in fields(RunConfig) if field.name != "options"]
+
+
+def _check_keys(settings: Iterable[str], known: Sequence[str], where: str) -> None:
     for key in settings:
         if key not in known:
             raise UsageError(f"{where} has an unknown key '{key}'; {known_names(key, known)}")
@@ -289,5 +293,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(f"the configuration file {path} must hold 'key: value' lines, such as 'nodes: 4'")
     settings = {str(key).replace("-", "_"): value for key, value in content.items()}
     settings |= {name: str(value) for name, value in settings.items() if name in _TEXTS and type(value) is int}
-    _check_keys(settings, [field.name for field in fields(RunConfig)], f"the configuration file {path}")
+    known = [*_own_keys(), *(kind for kind in WORKLOADS if has_options(kind))]
+    unknown = [name for name in settings if name not in known and not has_options(name)]
+    _check_keys(unknown, known, f"the configuration file {path}")
     return settings

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from raybench.benchmarks.registry import BENCHMARKS, SUITES
+from raybench.benchmarks.operations import OPERATIONS
+from raybench.benchmarks.registry import SUITES, WORKLOADS, records_of, workload_of
 from raybench.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
@@ -164,16 +165,25 @@ def test_nothing_that_is_read_is_ever_evaluated() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("name", sorted(BENCHMARKS))
-def test_every_benchmark_of_the_table_exists(name: str) -> None:
-    module = importlib.import_module(BENCHMARKS[name].module)
+@pytest.mark.parametrize("kind", sorted(WORKLOADS))
+def test_every_workload_of_the_table_exists_with_all_that_it_names(kind: str) -> None:
+    workload = workload_of(kind)
+    assert workload.kind == kind
+    assert all(callable(importlib.import_module(module).run) for module in workload.benchmarks.values())
+    assert workload.records is None or records_of(kind).record.__struct_config__.frozen
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_every_operation_of_the_table_exists(name: str) -> None:
+    module = importlib.import_module(OPERATIONS[name].module)
     assert hasattr(module, "COLLECTIVE") or hasattr(module, "run")
 
 
 def test_every_collective_is_in_the_table() -> None:
     files = {path.stem for path in (ROOT / "raybench/benchmarks/collectives").glob("*.py")} - {"__init__"}
-    assert files <= set(BENCHMARKS)
-    assert {name for names in SUITES.values() for name in names} <= set(BENCHMARKS)
+    assert files <= set(OPERATIONS)
+    known = {name for kind in WORKLOADS for name in workload_of(kind).benchmarks}
+    assert {name for names in SUITES.values() for name in names} <= known
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

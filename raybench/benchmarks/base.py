@@ -8,10 +8,10 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from raybench.benchmarks.events import Record
 from raybench.benchmarks.pattern import Segment
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
+from raybench.benchmarks.workload import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ import torch
 
 from raybench.benchmarks.base import Buffers, Collective, Job, RankContext
 from raybench.benchmarks.memory import sizes_that_fit
+from raybench.benchmarks.operations import OPERATIONS, sizes_of
 from raybench.benchmarks.own_speed import own_seconds
 from raybench.benchmarks.pattern import PERIOD, Segment, poison_of, tolerance_of
 from raybench.benchmarks.probe import probe
-from raybench.benchmarks.registry import BENCHMARKS, sizes_of
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.timing import Stamps, iterations_for, synchronize, timed_block
 
@@ -24,7 +24,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples | Ow
 
     Raises UnsupportedError, in every rank alike, where the backend lacks the operation, type or reduction.
     """
-    collective: Collective = importlib.import_module(BENCHMARKS[spec.name].module).COLLECTIVE
+    collective: Collective = importlib.import_module(OPERATIONS[spec.name].module).COLLECTIVE
     probe(context, spec, collective)
     context.progress.enter("preparing buffers")
     jobs = _jobs(context, spec)

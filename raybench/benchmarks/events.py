@@ -1,13 +1,12 @@
 """What a rank tells the driver while it works. Encoded as MessagePack, tagged by type; no torch here."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
-from raybench.benchmarks.checkpoint.record import CheckpointRecord
-from raybench.benchmarks.footprint.record import MemoryRecord
-from raybench.benchmarks.spec import OwnSpeed, RankSamples
-from raybench.benchmarks.training.record import TrainingRecord
-
-Record = TrainingRecord | CheckpointRecord | MemoryRecord
+from raybench.benchmarks.registry import records_of, workload_of
+from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 
 
 class RankReady(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -41,11 +40,14 @@ class OwnSpeedMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class WorkloadMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The rank has measured a point of a training, memory or checkpoint benchmark. Every rank measures every point."""
+    """The rank has measured a point of a workload, or goes on with it. Every rank measures every point.
+
+    ``record`` is of the type that the workload of the benchmark has for it.
+    """
 
     rank: int
     benchmark: int
-    record: Record
+    record: Any
 
 
 class BenchmarkFinished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -104,7 +106,18 @@ def encode(event: Event) -> bytes:
     return _ENCODER.encode(event)
 
 
-def decode(data: bytes) -> Event:
-    """The event in bytes made by ``encode``. Raises msgspec.DecodeError for anything else."""
+def decode(data: bytes, plan: Sequence[BenchmarkSpec]) -> Event:
+    """The event in bytes made by ``encode``, of a rank that runs the plan.
+
+    Raises msgspec.DecodeError for anything else. A record of a benchmark that the plan lacks is left as it is.
+    """
     event: Event = _DECODER.decode(data)
+    if isinstance(event, WorkloadMeasured) and 0 <= event.benchmark < len(plan):
+        return msgspec.structs.replace(event, record=_typed(event.record, plan[event.benchmark]))
     return event
+
+
+def _typed(record: Any, spec: BenchmarkSpec) -> Any:
+    if workload_of(spec.kind).records is None:
+        raise msgspec.ValidationError(f"a record of another kind than {spec.kind}")
+    return msgspec.convert(record, records_of(spec.kind).record)

@@ -9,10 +9,10 @@ import torch.distributed as dist
 from raybench.benchmarks.base import RankContext, UnsupportedError
 from raybench.benchmarks.collective import count_wrong, write_segments
 from raybench.benchmarks.memory import sizes_that_fit
+from raybench.benchmarks.operations import sizes_of
 from raybench.benchmarks.own_speed import own_seconds
 from raybench.benchmarks.pattern import Segment, table_of
 from raybench.benchmarks.recording import exchange
-from raybench.benchmarks.registry import sizes_of
 from raybench.benchmarks.spec import DTYPE_BYTES, MOST_OWN_SAMPLES, BenchmarkSpec, RankSamples
 from raybench.benchmarks.timing import fitting, synchronize, timed_block
 from raybench.rounds import disjoint_rounds

@@ -29,7 +29,7 @@ from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.own_speed import processor_wait
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.recording import inside, recording
-from raybench.benchmarks.registry import BENCHMARKS
+from raybench.benchmarks.registry import module_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.secret_values import recorded
 
@@ -102,11 +102,8 @@ def _measure(context: RankContext, index: int, spec: BenchmarkSpec, emit: Emit) 
 
 
 def implementation(spec: BenchmarkSpec) -> Benchmark:
-    """The ``run`` function of a benchmark. Plain collectives share one."""
-    module = BENCHMARKS[spec.name].module
-    if module.startswith("raybench.benchmarks.collectives."):
-        module = "raybench.benchmarks.collective"
-    run: Benchmark = importlib.import_module(module).run
+    """The ``run`` function of a benchmark."""
+    run: Benchmark = importlib.import_module(module_of(spec)).run
     return run
 
 

@@ -1,12 +1,10 @@
 """What to measure, as data that travels from the driver to every rank. No torch here: the driver never imports it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from raybench.benchmarks.checkpoint.options import CheckpointOptions
-from raybench.benchmarks.footprint.options import MemoryOptions
-from raybench.benchmarks.training.options import TrainingOptions
-from raybench.documents.result import Kind
+import msgspec
 
 DTYPE_BYTES = {
     "float64": 8,
@@ -28,12 +26,12 @@ class BenchmarkSpec:
 
     ``iterations`` per block; None lets the ranks choose so that a block takes about ``block_seconds``, within
     ``max_iterations``. ``own_samples``: how often ranks time work of their own beside each point, or over all passes of
-    a matrix of pairs. ``reduce_op`` and ``root`` are None for operations without one. ``training``, ``checkpoint`` and
-    ``memory`` are the options of workloads, which have no sizes.
+    a matrix of pairs. ``reduce_op`` and ``root`` are None for operations without one. ``options`` are those of the
+    workload of this kind; one that has options has no sizes.
     """
 
     name: str
-    kind: Kind
+    kind: str
     sizes: tuple[int, ...]
     dtype: str = "float32"
     reduce_op: str | None = None
@@ -46,19 +44,15 @@ class BenchmarkSpec:
     max_iterations: int = 50
     verify: bool = True
     own_samples: int = 0
-    training: TrainingOptions | None = None
-    checkpoint: CheckpointOptions | None = None
-    memory: MemoryOptions | None = None
+    options: Any = None
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as a result records them."""
-        if self.training is not None:
-            return {"strategy": self.name, **self.training.parameters()}
-        if self.checkpoint is not None:
-            return self.checkpoint.parameters()
-        if self.memory is not None:
-            return self.memory.parameters()
-        return {"dtype": self.dtype, "reduce_op": self.reduce_op, "root": self.root, "in_place": self.in_place}
+    def __post_init__(self) -> None:
+        """Options that come from another process are a mapping until the workload of the kind tells their type."""
+        if isinstance(self.options, Mapping):
+            from raybench.benchmarks.registry import workload_of  # the table of workloads is built on specs
+
+            typed = msgspec.convert(self.options, workload_of(self.kind).options)
+            object.__setattr__(self, "options", typed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,6 @@ from raybench.benchmarks.events import (
     PointMeasured,
     RankFailed,
     RankReady,
-    Record,
     WorkloadMeasured,
     decode,
     encode,
@@ -35,9 +34,9 @@ from raybench.benchmarks.events import (
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.rank import run_rank
-from raybench.benchmarks.registry import MESSAGE_KINDS, specs_of
+from raybench.benchmarks.registry import parameters_of, records_of, specs_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
-from raybench.benchmarks.workload import workload_point
+from raybench.benchmarks.workload import Record, Request
 from raybench.documents.result import BenchmarkResult, BenchmarkStatus
 from raybench.errors import UsageError
 from raybench.sizes import parse_sizes
@@ -87,13 +86,14 @@ def plan_from(options: argparse.Namespace) -> tuple[BenchmarkSpec, ...]:
         blocks=options.blocks,
         verify=not options.no_verify,
     )
-    return specs_of(
-        options.suite,
+    request = Request(
+        template=template,
         placement=options.placement,
         reduce_ops=tuple(options.op.split(",")),
         dtypes=tuple(options.dtype.split(",")),
-        template=template,
+        options={},
     )
+    return specs_of(options.suite, request)
 
 
 def run(place: Place, plan: Sequence[BenchmarkSpec], *, backend: str, timeout_seconds: float) -> dict[str, Any] | None:
@@ -123,7 +123,7 @@ def run(place: Place, plan: Sequence[BenchmarkSpec], *, backend: str, timeout_se
     if place.rank != 0:
         store.get("collected")  # torchrun ends the others when one ends badly
         return None
-    result = result_of([event for rank in range(place.world_size) for event in _events_of(store, rank)], plan)
+    result = result_of([event for rank in range(place.world_size) for event in _events_of(store, rank, plan)], plan)
     store.set("collected", "")
     return {"world_size": place.world_size, "backend": backend} | result
 
@@ -134,9 +134,9 @@ def _listen() -> socket.socket:
     return socket.create_server(("", 0), family=family, backlog=_LISTEN_QUEUE, dualstack_ipv6=dual)
 
 
-def _events_of(store: Store, rank: int) -> list[Event]:
+def _events_of(store: Store, rank: int, plan: Sequence[BenchmarkSpec]) -> list[Event]:
     encoded = msgspec.json.decode(store.get(f"events/{rank}"), type=list[bytes])
-    return [decode(data) for data in encoded]
+    return [decode(data, plan) for data in encoded]
 
 
 def result_of(events: Sequence[Event], plan: Sequence[BenchmarkSpec]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def result_of(events: Sequence[Event], plan: Sequence[BenchmarkSpec]) -> dict[st
 def _result(index: int, spec: BenchmarkSpec, events: Sequence[Event]) -> BenchmarkResult:
     ends = [event for event in events if isinstance(event, BenchmarkFinished) and event.benchmark == index]
     skipped = next((event.skipped for event in ends if event.skipped is not None), None)
-    if spec.kind not in MESSAGE_KINDS:
+    if workload_of(spec.kind).records is not None:
         return _workload(spec, ends, skipped, [one for one in events if isinstance(one, WorkloadMeasured)], index)
     measured = (event for event in events if isinstance(event, PointMeasured) and event.benchmark == index)
     points = tuple(point_of([launch]) for launch in _complete(measured))
@@ -167,7 +167,7 @@ def _result(index: int, spec: BenchmarkSpec, events: Sequence[Event]) -> Benchma
     return BenchmarkResult(
         name=spec.name,
         kind=spec.kind,
-        parameters=spec.parameters(),
+        parameters=parameters_of(spec),
         status=status,
         points=points,
         reason=skipped,
@@ -186,12 +186,12 @@ def _workload(
         if event.benchmark == index and not event.record.interim:
             by_label.setdefault(event.record.label, {})[event.rank] = event.record
     whole = [ranks for ranks in by_label.values() if len(ranks) == len(ends)]
-    points = tuple(workload_point([ranks], spec, len(ranks)) for ranks in whole)
+    points = tuple(records_of(spec.kind).point([ranks], spec, len(ranks), None) for ranks in whole)
     good = bool(points) and not any(point.failed or point.wrong for point in points)
     return BenchmarkResult(
         name=spec.name,
         kind=spec.kind,
-        parameters=spec.parameters(),
+        parameters=parameters_of(spec),
         status="skipped" if skipped else "complete" if good else "failed",
         reason=skipped,
         workload=points,

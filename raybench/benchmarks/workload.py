@@ -1,56 +1,101 @@
-"""Records of a workload's ranks to a point of the result, whatever the workload."""
+"""What a kind of workload is: one value of ``Workload`` for each, in the table of ``registry``.
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+No torch here. The value is made in the driver and the command line; what runs on a rank, and what the driver does with
+the records of the ranks, are named by module and imported where they are needed.
+"""
 
-import msgspec
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
-from raybench.benchmarks.checkpoint.combine import checkpoint_point
-from raybench.benchmarks.checkpoint.record import CheckpointRecord
-from raybench.benchmarks.events import Record
-from raybench.benchmarks.footprint.combine import memory_point
-from raybench.benchmarks.footprint.record import MemoryRecord
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.benchmarks.training.combine import training_point
-from raybench.benchmarks.training.record import TrainingRecord, first_steps, joined
-from raybench.documents.result import MeasuredWorkload
+from raybench.documents.result import BenchmarkResult, MeasuredWorkload
+
+NodeOf = Callable[[int], str | None]  # the name of the node of a rank
 
 
-def workload_point(
-    launches: Sequence[Mapping[int, Record]],
-    spec: BenchmarkSpec,
-    world_size: int,
-    cut: Mapping[int, Record] | None = None,
-) -> MeasuredWorkload:
-    """One point from ``launches[launch][rank]``, of at least one launch. ``cut``: a further launch that was cut."""
-    if spec.kind == "checkpoint":
-        return checkpoint_point(cast("Sequence[Mapping[int, CheckpointRecord]]", launches), spec)
-    if spec.kind == "memory":
-        return memory_point(cast("Sequence[Mapping[int, MemoryRecord]]", launches))
-    whole = cast("Sequence[Mapping[int, TrainingRecord]]", launches)
-    return training_point(whole, spec, world_size, cast("Mapping[int, TrainingRecord] | None", cut))
+class Record(Protocol):
+    """What a rank says of one point: a msgspec.Struct, which travels as MessagePack.
+
+    ``label`` is one of the labels of its spec. ``interim``: a part, told while the point is still measured.
+    """
+
+    @property
+    def label(self) -> str:
+        """Which point it is of."""
+
+    @property
+    def interim(self) -> bool:
+        """Whether more is to come."""
 
 
-def of_parts(parts: Sequence[Record]) -> Record:
-    """What the parts of a rank say together, in their order: of steps each says its own, else the last says all."""
-    if isinstance(parts[-1], TrainingRecord):
-        return joined(cast("Sequence[TrainingRecord]", parts))
-    return parts[-1]
+RecordType = TypeVar("RecordType", bound=Record)
 
 
-def in_common(launch: Mapping[int, Record]) -> dict[int, Record] | None:
-    """A launch that was cut, as far as all of its ranks came; None where that is nothing."""
-    records: Any = launch.values()
-    first = next(iter(records))
-    if isinstance(first, TrainingRecord):
-        steps = min(len(record.stamps) for record in records)
-        return {rank: first_steps(one, steps) for rank, one in zip(launch, records, strict=True)} if steps else None
-    if isinstance(first, MemoryRecord):
-        common = set.intersection(*({trial.batch_size for trial in record.trials} for record in records))
-        return {rank: _tried(one, common) for rank, one in zip(launch, records, strict=True)} if common else None
-    return dict(launch)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a run asks of all its benchmarks; ``options`` by kind of workload, where any were given."""
+
+    template: BenchmarkSpec
+    placement: str = "both"
+    reduce_ops: tuple[str, ...] = ("sum",)
+    dtypes: tuple[str, ...] = ("float32",)
+    options: Mapping[str, Any]
 
 
-def _tried(record: MemoryRecord, batch_sizes: set[int]) -> MemoryRecord:
-    trials = tuple(trial for trial in record.trials if trial.batch_size in batch_sizes)
-    return msgspec.structs.replace(record, trials=trials)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One kind of workload.
+
+    - ``benchmarks``: the names that ``--suite`` takes, each with the module whose ``run(context, spec)`` ranks call.
+    - ``options``: a frozen dataclass, which is the mapping ``kind`` of a configuration; None where there is none.
+      ``normalised`` turns what was written into its fields; ``check`` raises UsageError for what does not fit together.
+    - ``plan(name, request)``: the specs of a benchmark. ``labels(spec, world_size)``: a name of each of its points.
+    - ``parameters(spec)``: what a result records. ``place(spec, label, point)``: where a rank is, in an incident.
+    - ``fewer``: the option that makes it shorter. ``timed_steps(spec)``: of its one point, where it has steps.
+    - ``needs(spec)``: (module, extra) of libraries beside torch. ``check_machine(spec)`` raises UsageError for what
+      nodes embedded on this machine cannot do. ``traces(spec)``: whether ranks leave traces.
+    - ``records``: ``module:NAME`` of its Records; None where the ranks measure messages.
+    """
+
+    kind: str
+    benchmarks: Mapping[str, str]
+    labels: Callable[[BenchmarkSpec, int], tuple[str, ...]]
+    records: str | None
+    options: type[Any] | None = None
+    normalised: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    check: Callable[[Any], None] = lambda _: None
+    plan: Callable[[str, Request], tuple[BenchmarkSpec, ...]] | None = None
+    parameters: Callable[[BenchmarkSpec], Mapping[str, Any]] = lambda spec: spec.options.parameters()
+    place: Callable[[BenchmarkSpec, str, int | None], str] = lambda spec, label, _: label or spec.name
+    fewer: str = "--suite"
+    timed_steps: Callable[[BenchmarkSpec], int | None] = lambda _: None
+    needs: Callable[[BenchmarkSpec], Iterable[tuple[str, str]]] = lambda _: ()
+    check_machine: Callable[[BenchmarkSpec], None] = lambda _: None
+    traces: Callable[[BenchmarkSpec], bool] = lambda _: False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records(Generic[RecordType]):
+    """What the driver does with the records of a workload's ranks.
+
+    - ``point(launches, spec, world_size, cut)``: one point of the result from ``launches[launch][rank]``, at least one;
+      ``cut`` is a further launch that was cut, as far as all its ranks came.
+    - ``problem(record)``: why it cannot be right; None where it can.
+    - ``joined(parts)``: what the parts of a rank say together. ``in_common(launch)``: a launch that was cut, as far as
+      all of its ranks came; None where that is nothing.
+    - ``note(part)``: what to tell the person of a part of rank 0. ``is_kept(part, spec)``: whether a part goes into the
+      journal.
+    - ``findings(benchmark, node_of, emulated)``: what it found out about the cluster, as diagnosis findings.
+    """
+
+    record: type[RecordType]
+    point: Callable[
+        [Sequence[Mapping[int, RecordType]], BenchmarkSpec, int, Mapping[int, RecordType] | None], MeasuredWorkload
+    ]
+    problem: Callable[[RecordType], str | None] = lambda _: None
+    joined: Callable[[Sequence[RecordType]], RecordType] = lambda parts: parts[-1]
+    in_common: Callable[[Mapping[int, RecordType]], Mapping[int, RecordType] | None] = dict
+    note: Callable[[RecordType], str | None] = lambda _: None
+    is_kept: Callable[[RecordType, BenchmarkSpec], bool] = lambda *_: False
+    findings: Callable[[BenchmarkResult, NodeOf, bool], Iterable[Mapping[str, Any]]] = lambda *_: ()

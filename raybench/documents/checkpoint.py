@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, field
 
 from raybench.documents.part import Json, Part
+from raybench.documents.run_verdict import Check
 from raybench.documents.workload import summary_json
 from raybench.stats import median, summarize
 
@@ -33,6 +34,7 @@ class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="c
     complete: bool = True
     saves_asked: int | None = None
     kept: str | None = None
+    is_verifiable: ClassVar[bool] = True
     DERIVED: ClassVar[frozenset[str]] = frozenset(
         [
             "blocked_seconds",
@@ -67,6 +69,10 @@ class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="c
             return (f"partial: the run ended after {len(self.durable_seconds)} of {self.saves_asked} saves",)
         if self.failed is None and len(self.durable_seconds) < 3:
             return (f"saved {len(self.durable_seconds)} times only; raise --saves to 3 or more",)
+        return ()
+
+    def checks(self, *, complete: bool) -> tuple[Check, ...]:  # noqa: ARG002 - of all points alike
+        """Nothing beside its data."""
         return ()
 
     def to_json(self) -> Json:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, field
 
 from raybench.documents.part import Json, Part
+from raybench.documents.run_verdict import Check
 
 _Bytes = Annotated[int, Meta(ge=0)]
 
@@ -65,6 +66,7 @@ class MemoryPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="memor
     emulated: bool
     failed: str | None = None
     complete: bool = True
+    is_verifiable: ClassVar[bool] = False
     DERIVED: ClassVar[frozenset[str]] = frozenset({"verified", "wrong_elements"})
 
     @property
@@ -90,6 +92,11 @@ class MemoryPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="memor
         if not self.complete:
             found = (*found, "partial: the run ended before the search for the largest batch; larger ones may fit")
         return found
+
+    def checks(self, *, complete: bool) -> tuple[Check, ...]:
+        """That the search came to its end."""
+        found = Check(name="memory", outcome="passed", text="the largest batch that fits was found")
+        return (found,) if complete else ()
 
     def to_json(self) -> Json:
         """The point as in the schema."""

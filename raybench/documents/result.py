@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, Struct, ValidationError, convert, field
 
 from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.figures import FiguresPoint
 from raybench.documents.memory import MemoryPoint
 from raybench.documents.part import DamageError, Document, Json, Part, placed, take
 from raybench.documents.run_verdict import Check, all_checks, conclude_run
@@ -23,7 +24,6 @@ SCHEMA = "raybench.result/1"
 
 Status = Literal["complete", "partial", "failed"]
 BenchmarkStatus = Literal["complete", "partial", "failed", "skipped"]
-Kind = Literal["collective", "p2p", "training", "memory", "checkpoint"]
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0, lt=1e12)]
 _ENVIRONMENT = ("versions", "variables")
@@ -200,7 +200,9 @@ class Point(Part, frozen=True, kw_only=True):
         return self.with_unknown(point)
 
 
-MeasuredWorkload = TrainingPoint | MemoryPoint | CheckpointPoint
+MeasuredWorkload = TrainingPoint | MemoryPoint | CheckpointPoint | FiguresPoint
+_OF_MESSAGES = ("collective", "p2p")
+_OWN_POINTS = ("training", "memory", "checkpoint")  # those of other kinds are figures
 
 
 class BenchmarkResult(Part, frozen=True, kw_only=True):
@@ -210,22 +212,23 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
     """
 
     name: str
-    kind: Kind
+    kind: str
     parameters: Mapping[str, Any]
     status: BenchmarkStatus
     points: tuple[Point, ...] = ()
     reason: str | None = None
     warnings: tuple[str, ...] = ()
-    # instead of points, of training, memory and checkpoint benchmarks
+    # instead of points, of benchmarks that measure no messages
     workload: tuple[MeasuredWorkload, ...] = field(default=(), name="+points")
 
     @classmethod
     def stored(cls, content: Json) -> Json:
         """Points of another kind than operations are marked with it."""
         points, kind = content.get("points"), content.get("kind")
-        if kind not in ("training", "memory", "checkpoint") or not isinstance(points, list):
+        if kind in _OF_MESSAGES or not isinstance(points, list):
             return content
-        marked = [one | {"+kind": kind} if isinstance(one, dict) else one for one in points]
+        mark = {"+kind": kind if kind in _OWN_POINTS else "figures"}
+        marked = [one | mark if isinstance(one, dict) else one for one in points]
         return content | {"points": [], "+points": marked}
 
     @property

@@ -1,6 +1,5 @@
 """How a run comes by its verdict: what it was judged by, what is missing of it, and the gravest finding. Pure."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -76,10 +75,10 @@ def all_checks(result: "RunResult") -> tuple[Check, ...]:
 
 
 def _data_checks(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:
-    """Whether the data was verified, a training's losses are numbers, and a memory search came to an end."""
+    """Whether the data was verified, then what points of workloads say beside it, each once."""
     verified = [point.verified for benchmark in benchmarks for point in benchmark.points if point.samples_seconds]
-    points = [point for benchmark in benchmarks if benchmark.kind != "memory" for point in benchmark.workload]
-    verified += [getattr(point, "verified", None) for point in points if point.failed is None]
+    points = [point for benchmark in benchmarks for point in benchmark.workload if point.is_verifiable]
+    verified += [point.verified for point in points if point.failed is None]
     good = sum(one is True for one in verified)
     if False in verified:
         yield Check(name="data", outcome="failed", text="wrong data")
@@ -88,10 +87,13 @@ def _data_checks(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:
         yield Check(name="data", outcome="passed", text=f"data verified{part}")
     elif verified:
         yield Check(name="data", outcome="not judged", text="data not checked")
-    if any(math.isfinite(loss) for point in points for loss in getattr(point, "losses", ())[-1:]):
-        yield Check(name="loss", outcome="passed", text="losses finite")
-    if any(benchmark.kind == "memory" and benchmark.status == "complete" for benchmark in benchmarks):
-        yield Check(name="memory", outcome="passed", text="the largest batch that fits was found")
+    further = {check.text: check for one in benchmarks for check in _of_points(one)}
+    yield from further.values()
+
+
+def _of_points(benchmark: "BenchmarkResult") -> Iterator[Check]:
+    for point in benchmark.workload:
+        yield from point.checks(complete=benchmark.status == "complete")
 
 
 def _skipped(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, field
 
 from raybench.documents.part import DamageError, Json, Part, take
+from raybench.documents.run_verdict import Check
 from raybench.documents.workload import summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
 
@@ -107,6 +108,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     complete: bool = True
     cut_seconds: tuple[Seconds, ...] = field(default=(), name="+cut_seconds")
     rank_step_seconds: tuple[tuple[float, float], ...] = field(default=(), name="+rank_step_seconds")
+    is_verifiable: ClassVar[bool] = True
     DERIVED: ClassVar[frozenset[str]] = frozenset(
         [
             "steps",
@@ -299,6 +301,11 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
         if done == self.steps_asked:
             return f"partial: the run ended after the {done} timed steps, before what follows them was through"
         return f"partial: the run ended after {done} of {self.steps_asked} timed steps"
+
+    def checks(self, *, complete: bool) -> tuple[Check, ...]:  # noqa: ARG002 - of all points alike
+        """That the training still had numbers at its end."""
+        finite = all(map(math.isfinite, self.losses[-1:]))
+        return (Check(name="loss", outcome="passed", text="losses finite"),) if self.losses and finite else ()
 
     def to_json(self) -> Json:
         """The point as in the schema."""

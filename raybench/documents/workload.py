@@ -1,18 +1,22 @@
 """What every point of a workload has: a label, whether it was checked, and how it is written."""
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+from raybench.documents.run_verdict import Check
 from raybench.stats import Summary
 
 Json = dict[str, Any]
 
 
 class WorkloadPoint(Protocol):
-    """A point of a training, memory or checkpoint benchmark.
+    """A point of a benchmark that measures no messages.
 
     ``failed``: why this point alone failed, as one storage backend does while the others are measured; None otherwise.
-    ``wrong``: what a check found to be wrong; None where it found nothing, or was not made.
+    ``wrong``: what a check found to be wrong; None where it found nothing, or was not made. ``is_verifiable``: whether
+    there is anything in such a point that could be checked.
     """
+
+    is_verifiable: ClassVar[bool]
 
     @property
     def label(self) -> str:
@@ -33,6 +37,9 @@ class WorkloadPoint(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons to doubt it."""
+
+    def checks(self, *, complete: bool) -> tuple[Check, ...]:
+        """What the verdict says of it beside its data; ``complete``: its whole benchmark is."""
 
     def to_json(self) -> Json:
         """The point as in the schema."""

@@ -72,7 +72,7 @@ class Account:
         self.record.logs = self.logs
         if self.record.planned is not None:
             for heard in self.events:
-                self.record.planned.collector.take(heard.launch, decode(heard.data))
+                self.record.planned.collector.take(heard.launch, decode(heard.data, self.record.planned.specs))
 
 
 def logs_below(workplace: Path, record: Record) -> dict[str, bytes]:

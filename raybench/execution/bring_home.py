@@ -1,5 +1,6 @@
 """The ranks' logs and traces, brought from the nodes into the record; what is not brought home is said."""
 
+from raybench.benchmarks.registry import workload_of
 from raybench.execution.agents.agents import Agents
 from raybench.execution.channel import Channel
 from raybench.execution.log_files import logs_of
@@ -30,7 +31,7 @@ def bring_logs(agents: Agents, record: Record, channel: Channel) -> None:
 
 
 def _tell_omitted_traces(agents: Agents, record: Record, channel: Channel) -> None:
-    if not any(spec.training is not None and spec.training.profile for spec in record.need().specs):
+    if not any(workload_of(spec.kind).traces(spec) for spec in record.need().specs):
         return
     answers, _ = agents.ask(_TRACE_SECONDS, "long_traces")
     for index, left_out in sorted(answers.items()):

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from raybench.benchmarks.combine import point_of
 from raybench.benchmarks.events import (
@@ -10,12 +11,12 @@ from raybench.benchmarks.events import (
     Event,
     OwnSpeedMeasured,
     PointMeasured,
-    Record,
     WorkloadMeasured,
 )
-from raybench.benchmarks.registry import MESSAGE_KINDS, sizes_of
+from raybench.benchmarks.operations import is_matrix, sizes_of
+from raybench.benchmarks.registry import parameters_of, records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
-from raybench.benchmarks.workload import in_common, of_parts, workload_point
+from raybench.benchmarks.workload import Record, Records
 from raybench.documents.result import BenchmarkResult, BenchmarkStatus, MeasuredWorkload, Point
 from raybench.execution.event_check import EventError
 from raybench.stability import benchmark_warnings
@@ -122,7 +123,7 @@ class Collector:
         return tuple(self._result(index, spec, launches, reason) for index, spec in enumerate(self.plan))
 
     def _result(self, index: int, spec: BenchmarkSpec, launches: int, reason: str | None) -> BenchmarkResult:
-        if spec.kind not in MESSAGE_KINDS:
+        if workload_of(spec.kind).records is not None:
             return self._workload(index, spec, launches, reason)
         points = self._points(index)
         through = all(len(self._finished[launch, index]) == self.world_size for launch in range(launches))
@@ -136,7 +137,7 @@ class Collector:
         return BenchmarkResult(
             name=spec.name,
             kind=spec.kind,
-            parameters=spec.parameters(),
+            parameters=parameters_of(spec),
             status=status,
             points=points,
             reason=why,
@@ -156,7 +157,7 @@ class Collector:
         return BenchmarkResult(
             name=spec.name,
             kind=spec.kind,
-            parameters=spec.parameters(),
+            parameters=parameters_of(spec),
             status="failed" if wrong else status,
             reason=wrong or why,
             warnings=tuple(f"{point.label}: {text}" for point in points for text in point.warnings),
@@ -167,18 +168,21 @@ class Collector:
         """From the launches that are whole, else from what all ranks have of one that was cut."""
         launches = self._records[index].get(label, [])
         whole = [launch for launch in launches if len(launch) == self.world_size]
-        cut = self._cut(index, label, launches[-1] if launches else {})
+        records = records_of(spec.kind)
+        cut = self._cut(index, label, launches[-1] if launches else {}, records)
         if not whole:
-            return workload_point([cut], spec, self.world_size) if cut else None
-        return workload_point(whole, spec, self.world_size, cut)
+            return records.point([cut], spec, self.world_size, None) if cut else None
+        return records.point(whole, spec, self.world_size, cut)
 
-    def _cut(self, index: int, label: str, whole: Mapping[int, Record]) -> dict[int, Record] | None:
+    def _cut(
+        self, index: int, label: str, whole: Mapping[int, Record], records: Records[Any]
+    ) -> Mapping[int, Record] | None:
         """The last launch as far as all ranks came, where it was cut: those that are through have their ``whole``."""
         parts = self._parts[index].get(label, {})
         last = max((launch for launch, _ in parts), default=-1)
-        found = {rank: of_parts(known) for (launch, rank), known in parts.items() if launch == last}
+        found = {rank: records.joined(known) for (launch, rank), known in parts.items() if launch == last}
         found |= {rank: record for rank, record in whole.items() if len(whole) < self.world_size}
-        return in_common(dict(sorted(found.items()))) if len(found) == self.world_size else None
+        return records.in_common(dict(sorted(found.items()))) if len(found) == self.world_size else None
 
     def _points(self, index: int) -> tuple[Point, ...]:
         points = []
@@ -194,7 +198,7 @@ class Collector:
 
     def _too_large(self, spec: BenchmarkSpec, points: Sequence[Point]) -> str | None:
         """What sizes a benchmark that all ranks are through with left out: those that did not fit."""
-        missing = 0 if spec.name == "p2p_matrix" else len(sizes_of(spec, self.world_size)) - len(points)
+        missing = 0 if is_matrix(spec) else len(sizes_of(spec, self.world_size)) - len(points)
         if missing <= 0 or not points:
             return None
         largest = max(point.message_bytes for point in points)

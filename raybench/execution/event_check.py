@@ -1,12 +1,10 @@
 """Whether what a node's agent passed on is an event of that node's ranks that a run can work with. Pure."""
 
-import math
 from collections.abc import Container, Sequence
 from itertools import pairwise
 
 import msgspec
 
-from raybench.benchmarks.checkpoint.record import CheckpointRecord
 from raybench.benchmarks.events import (
     BenchmarkFinished,
     BenchmarkStarted,
@@ -15,21 +13,16 @@ from raybench.benchmarks.events import (
     PointMeasured,
     RankFailed,
     RankReady,
-    Record,
     WorkloadMeasured,
     decode,
 )
-from raybench.benchmarks.footprint.record import MemoryRecord
-from raybench.benchmarks.registry import labels_of
+from raybench.benchmarks.operations import is_matrix
+from raybench.benchmarks.registry import labels_of, records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
-from raybench.benchmarks.training.record import TrainingRecord
+from raybench.benchmarks.timed import are_times
+from raybench.benchmarks.workload import Record
 from raybench.errors import IncompleteRunError
 
-_RECORDS: dict[str, type[Record]] = {
-    "training": TrainingRecord,
-    "checkpoint": CheckpointRecord,
-    "memory": MemoryRecord,
-}
 _COUNTS = ("visible_gpus", "gpu_memory_bytes")  # facts of a rank that are read as numbers
 
 
@@ -40,7 +33,7 @@ class EventError(IncompleteRunError):
 def event_of(data: bytes, ranks: Container[int], plan: Sequence[BenchmarkSpec], world_size: int) -> Event:
     """The event in bytes from the node of ``ranks``. Raises EventError where it is none, or not one of theirs."""
     try:
-        event = decode(data)
+        event = decode(data, plan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EventError(f"what it sent is no event of a rank ({error})") from error
     problem = _problem(event, ranks, plan, world_size)
@@ -74,7 +67,7 @@ def _problem(event: Event, ranks: Container[int], plan: Sequence[BenchmarkSpec],
 def _samples_problem(samples: RankSamples, rank: int, spec: BenchmarkSpec, world_size: int) -> str | None:
     if min(samples.message_bytes, samples.element_count, samples.wrong_elements) < 0:
         return "a negative count"
-    of_pairs = spec.name == "p2p_matrix"
+    of_pairs = is_matrix(spec)
     if samples.contributors != (2 if of_pairs else world_size):
         return f"{samples.contributors} ranks are said to measure it, of {world_size}"
     pair = (samples.source_rank, samples.destination_rank)
@@ -84,7 +77,7 @@ def _samples_problem(samples: RankSamples, rank: int, spec: BenchmarkSpec, world
     if not samples.stamps or not all(samples.stamps):
         return "a block without samples"
     seconds = [one for block in samples.stamps for one in block]
-    if not _are_times([*seconds, *samples.own_seconds, samples.bus_factor]):
+    if not are_times([*seconds, *samples.own_seconds, samples.bus_factor]):
         return "a time that is none"
     growing = (before < after for block in samples.stamps for before, after in pairwise((0.0, *block)))
     return None if all(growing) else "a clock that does not go on"
@@ -93,32 +86,12 @@ def _samples_problem(samples: RankSamples, rank: int, spec: BenchmarkSpec, world
 def _speed_problem(speed: OwnSpeed, spec: BenchmarkSpec) -> str | None:
     if len(speed.seconds) != spec.own_samples:
         return f"{len(speed.seconds)} samples of its own speed, of {spec.own_samples}"
-    return None if _are_times(speed.seconds) else "a time that is none"
+    return None if are_times(speed.seconds) else "a time that is none"
 
 
 def _record_problem(record: Record, spec: BenchmarkSpec, world_size: int) -> str | None:
-    if not isinstance(record, _RECORDS.get(spec.kind, ())):
+    if workload_of(spec.kind).records is None:
         return f"a record of another kind than {spec.kind}"
     if record.label not in labels_of(spec, world_size):
         return f"there is no point {record.label[:60]!r}"
-    if isinstance(record, TrainingRecord):
-        return _training_problem(record)
-    if isinstance(record, CheckpointRecord):
-        seconds = [*record.blocked_seconds, *record.durable_seconds, *record.load_seconds]
-        return None if _are_times(seconds) else "a time that is none"
-    return None
-
-
-def _training_problem(record: TrainingRecord) -> str | None:
-    if record.marks is not None:
-        width, steps = len(record.marks.names), len(record.losses)
-        return None if width and len(record.marks.at) == width * steps else "marks of other steps than its losses"
-    lengths = {len(record.stamps), len(record.losses), *map(len, record.phases.values())}
-    if len(lengths) > 1:
-        return "times of other steps than its losses"
-    seconds = [*record.stamps, *(one for values in record.phases.values() for one in values)]
-    return None if _are_times(seconds) else "a time that is none"
-
-
-def _are_times(values: Sequence[float]) -> bool:
-    return all(math.isfinite(value) and value >= 0 for value in values)
+    return records_of(spec.kind).problem(record)

@@ -5,12 +5,9 @@ Of a cluster of machines only its nodes can tell most of it, so that all of this
 
 import importlib.util
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.benchmarks.training.shapes import weight_shapes
-from raybench.benchmarks.training.weight_files import check_weights
+from raybench.benchmarks.registry import workload_of
 from raybench.config import RunConfig
 from raybench.errors import UsageError, known_names
 from raybench.execution.placement import Candidate, Plan, plan_of
@@ -19,11 +16,8 @@ from raybench.execution.ray_cluster.ray_calls import connection_problem
 from raybench.execution.ray_cluster.session import embedded_gpus, emulated_candidates, no_cluster
 from raybench.installation import install_advice
 from raybench.metadata import interfaces
-from raybench.run_folder import check_can_be_folder
 
 _CONNECT_SECONDS = 5.0
-# Libraries of checkpoint storage: (how a place begins, module, extra).
-_STORES = (("s3://", "boto3", "s3"), ("gs://", "gcsfs", "gcs"))
 
 
 def check_needs(config: RunConfig) -> None:
@@ -41,29 +35,12 @@ def check_embedded(config: RunConfig) -> None:
     plan = plan_over(config, emulated_candidates(config.nodes or 1, embedded_gpus(config.backend)))
     _check_interfaces(config, plan.backend)
     specs = config.plan(plan.backend)
-    missing = [need for spec in specs for need in _libraries(spec) if importlib.util.find_spec(need[0]) is None]
+    needs = [need for spec in specs for need in workload_of(spec.kind).needs(spec)]
+    missing = [need for need in needs if importlib.util.find_spec(need[0]) is None]
     for module, extra in missing[:1]:
         raise UsageError(f"{module} is not installed, which this run needs: {install_advice(extra)}")
     for spec in specs:
-        if spec.training is not None and spec.training.weights is not None:
-            check_weights(spec.training.weights, weight_shapes(spec.training))
-        if spec.checkpoint is not None:
-            _check_folders(spec.checkpoint.to)
-
-
-def _check_folders(places: Sequence[str]) -> None:
-    """Raises UsageError for a place on this machine that is no folder and cannot become one."""
-    for place in places:
-        scheme, separator, rest = place.partition("://")
-        if separator and scheme != "file":
-            continue
-        try:
-            check_can_be_folder(Path(rest if separator else place))
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UsageError(
-                f"--to {place} cannot be written: {reason}; name a folder, or one that can be made"
-            ) from error
+        workload_of(spec.kind).check_machine(spec)
 
 
 def plan_over(config: RunConfig, candidates: Sequence[Candidate]) -> Plan:
@@ -86,14 +63,3 @@ def _check_interfaces(config: RunConfig, backend: str) -> None:
     exact = text.startswith("=") or backend == "gloo"
     if wanted and not any(one == name or (not exact and one.startswith(name)) for name in wanted for one in there):
         raise UsageError(f"{variable}={text}: this machine has no such interface; {known_names(wanted[0], there)}")
-
-
-def _libraries(spec: BenchmarkSpec) -> Iterator[tuple[str, str]]:
-    """Modules beside torch that a benchmark imports, each with the extra that brings it."""
-    if spec.training is not None and spec.training.adapter == "peft" and spec.name in ("lora", "qlora"):
-        yield ("peft", "peft")
-        if spec.name == "qlora":
-            yield ("bitsandbytes", "bitsandbytes")
-    if spec.checkpoint is not None:
-        for place in spec.checkpoint.to:
-            yield from ((module, extra) for start, module, extra in _STORES if place.startswith(start))

@@ -2,14 +2,13 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from raybench.benchmarks.footprint.findings import memory_findings
+from raybench.benchmarks.registry import records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.benchmarks.training.findings import training_findings
 from raybench.config import RunConfig
 from raybench.documents.result import BenchmarkResult, ClusterInfo, DroppedNode, NodeInfo, RunResult, Status
 from raybench.execution.collector import Collector
@@ -125,11 +124,15 @@ class Record:
             findings=(
                 *(cause.to_finding() | {"victims": victims} for cause in blamed),
                 *self.findings,
-                *(found for one in benchmarks for found in training_findings(one, self._node_of, emulated=emulated)),
-                *(finding for benchmark in benchmarks for finding in memory_findings(benchmark)),
+                *(found for one in benchmarks for found in self._findings_of(one, emulated=emulated)),
             ),
             timings={**self.timings, "total": self.elapsed_seconds},
         )
+
+    def _findings_of(self, benchmark: BenchmarkResult, *, emulated: bool) -> Iterable[Mapping[str, Any]]:
+        if workload_of(benchmark.kind).records is None:
+            return ()
+        return records_of(benchmark.kind).findings(benchmark, self._node_of, emulated)
 
     def _node_of(self, rank: int) -> str | None:
         return self.planned.plan.node_of(rank).name if self.planned else None

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from raybench.benchmarks.events import Record as RankRecord
-from raybench.benchmarks.footprint.record import MemoryRecord
-from raybench.benchmarks.registry import labels_of
+from raybench.benchmarks.registry import labels_of, parameters_of, records_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
-from raybench.benchmarks.training.record import TrainingRecord
+from raybench.benchmarks.workload import Record as RankRecord
 from raybench.execution.channel import Channel
 from raybench.execution.consistency import masked_devices, rank_differences
 from raybench.execution.phases import MEASURING, SEARCHING
@@ -82,7 +80,7 @@ class RunProgress:
             {
                 "launch": self.record.launches - 1,
                 "benchmark": spec.name,
-                "parameters": spec.parameters(),
+                "parameters": parameters_of(spec),
                 "ranks": {str(rank): record for rank, record in sorted(records.items())},
             }
         )
@@ -91,16 +89,13 @@ class RunProgress:
         self._show(benchmark, self._done[key])
 
     def on_partial(self, benchmark: int, rank: int, part: RankRecord) -> None:
-        """Steps of a training into the journal, but for the last ones: the whole record has them all.
-
-        Of a search for the largest batch, how far it is.
-        """
-        if isinstance(part, MemoryRecord) and rank == 0:
-            self.channel.note(part.text)
+        """A part of a point into the journal, and a word on it, as the workload has it."""
         spec = self.record.need().specs[benchmark]
-        if not isinstance(part, TrainingRecord) or spec.training is None or part.marks is None:
-            return
-        if part.first_step + len(part.losses) < spec.training.steps:
+        records = records_of(spec.kind)
+        note = records.note(part) if rank == 0 else None
+        if note is not None:
+            self.channel.note(note)
+        if records.is_kept(part, spec):
             entry = {"launch": self.record.launches - 1, "benchmark": spec.name, "interim": True}
             self.channel.record(entry | {"ranks": {str(rank): part}})
 
@@ -131,7 +126,7 @@ def _journal_entry(launch: int, spec: BenchmarkSpec, samples: Mapping[int, RankS
     return {
         "launch": launch,
         "benchmark": spec.name,
-        "parameters": spec.parameters(),
+        "parameters": parameters_of(spec),
         "message_bytes": first.message_bytes,
         "source_rank": first.source_rank,
         "destination_rank": first.destination_rank,

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from raybench.benchmarks.events import Record
 from raybench.benchmarks.spec import RankSamples
+from raybench.benchmarks.workload import Record
 
 
 class Watcher(Protocol):

@@ -11,6 +11,9 @@ slowest_rank, source_rank and destination_rank (pairs only, which have no ci95);
 Of training, memory and checkpoint points: label, samples_per_s, tokens_per_s, mfu and overhead (shares of 1),
 largest_batch, save_gb_per_s, load_gb_per_s; their times are of a step, or of a save until it is durable.
 
+A run with a benchmark of another kind, such as an installed one, has ``figures`` at the end: ``name=value unit``
+joined by ``;``.
+
 A benchmark without points has one row that carries its status and reason, in ``warnings``. A matrix of more than
 10,000 pairs has rows of the slowest only, then one without figures that says in ``warnings`` how many more there are.
 """
@@ -21,8 +24,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from raybench.documents.figures import FiguresPoint
 from raybench.documents.result import BenchmarkResult, Point, RunResult
 from raybench.documents.workload import WorkloadPoint
+from raybench.reports.figures_point import figures_text
 from raybench.reports.listed_pairs import listed_pairs
 from raybench.reports.text import inert
 from raybench.stability import stability_warnings
@@ -41,6 +46,7 @@ HEADER = (
     "expected_busbw_gb_per_s", "expected_ratio", "expected_basis",
     *WORKLOAD_COLUMNS,
 )  # fmt: skip
+_FIGURES = "figures"  # a last column where a benchmark has figures of its own: ``name=value unit``, joined by ``;``
 MOST_PAIRS = 10_000  # of one matrix: all pairs of 100 ranks
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -53,9 +59,11 @@ def write_csv(result: RunResult, path: Path) -> None:
 def render_csv(result: RunResult, _diagnosis: object = None) -> str:
     """One row a point, below the names of the columns; a diagnosis has no place among them."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, HEADER, lineterminator="\n")
+    rows = [*csv_rows(result)]
+    header = (*HEADER, _FIGURES) if any(_FIGURES in row for row in rows) else HEADER
+    writer = csv.DictWriter(text, header, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(csv_rows(result))
+    writer.writerows(rows)
     return text.getvalue()
 
 
@@ -135,6 +143,7 @@ def _workload_fields(point: WorkloadPoint) -> dict[str, Any]:
         "warnings": point.failed or point.wrong or " | ".join(point.warnings),
         "label": point.label,
         **{name: content.get(name) for name in WORKLOAD_COLUMNS[1:]},
+        **({_FIGURES: figures_text(point)} if isinstance(point, FiguresPoint) else {}),
     }
 
 

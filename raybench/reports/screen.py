@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import IO
 
 from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.figures import FiguresPoint
 from raybench.documents.memory import MemoryPoint
 from raybench.documents.result import BenchmarkResult, RunResult
 from raybench.documents.training import TrainingPoint
 from raybench.documents.workload import WorkloadPoint
 from raybench.reports.columns import Line
+from raybench.reports.figures_point import figures_in_short
 from raybench.reports.findings import all_findings, headline, next_steps, severity
 from raybench.reports.pairs import pair_matrices
 from raybench.reports.rows import (
@@ -174,6 +176,8 @@ def _workload(point: WorkloadPoint) -> Row:
         least = "" if point.complete else "at least "
         figures = f"largest batch {least}{point.largest_batch or 'none'}"
         return inert(point.label), figures, f"limit {format_bytes(point.limit_bytes)}{' of a process' * point.emulated}"
+    if isinstance(point, FiguresPoint):
+        return inert(point.label), figures_in_short(point), wrong or ("" if point.complete else "partial")
     return _checkpoint(point, wrong) if isinstance(point, CheckpointPoint) else (inert(point.label), "", wrong)
 
 

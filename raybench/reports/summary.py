@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.figures import FiguresPoint
 from raybench.documents.memory import MemoryPoint, Use
 from raybench.documents.result import BenchmarkResult, ClusterInfo, Point, RunResult
 from raybench.documents.training import TrainingPoint
+from raybench.reports.figures_point import figures_summary
 from raybench.reports.listed_pairs import listed_pairs
 from raybench.reports.rows import is_measured
 
@@ -35,6 +37,8 @@ def summary_of(result: RunResult) -> Json:
                 parts["memory"][point.label] = _memory(point)
             elif isinstance(point, CheckpointPoint):
                 parts["checkpoint"][point.label] = _checkpoint(point)
+            elif isinstance(point, FiguresPoint):
+                parts.setdefault(benchmark.kind, {})[point.label] = figures_summary(point)
     cluster = result.cluster
     return {
         "schema": SCHEMA,

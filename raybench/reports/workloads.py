@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.figures import FiguresPoint
 from raybench.documents.memory import MemoryPoint
 from raybench.documents.result import BenchmarkResult
 from raybench.documents.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN, TrainingPoint
+from raybench.reports.figures_point import figures_grid, figures_notes
 from raybench.reports.text import bandwidth, fixed, inert, percent, percent_beside
 from raybench.reports.training_summary import advice_of, summary_grid_of
 from raybench.reports.view import Cell, Grid
@@ -33,7 +35,21 @@ class Section:
 def workload_sections(benchmarks: Iterable[BenchmarkResult]) -> tuple[Section, ...]:
     """Every table of the workloads of a run, in their order."""
     measured = [benchmark for benchmark in benchmarks if benchmark.workload]
-    return (*_training_sections(measured), *_memory_sections(measured), *_checkpoint_sections(measured))
+    return (
+        *_training_sections(measured),
+        *_memory_sections(measured),
+        *_checkpoint_sections(measured),
+        *_figures_sections(measured),
+    )
+
+
+def _figures_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
+    """One table a benchmark of any other kind."""
+    for benchmark in benchmarks:
+        points = [point for point in benchmark.workload if isinstance(point, FiguresPoint)]
+        if points:
+            title = benchmark.name.replace("_", " ").capitalize()
+            yield Section(title=inert(title), grid=figures_grid(points), notes=figures_notes(points))
 
 
 def _training_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:

@@ -116,7 +116,7 @@ def sleeping_layers(trial: Trial) -> Callable[[int], None]:
 def named_among_shards(ranks: int, trial: Trial) -> tuple[Straggler, ...]:
     """Whom the detector names when real ranks have trained with FSDP2."""
     options = TrainingOptions(model="mlp", batch_size=2, steps=trial.steps, warmup_steps=2, overlap_steps=0)
-    plan = BenchmarkSpec(name="fsdp", kind="training", sizes=(), training=options, verify=False)
+    plan = BenchmarkSpec(name="fsdp", kind="training", sizes=(), options=options, verify=False)
     heard = run_ranks(ranks, [plan], sabotage=sleeping_layers(trial), seconds=300.0)
     told = [one for events in heard for one in events if isinstance(one, WorkloadMeasured)]
     launch = {one.rank: one.record for one in told if isinstance(one.record, TrainingRecord) and not one.record.interim}

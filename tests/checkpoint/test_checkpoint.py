@@ -63,11 +63,11 @@ def saved(ranks: int = 2, **options: Any) -> dict[str, CheckpointPoint]:
         name="checkpoint",
         kind="checkpoint",
         sizes=(),
-        checkpoint=CheckpointOptions(**{"model": "tiny", "saves": 1, "limit_seconds": 20.0} | options),
+        options=CheckpointOptions(**{"model": "tiny", "saves": 1, "limit_seconds": 20.0} | options),
     )
     events = run_ranks(ranks, [spec], seconds=120)
     assert [event for heard in events for event in heard if isinstance(event, RankFailed)] == []
-    labels = spec.checkpoint.labels() if spec.checkpoint else ()
+    labels = spec.options.labels()
     return {label: checkpoint_point([_records(events, label)]) for label in labels}
 
 
@@ -375,12 +375,12 @@ def test_a_rank_whose_save_fails_is_named_in_the_point(mode: str, tmp_path: Path
         name="checkpoint",
         kind="checkpoint",
         sizes=(),
-        checkpoint=CheckpointOptions(
+        options=CheckpointOptions(
             to=(str(tmp_path),), model="tiny", layouts=("sharded",), modes=(mode,), saves=1, limit_seconds=20.0
         ),
     )
     events = run_ranks(2, [spec], sabotage=full_disk_of_rank_1)
-    labels = spec.checkpoint.labels() if spec.checkpoint else ()
+    labels = spec.options.labels()
     failed = str(checkpoint_point([_records(events, labels[0])]).failed)
     assert failed.startswith("rank 1: ")
     assert (failed.count("rank 1"), "no space left" in failed) == (1, True)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from raybench.benchmarks.registry import parameters_of
 from raybench.cli import train as train_module
 from raybench.cli.checkpoint import command as checkpoint
 from raybench.cli.memory import command as memory
@@ -51,17 +52,17 @@ def test_a_file_may_leave_the_strategy_to_us(
     file = tmp_path / "run.yml"
     file.write_text(f"{suite}training:\n  steps: 3\n")
     assert CliRunner().invoke(train, ["--config", str(file)]).exit_code == 0
-    assert [(config.suite, config.training and config.training.steps) for config in asked] == [(strategies, 3)]
+    assert [(config.suite, config.options["training"].steps) for config in asked] == [(strategies, 3)]
 
 
 def test_options_come_from_a_file_and_the_command_line_wins(tmp_path: Path) -> None:
     file = tmp_path / "run.yml"
     file.write_text("suite: ddp\ntraining:\n  model: small\n  batch-size: 4\n  dtype: bf16\n")
     config = load_config(str(file), {"training": {"batch_size": 2}})
-    assert config.training is not None
-    assert (config.training.model, config.training.batch_size, config.training.dtype) == ("small", 2, "bfloat16")
+    training = config.options["training"]
+    assert (training.model, training.batch_size, training.dtype) == ("small", 2, "bfloat16")
     (spec,) = config.plan("gloo")
-    assert spec.parameters()["strategy"] == "ddp"
+    assert parameters_of(spec)["strategy"] == "ddp"
     file.write_text("training:\n  batchsize: 4\n")
     with pytest.raises(UsageError, match="did you mean 'batch_size'"):
         load_config(str(file), {})

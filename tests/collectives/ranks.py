@@ -29,7 +29,7 @@ def run_ranks(
         pairs = [_fork(rank, world_size, plan, held, sabotage) for rank in range(world_size)]
     events: dict[Connection, list[Event]] = {pipe: [] for _, pipe in pairs}
     try:
-        _hear(events, time.monotonic() + seconds)
+        _hear(events, plan, time.monotonic() + seconds)
     finally:
         for process, pipe in pairs:
             pipe.close()
@@ -38,7 +38,7 @@ def run_ranks(
     return list(events.values())
 
 
-def _hear(events: dict[Connection, list[Event]], deadline: float) -> None:
+def _hear(events: dict[Connection, list[Event]], plan: Sequence[BenchmarkSpec], deadline: float) -> None:
     open_pipes = set(events)
     while open_pipes:
         ready = wait(list(open_pipes), max(deadline - time.monotonic(), 0))
@@ -47,7 +47,7 @@ def _hear(events: dict[Connection, list[Event]], deadline: float) -> None:
         for pipe in ready:
             assert isinstance(pipe, Connection)
             try:
-                events[pipe].append(decode(pipe.recv_bytes()))
+                events[pipe].append(decode(pipe.recv_bytes(), plan))
             except EOFError:
                 open_pipes.remove(pipe)
 

@@ -2,8 +2,10 @@
 
 import pytest
 
-from raybench.benchmarks.registry import BENCHMARKS, specs_of
+from raybench.benchmarks.operations import OPERATIONS
+from raybench.benchmarks.registry import specs_of
 from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS, BenchmarkSpec
+from raybench.benchmarks.workload import Request
 
 from .ranks import failures_of, points_of, run_ranks, skipped_of
 
@@ -12,9 +14,8 @@ SIZES = (3, 4100)
 
 def everything(root: int) -> tuple[BenchmarkSpec, ...]:
     template = BenchmarkSpec(name="", kind="", sizes=SIZES, root=root, warmup=0, iterations=2, blocks=1)
-    return specs_of(
-        "collectives", placement="both", reduce_ops=REDUCE_OPS, dtypes=tuple(DTYPE_BYTES), template=template
-    )
+    request = Request(template=template, reduce_ops=REDUCE_OPS, dtypes=tuple(DTYPE_BYTES), options={})
+    return specs_of("collectives", request)
 
 
 @pytest.mark.parametrize(("world_size", "root"), [(1, 0), (2, 0), (3, 2), (4, 1)])
@@ -47,6 +48,6 @@ def test_all_of_them_are_right_or_skipped_with_a_reason(world_size: int, root: i
 def assert_little_is_skipped(skipped: set[tuple[str, str, str | None]], world_size: int) -> None:
     """float32 of everything runs but averages, which gloo lacks, and pairs of one rank."""
     lost = {(name, op) for name, dtype, op in skipped if dtype == "float32"}
-    averages = {(name, "avg") for name, entry in BENCHMARKS.items() if entry.reduces}
+    averages = {(name, "avg") for name, entry in OPERATIONS.items() if entry.reduces}
     pairs = {("p2p_matrix", None)} if world_size == 1 else set()
     assert lost - averages == pairs

@@ -8,8 +8,9 @@ from math import prod
 import pytest
 
 from raybench.benchmarks.base import Collective, Job
+from raybench.benchmarks.operations import OPERATIONS
 from raybench.benchmarks.pattern import PERIOD, Segment
-from raybench.benchmarks.registry import BENCHMARKS, SUITES
+from raybench.benchmarks.registry import SUITES
 
 Messages = list[list[float]]
 NAMES = [name for name in SUITES["collectives"] if name != "p2p_matrix"]
@@ -19,7 +20,7 @@ REDUCE: dict[str, Callable[[Iterable[float]], float]] = {
 
 
 def collective(name: str) -> Collective:
-    found: Collective = import_module(BENCHMARKS[name].module).COLLECTIVE
+    found: Collective = import_module(OPERATIONS[name].module).COLLECTIVE
     return found
 
 
@@ -62,7 +63,7 @@ def reference(name: str, sent: Messages, root: int, op: str) -> list[list[float]
 @pytest.mark.parametrize("world_size", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("name", NAMES)
 def test_expected_is_what_the_operation_means(name: str, world_size: int, parts: int) -> None:
-    facts, entry = collective(name), BENCHMARKS[name]
+    facts, entry = collective(name), OPERATIONS[name]
     elements = parts * (world_size if entry.partitioned else 1)
     for op in REDUCE if entry.reduces else ["sum"]:
         for root in {0, world_size - 1} if entry.rooted else {0}:

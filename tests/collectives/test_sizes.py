@@ -2,7 +2,7 @@
 
 import pytest
 
-from raybench.benchmarks.registry import BENCHMARKS, sizes_of
+from raybench.benchmarks.operations import OPERATIONS, sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec
 
 CUT = {"all_gather", "reduce_scatter", "gather", "scatter", "all_to_all"}
@@ -13,7 +13,7 @@ def spec(name: str, *sizes: int, dtype: str = "float32") -> BenchmarkSpec:
 
 
 def test_the_operations_that_cut_their_message_are_these() -> None:
-    assert {name for name, entry in BENCHMARKS.items() if entry.partitioned} == CUT
+    assert {name for name, entry in OPERATIONS.items() if entry.partitioned} == CUT
 
 
 @pytest.mark.parametrize("name", sorted(CUT))

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from raybench.benchmarks.base import Buffers, Job
-from raybench.benchmarks.registry import BENCHMARKS, SUITES
+from raybench.benchmarks.operations import OPERATIONS
+from raybench.benchmarks.registry import SUITES
 from raybench.benchmarks.spec import BenchmarkSpec
 
 from .ranks import Sabotage, failures_of, points_of, run_ranks
@@ -25,7 +26,7 @@ def breaking(name: str, breaker: Breaker, rank: int = BROKEN_RANK) -> Sabotage:
 
     def sabotage(this_rank: int) -> None:
         if this_rank == rank:
-            module = import_module(BENCHMARKS[name].module)
+            module = import_module(OPERATIONS[name].module)
             prepare = module.COLLECTIVE.prepare
             broken = dataclasses.replace(
                 module.COLLECTIVE, prepare=lambda job, buffers: breaker(job, buffers, prepare(job, buffers))
@@ -37,7 +38,7 @@ def breaking(name: str, breaker: Breaker, rank: int = BROKEN_RANK) -> Sabotage:
 
 def wrong(name: str, sabotage: Sabotage | None, *, dtype: str = "float32", in_place: bool | None = None) -> list[int]:
     """Wrong elements that each rank counts, with a broken collective."""
-    entry = BENCHMARKS[name]
+    entry = OPERATIONS[name]
     spec = BenchmarkSpec(
         name=name,
         kind=entry.kind,

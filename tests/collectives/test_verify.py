@@ -8,12 +8,13 @@ import torch
 
 from raybench.benchmarks import collective
 from raybench.benchmarks.base import Buffers, Collective, Job, RankContext
+from raybench.benchmarks.operations import OPERATIONS
 from raybench.benchmarks.progress import ProgressSlot
-from raybench.benchmarks.registry import BENCHMARKS, SUITES
+from raybench.benchmarks.registry import SUITES
 from raybench.benchmarks.spec import DTYPE_BYTES, REDUCE_OPS
 
 APART = [
-    name for name in SUITES["collectives"] if "out_of_place" in BENCHMARKS[name].placements and name != "p2p_matrix"
+    name for name in SUITES["collectives"] if "out_of_place" in OPERATIONS[name].placements and name != "p2p_matrix"
 ]
 
 
@@ -23,9 +24,9 @@ APART = [
 def test_an_operation_that_does_nothing_has_no_element_right(
     name: str, world_size: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts: Collective = import_module(BENCHMARKS[name].module).COLLECTIVE
+    facts: Collective = import_module(OPERATIONS[name].module).COLLECTIVE
     monkeypatch.setattr(collective, "synchronize", lambda _: None)
-    for op in REDUCE_OPS if BENCHMARKS[name].reduces else (None,):
+    for op in REDUCE_OPS if OPERATIONS[name].reduces else (None,):
         job = Job(rank=0, world_size=world_size, elements=world_size * 300, dtype=dtype, reduce_op=op, root=0)
         send, receive = (torch.empty(length, dtype=getattr(torch, dtype)) for length in facts.lengths(job))
         wrong = collective._verify(context(world_size), facts, job, Buffers(send=send, receive=receive), lambda: None)

@@ -15,7 +15,7 @@ from raybench.documents.result import BenchmarkResult
 from raybench.execution.collector import Collector
 
 STEPS = 6
-TRAINING = BenchmarkSpec(name="ddp", kind="training", sizes=(), training=TrainingOptions(steps=STEPS))
+TRAINING = BenchmarkSpec(name="ddp", kind="training", sizes=(), options=TrainingOptions(steps=STEPS))
 FACTS = {"gpu": None, "dtype": "float32", "tokens_per_sample": 64, "expected_wire_bytes": 1.0}
 
 
@@ -119,7 +119,7 @@ def test_collectives_that_one_part_does_not_know_are_unknown() -> None:
 
 
 def test_a_memory_search_that_was_cut_keeps_its_trials_and_gives_no_largest_batch() -> None:
-    made = collector(BenchmarkSpec(name="memory", kind="memory", sizes=(), memory=MemoryOptions()))
+    made = collector(BenchmarkSpec(name="memory", kind="memory", sizes=(), options=MemoryOptions()))
     for rank, sizes in ((0, (1, 2, 4)), (1, (1, 2))):
         trials = tuple(Trial(batch_size=size, fits=True, peak=size * 100) for size in sizes)
         made.add_part(
@@ -135,7 +135,7 @@ def test_a_memory_search_that_was_cut_keeps_its_trials_and_gives_no_largest_batc
 
 def test_a_checkpoint_that_was_cut_keeps_its_saves() -> None:
     options = CheckpointOptions(to=("a",), layouts=("sharded",), modes=("sync",), saves=5)
-    made = collector(BenchmarkSpec(name="checkpoint", kind="checkpoint", sizes=(), checkpoint=options))
+    made = collector(BenchmarkSpec(name="checkpoint", kind="checkpoint", sizes=(), options=options))
     for rank, saves in ((0, 2), (1, 3)):
         times = (0.5,) * saves
         made.add_part(

@@ -201,7 +201,7 @@ def test_sizes_that_ranks_may_choose_are_no_mismatch() -> None:
 
 
 def test_of_two_ranks_in_a_training_neither_is_the_odd_one() -> None:
-    training = (BenchmarkSpec(name="ddp", kind="training", sizes=(), training=TrainingOptions()),)
+    training = (BenchmarkSpec(name="ddp", kind="training", sizes=(), options=TrainingOptions()),)
     (found,) = hang([seen(0, operation(count=8)), seen(1, operation(count=9))], training, world_size=2)
     assert (found.kind, found.to_finding()["ranks"]) == ("collective-mismatch", [0, 1])
 
@@ -268,7 +268,7 @@ def test_a_slot_keeps_the_last_operations_and_only_the_last_may_be_inside() -> N
 
 
 def test_a_limit_that_was_too_short_says_how_far_the_run_came() -> None:
-    training = BenchmarkSpec(name="ddp", kind="training", sizes=(), training=TrainingOptions(steps=200))
+    training = BenchmarkSpec(name="ddp", kind="training", sizes=(), options=TrainingOptions(steps=200))
     text = at_work_text(training, points=0, steps=50, world_size=2, limit_seconds=30.0)
     assert "50 of 200 timed steps were done; at that rate all take about 120 s" in text
     assert "raise --timeout or ask for fewer --steps" in text

@@ -64,10 +64,10 @@ def plans(folder: Path) -> dict[str, tuple[BenchmarkSpec, ...]]:
         "p2p_matrix": (
             BenchmarkSpec(name="p2p_matrix", kind="p2p", sizes=(4096,), **(message | {"blocks": 3})),  # type: ignore[arg-type]
         ),
-        "ddp": (BenchmarkSpec(name="ddp", kind="training", sizes=(), training=training),),
-        "fsdp": (BenchmarkSpec(name="fsdp", kind="training", sizes=(), training=training),),
-        "lora": (BenchmarkSpec(name="lora", kind="training", sizes=(), training=training),),
-        "checkpoint": (BenchmarkSpec(name="checkpoint", kind="checkpoint", sizes=(), checkpoint=checkpoint),),
+        "ddp": (BenchmarkSpec(name="ddp", kind="training", sizes=(), options=training),),
+        "fsdp": (BenchmarkSpec(name="fsdp", kind="training", sizes=(), options=training),),
+        "lora": (BenchmarkSpec(name="lora", kind="training", sizes=(), options=training),),
+        "checkpoint": (BenchmarkSpec(name="checkpoint", kind="checkpoint", sizes=(), options=checkpoint),),
     }
 
 

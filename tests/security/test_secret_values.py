@@ -62,7 +62,7 @@ def test_a_number_of_tokens_is_no_token() -> None:
 
 def test_an_option_keeps_what_is_no_secret_in_it() -> None:
     options = CheckpointOptions(to=("runs",), endpoint="https://me:hunter2@storage:9000/?x=1&X-Amz-Signature=abc")
-    config = RunConfig(suite="checkpoint", checkpoint=options, env=("A=https://TOKEN@host",))
+    config = RunConfig(suite="checkpoint", options={"checkpoint": options}, env=("A=https://TOKEN@host",))
     written = str(config.to_json()) + str(options.parameters())
     assert "https://set@storage:9000/?x=1&X-Amz-Signature=set" in written
     assert not re.search("hunter2|abc|TOKEN", written)

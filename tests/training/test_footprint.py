@@ -118,7 +118,7 @@ def test_a_search_tells_each_new_trial_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Trials, "_trial", lambda _, size: Trial(batch_size=size, fits=size < 6))
     monkeypatch.setattr(dist, "all_reduce", lambda *_: None)
     options = MemoryOptions(model="mlp", batch_sizes=(1, 2), most_batch=8)
-    told = [*run(context(), BenchmarkSpec(name="memory", kind="memory", sizes=(), memory=options))]
+    told = [*run(context(), BenchmarkSpec(name="memory", kind="memory", sizes=(), options=options))]
     assert [one.text.partition("tried: ")[2] for one in told if one.interim] == [
         "1; the largest that fits: 1",
         "1, 2; the largest that fits: 2",

@@ -20,7 +20,7 @@ FACTS = {"gpu": None, "dtype": "float32", "tokens_per_sample": 64, "expected_wir
 STEP = 0.1
 
 
-SPEC = BenchmarkSpec(name="ddp", kind="training", sizes=(), training=TrainingOptions(steps=12))
+SPEC = BenchmarkSpec(name="ddp", kind="training", sizes=(), options=TrainingOptions(steps=12))
 
 
 def record_of(waits: list[float], **exposure: Any) -> TrainingRecord:

@@ -30,7 +30,7 @@ QUICK: dict[str, Any] = {"sequence_length": 16, "batch_size": 2, "steps": 4, "wa
 
 
 def spec(name: str, **options: Any) -> BenchmarkSpec:
-    return BenchmarkSpec(name=name, kind="training", sizes=(), training=TrainingOptions(**{**QUICK, **options}))
+    return BenchmarkSpec(name=name, kind="training", sizes=(), options=TrainingOptions(**{**QUICK, **options}))
 
 
 def records(events: list[list[Event]]) -> dict[int, TrainingRecord]:

@@ -33,8 +33,7 @@ _FAILURES = (StoreError, CheckpointError, CheckpointException, OSError)
 
 def run(context: RankContext, spec: BenchmarkSpec) -> Generator[CheckpointRecord, None, int]:
     """Yield this rank's record of each place, layout and mode. A place that fails does not stop the others."""
-    options = spec.checkpoint
-    assert options is not None
+    options: CheckpointOptions = spec.options
     context.progress.enter("preparing buffers")
     with inside("new_group"):
         group = dist.new_group(backend="gloo")  # a save that goes on in the background must not meet other operations

@@ -29,7 +29,7 @@ def checkpoint_point(launches: Sequence[Launch], spec: BenchmarkSpec | None = No
         verified=not wrong if verified else None,
         failed=failed,
         complete=not cut,
-        saves_asked=spec.checkpoint.saves * len(launches) if spec and spec.checkpoint else None,
+        saves_asked=spec.options.saves * len(launches) if spec else None,
         kept=next((one.kept for one in reversed([launch[min(launch)] for launch in launches]) if one.kept), None),
     )
 

@@ -24,8 +24,7 @@ _SMALL_BATCH = 8  # of a perceptron or a small convolutional net: megabytes
 
 def run(context: RankContext, spec: BenchmarkSpec) -> Generator[MemoryRecord, None, int]:
     """Yield this rank's one record, and after each trial those so far. Raises UnsupportedError for a missing type."""
-    options = spec.memory
-    assert options is not None
+    options: MemoryOptions = spec.options
     chosen_dtype(options.dtype, context.device)
     trials = Trials(context, options)
     most = options.search_end(context.device.type)

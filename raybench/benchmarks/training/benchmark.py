@@ -34,8 +34,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, 
 
     Raises UnsupportedError for what the device lacks.
     """
-    options = spec.training
-    assert options is not None
+    options: TrainingOptions = spec.options
     dtype = chosen_dtype(options.dtype, context.device)
     context.progress.enter("preparing buffers")
     trainable = trainable_of(options)
@@ -125,8 +124,7 @@ def _exposure(context: RankContext, trainer: Trainer, strategy: str, options: Tr
 def _facts(
     context: RankContext, spec: BenchmarkSpec, trainer: Trainer, dtype: str, trainable: Trainable
 ) -> dict[str, Any]:
-    options = spec.training
-    assert options is not None
+    options: TrainingOptions = spec.options
     traffic = step_traffic(context, trainer.strategy.plain, spec.name, options, dtype)
     parameters = list(trainer.strategy.plain.parameters())
     frozen = sum(buffer.numel() * buffer.element_size() for buffer in trainer.strategy.plain.buffers())

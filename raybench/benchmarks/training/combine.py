@@ -5,6 +5,7 @@ from typing import Any
 
 from raybench.benchmarks.combine import operation_seconds
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import PHASES, TrainingRecord, differences
 from raybench.benchmarks.training.shapes import flop_per_sample
 from raybench.benchmarks.training.straggler import LEAST_STEPS, Straggler, stragglers
@@ -22,8 +23,7 @@ def training_point(
 
     The ranks of a launch have equally many steps. ``cut``: a further launch that was cut, and counts in no figure.
     """
-    options = spec.training
-    assert options is not None
+    options: TrainingOptions = spec.options
     records = [record for launch in launches for _, record in sorted(launch.items())]
     first = records[0]
     steps = tuple(map(_step_seconds, launches))

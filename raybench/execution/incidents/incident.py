@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from raybench.benchmarks.progress import PHASES
-from raybench.benchmarks.registry import MESSAGE_KINDS, labels_of
+from raybench.benchmarks.registry import labels_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.agents.messages import RankPosition
 
@@ -234,19 +234,14 @@ def point_text(spec: BenchmarkSpec, point: int, world_size: int) -> str:
     """What is measured: ``all_reduce float32 1M``, ``p2p_matrix float32 4M pass 3``, ``ddp tiny``."""
     labels = labels_of(spec, world_size)
     label = labels[min(point, len(labels) - 1)] if labels else ""
-    if spec.kind not in MESSAGE_KINDS:
-        return label or spec.name
-    number = f" pass {point + 1}" if spec.name == "p2p_matrix" else ""  # passes over pairs, all of one size
-    return f"{spec.name} {spec.dtype} {label}{number}"
+    return workload_of(spec.kind).place(spec, label, point)
 
 
 def next_step(spec: BenchmarkSpec, measured: int, world_size: int) -> str:
     """What a benchmark turns to after so many points: ``all_reduce float32 1M``."""
     labels = labels_of(spec, world_size)
     label = labels[measured] if measured < len(labels) else ""
-    if spec.kind not in MESSAGE_KINDS:
-        return label or spec.name
-    return f"{spec.name} {spec.dtype} {label}".rstrip()
+    return workload_of(spec.kind).place(spec, label, None)
 
 
 def step_text(position: RankPosition, plan: Sequence[BenchmarkSpec], world_size: int) -> str:

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from raybench.benchmarks.operations import OPERATIONS, sizes_of
 from raybench.benchmarks.progress import NOBODY, POINT_TO_POINT, Operation
-from raybench.benchmarks.registry import MESSAGE_KINDS, sizes_of
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec
 from raybench.execution.incidents.doing import Made, Seen, current_operation, operation_text, state_of
 from raybench.execution.incidents.incident import numbered, order_of
@@ -122,7 +122,7 @@ def _is_planned(made: Made, one: Seen, plan: Sequence[BenchmarkSpec], world_size
     if one.position.benchmark >= len(plan):
         return False
     spec = plan[one.position.benchmark]
-    if spec.kind not in MESSAGE_KINDS or not made.name.startswith(spec.name):
+    if spec.name not in OPERATIONS or not made.name.startswith(spec.name):
         return False
     sizes = sizes_of(spec, world_size)
     elements = sizes[min(one.position.point, len(sizes) - 1)] // DTYPE_BYTES[spec.dtype]

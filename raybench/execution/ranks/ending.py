@@ -4,10 +4,8 @@ import contextlib
 import signal
 
 from raybench.benchmarks.events import RankExited
-from raybench.benchmarks.registry import labels_of
+from raybench.benchmarks.registry import labels_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec
-
-_SHORTER = {"training": "--steps", "memory": "--batch-sizes", "checkpoint": "--saves"}  # what else takes its time
 
 
 def at_work_text(spec: BenchmarkSpec | None, *, points: int, steps: int, world_size: int, limit_seconds: float) -> str:
@@ -15,13 +13,14 @@ def at_work_text(spec: BenchmarkSpec | None, *, points: int, steps: int, world_s
 
     ``points``: measured so far; ``steps``: timed steps of a training.
     """
-    fewer = _SHORTER.get(spec.kind if spec is not None else "collective", "--sizes")
-    advice = f"raise --timeout or ask for fewer {fewer}"
     if spec is None:
-        return f"and the ranks were still at work; {advice}"
+        return "and the ranks were still at work; raise --timeout or ask for fewer --sizes"
+    workload = workload_of(spec.kind)
+    advice = f"raise --timeout or ask for fewer {workload.fewer}"
     done, total, noun = points, len(labels_of(spec, world_size)), "points"
-    if spec.training is not None:
-        done, total, noun = steps, spec.training.steps, "timed steps"
+    timed = workload.timed_steps(spec)
+    if timed is not None:
+        done, total, noun = steps, timed, "timed steps"
     if not 0 < done < total:
         return f"and the ranks were still at work; {advice}"
     needed = limit_seconds * total / done

@@ -23,7 +23,7 @@ from raybench.benchmarks.events import Event, RankExited, encode
 from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import FIELDS, ProgressSlot
 from raybench.benchmarks.rank_folder import FOLDER_VARIABLE
-from raybench.benchmarks.registry import BENCHMARKS
+from raybench.benchmarks.registry import module_of
 from raybench.execution.agents.messages import RankPosition, RanksStopped, StartRanks
 from raybench.execution.log_files import FLIGHT_RECORD, LogCap, log_name, output_name, tail_of
 from raybench.execution.ranks.rank_activity import STACK_SIGNAL, Watched, state_of
@@ -64,7 +64,7 @@ class RankProcesses:
         memory = mmap.mmap(-1, max(len(request.jobs), 1) * FIELDS * 8)
         values = memoryview(memory).cast("q")
         for spec in request.plan:  # once here, and not once a rank
-            importlib.import_module(BENCHMARKS[spec.name].module)
+            importlib.import_module(module_of(spec))
         gc.freeze()  # what the parent has is not moved by the children's collections: the pages stay shared
         for index, job in enumerate(request.jobs):
             own = replace(job, listen_fd=held.fileno()) if held is not None and job.rank == 0 else job

@@ -1,0 +1,45 @@
+"""Training as a workload: steps of a model on synthetic data, with DDP, FSDP, LoRA or QLoRA."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.options import STRATEGIES, TrainingOptions, normalised
+from raybench.benchmarks.training.shapes import check_model, weight_shapes
+from raybench.benchmarks.workload import Workload
+
+
+def _parameters(spec: BenchmarkSpec) -> dict[str, Any]:
+    return {"strategy": spec.name, **spec.options.parameters()}
+
+
+def _needs(spec: BenchmarkSpec) -> Iterator[tuple[str, str]]:
+    if spec.options.adapter == "peft" and spec.name in ("lora", "qlora"):
+        yield ("peft", "peft")
+        if spec.name == "qlora":
+            yield ("bitsandbytes", "bitsandbytes")
+
+
+def _check_machine(spec: BenchmarkSpec) -> None:
+    """Raises UsageError for weights that are not those of the model."""
+    if spec.options.weights is not None:
+        from raybench.benchmarks.training.weight_files import check_weights
+
+        check_weights(spec.options.weights, weight_shapes(spec.options))
+
+
+WORKLOAD = Workload(
+    kind="training",
+    benchmarks=dict.fromkeys(STRATEGIES, "raybench.benchmarks.training.benchmark"),
+    options=TrainingOptions,
+    normalised=normalised,
+    check=check_model,
+    labels=lambda spec, _: (f"{spec.name} {spec.options.model}",),
+    parameters=_parameters,
+    fewer="--steps",
+    timed_steps=lambda spec: int(spec.options.steps),
+    needs=_needs,
+    check_machine=_check_machine,
+    traces=lambda spec: bool(spec.options.profile),
+    records="raybench.benchmarks.training.records:RECORDS",
+)

@@ -1,0 +1,88 @@
+"""A point of a workload that has no document of its own, such as an installed one: named figures, and its samples."""
+
+import math
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, field
+
+from raybench.documents.part import Json, Part
+from raybench.documents.run_verdict import Check
+from raybench.documents.workload import summary_json
+from raybench.stats import Summary, summarize
+
+_Seconds = Annotated[float, Meta(gt=0, lt=1e12)]
+_Count = Annotated[int, Meta(ge=0)]
+
+
+class Figure(Part, frozen=True, kw_only=True):
+    """One figure of a point: ``Figure(name="requests", value=812.0, unit="1/s")``; None where it is not known."""
+
+    name: str
+    value: float | None
+    unit: str = ""
+
+    def contradiction(self) -> str | None:
+        """JSON has neither NaN nor infinity."""
+        return None if self.value is None or math.isfinite(self.value) else "a figure that is no number"
+
+    def to_json(self) -> Json:
+        """The figure as in the schema."""
+        return self.with_unknown({"name": self.name, "value": self.value, "unit": self.unit})
+
+
+class FiguresPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="figures"):
+    """One point: its figures, the most important first, and the seconds of its operations, the slowest rank deciding.
+
+    ``verified``: what was checked is right; None where nothing was. ``failed``: why this point has no figures.
+    Not ``complete``: the run ended before it was through.
+    """
+
+    label: str
+    figures: tuple[Figure, ...] = ()
+    samples_seconds: tuple[_Seconds, ...] = ()
+    verified: bool | None = None
+    wrong_elements: _Count = 0
+    failed: str | None = None
+    complete: bool = True
+    remarks: tuple[str, ...] = field(default=(), name="warnings")  # reasons to doubt it
+    is_verifiable: ClassVar[bool] = True
+    DERIVED: ClassVar[frozenset[str]] = frozenset({"seconds"})
+
+    @property
+    def wrong(self) -> str | None:
+        """What a check found."""
+        if self.wrong_elements:
+            return f"{self.wrong_elements} elements are wrong"
+        return "its check failed" if self.verified is False else None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to doubt it."""
+        return (
+            self.remarks if self.complete else ("partial: the run ended before this point was through", *self.remarks)
+        )
+
+    @property
+    def seconds(self) -> Summary | None:
+        """Statistics of its samples; None where it has none."""
+        return summarize(self.samples_seconds) if self.samples_seconds else None
+
+    def checks(self, *, complete: bool) -> tuple[Check, ...]:  # noqa: ARG002 - of all points alike
+        """Nothing beside its data."""
+        return ()
+
+    def to_json(self) -> Json:
+        """The point as in the schema."""
+        return self.with_unknown(
+            {
+                "label": self.label,
+                "complete": self.complete,
+                "failed": self.failed,
+                "figures": [figure.to_json() for figure in self.figures],
+                "seconds": summary_json(self.seconds) if self.seconds else None,
+                "samples_seconds": list(self.samples_seconds),
+                "verified": self.verified,
+                "wrong_elements": self.wrong_elements,
+                "warnings": list(self.remarks),
+            }
+        )

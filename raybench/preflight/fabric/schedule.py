@@ -55,6 +55,7 @@ def survey(ends: Sequence[End], settings: FabricSettings) -> Fabric:
         problems += found
         notes += _gpu_notes(equipped, tool, settings)
     else:
+        notes += _gpu_notes_of_tcp(tool, settings)
         rails = tcp_rails(usable)
         problems += _broken_verbs(usable, settings)
     members = {host for rail in rails for host in rail.ports}
@@ -263,6 +264,16 @@ def _gpu_notes(ends: Iterable[End], tool: str, settings: FabricSettings) -> list
         if without
         else []
     )
+
+
+def _gpu_notes_of_tcp(tool: str, settings: FabricSettings) -> list[str]:
+    """TCP goes from host memory. Raises UsageError where GPU memory is a condition, and not a wish."""
+    if settings.gpu_memory == "on":
+        raise UsageError(
+            f"GPU memory was asked for, but {tool} sends from host memory only; ib_write_bw between hosts with active "
+            "RDMA ports can do it (tool auto takes it where two hosts have both), or set fabric_gpu_memory to auto"
+        )
+    return [f"host memory was used: {tool} knows no other"] if settings.gpu_memory == "auto" else []
 
 
 def _leaves(ends: Sequence[End], settings: FabricSettings) -> tuple[tuple[int, ...], tuple[str, ...]]:

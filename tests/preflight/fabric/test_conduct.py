@@ -332,6 +332,14 @@ def test_gpu_memory_on_is_what_it_says_also_where_yaml_made_it_true() -> None:
         settings_from({"seconds": True})
 
 
+def test_gpu_memory_that_tcp_cannot_use_is_refused_or_said() -> None:
+    without = [reply(f"h{number}", found(tools=("iperf3",), address=f"10.0.0.{number}")) for number in range(3)]
+    with pytest.raises(UsageError, match="GPU memory was asked for, but iperf3 sends from host memory only"):
+        fabric_of(without, FabricSettings(gpu_memory="on"))
+    assert "host memory was used: iperf3 knows no other" in fabric_of(without, FabricSettings(gpu_memory="auto")).notes
+    assert fabric_of(without, FabricSettings()).notes == ()
+
+
 def noisy(spread: float, middle: float = 5.0, seed: int = 1) -> Callable[[str, str, str], float]:
     source = random.Random(seed)
     return lambda *_: middle * source.lognormvariate(0, spread)

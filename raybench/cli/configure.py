@@ -98,12 +98,11 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         host_timeout_seconds=host_timeout,
         on_event=_progress if sys.stderr.isatty() else None,
     )
-    report = done.to_json()
     with printing("stdout"):
         if as_json:
-            click.echo(json.dumps(report, indent=1))
+            click.echo(json.dumps(done.to_json(), indent=1))
         else:
-            for line in configuration_lines(report, diff=diff):
+            for line in configuration_lines(done, diff=diff):
                 click.echo(line)
     sys.exit(done.exit_code)
 

@@ -30,6 +30,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.fabric": DocumentKind(title="the fabric report", module="fabric", name="FabricReport"),
     "raybench.preflight": DocumentKind(title="the preflight report", module="preflight", name="PreflightReport"),
     "raybench.collection": DocumentKind(title="the collection", module="collection", name="CollectionReport"),
+    "raybench.configure": DocumentKind(title="the configuration", module="configuration", name="Configuration"),
 }
 
 

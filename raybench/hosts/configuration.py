@@ -1,71 +1,18 @@
 """Configuring the hosts of an inventory and rolling them back, through the playbooks of those names."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from raybench.documents.configuration import Configuration, HostConfiguration, ItemOutcome, ItemVerdict
 from raybench.errors import unknown_name
 from raybench.hosts.ansible_setup import data_folder
 from raybench.hosts.inventory import Inventory
 from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, contact_variables, message_of, run_playbook
 
-SCHEMA = "raybench.configure/1"
-ItemVerdict = Literal["changed", "right", "skipped", "conflict", "failed"]
 _LAST_TASK = "Fail where an item failed"  # repeats what the items said already
 _TEXTS = ("notes", "advice", "pending", "reboot", "conflicts")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemOutcome:
-    """What became of one item on one host; in check mode, what would.
-
-    ``changes`` hold kind, target and how; ``diff`` is what Ansible's ``--diff`` prints. ``pending`` takes effect later
-    (a new login, a restart of a service), ``reboot`` with the next boot, which raybench leaves to a person.
-    """
-
-    item: str
-    verdict: ItemVerdict
-    message: str = ""
-    changes: tuple[Mapping[str, str], ...] = ()
-    diff: tuple[Mapping[str, str], ...] = ()
-    notes: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
-    pending: tuple[str, ...] = ()
-    reboot: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostConfiguration:
-    """All items of one host. ``unreachable`` is why nothing, or not everything, could be done there."""
-
-    name: str
-    items: tuple[ItemOutcome, ...]
-    unreachable: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
-    """A run of configure or of its rollback over an inventory. ``error`` is Ansible's own, where it could not run."""
-
-    action: Literal["configure", "rollback"]
-    check: bool
-    complete: bool
-    hosts: tuple[HostConfiguration, ...]
-    error: str = ""
-
-    @property
-    def exit_code(self) -> int:
-        """0 clean; 1 an item failed or was left alone because somebody else changed it; 3 hosts are missing."""
-        if not self.complete or any(host.unreachable is not None for host in self.hosts):
-            return 3
-        verdicts = {item.verdict for host in self.hosts for item in host.items}
-        return 1 if verdicts & {"failed", "conflict"} else 0
-
-    def to_json(self) -> dict[str, Any]:
-        """``raybench.configure/1``: every host with every item."""
-        return {"schema": SCHEMA, **asdict(self), "exit_code": self.exit_code}
 
 
 @dataclass(slots=True)

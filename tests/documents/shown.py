@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from raybench.documents.collection import CollectionReport
+from raybench.documents.configuration import Configuration
 from raybench.documents.fabric import FabricReport
 from raybench.documents.preflight import PreflightReport
 from raybench.documents.study.result import StudyResult
 from raybench.preflight.lines import findings_lines, report_lines
 from raybench.reports.collection import print_collection
+from raybench.reports.configuration import configuration_lines
 from raybench.reports.fabric import print_fabric
 from raybench.reports.fabric_html import fabric_page
 from raybench.reports.preflight_page import render_preflight_page
@@ -20,6 +22,11 @@ from raybench.reports.study_terminal import print_study
 
 def _collection(report: CollectionReport) -> None:
     print_collection(report, io.StringIO())
+
+
+def _configuration(report: Configuration) -> None:
+    assert list(configuration_lines(report, diff=True))
+    assert report.exit_code in {0, 1, 3}
 
 
 def _fabric(report: FabricReport) -> None:
@@ -43,6 +50,7 @@ def _study(study: StudyResult) -> None:
 
 SHOWN: Mapping[str, Callable[[Any], object]] = {
     "CollectionReport": _collection,
+    "Configuration": _configuration,
     "FabricReport": _fabric,
     "PreflightReport": _preflight,
     "StudyResult": _study,

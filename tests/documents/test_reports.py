@@ -49,6 +49,7 @@ def test_keys_of_a_later_raybench_are_kept_in_every_part(path: Path, tmp_path: P
         ("fabric-5c77f31", ("pairs", 3, "source", "host"), 3, "Expected `str`, got `int`"),
         ("fabric-5c77f31", ("pairs", 1, "value"), None, "a test that passed without a figure"),
         ("preflight-dbd4ec7", ("hosts", 0, "checks", 1, "verdict"), "fine", "Invalid enum value 'fine'"),
+        ("configuration-dbd4ec7", ("hosts", 0, "items", 0, "verdict"), "fine", "Invalid enum value 'fine'"),
         ("collection-dbd4ec7", ("hosts", 1, "status"), "fine", "Invalid enum value 'fine'"),
         ("preflight-dbd4ec7", ("hosts", 0, "checks", 1, "seen"), None, "Expected `str`, got `null`"),
         ("fabric-5c77f31", ("hosts", 2, "verdict"), "fine", "Invalid enum value 'fine'"),
@@ -135,3 +136,16 @@ def test_a_preflight_report_is_no_better_than_what_is_in_it(tmp_path: Path) -> N
         with pytest.raises(DocumentError, match=why):
             raybench.load(file)
         part.update(kept)
+
+
+def test_what_the_configure_playbook_writes_is_the_same_document(tmp_path: Path) -> None:
+    outcome_of_item = {"item": "a.b", "verdict": "changed", "message": "", "changes": [], "diff": []}
+    written = {"schema": "raybench.configure/1", "check": False, "hosts": {"n1": [outcome_of_item]}, "unreachable": []}
+    file = tmp_path / "report.json"
+    file.write_text(json.dumps(written))
+    report = raybench.load(file)
+    assert (report.exit_code, [(host.name, host.items[0].item) for host in report.hosts]) == (0, [("n1", "a.b")])
+    file.write_text(json.dumps(written | {"unreachable": ["n2"]}))
+    report = raybench.load(file)
+    assert (report.exit_code, report.hosts[1].name, report.hosts[1].unreachable) == (3, "n2", "it was not reached")
+    assert plain(report)["hosts"][1]["name"] == "n2"

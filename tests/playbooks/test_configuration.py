@@ -12,14 +12,8 @@ from click.testing import CliRunner
 from raybench_configure.items import ITEMS
 
 from raybench.cli.configure import command
-from raybench.hosts.configuration import (
-    Configuration,
-    HostConfiguration,
-    ItemOutcome,
-    check_tags,
-    items_from,
-    known_tags,
-)
+from raybench.documents.configuration import Configuration, HostConfiguration, ItemOutcome
+from raybench.hosts.configuration import check_tags, items_from, known_tags
 from raybench.hosts.playbook import PlaybookEvent
 from raybench.reports.configuration import configuration_lines
 
@@ -49,7 +43,7 @@ def test_hosts_that_fared_alike_share_a_line() -> None:
         host("n2", item("a.b", "changed", changes=CHANGE, pending=("later",))),
         host("n3", item("a.b", "failed", message="a.b: no\nroom"), unreachable="gone"),
     )
-    assert list(configuration_lines(done.to_json())) == [
+    assert list(configuration_lines(done)) == [
         "changed  a.b [n1, n2]: /etc/x (created)",
         "FAILED   a.b [n3]: a.b: no room",
         "MISSING  1 host: gone: n3",
@@ -61,13 +55,13 @@ def test_hosts_that_fared_alike_share_a_line() -> None:
 
 def test_what_a_host_says_cannot_move_the_cursor() -> None:
     done = report(host("n1", item("a.b", "failed", message="\x1b[2J\x1b]0;x\x07")))
-    assert not any("\x1b" in line for line in configuration_lines(done.to_json()))
+    assert not any("\x1b" in line for line in configuration_lines(done))
 
 
 def test_a_diff_is_shown_once_for_all_hosts_with_it() -> None:
     diff = ({"before_header": "file /etc/x", "after_header": "file /etc/x", "before": "a\n", "after": "b\n"},)
     done = report(*(host(name, item("a.b", "changed", changes=CHANGE, diff=diff)) for name in ("n1", "n2")), check=True)
-    lines = list(configuration_lines(done.to_json(), diff=True))
+    lines = list(configuration_lines(done, diff=True))
     assert lines[1:] == [
         "--- file /etc/x [all 2 hosts]",
         "  @@ -1 +1 @@",

@@ -131,7 +131,7 @@ def items_from(event: PlaybookEvent) -> Iterator[ItemOutcome]:
 
 
 def _item(outcome: Mapping[str, Any]) -> ItemOutcome:
-    texts = {name: tuple(map(str, outcome.get(name) or ())) for name in _TEXTS}
+    texts: dict[str, Any] = {name: tuple(map(str, outcome.get(name) or ())) for name in _TEXTS}
     return ItemOutcome(
         item=str(outcome["item"]),
         verdict=outcome["verdict"],

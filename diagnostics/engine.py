@@ -4,6 +4,7 @@ import gc
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 
 from diagnostics.builder import FactBuilder
@@ -190,7 +191,10 @@ def read_jobs(jobs: Sequence[Job], readings: Sequence[Reading], processes: int) 
     if bytes_to_sift(pieces) < MIN_BYTES:
         return sum(reading.read_job(job) for reading, job in zip(readings, jobs, strict=True))
     left_out = 0
-    for piece, found in zip(pieces, _sifted(pieces, readings, processes), strict=True):
+    for reading in readings:
+        reading.gate.expect(MIN_BYTES)
+    sifted = _sifted(pieces, readings, processes) if processes > 1 else repeat(None, len(pieces))
+    for piece, found in zip(pieces, sifted, strict=True):
         left_out += readings[piece.job].read_piece(piece, found)
     for reading in readings:
         reading.flush()

@@ -257,7 +257,7 @@ class _Telling:
     """Progress on standard error; what went wrong is said even where progress is not wanted."""
 
     def __init__(self, study: "Study", stopping: "threading.Event", *, quiet: bool) -> None:
-        from raybench.reports.study_progress import StudyDisplay
+        from raybench.reports.study.progress import StudyDisplay
 
         self._study, self._stopping = study, stopping
         self._total = len(study.trials())
@@ -292,7 +292,7 @@ def _show(finished: "FinishedStudy", *, as_json: bool, full: bool) -> int:
         if as_json or not finished.kept:
             _print_json(finished.result)
         else:
-            from raybench.reports.study_terminal import print_study
+            from raybench.reports.study.terminal import print_study
 
             print_study(finished.result, sys.stdout, folder=finished.folder, full=full)
     return finished.exit_code

@@ -147,6 +147,6 @@ def answer(
 
 
 def _write_report(result: StudyResult, path: Path) -> None:
-    from raybench.reports.study_html import write_study_html
+    from raybench.reports.study.html import write_study_html
 
     write_study_html(result, path)

@@ -17,7 +17,7 @@ from raybench.reports.fabric import print_fabric
 from raybench.reports.fabric_html import fabric_page
 from raybench.reports.preflight_page import render_preflight_page
 from raybench.reports.preflight_table import print_preflight
-from raybench.reports.study_terminal import print_study
+from raybench.reports.study.terminal import print_study
 
 
 def _collection(report: CollectionReport) -> None:

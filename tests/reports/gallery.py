@@ -24,13 +24,13 @@ from raybench.preflight.report import Gathered, build_report
 from raybench.reports.fabric_html import write_fabric_html
 from raybench.reports.html import render_html
 from raybench.reports.preflight_page import render_preflight_page
-from raybench.reports.study_html import render_study_html
+from raybench.reports.study.html import render_study_html
 from tests.preflight.fabric.test_conduct import hosts as fabric_hosts
 from tests.preflight.fabric.test_conduct import whole
 from tests.preflight.hosts import facts, value
 from tests.reports.sample import cluster, pairs, run_result, sweep
+from tests.reports.study.test_study import network_content, scaling_content, strategy_content, sweep_content
 from tests.reports.synthetic import synthetic_diagnosis, synthetic_result
-from tests.reports.test_study import network_content, scaling_content, strategy_content, sweep_content
 from tests.reports.test_summary import benchmark, trained
 
 CASES = Path(__file__).parent.parent / "diagnostics" / "cases"

@@ -12,7 +12,7 @@ from raybench.documents.result import RunResult
 from raybench.documents.run_verdict import Check
 from raybench.documents.study.result import StudyResult
 from raybench.reports.screen import print_screen
-from raybench.reports.study_terminal import print_study
+from raybench.reports.study.terminal import print_study
 from raybench.studies.result import result_of
 from tests.reports.sample import cluster, pairs, run_result, sweep
 from tests.reports.test_summary import trained

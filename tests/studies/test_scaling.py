@@ -13,7 +13,7 @@ from raybench.documents.study.ratio import Ratio
 from raybench.documents.study.trial import TrialResult
 from raybench.errors import UsageError
 from raybench.performance_model.projection import Scaling
-from raybench.reports.study_scaling import scaling_sections
+from raybench.reports.study.scaling import scaling_sections
 from raybench.studies.costs import Costing
 from raybench.studies.result import result_of
 from raybench.studies.scaling import ScalingAnswer, answer_scaling, band_of, scaling_variants

@@ -8,7 +8,7 @@ from raybench.documents.study.row import TrainingRow
 from raybench.documents.study.sweep import LinearFit, PowerFit, SweepAnswer
 from raybench.reports.figure import legend, shortened, x_ticks
 from raybench.reports.series import plain_log_ticks
-from raybench.reports.study_figure import new_figure
+from raybench.reports.study.figure import new_figure
 from raybench.reports.svg import SERIES, TEXT, Plot, render
 from raybench.reports.text import inert
 

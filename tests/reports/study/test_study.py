@@ -14,11 +14,12 @@ from msgspec.structs import replace
 from raybench.documents.price import Price
 from raybench.documents.study.plan import Settings, Study, Trial
 from raybench.documents.study.result import StudyResult
-from raybench.reports.study_cells import overhead
-from raybench.reports.study_html import render_study_html
-from raybench.reports.study_plots import _changes, _error
-from raybench.reports.study_terminal import print_study
-from raybench.reports.study_view import study_sections
+from raybench.reports.study.cells import overhead
+from raybench.reports.study.figure import interval_bars
+from raybench.reports.study.html import render_study_html
+from raybench.reports.study.plots import _changes
+from raybench.reports.study.terminal import print_study
+from raybench.reports.study.view import study_sections
 from raybench.studies.network import network_variant
 from raybench.studies.result import result_of
 from raybench.studies.scaling import scaling_variants
@@ -176,9 +177,9 @@ def test_an_interval_that_says_nothing_is_not_drawn() -> None:
     content = scaling_of_two_repeats()
     assert content.answer.modes[0].rows[1].speedup.high > 10
     assert "too few repeats" in printed(content)
-    assert _error([row.speedup for row in content.answer.modes[0].rows]) == [[0.0, 0.0], [0.0, 0.0]]
+    assert interval_bars([row.speedup for row in content.answer.modes[0].rows]) == [[0.0, 0.0], [0.0, 0.0]]
     three = scaling_content().answer.modes[0].rows
-    assert all(isinstance(end, float) for side in _error([row.speedup for row in three]) for end in side)
+    assert all(isinstance(end, float) for side in interval_bars([row.speedup for row in three]) for end in side)
 
 
 def test_two_trials_are_as_far_from_their_median_as_each_other() -> None:

@@ -7,8 +7,8 @@ from typing import IO
 
 from raybench.documents.study.result import StudyResult
 from raybench.reports.columns import Line
-from raybench.reports.study_screen import study_screen
-from raybench.reports.study_view import emulated_study_notice, order_text, study_sections, study_title
+from raybench.reports.study.screen import study_screen
+from raybench.reports.study.view import emulated_study_notice, order_text, study_sections, study_title
 from raybench.reports.terminal import comment, print_lines, verdict_lines
 from raybench.reports.terminal_section import section_lines
 from raybench.reports.text import inert

@@ -6,7 +6,7 @@ from typing import Any
 from raybench.documents.study.result import StudyResult
 from raybench.reports.facts import facts_of
 from raybench.reports.html import INSTALL, has_matplotlib, page_template
-from raybench.reports.study_view import (
+from raybench.reports.study.view import (
     emulated_study_notice,
     order_text,
     study_sections,
@@ -29,7 +29,7 @@ def render_study_html(study: StudyResult) -> str:
 def _context(study: StudyResult) -> dict[str, Any]:
     plots: tuple[Any, ...] = ()
     if has_matplotlib():
-        from raybench.reports.study_plots import study_plots  # only with matplotlib
+        from raybench.reports.study.plots import study_plots  # only with matplotlib
 
         plots = study_plots(study)
     variants = [(variant.name, " ".join(variant.arguments)) for variant in study.variants]

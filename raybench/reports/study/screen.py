@@ -11,8 +11,8 @@ from raybench.documents.study.scaling import ModeAnswer, ScalingAnswer
 from raybench.documents.study.strategy import StrategyAnswer
 from raybench.reports.columns import Line
 from raybench.reports.screen import Row, document_screen
-from raybench.reports.study_cells import gb_per_second, interval, memory, rate, ratio_share, seconds, times
-from raybench.reports.study_view import emulated_study_notice, study_title
+from raybench.reports.study.cells import gb_per_second, interval, memory, rate, ratio_share, seconds, times
+from raybench.reports.study.view import emulated_study_notice, study_title
 from raybench.reports.text import count_of, inert
 
 _MOST_REMARKS = 3

@@ -15,7 +15,7 @@ from raybench.documents.study.scaling import ScalingAnswer
 from raybench.documents.study.strategy import StrategyAnswer
 from raybench.documents.study.sweep import LinearFit, PowerFit, SweepAnswer
 from raybench.documents.study.trial import TrialResult
-from raybench.reports.study_cells import (
+from raybench.reports.study.cells import (
     ESTIMATOR,
     NONE,
     Columns,
@@ -32,7 +32,7 @@ from raybench.reports.study_cells import (
     text,
     times,
 )
-from raybench.reports.study_scaling import scaling_sections
+from raybench.reports.study.scaling import scaling_sections
 from raybench.reports.text import count_of, inert, percent
 from raybench.reports.view import Cell
 from raybench.reports.workloads import Section

@@ -7,7 +7,7 @@ from raybench.documents.study.cost import COSTED_SAMPLES, RowCost
 from raybench.documents.study.result import StudyResult
 from raybench.documents.study.scaling import FitCoefficients, ModeAnswer, ProjectedPoint, ScalingAnswer, ScalingRow
 from raybench.documents.study.trial import Measured, TrialResult
-from raybench.reports.study_cells import (
+from raybench.reports.study.cells import (
     ESTIMATOR,
     NONE,
     Columns,

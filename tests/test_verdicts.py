@@ -6,12 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from raybench.documents.checkpoint import CheckpointPoint
-from raybench.documents.run_verdict import Check
+from raybench.documents.run_verdict import BASELINE, Check
 from raybench.reports.markdown import render_markdown
 from raybench.reports.summary import summary_of
 from raybench.verdicts import EXIT_CODES
 from tests.reports.sample import point, run_result, sweep
 
+NOT_COMPARED = Check(name=BASELINE, outcome="not judged", text="not compared with the baseline r")
 UNKNOWN = Check(name="bandwidth", outcome="not judged", text="bandwidth not judged (no expected figure)")
 
 
@@ -43,6 +44,9 @@ def test_a_run_of_which_nothing_was_judged_is_unknown() -> None:
         ({"findings": (finding("warning"),)}, "warning", 0, "node b is slow"),
         ({"findings": (finding("warning", "w"), finding("critical"))}, "critical", 1, "node b is slow (and 1 more"),
         ({"log_findings": (finding("critical", "TCP"),)}, "critical", 1, "TCP"),
+        ({"checks": (NOT_COMPARED,), "findings": (finding("warning"),)}, "unknown", 3, "not compared with the base"),
+        ({"checks": (NOT_COMPARED,), "findings": (finding("critical"),)}, "critical", 1, "node b is slow"),
+        ({"checks": (UNKNOWN,), "findings": (finding("warning"),)}, "warning", 0, "node b is slow"),
         ({"status": "partial"}, "incomplete", 3, "the run is partial"),
         ({"problems": ("result.csv could not be written",)}, "incomplete", 3, "result.csv could not be written"),
         (

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from raybench.documents.result import BenchmarkResult, RunResult
 
 OF_AN_END = frozenset({"peer-died", "run-failed", "job-cancelled"})  # what logs say of ranks that raybench ended
+BASELINE = "baseline"  # the check that only a run with --baseline has: it was asked for
 INTERRUPTED = "interrupted"  # the rule of the finding that a run was stopped by its user
 
 
@@ -33,7 +34,7 @@ def conclude(
     """The verdict of a document: wrong data, then what is missing, then the gravest finding, then what was judged.
 
     ``gaps``: why it is not complete, the cause first. A finding of what broke a run is a reason for its gap, so it is
-    not counted as one of the cluster's own.
+    not counted as one of the cluster's own. A comparison that was asked for and could not be made leaves it unknown.
     """
     if wrong:
         return Conclusion(verdict="critical", reason=_first_of([f"wrong data: {text}" for text in wrong]))
@@ -44,8 +45,18 @@ def conclude(
     warnings = [_summary(one) for one in findings if one.get("severity") == "warning"]
     if critical:
         return Conclusion(verdict="critical", reason=_first_of([*critical, *warnings]))
+    unanswered = [check.text for check in checks if check.name == BASELINE and check.outcome == "not judged"]
+    if unanswered:
+        return Conclusion(
+            verdict="unknown", reason="; ".join([*unanswered, *([_first_of(warnings)] if warnings else [])])
+        )
     if warnings:
         return Conclusion(verdict="warning", reason=_first_of(warnings))
+    return _without_findings(checks)
+
+
+def _without_findings(checks: Sequence[Check]) -> Conclusion:
+    """``ok`` where anything was judged, else ``unknown``."""
     judged = [check.text for check in checks if check.outcome == "passed"]
     open_ = [check.text for check in checks if check.outcome == "not judged"]
     if not judged:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from raybench.documents.result import BenchmarkResult, ClusterInfo, Expected, Point, RunResult
-from raybench.documents.run_verdict import Check
+from raybench.documents.run_verdict import BASELINE, Check
 from raybench.errors import UsageError
 from raybench.units import format_bytes
 
@@ -98,11 +98,11 @@ def against_baseline(result: RunResult, baseline: Baseline) -> RunResult:
 def _with_findings(result: RunResult, found: Sequence[dict[str, Any]], baseline: Baseline) -> RunResult:
     """The run with what came of the comparison, and a check that says which of the three it was."""
     if any(finding["rule"] == INCOMPARABLE for finding in found):
-        check = Check(name="baseline", outcome="not judged", text=f"not compared with the baseline {baseline.run_id}")
+        check = Check(name=BASELINE, outcome="not judged", text=f"not compared with the baseline {baseline.run_id}")
     elif found:
-        check = Check(name="baseline", outcome="failed", text=f"slower than the baseline {baseline.run_id}")
+        check = Check(name=BASELINE, outcome="failed", text=f"slower than the baseline {baseline.run_id}")
     else:
-        check = Check(name="baseline", outcome="passed", text=_as_fast(result.benchmarks, baseline))
+        check = Check(name=BASELINE, outcome="passed", text=_as_fast(result.benchmarks, baseline))
     return replace(result, findings=(*result.findings, *found), checks=(*result.checks, check))
 
 

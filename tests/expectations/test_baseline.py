@@ -67,6 +67,9 @@ def test_another_shape_is_said_and_published_systems_judge_alone() -> None:
     (finding,) = judged.findings
     assert finding["rule"] == INCOMPARABLE
     assert "nodes 2 then, 4 now; ranks 16 then, 32 now" in finding["summary"]
+    assert (judged.conclusion.verdict, judged.exit_code) == ("unknown", 3)
+    assert judged.conclusion.reason.startswith("not compared with the baseline ")
+    assert finding["summary"] in judged.conclusion.reason
     shown = judged.benchmarks[0].points[-1].expected
     assert shown is not None
     assert "published healthy systems" in shown.basis
@@ -96,7 +99,7 @@ def test_emulated_nodes_are_shown_beside_the_baseline_and_that_they_are_not_judg
     assert (finding["rule"], finding["severity"]) == (INCOMPARABLE, "warning")
     assert "emulated nodes share the processors" in finding["summary"]
     assert "of this shape" not in finding["recommendations"][0]["text"]  # it is of this shape, and that does not help
-    assert judged.conclusion.verdict == "warning"
+    assert (judged.conclusion.verdict, judged.exit_code) == ("unknown", 3)  # the comparison was asked for
     point = judged.benchmarks[0].points[-1]
     assert point.expected_ratio == pytest.approx(0.25, rel=0.1)
     assert point.expected_text.endswith(", not judged")

@@ -39,8 +39,14 @@ def read(file: Path) -> bytes | None:
 
 
 def write(file: Path, kept: bytes) -> None:
-    """Keep something in a file, as far as the folder can be written to; processes may do so at once."""
+    """Keep something in a file, as far as the folder can be written to; processes may do so at once.
+
+    Root under ``sudo`` keeps nothing in the home of the user who called it: that user could not write there any more.
+    """
     with suppress(OSError):
+        above = next(folder for folder in file.parents if folder.exists())
+        if above.stat().st_uid != os.geteuid():
+            return
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix="new-") as folder:
             new = Path(folder) / "patterns"

@@ -1,5 +1,6 @@
 """Compiled patterns are kept for the user alone, and only what was kept whole is taken."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,10 @@ def test_patterns_are_compiled_where_what_is_kept_is_of_no_use(
 def test_a_user_without_a_home_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
     assert pattern_cache.file_of(EXPRESSIONS, "1") is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a folder is given to another user")
+def test_root_keeps_nothing_in_the_home_of_another_user(tmp_path: Path) -> None:
+    os.chown(tmp_path, 65534, 65534)
+    pattern_cache.write(tmp_path / "raybench" / "patterns", b"compiled")
+    assert list(tmp_path.iterdir()) == []

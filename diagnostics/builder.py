@@ -24,7 +24,7 @@ from diagnostics.facts import (
     collective_form,
     read_devices,
 )
-from diagnostics.starts import Start, start_of
+from diagnostics.scanning.starts import Start, start_of
 
 _UNKNOWN: ProcessKey = ("", 0)
 MAX_DEVICES = 256

@@ -11,20 +11,20 @@ from diagnostics.builder import FactBuilder
 from diagnostics.errors import UnreadableInputError
 from diagnostics.facts import FlightRecord, JobFacts
 from diagnostics.findings import Diagnosis, LineCounts
-from diagnostics.flight_recorder import DamagedDumpError, Recorder, is_dump
-from diagnostics.forked import map_ahead, processes_to_use
-from diagnostics.gate import Gate
-from diagnostics.inputs import Input, Inputs, find_inputs
-from diagnostics.jobs import Job, sort_by_job, sort_parts
-from diagnostics.judgement import diagnose_facts
-from diagnostics.launches import holds_launches
-from diagnostics.overall import overall
-from diagnostics.part import Part, read_part
-from diagnostics.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
-from diagnostics.scanner import Scanner
-from diagnostics.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, is_sparse_part, pieces_of
-from diagnostics.speakers import Start
-from diagnostics.verdict import without_unread
+from diagnostics.inputs.files import Input, Inputs, find_inputs
+from diagnostics.inputs.flight_recorder import DamagedDumpError, Recorder, is_dump
+from diagnostics.inputs.forked import map_ahead, processes_to_use
+from diagnostics.inputs.jobs import Job, sort_by_job, sort_parts
+from diagnostics.inputs.launches import holds_launches
+from diagnostics.inputs.part import Part, read_part
+from diagnostics.inputs.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
+from diagnostics.inputs.speakers import Start
+from diagnostics.judging.judgement import diagnose_facts
+from diagnostics.judging.overall import overall
+from diagnostics.judging.verdict import without_unread
+from diagnostics.scanning.gate import Gate
+from diagnostics.scanning.scanner import Scanner
+from diagnostics.scanning.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, is_sparse_part, pieces_of
 
 
 class Reading:

@@ -9,12 +9,12 @@ from pathlib import Path
 from diagnostics.engine import Reading, diagnose_jobs
 from diagnostics.errors import UnreadableInputError
 from diagnostics.findings import Diagnosis, Finding
-from diagnostics.flight_recorder import is_dump
-from diagnostics.inputs import Input, Inputs, find_inputs, input_size, open_input
-from diagnostics.jobs import Job, sort_parts
-from diagnostics.launches import MAX_HEAD_BYTES, survey_head
-from diagnostics.part import Part
-from diagnostics.reader import CHUNK_BYTES, MAX_LINE_BYTES, Batch, is_packed, utf16_decoder
+from diagnostics.inputs.files import Input, Inputs, find_inputs, input_size, open_input
+from diagnostics.inputs.flight_recorder import is_dump
+from diagnostics.inputs.jobs import Job, sort_parts
+from diagnostics.inputs.launches import MAX_HEAD_BYTES, survey_head
+from diagnostics.inputs.part import Part
+from diagnostics.inputs.reader import CHUNK_BYTES, MAX_LINE_BYTES, Batch, is_packed, utf16_decoder
 
 POLL_SECONDS = 1.0
 PATIENCE_ROUNDS = 60  # without a new line, after which a start that is not complete is one that hangs

@@ -4,7 +4,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from diagnostics.recommendations import recommend
+from diagnostics.judging.recommendations import recommend
 from diagnostics.rules import load_rules, rule_named
 from diagnostics.rules.base import Rule
 

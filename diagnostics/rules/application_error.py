@@ -16,10 +16,10 @@ Source: field knowledge.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.judging.timeline import stamp_of
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 from diagnostics.rules.run_failed import is_of_framework
-from diagnostics.timeline import stamp_of
 
 _NOT_OWN = (
     "DistBackendError",

@@ -3,9 +3,9 @@
 No warning follows such attempts where the job is ended before the last.
 """
 
-from diagnostics.error_number import ErrorNumber, named_error
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.judging.error_number import ErrorNumber, named_error
 
 STARTS_FIRST = (2, 22, 0)  # from here on `Init START` is printed before the ranks meet
 MIN_ATTEMPTS = 5  # a peer that starts later is refused a few times

@@ -10,8 +10,8 @@ Not when: the text comes from a program that goes on to work.
 Source: NCCL user guide, troubleshooting.
 """
 
-from diagnostics.error_number import named_error
 from diagnostics.facts import JobFacts
+from diagnostics.judging.error_number import named_error
 from diagnostics.rules.base import Outcome, Rule, answer, warned
 
 

@@ -12,9 +12,9 @@ Source: NCCL's topo.h, ncclTopoCheckGdr; user guide, NCCL_NET_GDR_LEVEL.
 """
 
 from diagnostics import transport
-from diagnostics.distance import MEANING, path_name
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.judging.distance import MEANING, path_name
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 

@@ -18,10 +18,10 @@ Source: NCCL's plugin loader; aws-ofi-nccl; UCX.
 from collections.abc import Sequence
 
 from diagnostics import transport
-from diagnostics.error_number import named_error
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding, Severity
+from diagnostics.judging.error_number import named_error
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 

@@ -11,8 +11,8 @@ Not when: shared memory was full when the segment was made (shm-too-small).
 Source: NCCL's shmutils.cc; systemd's RemoveIPC.
 """
 
-from diagnostics.error_number import named_error
 from diagnostics.facts import JobFacts
+from diagnostics.judging.error_number import named_error
 from diagnostics.rules.base import Outcome, Rule, answer, conclude, found, warned
 from diagnostics.rules.shm_too_small import is_full
 

@@ -12,9 +12,9 @@ Not when: NCCL retries at INFO and goes on; another error than "No space left on
 Source: NCCL user guide, troubleshooting, shared memory.
 """
 
-from diagnostics.error_number import named_error
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.judging.error_number import named_error
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.job_cancelled import before_any_cut
 from diagnostics.rules.killing import is_bus_error

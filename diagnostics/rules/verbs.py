@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from diagnostics.error_number import ErrorNumber, named_error
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.judging.error_number import ErrorNumber, named_error
 
 
 def failed_calls(facts: JobFacts, *names: str) -> list[Event]:

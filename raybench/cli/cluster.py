@@ -129,7 +129,7 @@ _TOLD = {"Log", "Build", "Make", "Copy", "Install", "Start", "Wait", "End", "Loo
 
 
 def _end(report: "ClusterReport", common: Mapping[str, Any], code: int) -> None:
-    from raybench.reports.cluster_table import print_cluster
+    from raybench.reports.hosts.cluster import print_cluster
 
     content = report.to_json()
     with printing("stdout"):

@@ -199,7 +199,7 @@ def _diagnose(folder: Path) -> "Diagnosis | None":
 
 def _print(collection: "CollectionReport", diagnosis: "Diagnosis | None") -> None:
     from diagnostics.output import render
-    from raybench.reports.collection import print_collection
+    from raybench.reports.hosts.collection import print_collection
 
     print_collection(collection, sys.stdout)
     if diagnosis is None:

@@ -79,7 +79,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     from raybench.hosts.ansible_setup import data_folder  # not needed for --help
     from raybench.hosts.configuration import check_tags, configure_hosts
     from raybench.hosts.inventory import read_inventory
-    from raybench.reports.configuration import configuration_lines
+    from raybench.reports.hosts.configuration import configuration_lines
 
     tags = tuple(filter(None, (tag.strip() for tag in tag_text.split(","))))
     check_tags(tags)

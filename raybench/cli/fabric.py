@@ -86,7 +86,7 @@ def plan(as_json: bool, **options: Any) -> None:
         if as_json:
             _print_json(report)
         else:
-            from raybench.reports.fabric_plan import plan_lines
+            from raybench.reports.fabric.plan import plan_lines
 
             for line in plan_lines(report):
                 click.echo(line)
@@ -140,7 +140,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     announce("reading the inventory", quiet=quiet)
     from raybench.hosts.fabric import run_fabric  # not needed for --help
     from raybench.hosts.inventory import read_inventory
-    from raybench.reports.fabric_progress import RoundProgress
+    from raybench.reports.fabric.progress import RoundProgress
     from raybench.run_folder import new_run_id
 
     given = {name: value for name, value in settings.items() if value is not None}
@@ -184,7 +184,7 @@ def _deliver(report: FabricReport, folder: Path, *, as_json: bool) -> int:
         if as_json or problems:
             _print_json(report.to_json())
         else:
-            from raybench.reports.fabric import print_fabric
+            from raybench.reports.fabric.terminal import print_fabric
 
             print_fabric(report, sys.stdout, files=files)
     for text in (*problems, *([note] if note else [])):
@@ -205,7 +205,7 @@ def _draw(report: FabricReport, path: Path) -> str:
     from raybench.reports.errors import MissingLibraryError
 
     try:
-        from raybench.reports.fabric_html import write_fabric_html
+        from raybench.reports.fabric.html import write_fabric_html
 
         write_fabric_html(report, path)
     except MissingLibraryError as error:

@@ -54,7 +54,7 @@ def _print_text(finished: "FinishedRun", *, full: bool) -> None:
     if finished.diagnosis and finished.result.cluster.backend == "nccl":
         notes.append(f"NCCL logs: {_verdict(finished.diagnosis)} (raybench diagnose {folder / 'logs'})")
     if full:
-        from raybench.reports.terminal import print_result
+        from raybench.reports.terminal.result import print_result
 
         print_result(finished.result, sys.stdout, output_dir=folder, report_path=report, notes=notes)
     else:

@@ -46,10 +46,10 @@ def printing(name: Literal["stdout", "stderr"]) -> Iterator[None]:
 
 def say(text: str) -> None:
     """Text on standard error, if it can be had. Names and reasons in it may be anybody's: nothing moves a cursor."""
-    from raybench.reports.text import inert
+    from raybench.reports.text import printable
 
     with printing("stderr"):
-        click.echo("\n".join(map(inert, text.split("\n"))), err=True)
+        click.echo("\n".join(map(printable, text.split("\n"))), err=True)
 
 
 def announce(text: str, *, quiet: bool = False) -> None:

@@ -16,7 +16,7 @@ from raybench.errors import UsageError
 if TYPE_CHECKING:
     from raybench.documents.preflight import PreflightReport
     from raybench.preflight.report import Gathered
-    from raybench.reports.preflight_table import PreflightTable
+    from raybench.reports.preflight.table import PreflightTable
 
 EXAMPLES = """\b
 Examples:
@@ -86,7 +86,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     from raybench.hosts.ansible_setup import data_folder
     from raybench.hosts.inventory import read_inventory
     from raybench.hosts.preflight import check_names, run_preflight
-    from raybench.reports.preflight_table import PreflightTable
+    from raybench.reports.preflight.table import PreflightTable
     from raybench.run_folder import new_run_id
 
     names, left_out = _names(",".join(only)), _names(",".join(skip))
@@ -114,7 +114,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 def _import_what_comes_later() -> None:
     """Libraries of the run and its reports. Where one is missing, whoever needs it says so."""
-    for name in ("ansible_runner", "raybench.reports.preflight_page"):
+    for name in ("ansible_runner", "raybench.reports.preflight.page"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
@@ -131,7 +131,7 @@ def _show(table: "PreflightTable", one: "Gathered", only: tuple[str, ...], skip:
 def _print(report: "PreflightReport", folder: Path, *, as_json: bool) -> None:
     from raybench.preflight.lines import findings_lines
     from raybench.preflight.writing import REPORT_NAME
-    from raybench.reports.preflight_table import print_preflight
+    from raybench.reports.preflight.table import print_preflight
 
     pages = _write_page(report, folder)
     with printing("stdout"):
@@ -143,7 +143,7 @@ def _print(report: "PreflightReport", folder: Path, *, as_json: bool) -> None:
 
 def _write_page(report: "PreflightReport", folder: Path) -> list[str]:
     from raybench.reports.errors import MissingLibraryError
-    from raybench.reports.preflight_page import write_preflight_page
+    from raybench.reports.preflight.page import write_preflight_page
 
     path = folder / "preflight.html"
     try:

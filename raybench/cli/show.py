@@ -89,7 +89,7 @@ def _diagnosis(path: Path) -> Mapping[str, Any] | None:
 
 def _print_text(result: "RunResult", folder: Path, *, full: bool) -> None:
     from raybench.reports.screen import print_screen
-    from raybench.reports.terminal import print_result
+    from raybench.reports.terminal.result import print_result
 
     report = folder / "report.html"
     with printing("stdout"):

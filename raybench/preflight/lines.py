@@ -33,9 +33,9 @@ def _findings(report: PreflightReport) -> Iterator[str]:
                     grouped.setdefault(key, []).append(host.host)
         for (name, seen, expected, general), hosts in grouped.items():
             advice = general.replace(_ANY_HOST, "HOST" if len(hosts) > 1 else hosts[0])
-            yield inert(f"{mark} {name} on {_names(hosts)}: {seen}{f' (expected: {expected})' if expected else ''}")
+            yield printable(f"{mark} {name} on {_names(hosts)}: {seen}{f' (expected: {expected})' if expected else ''}")
             if advice:
-                yield inert(f"     -> {advice}")
+                yield printable(f"     -> {advice}")
 
 
 def _seen(host: str, one: CheckResult) -> str:
@@ -64,7 +64,7 @@ def _hosts(report: PreflightReport) -> Iterator[str]:
             for verdict in ("fail", "error", "warn", "unknown", "pass", "skipped")
             if counts.get(verdict)
         )
-        yield inert(f"{host.host:<{width}}  {host.verdict:<8} {told}")
+        yield printable(f"{host.host:<{width}}  {host.verdict:<8} {told}")
 
 
 def _totals(report: PreflightReport, path: str) -> Iterator[str]:
@@ -78,6 +78,6 @@ def _totals(report: PreflightReport, path: str) -> Iterator[str]:
         yield f"report: {path}"
 
 
-def inert(text: str) -> str:
+def printable(text: str) -> str:
     """Text of hosts without control characters, on one line."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -29,7 +29,7 @@ from raybench.documents.result import BenchmarkResult, Point, RunResult
 from raybench.documents.workload import WorkloadPoint
 from raybench.reports.figures_point import figures_text
 from raybench.reports.listed_pairs import listed_pairs
-from raybench.reports.text import inert
+from raybench.reports.text import printable
 from raybench.stability import stability_warnings
 from raybench.whole_file import write_whole
 
@@ -165,5 +165,5 @@ def _cell(value: Any) -> str:
 
 def _plain_text(text: str) -> str:
     """Text that a spreadsheet takes for text: what would begin a formula gets an apostrophe in front."""
-    shown = inert(text)
+    shown = printable(text)
     return f"'{shown}" if text.lstrip().startswith(_FORMULA_STARTS) or text.startswith(_FORMULA_STARTS) else shown

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from raybench.documents.figures import Figure, FiguresPoint
-from raybench.reports.text import fixed, inert
+from raybench.reports.text import fixed, printable
 from raybench.reports.view import Cell, Grid
 from raybench.units import format_seconds
 
@@ -12,10 +12,10 @@ from raybench.units import format_seconds
 def figures_grid(points: Sequence[FiguresPoint]) -> Grid:
     """A row a point, a column a figure."""
     columns = list(dict.fromkeys((figure.name, figure.unit) for point in points for figure in point.figures))
-    headings = (inert(f"{name} ({unit})" if unit else name) for name, unit in columns)
+    headings = (printable(f"{name} ({unit})" if unit else name) for name, unit in columns)
     rows = (
         (
-            Cell(text=inert(point.label) + ("" if point.complete else " (partial)")),
+            Cell(text=printable(point.label) + ("" if point.complete else " (partial)")),
             *(_figure(point, *column) for column in columns),
             Cell(text=format_seconds(point.seconds.median) if point.seconds else "-"),
             _checked(point),
@@ -30,12 +30,12 @@ def figures_notes(points: Sequence[FiguresPoint]) -> tuple[str, ...]:
     failed = [f"{point.label}: FAILED: {point.failed}" for point in points if point.failed]
     wrong = [f"{point.label}: WRONG: {point.wrong}" for point in points if point.wrong]
     doubts = [f"{point.label}: {warning}" for point in points for warning in point.warnings]
-    return tuple(map(inert, (*failed, *wrong, *doubts)))
+    return tuple(map(printable, (*failed, *wrong, *doubts)))
 
 
 def figures_in_short(point: FiguresPoint) -> str:
     """Its first two figures, for a row of the screen."""
-    return ", ".join(inert(f"{one.name} {_text(one)}") for one in point.figures[:2])
+    return ", ".join(printable(f"{one.name} {_text(one)}") for one in point.figures[:2])
 
 
 def figures_text(point: FiguresPoint) -> str:

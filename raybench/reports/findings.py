@@ -6,7 +6,7 @@ from typing import Any
 from raybench.documents.result import RunResult
 from raybench.documents.run_verdict import INTERRUPTED, OF_AN_END
 from raybench.reports.spans import names_in_short, ranks_in_short
-from raybench.reports.text import inert
+from raybench.reports.text import printable
 
 Finding = Mapping[str, Any]
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
@@ -36,7 +36,7 @@ def severity(finding: Finding) -> str:
 
 def headline(finding: Finding) -> str:
     """The severity and the summary, or the rule's name where there is no summary."""
-    return inert(f"{severity(finding)}: {finding.get('summary') or finding.get('rule') or 'no summary'}")
+    return printable(f"{severity(finding)}: {finding.get('summary') or finding.get('rule') or 'no summary'}")
 
 
 def place(finding: Finding) -> str:
@@ -52,7 +52,7 @@ def next_steps(finding: Finding) -> Iterator[str]:
     """What to do, a sentence each."""
     for recommendation in finding.get("recommendations") or ():
         if recommendation.get("text"):
-            yield inert(recommendation["text"])
+            yield printable(recommendation["text"])
 
 
 def network_facts(diagnosis: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from raybench.reports.findings import Finding, headline, severity
 from raybench.reports.spans import ranks_in_short
-from raybench.reports.text import counted, inert
+from raybench.reports.text import counted, printable
 
 MOST_OF_A_KIND = 5  # shown of findings of one rule and severity, where there are more than SAME_KIND of them
 SAME_KIND = 8
@@ -44,7 +44,7 @@ def _left_out(findings: Sequence[Finding]) -> str:
     first = findings[0]
     ranks = {rank for finding in findings for rank in finding.get("ranks") or () if isinstance(rank, int)}
     on = f", on {ranks_in_short(sorted(ranks))}" if ranks else ""
-    name = inert(first.get("rule") or "the same kind")
+    name = printable(first.get("rule") or "the same kind")
     return f"{counted(len(findings), 'more finding')} of {name}{on}, such as '{headline(first)}': in result.json"
 
 

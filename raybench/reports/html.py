@@ -12,6 +12,7 @@ from raybench.reports.facts import facts_of, node_facts, node_grid, rank_facts
 from raybench.reports.findings import all_findings, headline, network_facts, place, severity
 from raybench.reports.findings_in_short import evidence_view, findings_view
 from raybench.reports.pairs import PairMatrix, ends_in_short, pair_matrices
+from raybench.reports.plots.svg import Plot
 from raybench.reports.rows import (
     Table,
     all_warnings,
@@ -23,8 +24,7 @@ from raybench.reports.rows import (
     tables,
     unmeasured,
 )
-from raybench.reports.svg import Plot
-from raybench.reports.text import inert
+from raybench.reports.text import printable
 from raybench.reports.traffic_table import traffic_view
 from raybench.reports.view import (
     Grid,
@@ -90,8 +90,8 @@ def page_template(name: str) -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """Every string of the page made inert, but for markup that is ours."""
-    return inert(value) if type(value) is str else value
+    """Every string of the page made printable, but for markup that is ours."""
+    return printable(value) if type(value) is str else value
 
 
 def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -139,14 +139,14 @@ def has_matplotlib() -> bool:
 
 
 def _plots(measured: tuple[Table, ...], *, emulated: bool) -> tuple[Plot, ...]:
-    from raybench.reports.plots import size_plots  # only with matplotlib
+    from raybench.reports.plots.collectives import size_plots  # only with matplotlib
 
     collectives = tuple(table for table in measured if table.kind in {"collective", "p2p"})
     return size_plots(collectives, emulated=emulated)
 
 
 def _workload_plots(result: RunResult) -> tuple[Plot, ...]:
-    from raybench.reports.workload_plots import workload_plots  # only with matplotlib
+    from raybench.reports.plots.workload import workload_plots  # only with matplotlib
 
     return workload_plots(result.benchmarks, emulated=result.cluster.emulated)
 
@@ -166,6 +166,6 @@ def _matrix_views(result: RunResult, *, has_plots: bool) -> tuple[MatrixView, ..
 
 
 def _heatmap(matrix: PairMatrix, name: str, result: RunResult) -> Plot:
-    from raybench.reports.heatmap import pair_heatmap  # only with matplotlib
+    from raybench.reports.plots.heatmap import pair_heatmap  # only with matplotlib
 
     return pair_heatmap(matrix, name=name, emulated=result.cluster.emulated)

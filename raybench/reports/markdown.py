@@ -18,7 +18,7 @@ from raybench.reports.rows import (
     tables,
     unmeasured,
 )
-from raybench.reports.text import inert
+from raybench.reports.text import printable
 from raybench.reports.view import Grid, summary_grid, table_grid
 from raybench.reports.workloads import workload_sections
 from raybench.units import format_bytes
@@ -33,7 +33,7 @@ def render_markdown(result: RunResult, diagnosis: Mapping[str, Any] | None = Non
 
 def escaped(text: object) -> str:
     """Text that Markdown shows as it is."""
-    return _SPECIAL.sub(r"\\\1", inert(text))
+    return _SPECIAL.sub(r"\\\1", printable(text))
 
 
 def _blocks(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[str]:

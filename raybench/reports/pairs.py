@@ -11,7 +11,7 @@ from typing import Any
 
 from raybench.documents.result import BenchmarkResult, ClusterInfo, Point
 from raybench.reports.rows import is_measured
-from raybench.reports.text import bandwidth, inert
+from raybench.reports.text import bandwidth, printable
 from raybench.stats import median
 
 Finding = Mapping[str, Any]
@@ -190,7 +190,7 @@ def _slow_ends(matrix: PairMatrix) -> tuple[SlowEnd, ...]:
 
 def end_text(end: SlowEnd) -> str:
     """``slow node: node node-b reaches 0.30 of its peers' bandwidth between nodes: 1.2 GB/s, 4 of its peers``."""
-    return f"slow {'node' if end.rank is None else 'rank'}: {inert(end.summary)}"
+    return f"slow {'node' if end.rank is None else 'rank'}: {printable(end.summary)}"
 
 
 def ends_in_short(matrix: PairMatrix) -> tuple[str, ...]:
@@ -224,8 +224,8 @@ def by_node(matrix: PairMatrix) -> dict[tuple[int, int], float]:
 
 def pair_text(pair: SlowPair) -> str:
     """``rank 3 (node-a) -> rank 9 (node-b), 1.21 GB/s, 0.12 x the median between nodes``."""
-    source = f"rank {pair.point.source_rank} ({inert(pair.source_node)})"
-    destination = f"rank {pair.point.destination_rank} ({inert(pair.destination_node)})"
+    source = f"rank {pair.point.source_rank} ({printable(pair.source_node)})"
+    destination = f"rank {pair.point.destination_rank} ({printable(pair.destination_node)})"
     kind = "between nodes" if pair.between_nodes else "within nodes"
     speed = f"{bandwidth(pair.point.algbw_gb_per_s)} GB/s, {pair.ratio:.2f} x the median {kind}"
     return f"{source} -> {destination}, {speed}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol, Self
 
-from raybench.reports.text import count_of, inert
+from raybench.reports.text import count_of, printable
 from raybench.units import format_seconds
 
 LINE_SECONDS = 5.0  # between two plain lines of one benchmark
@@ -52,14 +52,14 @@ class ProgressDisplay:
         self._total = total_steps
         self._began = []
         with self._bearing_loss():
-            self._painter.begin(total_steps, inert(title))
+            self._painter.begin(total_steps, printable(title))
 
     def step(self, benchmark: str, detail: str, rank_count: int) -> None:
         """Say what begins now; the step before it has ended."""
         now = self._clock()
         self._began.append((benchmark, now))
         left = estimate_left_seconds(self._began, self._total, now)
-        what = f"{inert(benchmark)} {inert(detail)}".rstrip()
+        what = f"{printable(benchmark)} {printable(detail)}".rstrip()
         text = f"{what}, {count_of(rank_count, 'rank')}"
         with self._bearing_loss():
             self._painter.paint(len(self._began) - 1, benchmark, text, left)
@@ -67,7 +67,7 @@ class ProgressDisplay:
     def note(self, text: str) -> None:
         """Say something that stays on the screen."""
         with self._bearing_loss():
-            self._painter.note(inert(text))
+            self._painter.note(printable(text))
 
     def close(self) -> None:
         """End the display. May be called more than once."""
@@ -97,7 +97,7 @@ def _nowhere() -> IO[str]:
 
 
 class Painter(Protocol):
-    """How progress is shown. Texts are inert."""
+    """How progress is shown. Texts are made printable."""
 
     def begin(self, total_steps: int, title: str) -> None:
         """Say that measuring begins."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from raybench.documents.result import BenchmarkResult, ClusterInfo, Point, RunResult
 from raybench.reports.spans import names_in_short
-from raybench.reports.text import count_of, inert
+from raybench.reports.text import count_of, printable
 from raybench.stability import benchmark_warnings, warnings_of
 
 PLACES = ("out-of-place", "in-place")
@@ -64,7 +64,7 @@ class Table:
         """``all_reduce float32 sum`` and the root where there is one."""
         words = [self.name, *(str(value) for value in (self.dtype, self.reduce_op) if value is not None)]
         words += [f"root {self.root}"] if self.root is not None else []
-        return inert(" ".join([*words, *self.other_parameters]))
+        return printable(" ".join([*words, *self.other_parameters]))
 
     @property
     def dtype(self) -> Any:
@@ -129,8 +129,8 @@ def unknown_expectations(benchmarks: Iterable[BenchmarkResult]) -> dict[str, lis
 def expectation_remarks(benchmarks: Iterable[BenchmarkResult]) -> Iterator[str]:
     """A sentence a reason for which no bandwidth is expected."""
     for reason, names in unknown_expectations(benchmarks).items():
-        which = f" of {', '.join(map(inert, names))}" if len(names) < 4 else ""
-        yield f"expected bandwidth{which} unknown: {inert(reason)}"
+        which = f" of {', '.join(map(printable, names))}" if len(names) < 4 else ""
+        yield f"expected bandwidth{which} unknown: {printable(reason)}"
 
 
 def is_doubtful(point: Point) -> bool:
@@ -196,7 +196,7 @@ def unmeasured(result: RunResult) -> list[Unmeasured]:
         word = "not measured" if one.status == "failed" and has_ended_early else one.status
         groups.setdefault((word, one.reason or "no reason was given"), []).append(one.name)
     return [
-        Unmeasured(names=tuple(dict.fromkeys(map(inert, names))), word=word, reason=inert(reason))
+        Unmeasured(names=tuple(dict.fromkeys(map(printable, names))), word=word, reason=printable(reason))
         for (word, reason), names in groups.items()
     ]
 
@@ -204,7 +204,7 @@ def unmeasured(result: RunResult) -> list[Unmeasured]:
 def cluster_line(cluster: ClusterInfo) -> str:
     """``2 nodes, 16 ranks, nccl``."""
     sizes = f"{count_of(len(cluster.nodes), 'node')}, {count_of(cluster.world_size, 'rank')}"
-    return f"{sizes}, {inert(cluster.backend)}"
+    return f"{sizes}, {printable(cluster.backend)}"
 
 
 def dropped_lines(cluster: ClusterInfo) -> list[str]:
@@ -215,7 +215,7 @@ def dropped_lines(cluster: ClusterInfo) -> list[str]:
         lost = dropped.node in named
         groups.setdefault(("lost" if lost else "", dropped.reason), []).append(dropped.node)
     return [
-        f"{names_in_short(names)} {_was(names) if lost else 'took no part'}: {inert(reason)}"
+        f"{names_in_short(names)} {_was(names) if lost else 'took no part'}: {printable(reason)}"
         for (lost, reason), names in groups.items()
     ]
 

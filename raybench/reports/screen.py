@@ -28,8 +28,8 @@ from raybench.reports.rows import (
     tables,
     unmeasured,
 )
-from raybench.reports.terminal import comment, print_lines, verdict_lines
-from raybench.reports.text import bandwidth, count_of, fixed, inert
+from raybench.reports.terminal.result import comment, print_lines, verdict_lines
+from raybench.reports.text import bandwidth, count_of, fixed, printable
 from raybench.stats import median
 from raybench.units import format_bytes, format_seconds
 from raybench.verdicts import Conclusion
@@ -56,7 +56,7 @@ def run_screen(result: RunResult, width: int, *, place: Path, notes: Sequence[st
     """The lines of a run."""
     elapsed = result.total_seconds
     took = f", {format_seconds(elapsed)}" if elapsed else ""
-    title = f"raybench run {inert(result.run_id)}: {cluster_line(result.cluster)}{took}"
+    title = f"raybench run {printable(result.run_id)}: {cluster_line(result.cluster)}{took}"
     emulated = f"!! EMULATED: {count_of(len(result.cluster.nodes), 'node')} on one machine: no figures of a network"
     above: list[tuple[str, str]] = [(emulated, "black on yellow")] if result.cluster.emulated else []
     above += [(line, "yellow") for line in islice(dropped_lines(result.cluster), 2)]
@@ -96,7 +96,7 @@ def _screen(  # noqa: PLR0913, PLR0917 - the parts of a screen, from above
 
 def place_line(place: Path) -> Line:
     """Where everything is. A path is to be copied, so it is never wrapped."""
-    return (("# ", "dim"), ("report: ", ""), (inert(place), "bold"), (" (every table: --full)", "dim"))
+    return (("# ", "dim"), ("report: ", ""), (printable(place), "bold"), (" (every table: --full)", "dim"))
 
 
 def _row_lines(rows: Sequence[Row], width: int, most: int) -> Iterator[Line]:
@@ -158,27 +158,31 @@ def _matrix(benchmark: BenchmarkResult, result: RunResult) -> Row:
         "" if benchmark.status == "complete" else benchmark.status,
         spread,
     )
-    name = f"{inert(benchmark.name)}, {count_of(len(speeds), 'pair')} of {format_bytes(matrix.message_bytes)}"
+    name = f"{printable(benchmark.name)}, {count_of(len(speeds), 'pair')} of {format_bytes(matrix.message_bytes)}"
     return name, f"{bandwidth(median(speeds)):>6} GB/s median", ", ".join(filter(None, remarks))
 
 
 def _workload(point: WorkloadPoint) -> Row:
-    wrong = f"WRONG: {inert(point.wrong)}" if point.wrong else ""
+    wrong = f"WRONG: {printable(point.wrong)}" if point.wrong else ""
     if point.failed is not None:
-        return inert(point.label), "failed", inert(point.failed)
+        return printable(point.label), "failed", printable(point.failed)
     if isinstance(point, TrainingPoint):
         figures = f"{format_seconds(point.seconds.mean)} a step, {fixed(point.samples_per_s)} samples/s"
         waits = f"{point.overhead:.0%} waits for communication" if point.overhead is not None else ""
         done = f"{len(point.samples_seconds)} of {point.steps_asked} timed steps"
-        label = inert(point.label) + (" (partial)" if not point.complete else "")
+        label = printable(point.label) + (" (partial)" if not point.complete else "")
         return label, figures, wrong or (waits if point.complete else done)
     if isinstance(point, MemoryPoint):
         least = "" if point.complete else "at least "
         figures = f"largest batch {least}{point.largest_batch or 'none'}"
-        return inert(point.label), figures, f"limit {format_bytes(point.limit_bytes)}{' of a process' * point.emulated}"
+        return (
+            printable(point.label),
+            figures,
+            f"limit {format_bytes(point.limit_bytes)}{' of a process' * point.emulated}",
+        )
     if isinstance(point, FiguresPoint):
-        return inert(point.label), figures_in_short(point), wrong or ("" if point.complete else "partial")
-    return _checkpoint(point, wrong) if isinstance(point, CheckpointPoint) else (inert(point.label), "", wrong)
+        return printable(point.label), figures_in_short(point), wrong or ("" if point.complete else "partial")
+    return _checkpoint(point, wrong) if isinstance(point, CheckpointPoint) else (printable(point.label), "", wrong)
 
 
 def _checkpoint(point: CheckpointPoint, wrong: str) -> Row:
@@ -187,7 +191,7 @@ def _checkpoint(point: CheckpointPoint, wrong: str) -> Row:
     )
     blocked = f"blocked {format_seconds(median(point.blocked_seconds))}" if point.blocked_seconds else ""
     partial = "" if point.complete else "partial"
-    return inert(point.label), f"save {save}, load {load}", wrong or partial or blocked
+    return printable(point.label), f"save {save}, load {load}", wrong or partial or blocked
 
 
 def _findings(result: RunResult, width: int) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from raybench.reports.text import inert
+from raybench.reports.text import printable
 
 MOST_SPANS = 8
 
@@ -22,8 +22,8 @@ def ranks_in_short(ranks: Sequence[int], most: int = MOST_SPANS) -> str:
 
 
 def names_in_short(names: Sequence[object], most: int = MOST_SPANS) -> str:
-    """``node-a, node-b and 998 more``, each inert."""
-    shown = ", ".join(inert(name) for name in names[:most])
+    """``node-a, node-b and 998 more``, each printable."""
+    shown = ", ".join(printable(name) for name in names[:most])
     return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
 
 

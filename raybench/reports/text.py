@@ -5,7 +5,7 @@ import unicodedata
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}  # controls, bidirectional overrides, surrogates, separators
 
 
-def inert(value: object) -> str:
+def printable(value: object) -> str:
     r"""Text in which nothing moves a cursor, changes a colour or reverses the line: ``\x1b[31m`` is shown as such."""
     text = str(value)
     if text.isascii() and text.isprintable():

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from raybench.documents.result import ClusterInfo
-from raybench.reports.text import counted, inert
+from raybench.reports.text import counted, printable
 from raybench.reports.view import Cell, Grid
 from raybench.stats import median
 
@@ -44,7 +44,7 @@ def traffic_view(cluster: ClusterInfo) -> TrafficView | None:
     if not devices:
         return None
     busy = sorted((one for one in devices if one.sent_bytes + one.received_bytes), key=_bytes, reverse=True)
-    idle = [inert(one.name) for one in devices if one not in busy]
+    idle = [printable(one.name) for one in devices if one not in busy]
     rest = busy[MOST_DEVICES:]
     notes = ["loopback (lo) is left out: what it carries crosses no network"]
     notes += ["emulated nodes share this machine's devices, which are counted once"] if cluster.emulated else []
@@ -85,9 +85,9 @@ def _cells(device: Device) -> Iterator[Cell]:
     yield Cell(text=decimal_bytes(device.received_bytes))
     (least, least_node), (most, most_node) = ordered[0], ordered[-1]
     both = len(ordered) > 1
-    yield Cell(text=f"{decimal_bytes(least)} ({inert(least_node)})" if both else "-")
+    yield Cell(text=f"{decimal_bytes(least)} ({printable(least_node)})" if both else "-")
     yield Cell(text=decimal_bytes(median([float(moved) for moved, _ in ordered])) if both else "-")
-    yield Cell(text=f"{decimal_bytes(most)} ({inert(most_node)})" if both else "-")
+    yield Cell(text=f"{decimal_bytes(most)} ({printable(most_node)})" if both else "-")
 
 
 def decimal_bytes(count: float) -> str:

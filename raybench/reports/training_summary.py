@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from raybench.documents.training import TrainingPoint
-from raybench.reports.text import fixed, inert, percent
+from raybench.reports.text import fixed, percent, printable
 from raybench.reports.view import Cell, Grid
 
 Metric = tuple[str, Callable[[TrainingPoint], str | None]]
@@ -15,7 +15,7 @@ def summary_grid_of(points: Sequence[TrainingPoint]) -> Grid:
     """Steps, their times, throughput, losses and memory; rows that no strategy has are left out."""
     rows = [(title, [value(point) for point in points]) for title, value in _METRICS]
     return Grid(
-        headings=("metric", *(inert(point.label) for point in points)),
+        headings=("metric", *(printable(point.label) for point in points)),
         rows=tuple(
             (Cell(text=title), *(Cell(text=text or "-") for text in texts)) for title, texts in rows if any(texts)
         ),
@@ -29,7 +29,8 @@ def advice_of(points: Sequence[TrainingPoint]) -> str | None:
         return None
     best = max(whole, key=lambda point: point.samples_per_s)
     other = max((point for point in whole if point is not best), key=lambda point: point.samples_per_s)
-    text = f"{inert(best.label)} is {best.samples_per_s / other.samples_per_s:.2f}x as fast as {inert(other.label)}"
+    ratio = best.samples_per_s / other.samples_per_s
+    text = f"{printable(best.label)} is {ratio:.2f}x as fast as {printable(other.label)}"
     need, alternative = _peak(best), _peak(other)
     if need and alternative:
         whose = "process memory (RSS)" if best.memory.get("kind") == "rss" else "memory"

@@ -11,7 +11,7 @@ from raybench.documents.memory import MemoryPoint
 from raybench.documents.result import BenchmarkResult
 from raybench.documents.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN, TrainingPoint
 from raybench.reports.figures_point import figures_grid, figures_notes
-from raybench.reports.text import bandwidth, fixed, inert, percent, percent_beside
+from raybench.reports.text import bandwidth, fixed, percent, percent_beside, printable
 from raybench.reports.training_summary import advice_of, summary_grid_of
 from raybench.reports.view import Cell, Grid
 from raybench.stats import deviation, median
@@ -49,7 +49,7 @@ def _figures_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section
         points = [point for point in benchmark.workload if isinstance(point, FiguresPoint)]
         if points:
             title = benchmark.name.replace("_", " ").capitalize()
-            yield Section(title=inert(title), grid=figures_grid(points), notes=figures_notes(points))
+            yield Section(title=printable(title), grid=figures_grid(points), notes=figures_notes(points))
 
 
 def _training_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
@@ -72,9 +72,9 @@ def _memory_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]
                 largest = _largest(point)
                 notes = (
                     f"largest batch that fits {point.limit_bytes / _GIB:.3f} GiB: {largest}",
-                    *map(inert, point.warnings),
+                    *map(printable, point.warnings),
                 )
-                yield Section(title=f"{inert(point.label)} (MiB a rank)", grid=_memory_grid(point), notes=notes)
+                yield Section(title=f"{printable(point.label)} (MiB a rank)", grid=_memory_grid(point), notes=notes)
 
 
 def _largest(point: MemoryPoint) -> str:
@@ -107,15 +107,15 @@ def _checkpoint_sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Sect
     for benchmark in benchmarks:
         points = [point for point in benchmark.workload if isinstance(point, CheckpointPoint)]
         if points:
-            notes = [f"{inert(point.label)}: FAILED: {inert(point.failed)}" for point in points if point.failed]
+            notes = [f"{printable(point.label)}: FAILED: {printable(point.failed)}" for point in points if point.failed]
             notes += [
-                f"{inert(point.label)}: kept; raybench checkpoint --check {inert(shlex.quote(point.kept))}"
+                f"{printable(point.label)}: kept; raybench checkpoint --check {printable(shlex.quote(point.kept))}"
                 for point in points
                 if point.kept
             ]
-            notes += [inert(warning) for warning in benchmark.warnings]
+            notes += [printable(warning) for warning in benchmark.warnings]
             notes.append("blocked: training stands still; durable: until all is stored; GB/s is of tensors, durable")
-            title = f"Checkpoint of {inert(benchmark.parameters.get('model'))}"
+            title = f"Checkpoint of {printable(benchmark.parameters.get('model'))}"
             yield Section(title=title, grid=_grid(_CHECKPOINT, points), notes=tuple(notes))
 
 
@@ -128,7 +128,7 @@ def _grid(columns: Sequence[tuple[str, Callable[[PointKind], Cell]]], points: Se
 
 def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) -> Iterator[str]:
     for benchmark, point in trained:
-        name = inert(point.label)
+        name = printable(point.label)
         if len(point.launches) > 1:
             means = [sum(launch) / len(launch) for launch in point.launches]
             mean = sum(means) / len(means)
@@ -140,22 +140,22 @@ def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) ->
         if point.memory.get("kind") == "rss":
             yield f"{name}: rss: the peak is the resident memory of the rank's process (RSS), and no device's"
         if point.mfu is None and point.peak_reason:
-            yield f"{name}: no MFU: {inert(point.peak_reason)}"
+            yield f"{name}: no MFU: {printable(point.peak_reason)}"
         if point.facts.get("gpu") and point.utilization.get("gpu") is None:
             reason = point.facts.get("gpu_utilization_unknown") or "NVML was not asked"
-            yield f"{name}: how busy the GPU was is unknown: {inert(str(reason))}"
+            yield f"{name}: how busy the GPU was is unknown: {printable(str(reason))}"
         if point.verified is None:
-            yield f"{name}: not compared with one process: {inert(point.check.get('reason') or 'no reason given')}"
+            yield f"{name}: not compared with one process: {printable(point.check.get('reason') or 'no reason given')}"
         if point.straggler_reason is None and not point.stragglers:
             yield f"{name}: no rank holds up the others"
-        yield from (f"{name}: {inert(remark)}" for remark in point.communication.remarks)
-        yield from (inert(warning) for warning in benchmark.warnings)
+        yield from (f"{name}: {printable(remark)}" for remark in point.communication.remarks)
+        yield from (printable(warning) for warning in benchmark.warnings)
         if benchmark.reason:
-            yield f"{name}: {inert(benchmark.reason)}"
+            yield f"{name}: {printable(benchmark.reason)}"
 
 
 def _name(point: TrainingPoint) -> Cell:
-    name = inert(point.label)
+    name = printable(point.label)
     return Cell(text=name) if point.complete else Cell(text=f"{name} (partial)", tone="warn")
 
 
@@ -163,7 +163,9 @@ def _communication_notes(points: Sequence[TrainingPoint]) -> tuple[str, ...]:
     notes = ["overhead: exposed communication over the step; low below 20%, moderate to 40%, high above"]
     if any("differencing_of_gradients_only" in point.communication.exposed for point in points):
         notes.append("fsdp: differencing leaves out what gathering parameters costs; the profiler's figure counts")
-    notes += [f"{inert(one.label)}: overhead unknown: {one.overhead_reason}" for one in points if one.overhead_reason]
+    notes += [
+        f"{printable(one.label)}: overhead unknown: {one.overhead_reason}" for one in points if one.overhead_reason
+    ]
     return tuple(notes)
 
 
@@ -291,7 +293,7 @@ def _checked(point: CheckpointPoint) -> Cell:
 
 
 _CHECKPOINT: tuple[tuple[str, Callable[[CheckpointPoint], Cell]], ...] = (
-    ("layout, mode, place", lambda point: Cell(text=inert(point.label))),
+    ("layout, mode, place", lambda point: Cell(text=printable(point.label))),
     ("blocked (ms)", _median("blocked_seconds")),
     ("durable (ms)", _median("durable_seconds")),
     ("load (ms)", _median("load_seconds")),

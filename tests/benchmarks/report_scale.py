@@ -34,7 +34,7 @@ def _outputs(nodes: int, per_node: int, folder: Path) -> dict[str, Callable[[], 
     from raybench.reports.html import write_html
     from raybench.reports.markdown import render_markdown
     from raybench.reports.summary import summary_of
-    from raybench.reports.terminal import print_result
+    from raybench.reports.terminal.result import print_result
     from raybench.whole_file import write_whole
     from tests.reports.synthetic import synthetic_diagnosis, synthetic_result
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from one_job_log import write_one_job
 from score_corpus import find_corpus
 
-from diagnostics.literals import ALWAYS, DETAIL, EXPRESSIONS, INIT
+from diagnostics.scanning.literals import ALWAYS, DETAIL, EXPRESSIONS, INIT
 
 GREP = "NCCL WARN|Using network|via NET/|GPU Direct RDMA|No device found"
 MIN_CASE_BYTES = 250_000

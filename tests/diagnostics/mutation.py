@@ -9,8 +9,8 @@ from score_corpus import find_corpus
 
 from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis, LineCounts
+from diagnostics.inputs.reader import split_stream
 from diagnostics.output import FORMATS, render
-from diagnostics.reader import split_stream
 
 PIECES = (
     b"\x00",

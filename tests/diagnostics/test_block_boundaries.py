@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from diagnostics.events import Event
-from diagnostics.gate import Gate
-from diagnostics.reader import split_stream
-from diagnostics.scanner import Scanner
+from diagnostics.inputs.reader import split_stream
+from diagnostics.scanning.gate import Gate
+from diagnostics.scanning.scanner import Scanner
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*/*/*.log"))
 WRAPPED = (

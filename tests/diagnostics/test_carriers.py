@@ -8,7 +8,7 @@ import pytest
 from diagnostics import parsers
 from diagnostics.engine import Reading
 from diagnostics.facts import JobFacts
-from diagnostics.reader import Batch
+from diagnostics.inputs.reader import Batch
 from tests.diagnostics.bodies import bodies
 
 PREFIX = "n1:4101:4141 [3] "

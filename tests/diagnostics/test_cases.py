@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import judgement
 from diagnostics.engine import diagnose_paths
+from diagnostics.judging import judgement
 from diagnostics.rules import RULE_IDS, load_rules
 from diagnostics.rules.base import Outcome
 

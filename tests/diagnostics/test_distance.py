@@ -1,6 +1,6 @@
 import pytest
 
-from diagnostics.distance import path_name
+from diagnostics.judging.distance import path_name
 
 
 @pytest.mark.parametrize(

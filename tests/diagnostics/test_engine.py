@@ -9,10 +9,10 @@ import pytest
 from score_corpus import CAUSES, find_corpus, score_corpus
 
 import diagnostics
-from diagnostics import judgement
 from diagnostics.actions import ACTIONS
 from diagnostics.engine import diagnose_paths
 from diagnostics.follow import follow
+from diagnostics.judging import judgement
 from diagnostics.pages import SAMPLES, findings_document, page
 from diagnostics.rules import RULE_IDS, load_rules
 from diagnostics.rules.base import Outcome, Rule

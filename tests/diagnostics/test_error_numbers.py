@@ -3,8 +3,8 @@
 import pytest
 
 from diagnostics.actions import ACTIONS
-from diagnostics.error_number import ErrorNumber, error_numbers, named_error
-from diagnostics.recommendations import recommend
+from diagnostics.judging.error_number import ErrorNumber, error_numbers, named_error
+from diagnostics.judging.recommendations import recommend
 from tests.diagnostics.threads import diagnose
 
 SPELLINGS = (

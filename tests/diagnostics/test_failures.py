@@ -4,7 +4,7 @@ import pytest
 
 from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis
-from diagnostics.reader import Batch
+from diagnostics.inputs.reader import Batch
 from tests.diagnostics import threads
 
 PREFIX = "n1:41:41 [3] "

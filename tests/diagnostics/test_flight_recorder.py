@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from diagnostics.engine import diagnose_paths
-from diagnostics.flight_recorder import DamagedDumpError, read_dump
+from diagnostics.inputs.flight_recorder import DamagedDumpError, read_dump
 
 
 def entry(sequence: int, operation: str = "nccl:all_reduce", size: int = 4) -> dict[str, object]:

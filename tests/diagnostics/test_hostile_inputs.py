@@ -20,9 +20,9 @@ import pytest
 
 from diagnostics.engine import diagnose_paths
 from diagnostics.errors import UnreadableInputError
-from diagnostics.flight_recorder import DamagedDumpError, read_dump
-from diagnostics.inputs import list_inputs
-from diagnostics.plain_pickle import NotPlainError, load_plain
+from diagnostics.inputs.files import list_inputs
+from diagnostics.inputs.flight_recorder import DamagedDumpError, read_dump
+from diagnostics.inputs.plain_pickle import NotPlainError, load_plain
 
 MEMORY_BYTES = 2**30  # beyond what the test process has
 SECONDS = 20
@@ -160,7 +160,7 @@ def test_what_pytorch_writes_is_read_as_before(tmp_path: Path) -> None:
 
 
 def test_the_newest_entries_of_a_long_dump_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diagnostics.flight_recorder.MAX_ENTRIES", 10)
+    monkeypatch.setattr("diagnostics.inputs.flight_recorder.MAX_ENTRIES", 10)
     rows = [{"pg_id": 0, "collective_seq_id": number} for number in range(50)]
     (tmp_path / "nccl_trace_rank_0").write_text(json.dumps({"entries": rows}))
     assert [row[1] for row in read_dump(str(tmp_path / "nccl_trace_rank_0")).entries] == list(range(40, 50))

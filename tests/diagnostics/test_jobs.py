@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from diagnostics import inputs
 from diagnostics.engine import diagnose_paths
 from diagnostics.findings import Diagnosis
-from diagnostics.jobs import sort_by_job
+from diagnostics.inputs import files as inputs
+from diagnostics.inputs.jobs import sort_by_job
 from raybench.cli.diagnose import command
 
 

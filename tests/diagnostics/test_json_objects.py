@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from diagnostics.engine import diagnose_paths
-from diagnostics.json_objects import with_objects_joined
-from diagnostics.reader import Batch
+from diagnostics.inputs.json_objects import with_objects_joined
+from diagnostics.inputs.reader import Batch
 
 CASES = Path(__file__).parent / "cases"
 

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import engine, launches, sifting, speakers
+from diagnostics import engine
 from diagnostics.engine import Reading
-from diagnostics.forked import map_ahead
-from diagnostics.gate import Gate
-from diagnostics.inputs import Input
-from diagnostics.jobs import Job, sort_by_job
-from diagnostics.literals import FOREIGN
-from diagnostics.reader import read_batches, read_range
+from diagnostics.inputs import launches, speakers
+from diagnostics.inputs.files import Input
+from diagnostics.inputs.forked import map_ahead
+from diagnostics.inputs.jobs import Job, sort_by_job
+from diagnostics.inputs.reader import read_batches, read_range
+from diagnostics.scanning import sifting
+from diagnostics.scanning.gate import Gate
+from diagnostics.scanning.literals import FOREIGN
 
 CASES = Path(__file__).parent / "cases"
 

@@ -8,9 +8,9 @@ import pytest
 from diagnostics.engine import Reading, diagnose_paths
 from diagnostics.errors import UnknownRuleError
 from diagnostics.findings import Diagnosis
+from diagnostics.inputs.reader import Batch
 from diagnostics.output import FORMATS, render, report_news
 from diagnostics.pages import page
-from diagnostics.reader import Batch
 from diagnostics.redaction import Redactor, redact_diagnosis
 
 CASES = Path(__file__).parent / "cases"

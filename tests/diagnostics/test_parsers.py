@@ -3,7 +3,7 @@ import pytest
 from diagnostics.facts import read_devices, version_numbers
 from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
 from diagnostics.parsers.base import Pattern, read_message
-from diagnostics.prefix import bare_message, clean, launcher_rank, split_messages
+from diagnostics.scanning.prefix import bare_message, clean, launcher_rank, split_messages
 
 LINE = "gpu-a:4101:4141 [3] NCCL INFO Using network IB"
 WRAPPED = {

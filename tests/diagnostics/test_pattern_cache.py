@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import pattern_cache, search
+from diagnostics.scanning import pattern_cache, search
 
 EXPRESSIONS = tuple(b"word%d" % number for number in range(search.MIN_KEPT))
 

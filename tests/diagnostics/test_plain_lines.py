@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from diagnostics.events import Event
-from diagnostics.plain_lines import PlainLines
-from diagnostics.reader import Batch
-from diagnostics.scanner import Scanner
-from diagnostics.starts import Start
+from diagnostics.inputs.reader import Batch
+from diagnostics.scanning.plain_lines import PlainLines
+from diagnostics.scanning.scanner import Scanner
+from diagnostics.scanning.starts import Start
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*/*/*.log"))
 HEADS = (

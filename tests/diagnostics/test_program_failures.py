@@ -6,7 +6,7 @@ import pytest
 
 from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis
-from diagnostics.reader import Batch
+from diagnostics.inputs.reader import Batch
 
 _LINES = Path(__file__).with_name("program_failures.txt")
 START = [

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import reader
 from diagnostics.builder import FactBuilder
 from diagnostics.engine import Reading, diagnose_paths
 from diagnostics.errors import UnreadableInputError
-from diagnostics.gate import Gate
-from diagnostics.inputs import list_inputs
-from diagnostics.reader import MAX_LINE_BYTES, Batch, read_batches, split_stream
-from diagnostics.scanner import Scanner
+from diagnostics.inputs import reader
+from diagnostics.inputs.files import list_inputs
+from diagnostics.inputs.reader import MAX_LINE_BYTES, Batch, read_batches, split_stream
+from diagnostics.scanning.gate import Gate
+from diagnostics.scanning.scanner import Scanner
 
 CASES = Path(__file__).parent / "cases"
 LOG = (CASES / "ib-retry-exceeded" / "with_victims" / "input.log").read_bytes()

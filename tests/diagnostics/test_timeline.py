@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from diagnostics.engine import diagnose_paths
-from diagnostics.prefix import clean
-from diagnostics.timeline import stamp_of
+from diagnostics.judging.timeline import stamp_of
+from diagnostics.scanning.prefix import clean
 
 RETRY = (
     "node-0:10:20 [0] transport/net_ib.cc:2250 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<41234> with "

@@ -11,12 +11,12 @@ from raybench.documents.fabric import FabricReport
 from raybench.documents.preflight import PreflightReport
 from raybench.documents.study.result import StudyResult
 from raybench.preflight.lines import findings_lines, report_lines
-from raybench.reports.collection import print_collection
-from raybench.reports.configuration import configuration_lines
-from raybench.reports.fabric import print_fabric
-from raybench.reports.fabric_html import fabric_page
-from raybench.reports.preflight_page import render_preflight_page
-from raybench.reports.preflight_table import print_preflight
+from raybench.reports.fabric.html import fabric_page
+from raybench.reports.fabric.terminal import print_fabric
+from raybench.reports.hosts.collection import print_collection
+from raybench.reports.hosts.configuration import configuration_lines
+from raybench.reports.preflight.page import render_preflight_page
+from raybench.reports.preflight.table import print_preflight
 from raybench.reports.study.terminal import print_study
 
 

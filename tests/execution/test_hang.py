@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from diagnostics.flight_recorder import read_dump
+from diagnostics.inputs.flight_recorder import read_dump
 from raybench.benchmarks.events import RankExited
 from raybench.benchmarks.progress import FIELDS, KEPT_OPERATIONS, Operation, ProgressSlot
 from raybench.benchmarks.recorded import Recorded, recorded_of

@@ -14,7 +14,7 @@ from raybench.metadata import rdma_ports
 from raybench.reports.csv import csv_rows
 from raybench.reports.html import render_html
 from raybench.reports.markdown import render_markdown
-from raybench.reports.terminal import result_lines
+from raybench.reports.terminal.result import result_lines
 from tests.reports.sample import launches, pairs, point, run_result
 
 GIB = 2**30

@@ -15,7 +15,7 @@ from raybench.cli.configure import command
 from raybench.documents.configuration import Configuration, HostConfiguration, ItemOutcome
 from raybench.hosts.configuration import check_tags, items_from, known_tags
 from raybench.hosts.playbook import PlaybookEvent
-from raybench.reports.configuration import configuration_lines
+from raybench.reports.hosts.configuration import configuration_lines
 
 from .local import require_ansible
 

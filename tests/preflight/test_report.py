@@ -22,8 +22,8 @@ from raybench.preflight.probe_answer import unpack
 from raybench.preflight.report import OVER_ALL, Gathered, build_report
 from raybench.preflight.verdict import Judgement
 from raybench.preflight.writing import write_report
-from raybench.reports.preflight_page import write_preflight_page
-from raybench.reports.preflight_table import print_preflight
+from raybench.reports.preflight.page import write_preflight_page
+from raybench.reports.preflight.table import print_preflight
 
 from .hosts import facts, value
 

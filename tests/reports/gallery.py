@@ -21,9 +21,9 @@ from raybench.documents.preflight import PreflightReport
 from raybench.documents.result import BenchmarkResult, RunResult
 from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.report import Gathered, build_report
-from raybench.reports.fabric_html import write_fabric_html
+from raybench.reports.fabric.html import write_fabric_html
 from raybench.reports.html import render_html
-from raybench.reports.preflight_page import render_preflight_page
+from raybench.reports.preflight.page import render_preflight_page
 from raybench.reports.study.html import render_study_html
 from tests.preflight.fabric.test_conduct import hosts as fabric_hosts
 from tests.preflight.fabric.test_conduct import whole

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from raybench.reports import figure as figures
 from raybench.reports.html import render_html
-from raybench.reports.svg import Plot, plot_style
-from raybench.reports.training_plots import MOST_DRAWN, training_plots
-from raybench.reports.workload_plots import workload_plots
+from raybench.reports.plots import figure as figures
+from raybench.reports.plots.svg import Plot, plot_style
+from raybench.reports.plots.training import MOST_DRAWN, training_plots
+from raybench.reports.plots.workload import workload_plots
 
 from .gallery import checkpoint_run, memory_run, training_run
 from .sample import run_result

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from raybench.documents.preflight import CheckResult
-from raybench.reports.preflight_table import PreflightTable
+from raybench.reports.preflight.table import PreflightTable
 from raybench.verdicts import CheckVerdict
 
 NAMES = ("host-reachable", "host-clock", "pci-width", "gpu-count", "rdma-ports", "roce-gid", "software", "drift-limits")

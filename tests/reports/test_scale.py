@@ -14,14 +14,14 @@ from raybench.reports.agreement import agreement_of, difference_grid, left_out_f
 from raybench.reports.csv import csv_rows
 from raybench.reports.facts import node_facts, node_grid, rank_facts
 from raybench.reports.findings_in_short import evidence_view, findings_view
-from raybench.reports.heat_cells import heat_cells
 from raybench.reports.html import render_html
 from raybench.reports.listed_pairs import listed_pairs
 from raybench.reports.pairs import pair_matrices, slow_ends
+from raybench.reports.plots.heat_cells import heat_cells
 from raybench.reports.rows import dropped_lines
 from raybench.reports.spans import names_in_short, spans_in_short
 from raybench.reports.summary import summary_of
-from raybench.reports.terminal import print_result
+from raybench.reports.terminal.result import print_result
 from raybench.reports.traffic_table import traffic_view
 
 from .sample import cluster, pairs, run_result

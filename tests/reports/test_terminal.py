@@ -10,7 +10,7 @@ from raybench.documents.result import BenchmarkResult, DroppedNode, Point, RunRe
 from raybench.peers.findings import with_peers
 from raybench.reports.html import render_html
 from raybench.reports.markdown import render_markdown
-from raybench.reports.terminal import print_result
+from raybench.reports.terminal.result import print_result
 
 from .sample import cluster, launches, pairs, point, run_result, sweep
 

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from raybench.documents.study.ratio import Ratio
 from raybench.documents.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, OverheadBand, band_of_overhead
-from raybench.reports.text import bandwidth, fixed, inert, percent, percent_beside
+from raybench.reports.text import bandwidth, fixed, percent, percent_beside, printable
 from raybench.reports.view import Cell, Grid
 from raybench.units import format_seconds
 
@@ -17,8 +17,8 @@ NONE = Cell(text="-")
 
 
 def text(value: object, tone: str = "") -> Cell:
-    """A word of the result, made inert."""
-    return NONE if value is None or value == "" else Cell(text=inert(value), tone=tone)
+    """A word of the result, made printable."""
+    return NONE if value is None or value == "" else Cell(text=printable(value), tone=tone)
 
 
 def seconds(value: float | None, tone: str = "") -> Cell:

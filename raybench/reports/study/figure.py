@@ -5,7 +5,7 @@ from typing import Any
 
 from raybench.documents.study.ratio import Ratio
 from raybench.documents.study.result import StudyResult
-from raybench.reports import figure
+from raybench.reports.plots import figure
 from raybench.reports.study.cells import is_narrow
 
 

@@ -9,12 +9,12 @@ from raybench.documents.study.row import TrainingRow
 from raybench.documents.study.scaling import ScalingAnswer
 from raybench.documents.study.sweep import SweepAnswer
 from raybench.documents.study.trial import TrialResult
-from raybench.reports.figure import legend, named_rows, rows_height, shortened, x_ticks
+from raybench.reports.plots.figure import legend, named_rows, rows_height, shortened, x_ticks
+from raybench.reports.plots.svg import SERIES, TEXT, Plot, plot_style, render
 from raybench.reports.study.figure import interval_bars, new_figure
 from raybench.reports.study.scaling_plots import scaling_plots
 from raybench.reports.study.sweep_plots import sweep_plots
-from raybench.reports.svg import SERIES, TEXT, Plot, plot_style, render
-from raybench.reports.text import inert
+from raybench.reports.text import printable
 from raybench.stats import median
 
 _MARKERS = "os^DvPX*<h"
@@ -51,7 +51,7 @@ def _network_plots(answer: NetworkAnswer, study: StudyResult) -> Iterator[Plot]:
     left_out = len(answer.speedups) - len(shown)
     caption = "Speedup of each figure; lines: 95 % interval over repeats. Dashed: the bound above which it is worth it."
     caption += f" {left_out} more are in the table." if left_out else ""
-    yield render(figure, name="network", title="Speedup by network", description=inert(told), caption=caption)
+    yield render(figure, name="network", title="Speedup by network", description=printable(told), caption=caption)
 
 
 def _throughput_plots(rows: Sequence[TrainingRow], study: StudyResult) -> Iterator[Plot]:
@@ -69,7 +69,7 @@ def _throughput_plots(rows: Sequence[TrainingRow], study: StudyResult) -> Iterat
             figure, axes = new_figure(study, x_label=f"{title} ({unit})", y_label="", height=height)
             axes.barh(named_rows(axes, [row.variant for row in measured]), values, color=colour, height=0.55)
             pairs = zip(measured, values, strict=True)
-            told = ", ".join(inert(f"{row.variant} {number:.4g} {unit}") for row, number in pairs)
+            told = ", ".join(printable(f"{row.variant} {number:.4g} {unit}") for row, number in pairs)
             caption = "Medians over repeats."
             yield render(figure, name=name, title=title, description=told, caption=caption)
 

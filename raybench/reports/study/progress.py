@@ -1,7 +1,7 @@
 """Progress of a study: which trial runs, how many are left, and for how long."""
 
 from raybench.reports.progress import ProgressDisplay
-from raybench.reports.text import inert
+from raybench.reports.text import printable
 
 
 class StudyDisplay(ProgressDisplay):
@@ -10,4 +10,4 @@ class StudyDisplay(ProgressDisplay):
     def begin_trial(self, done: int, name: str, text: str, left_seconds: float | None) -> None:
         """Say that a trial begins after ``done`` others; ``name`` tells it from them."""
         with self._bearing_loss():
-            self._painter.paint(done, name, inert(text), left_seconds)
+            self._painter.paint(done, name, printable(text), left_seconds)

@@ -23,7 +23,7 @@ from raybench.reports.study.cells import (
     text,
     times,
 )
-from raybench.reports.text import count_of, fixed, inert, percent
+from raybench.reports.text import count_of, fixed, percent, printable
 from raybench.reports.view import Cell
 from raybench.reports.workloads import Section
 from raybench.units import format_seconds
@@ -67,10 +67,10 @@ def _scaling_section(mode: ModeAnswer) -> Section:
 
 
 def _scaling_notes(mode: ModeAnswer) -> Iterator[str]:
-    yield from map(inert, mode.advice)
+    yield from map(printable, mode.advice)
     for row in mode.rows:
         for cause in row.causes:
-            yield inert(f"{count_of(row.nodes, 'node')}, likely: {cause}")
+            yield printable(f"{count_of(row.nodes, 'node')}, likely: {cause}")
     if mode.amdahl_serial_share is not None:
         serial = mode.amdahl_serial_share
         limit = f"at most {1 / serial:.1f}x on any number of nodes" if serial > 1e-6 else "no limit seen"
@@ -92,7 +92,7 @@ def _fit_text(mode: ModeAnswer, fit: FitCoefficients) -> str:
 
 
 def _cost_section(mode: ModeAnswer, price: Price) -> Section:
-    currency = inert(price.currency)
+    currency = printable(price.currency)
     columns: Columns[tuple[ScalingRow, RowCost]] = (
         ("nodes", lambda one: text(one[0].nodes, "strong")),
         ("samples/s", lambda one: rate(one[0].samples_per_s)),
@@ -108,7 +108,7 @@ def _cost_section(mode: ModeAnswer, price: Price) -> Section:
     )
     note = f"a node costs {price.per_node_hour:g} {price.currency} an hour ({price.source})"
     rows = [(row, row.cost) for row in mode.rows if row.cost]
-    return Section(title=f"Cost, {mode.mode} scaling", grid=present(columns, rows, 2), notes=(inert(note),))
+    return Section(title=f"Cost, {mode.mode} scaling", grid=present(columns, rows, 2), notes=(printable(note),))
 
 
 def _projection_section(mode: ModeAnswer) -> Section:
@@ -123,7 +123,7 @@ def _projection_section(mode: ModeAnswer) -> Section:
         ("", lambda _: Cell(text="PROJECTION", tone="warn")),
     )  # fmt: skip
     ahead = [one for one in mode.projections if one.is_projection]
-    notes = tuple(dict.fromkeys(inert(one.caveat) for one in ahead))
+    notes = tuple(dict.fromkeys(printable(one.caveat) for one in ahead))
     return Section(title=f"PROJECTION, {mode.mode} scaling: not measured", grid=grid_of(columns, ahead), notes=notes)
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from raybench.documents.study.result import StudyResult
 from raybench.documents.study.scaling import ModeAnswer, ScalingRow
-from raybench.reports.figure import legend, x_ticks
-from raybench.reports.series import plain_log_ticks
+from raybench.reports.plots.figure import legend, x_ticks
+from raybench.reports.plots.series import plain_log_ticks
+from raybench.reports.plots.svg import PAGE, SERIES, TEXT, Plot, render
 from raybench.reports.study.figure import interval_bars, new_figure
-from raybench.reports.svg import PAGE, SERIES, TEXT, Plot, render
-from raybench.reports.text import inert
+from raybench.reports.text import printable
 
 GOOD_SHARE = 0.75
 _WIDE_RANGE = 5.0
@@ -118,5 +118,5 @@ def _projection_plot(mode: ModeAnswer, rows: Sequence[ScalingRow], study: StudyR
         title=f"PROJECTION to {nodes[-1]} nodes, {mode.mode} scaling",
         description=f"Projected step time on {nodes[-1]} nodes: {times[-1]:.3g} {unit}. Not measured.",
         caption=f"Dashed and hollow: a projection of the fit, not measured; shaded: 90 % of resampled fits. "
-        f"{inert(ahead[-1].caveat)}",
+        f"{printable(ahead[-1].caveat)}",
     )

@@ -13,7 +13,7 @@ from raybench.reports.columns import Line
 from raybench.reports.screen import Row, document_screen
 from raybench.reports.study.cells import gb_per_second, interval, memory, rate, ratio_share, seconds, times
 from raybench.reports.study.view import emulated_study_notice, study_title
-from raybench.reports.text import count_of, inert
+from raybench.reports.text import count_of, printable
 
 _MOST_REMARKS = 3
 
@@ -22,7 +22,7 @@ def study_screen(study: StudyResult, width: int, *, place: Path) -> Iterator[Lin
     """The lines of a study."""
     conclusion = study.conclusion
     said = [*study.problems, *study.remarks]
-    told = [inert(text) for text in said if text not in conclusion.reason]
+    told = [printable(text) for text in said if text not in conclusion.reason]
     more = [f"and {len(told) - _MOST_REMARKS} more remarks: --full"] if len(told) > _MOST_REMARKS else []
     notice = emulated_study_notice(study)
     notes = [*told[:_MOST_REMARKS], *more, *([notice] if notice else [])]
@@ -48,9 +48,9 @@ def _network_rows(answer: NetworkAnswer) -> Iterator[Row]:
         busbw = f", {gb_per_second(row.busbw_gb_per_s).text} GB/s" if row.busbw_gb_per_s else ""
         samples = f", {rate(row.samples_per_s).text} samples/s" if row.samples_per_s else ""
         found = speedups.get((row.network, row.label))
-        gain = f", {_ratio(found.ratio)} of {inert(answer.baseline)}'s speed" if found else ""
+        gain = f", {_ratio(found.ratio)} of {printable(answer.baseline)}'s speed" if found else ""
         proof = answer.proofs[row.network].verdict
-        name = inert(f"{row.network}, {row.label}")
+        name = printable(f"{row.network}, {row.label}")
         yield name, f"{seconds(row.seconds).text}{busbw}{samples}", f"{proof}{gain}"
 
 
@@ -70,8 +70,8 @@ def _scaling_rows(mode: ModeAnswer) -> Iterator[Row]:
 
 def _training_row(row: TrainingRow, ratio: Ratio | None) -> Row:
     if row.failed:
-        return inert(row.variant), "not measured", inert(row.failed)
+        return printable(row.variant), "not measured", printable(row.failed)
     figures = f"{seconds(row.step_seconds).text} a step, {rate(row.samples_per_s).text} samples/s"
     share = f"{_ratio(ratio)} of the fastest, " if ratio else ""
     peak = memory(row.memory_bytes, row.memory_kind).text
-    return inert(row.variant), figures, f"{share}peak {peak}"
+    return printable(row.variant), figures, f"{share}peak {peak}"

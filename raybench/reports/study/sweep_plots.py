@@ -6,11 +6,11 @@ from typing import Any
 from raybench.documents.study.result import StudyResult
 from raybench.documents.study.row import TrainingRow
 from raybench.documents.study.sweep import LinearFit, PowerFit, SweepAnswer
-from raybench.reports.figure import legend, shortened, x_ticks
-from raybench.reports.series import plain_log_ticks
+from raybench.reports.plots.figure import legend, shortened, x_ticks
+from raybench.reports.plots.series import plain_log_ticks
+from raybench.reports.plots.svg import SERIES, TEXT, Plot, render
 from raybench.reports.study.figure import new_figure
-from raybench.reports.svg import SERIES, TEXT, Plot, render
-from raybench.reports.text import inert
+from raybench.reports.text import printable
 
 _CURVE_POINTS = 60
 
@@ -81,7 +81,7 @@ def _model_plot(rows: Sequence[TrainingRow], fit: PowerFit, study: StudyResult) 
         figure,
         name="models",
         title="Time over the size of the model",
-        description=inert(f"Step times: {told}."),
+        description=printable(f"Step times: {told}."),
         caption=f"Dashed: parameters to the power of {fit.exponent:.2f}, fitted; 1 would be in proportion to them.",
     )
 

@@ -9,9 +9,9 @@ from raybench.documents.study.result import StudyResult
 from raybench.reports.columns import Line
 from raybench.reports.study.screen import study_screen
 from raybench.reports.study.view import emulated_study_notice, order_text, study_sections, study_title
-from raybench.reports.terminal import comment, print_lines, verdict_lines
-from raybench.reports.terminal_section import section_lines
-from raybench.reports.text import inert
+from raybench.reports.terminal.result import comment, print_lines, verdict_lines
+from raybench.reports.terminal.section import section_lines
+from raybench.reports.text import printable
 
 _STATUS_STYLE = {"complete": "bold green", "partial": "bold yellow", "failed": "bold red"}
 
@@ -40,14 +40,14 @@ def study_lines(study: StudyResult, width: int, *, folder: Path) -> Iterator[Lin
         yield from section_lines(section, width, emulated=bool(study.emulated))
     yield (("#", ""),)
     for problem in study.problems:
-        yield from comment(f"PROBLEM: {inert(problem)}", width, "bold red")
+        yield from comment(f"PROBLEM: {printable(problem)}", width, "bold red")
     for remark in study.remarks:
-        yield from comment(f"note: {inert(remark)}", width, "yellow")
+        yield from comment(f"note: {printable(remark)}", width, "yellow")
     yield from _emulated(study, width)
     yield _status(study)
     for label, name in (("results", ""), ("report", "study.html")):
         if not name or (folder / name).exists():
-            yield (("# ", "dim"), (f"{label}: ", ""), (inert(folder / name), "bold"))  # a path is to be copied
+            yield (("# ", "dim"), (f"{label}: ", ""), (printable(folder / name), "bold"))  # a path is to be copied
     yield from verdict_lines(conclusion, width)
 
 

@@ -33,7 +33,7 @@ from raybench.reports.study.cells import (
     times,
 )
 from raybench.reports.study.scaling import scaling_sections
-from raybench.reports.text import count_of, inert, percent
+from raybench.reports.text import count_of, percent, printable
 from raybench.reports.view import Cell
 from raybench.reports.workloads import Section
 from raybench.units import format_seconds
@@ -56,7 +56,7 @@ def study_sections(study: StudyResult) -> tuple[Section, ...]:
 def study_title(study: StudyResult) -> str:
     """``study network network-2026...: 2 variants x 5 repeats of 'raybench train --model tiny'``."""
     plan = f"{count_of(len(study.variants), 'variant')} x {count_of(study.repeats, 'repeat')}"
-    return inert(f"raybench study {study.study_id}: {plan} of 'raybench {' '.join(study.workload)}'")
+    return printable(f"raybench study {study.study_id}: {plan} of 'raybench {' '.join(study.workload)}'")
 
 
 def order_text(study: StudyResult) -> str:
@@ -64,7 +64,7 @@ def order_text(study: StudyResult) -> str:
     blocks = "; ".join(", ".join(block) for block in study.order[:2])
     more = "; ..." if len(study.order) > 2 else ""
     how = "order: random in each repeat, every second one the one before it backwards"
-    return inert(f"{how} (seed {study.seed}): {blocks}{more}")
+    return printable(f"{how} (seed {study.seed}): {blocks}{more}")
 
 
 def emulated_study_notice(study: StudyResult) -> str | None:
@@ -112,7 +112,7 @@ def _network_sections(answer: NetworkAnswer, epoch_samples: int) -> Iterator[Sec
         ("cost per 1K samples", lambda row: _cost(row.cost, answer.price)),
     )
     seen = tuple(f"{name}: {proof.verdict}, {proof.seen} ({proof.basis})" for name, proof in proofs.items())
-    yield Section(title="Networks", grid=present(columns, answer.rows, 3), notes=tuple(map(inert, seen)))
+    yield Section(title="Networks", grid=present(columns, answer.rows, 3), notes=tuple(map(printable, seen)))
     if answer.speedups:
         yield _speedup_section(answer)
         yield _metric_section(answer, epoch_samples)
@@ -139,8 +139,8 @@ def _speedup_section(answer: NetworkAnswer) -> Section:
         "most': what a network that takes no time would give. 'against itself': how far one network's repeats differ"
     )
     notes.append(ESTIMATOR)
-    title = f"Speedup over {inert(answer.baseline)}"
-    return Section(title=title, grid=present(columns, answer.speedups, 3), notes=tuple(map(inert, notes)))
+    title = f"Speedup over {printable(answer.baseline)}"
+    return Section(title=title, grid=present(columns, answer.speedups, 3), notes=tuple(map(printable, notes)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ def _metrics(label: str, answer: NetworkAnswer, epoch_samples: int) -> Iterator[
 
 
 def _cost(cost: RowCost | None, price: Price | None) -> Cell:
-    return NONE if cost is None else money(cost.per_1k_samples, inert(price.currency if price else ""))
+    return NONE if cost is None else money(cost.per_1k_samples, printable(price.currency if price else ""))
 
 
 def _training_columns(price: Price | None, ratios: Mapping[str, Ratio]) -> Columns[TrainingRow]:
@@ -241,7 +241,7 @@ def _strategy_section(answer: StrategyAnswer) -> Section:
     columns = _training_columns(answer.price, answer.ratios)
     doubt = "" if answer.certain else "likely (the intervals do not decide; raise --repeats) "
     advice = f"{doubt}use {answer.recommended}: {answer.why}" if answer.recommended else answer.why
-    return Section(title="Strategies", grid=present(columns, answer.rows), notes=(inert(advice), ESTIMATOR))
+    return Section(title="Strategies", grid=present(columns, answer.rows), notes=(printable(advice), ESTIMATOR))
 
 
 def _sweep_section(answer: SweepAnswer, kind: str) -> Section:
@@ -250,7 +250,7 @@ def _sweep_section(answer: SweepAnswer, kind: str) -> Section:
     notes += [f"most samples a second: {answer.best}"] if answer.best else []
     notes += [_fit_text(answer.fit)] if answer.fit else []
     columns = _training_columns(answer.price, {})
-    return Section(title=title, grid=present(columns, answer.rows), notes=tuple(map(inert, notes)))
+    return Section(title=title, grid=present(columns, answer.rows), notes=tuple(map(printable, notes)))
 
 
 def _fit_text(fit: LinearFit | PowerFit) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis
-from diagnostics.reader import Batch
+from diagnostics.inputs.reader import Batch
 
 FOLDER = Path(__file__).parent
 

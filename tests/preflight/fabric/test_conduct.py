@@ -14,8 +14,8 @@ from raybench.documents.loading import document_in
 from raybench.errors import UsageError
 from raybench.preflight.fabric.conduct import Reply, fabric_of, final_report, plan_confirmation, plan_scan
 from raybench.preflight.fabric.settings import FabricSettings, settings_from
-from raybench.reports.fabric import fabric_lines, print_fabric
-from raybench.reports.fabric_html import write_fabric_html
+from raybench.reports.fabric.html import write_fabric_html
+from raybench.reports.fabric.terminal import fabric_lines, print_fabric
 from raybench.verdicts import EXIT_CODES
 from tests.preflight.fabric.ends import found, reply, verbs_device
 

@@ -1,0 +1,1 @@
+"""What is read: files, pipes, folders and archives, the jobs in them, and dumps of the flight recorder."""

@@ -1,0 +1,154 @@
+"""The launches in one file: where a job ends in it and another begins, a GPU has another process from some line on."""
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, takewhile
+
+from diagnostics.errors import UnreadableInputError
+from diagnostics.facts import ProcessKey
+from diagnostics.inputs.files import Input
+from diagnostics.inputs.flight_recorder import is_dump
+from diagnostics.inputs.part import Part, merged
+from diagnostics.inputs.reader import Batch, plain_size, read_batches, read_range
+from diagnostics.inputs.speakers import MAX_INIT_LINES, Sampling, Seen, Start, in_pieces, look_at, prefixes_of, sample
+
+MAX_HEAD_BYTES = 2**23
+SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found by one line of SAMPLED_BYTES first
+MIN_SHARED_BYTES = 2**25
+MAX_LATE_LINES = 5  # of processes that end, behind the first line of those that take their place
+
+
+def survey(file: Input, processes: int = 1) -> list[Part]:
+    """The parts of one file: more than one where a job ends in it and another begins."""
+    whole = Part(file=file)
+    if is_dump(file.name) or not os.path.isfile(file.name):  # noqa: PTH113 - a pipe can be read but once
+        return [whole]
+    size = plain_size(file) or 0
+    try:
+        looks = _seen(look_at, file, size, processes)
+        whole.processes = looks[0].speakers
+        starts = [start for look in looks for start in look.starts]
+        launches = _launches(file, starts[:MAX_INIT_LINES])
+        if len(launches) > 1 and size <= SAMPLED_FROM_BYTES:
+            return _cut(file, launches)
+        if len(launches) > 1:
+            return _cut_by_samples(file, launches, starts, _seen(sample, file, size, processes))
+    except UnreadableInputError:
+        return [whole]
+    for launch in launches:
+        launch.processes |= whole.processes
+    return launches or [whole]
+
+
+def _seen(read: Callable[[Iterable[Batch]], Seen], file: Input, size: int, processes: int) -> list[Seen]:
+    """What is seen in a file, in pieces where it is large and several processes are there."""
+    if processes > 1 and size >= MIN_SHARED_BYTES:
+        return in_pieces(read, file, size, processes)
+    return [read(read_batches(file))]
+
+
+def survey_head(file: Input) -> Part:
+    """A growing file as one part, by what its first MAX_HEAD_BYTES say."""
+    whole = Part(file=file)
+    try:
+        look = look_at(takewhile(lambda batch: batch.place <= MAX_HEAD_BYTES, read_batches(file)))
+    except UnreadableInputError:
+        return whole
+    whole.processes = look.speakers
+    return merged([*_launches(file, look.starts), whole])
+
+
+def holds_launches(file: Input, starts: Iterable[Start]) -> bool:
+    """Whether the starts of a file may be those of several launches; the first of each process and GPU are enough."""
+    return len(_launches(file, starts)) > 1
+
+
+def _launches(file: Input, starts: Iterable[Start]) -> list[Part]:
+    """A part for each launch: a new one begins where a GPU has another process, of no communicator known by then."""
+    launches: list[Part] = []
+    for start in starts:
+        if start.nranks < 2:
+            continue  # a world of its own tells nothing of the others
+        gpu, rank = (start.process[0], start.bus), (start.nranks, start.rank)
+        now = launches[-1] if launches else None
+        if now is None or _begins_again(now, start.process, gpu, start.comm_id, rank):
+            now = Part(file=file, start=start.place)
+            launches.append(now)
+        now.processes.add(start.process)
+        now.gpus[gpu] = start.process[1]
+        now.ranks.add(rank)
+        if start.comm_id:
+            now.communicators.setdefault(start.comm_id, (start.nranks, set()))[1].add(start.rank)
+    if launches:
+        launches[0].start = 0
+    return launches
+
+
+def _begins_again(
+    now: Part, process: ProcessKey, gpu: tuple[str, str], name: str | None, rank: tuple[int, int]
+) -> bool:
+    taken = now.gpus.get(gpu, process[1]) != process[1] and process not in now.processes
+    return taken and (name not in now.communicators if name else rank in now.ranks)
+
+
+def _cut(file: Input, launches: list[Part]) -> list[Part]:
+    """The launches with the places where they begin: the first line of a process that the one before does not know.
+
+    Where processes of an earlier one go on speaking, both run side by side, and the file is one part.
+    """
+    number, following, late = 1, 1, 0
+    for batch in read_batches(file):
+        block, counted = batch.block, 0
+        for begin, match in prefixes_of(block):
+            process = (match[1].decode(), int(match[2]))
+            before = launches[following - 1]
+            if following < len(launches) and process in launches[following].processes - before.processes:
+                number, counted = number + block.count(b"\n", counted, begin), begin
+                launches[following].start = before.end = batch.place + begin
+                launches[following].first_line = number
+                following += 1
+            elif process not in before.processes and any(process in one.processes for one in launches[: following - 1]):
+                late += 1
+        number += block.count(b"\n", counted) + 1
+    return launches if following == len(launches) and late <= MAX_LATE_LINES * len(launches) else [merged(launches)]
+
+
+def _cut_by_samples(file: Input, launches: list[Part], starts: Sequence[Start], seen: Sequence[Sampling]) -> list[Part]:
+    """As ``_cut``, of a large file: each line is read only between the samples around a place to cut."""
+    samples = {one for piece in seen for one in piece.samples}
+    samples.update((start.place, start.process) for start in starts)
+    following, late, before = 1, 0, 0
+    now, new, earlier = launches[0], launches[1].processes - launches[0].processes, set[ProcessKey]()
+    for place, process in sorted(samples):
+        if process in new:
+            launches[following].start = now.end = _first_line(file, before, place, new)
+            earlier |= now.processes
+            now, following = launches[following], following + 1
+            new = launches[following].processes - now.processes if following < len(launches) else set()
+        elif process in earlier and process not in now.processes:
+            late += 1
+        before = place
+    if following < len(launches) or late > MAX_LATE_LINES * len(launches):
+        return [merged(launches)]
+    _number_lines(file, launches, [count for piece in seen for count in piece.lines])
+    return launches
+
+
+def _first_line(file: Input, begin: int, end: int, processes: set[ProcessKey]) -> int:
+    """Where the first line of these processes begins, of the lines from one place to another, which is theirs too."""
+    for batch in read_range(file, begin, end):
+        for place, match in prefixes_of(batch.block):
+            if (match[1].decode(), int(match[2])) in processes:
+                return batch.place + place
+    return end  # the line at ``end`` itself
+
+
+def _number_lines(file: Input, launches: Sequence[Part], counts: Sequence[tuple[int, int]]) -> None:
+    """Give each launch the number of its first line."""
+    places = [place for place, _ in counts]
+    totals = list(accumulate((lines for _, lines in counts), initial=1))
+    for launch in launches:
+        block = bisect_right(places, launch.start) - 1
+        inside = read_range(file, places[block], launch.start)
+        launch.first_line = totals[block] + sum(batch.block.count(b"\n") + 1 for batch in inside)

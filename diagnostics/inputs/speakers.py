@@ -1,0 +1,133 @@
+"""Who speaks in a file, and where communicators begin: a quick look, before any line is read for what it says."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from diagnostics.facts import ProcessKey
+from diagnostics.inputs.files import Input
+from diagnostics.inputs.forked import map_ahead
+from diagnostics.inputs.reader import Batch, read_lines_begun
+from diagnostics.scanning.search import places
+
+_INIT_MARK = b"- Init "
+_INIT = re.compile(
+    rb"([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,9} \[\d{1,4}\] NCCL INFO .{0,80}?comm 0x[0-9a-f]+ rank (\d{1,9}) "
+    rb"nranks (\d{1,9}) [^\n]{0,80}?busId ([0-9a-f]{1,12})(?:[^\n]{0,200}?commId (0x[0-9a-f]{1,32}))?"
+)
+_PREFIX = re.compile(rb"(?<![\w.\-])([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,9} \[\d{1,4}\] ")
+MAX_INIT_LINES = 50_000  # of one file
+MAX_PREFIXES = 2000
+SPEAKERS_BYTES = 2**20  # who speaks in a file is known by its first lines
+SAMPLED_BYTES = 2**15
+
+Seen = TypeVar("Seen")
+
+
+class Start(NamedTuple):
+    """What a line on the start or completion of a communicator says."""
+
+    place: int
+    process: tuple[str, int]
+    rank: int
+    nranks: int
+    bus: str
+    comm_id: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Look:
+    """What is seen in a file or a piece of it."""
+
+    speakers: set[ProcessKey] = field(default_factory=set)
+    starts: list[Start] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Sampling:
+    """What is seen of a large file that holds several launches, or of a piece of it."""
+
+    samples: list[tuple[int, ProcessKey]] = field(default_factory=list)  # a place, and who speaks there
+    lines: list[tuple[int, int]] = field(default_factory=list)  # where a block begins, and how many lines it has
+
+
+def look_at(batches: Iterable[Batch]) -> Look:
+    """A look at batches of a file."""
+    look, prefixes = Look(), 0
+    for batch in batches:
+        if batch.place < SPEAKERS_BYTES and prefixes <= MAX_PREFIXES:
+            found = [(match[1].decode(), int(match[2])) for _, match in prefixes_of(batch.block)]
+            look.speakers.update(found[: MAX_PREFIXES + 1 - prefixes])
+            prefixes += len(found)
+        begun = len(look.starts)
+        if begun < MAX_INIT_LINES:
+            look.starts += _init_lines(batch)
+    return look
+
+
+def sample(batches: Iterable[Batch]) -> Sampling:
+    """One speaker of every SAMPLED_BYTES of batches, and their lines."""
+    found = Sampling()
+    for batch in batches:
+        found.lines.append((batch.place, batch.block.count(b"\n") + 1))
+        found.samples += _samples(batch)
+    return found
+
+
+def in_pieces(read: Callable[[Iterable[Batch]], Seen], file: Input, size: int, processes: int) -> list[Seen]:
+    """What is seen in pieces of a large file, by several processes."""
+    step = -(-size // (2 * processes))
+    ranges = [(place, min(place + step, size)) for place in range(0, size, step)]
+
+    def work(limits: tuple[int, int]) -> Seen:
+        return read(read_lines_begun(file, *limits))
+
+    seen = map_ahead(work, ranges, processes)
+    return [one or work(limits) for one, limits in zip(seen, ranges, strict=True)]
+
+
+def _samples(batch: Batch) -> Iterator[tuple[int, ProcessKey]]:
+    for begin in range(0, len(batch.block), SAMPLED_BYTES):
+        found = next(prefixes_of(batch.block, begin, begin + SAMPLED_BYTES), None)
+        if found is not None:
+            yield batch.place + found[0], (found[1][1].decode(), int(found[1][2]))
+
+
+def prefixes_of(block: bytes, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, re.Match[bytes]]]:
+    """NCCL's prefix on each line that has one, with the place where the line begins."""
+    place = block.find(b" NCCL ", start, stop)
+    while place >= 0:
+        start = block.rfind(b"\n", 0, place) + 1
+        if match := _PREFIX.search(block, max(start, place - 400), place + 1):
+            yield start, match
+        end = block.find(b"\n", place)
+        place = block.find(b" NCCL ", end, stop) if end >= 0 else -1
+
+
+def start_in(raw: bytes) -> Start | None:
+    """The start or completion that a line tells of."""
+    return _start(_INIT.search(raw), 0)
+
+
+def _init_lines(batch: Batch) -> Iterator[Start]:
+    block = batch.block
+    for place in places(block, _INIT_MARK):
+        begin = block.rfind(b"\n", 0, place) + 1
+        found = _start(_INIT.search(block, max(begin, place - 600), place), batch.place + begin)
+        if found is not None:
+            yield found
+
+
+def _start(match: re.Match[bytes] | None, place: int) -> Start | None:
+    if match is None:
+        return None
+    host, pid, rank, nranks, bus, comm_id = match.groups()
+    return Start(
+        place=place,
+        process=(host.decode(), int(pid)),
+        rank=int(rank),
+        nranks=int(nranks),
+        bus=bus.decode(),
+        comm_id=comm_id.decode() if comm_id is not None else None,
+    )

@@ -1,0 +1,163 @@
+"""The verdict on a log and the sentence that explains it: a log without faults may still leave the question open."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from diagnostics import transport
+from diagnostics.facts import JobFacts
+from diagnostics.findings import Diagnosis, Finding, Verdict
+from diagnostics.inputs.reader import A_TRACE
+from diagnostics.judging.rank_table import missing_ranks
+
+_LAZY_CONNECTION = (2, 22, 0)
+_CONNECTED = ("connected", "destroy")
+
+
+def verdict_on(findings: Sequence[Finding], network: str, facts: JobFacts) -> Verdict:
+    """What the findings, the worst first, and the facts say of the job."""
+    worst = findings[0].severity if findings else None
+    if worst == "critical":
+        return "critical"
+    if worst == "warning":
+        return "warning"
+    return "unknown" if _open_question(network, findings, facts) else "ok"
+
+
+def without_unread(diagnosis: Diagnosis, notes: Sequence[str]) -> Diagnosis:
+    """The diagnosis with notes on what of the input was left out: what was not read may be where the problem is."""
+    whole = replace(diagnosis, notes=(*diagnosis.notes, *notes))
+    if not notes or whole.verdict != "ok":
+        return whole
+    return replace(whole, verdict="unknown", explanation=f"No problem is shown, but {_unread(notes)}.")
+
+
+def _unread(notes: Sequence[str]) -> str:
+    return f"not all that was given could be read: {_first_of(notes)}"
+
+
+def _first_of(notes: Sequence[str]) -> str:
+    return notes[0] + (f" (and {len(notes) - 1} more)" if len(notes) > 1 else "")
+
+
+def _nothing_read(facts: JobFacts) -> str:
+    if facts.notes:
+        return f"No log could be read: {_first_of(facts.notes)}. Give the logs of the ranks, or their intact dumps."
+    return (
+        "The input is empty. "
+        "Run again with NCCL_DEBUG=INFO in the environment of every rank, and give what the ranks print."
+    )
+
+
+def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
+    """What keeps a log without faults from showing that the job works; empty where it does show it."""
+    if any(finding.rule == "application-error" for finding in findings):
+        return "the log ends with an exception of the program; see what it did to the run."
+    if network == "unknown" or not facts.lines_nccl:
+        return (
+            "the log does not say which network NCCL chose. "
+            "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV,GRAPH on every rank would show it."
+        )
+    if not facts.works:
+        return (
+            "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
+            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+        )
+    if missing := _left_behind(facts) or _not_given(facts) or _unfinished(facts):
+        return missing
+    if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
+        return (
+            "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
+            "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
+        )
+    return ""
+
+
+def _left_behind(facts: JobFacts) -> str:
+    """Whether rank 0 left before the others; empty where the work was done by then."""
+    if not facts.of("store-left") or facts.of("destroy", "work-done"):
+        return ""
+    return (
+        "the process that keeps PyTorch's store left while another was at work, which is how a run ends that does not "
+        "call destroy_process_group, and one whose rank 0 died. Give the output of rank 0."
+    )
+
+
+def _not_given(facts: JobFacts) -> str:
+    """What could not be read, and ranks whose file holds nothing; empty where there is nothing of the kind."""
+    if facts.notes:
+        return f"{_unread(facts.notes)}."
+    missing = missing_ranks(facts) if facts.empty_files else ()
+    if not missing:
+        return ""
+    return (
+        f"{len(missing)} of its ranks are in no log, and {_first_of(facts.empty_files)} is empty. "
+        "Give what those ranks printed, with NCCL_DEBUG=INFO."
+    )
+
+
+def _unfinished(facts: JobFacts) -> str:
+    """What ranks began and no line shows to be done; empty where there is nothing of the kind."""
+    if waiting := _without_completion(facts):
+        return (
+            f"no line shows that {waiting} ranks, which start a communicator, complete it. "
+            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+        )
+    if _left_connecting(facts):
+        return (
+            "the log ends while ranks connect to each other for their first collective: no line shows that they are "
+            "connected (`Connected all rings`). The job hangs there, or the log is cut. Give the whole log, with what "
+            "the ranks printed when they were ended."
+        )
+    return ""
+
+
+def _without_completion(facts: JobFacts) -> int:
+    """Ranks of the world that started and did not complete, as far as the log holds all starts and completions."""
+    if facts.world is None or facts.starts_left_out:
+        return 0
+    return sum(member.started and not member.completed for member in facts.world.members.values())
+
+
+def _left_connecting(facts: JobFacts) -> bool:
+    """Whether channels of a collective are opened after Init COMPLETE, as NCCL 2.22 and newer do, and none connects.
+
+    ``Channel 00/0``: connections for sends and receives are numbered from 1, and nothing tells of their end.
+    """
+    completed = facts.of("init-complete")
+    if facts.version is None or facts.version < _LAZY_CONNECTION or not completed or facts.count(*_CONNECTED):
+        return False
+    begun = max(event.origin.sequence for event in completed)
+    opened = [channel.event for channel in facts.channels if channel.event.fields.get("channel", "").endswith("/0")]
+    return any(event.origin.sequence > begun for event in opened)
+
+
+def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
+    """Why this is the verdict, and what would answer a question that is left open."""
+    if verdict in ("critical", "warning"):
+        return findings[0].summary
+    if nothing := _without_nccl(network, facts):
+        return nothing
+    if verdict == "unknown":
+        return f"No problem is shown, but {_open_question(network, findings, facts)}"
+    missing = missing_ranks(facts)
+    ranks = f" of {facts.world.nranks - len(missing)} of {facts.world.nranks} ranks" if facts.world and missing else ""
+    return f"No problem is shown by the log{ranks}."
+
+
+def _without_nccl(network: str, facts: JobFacts) -> str:
+    """What an input without a line of NCCL is, and what to give instead; empty where there is such a line."""
+    if not facts.lines_nccl and network == "unknown" and facts.flight_records:
+        return (
+            f"The flight-recorder dumps of {len(facts.flight_records)} ranks show no difference between them, and "
+            "there is no line of NCCL beside them. Give the ranks' logs as well."
+        )
+    if not facts.lines_nccl and (traces := [note for note in facts.notes if A_TRACE in note]):
+        return f"The input is no log of NCCL: {traces[0]}. What NCCL prints at NCCL_DEBUG=INFO can be judged."
+    if not facts.lines_read:
+        return _nothing_read(facts)
+    if not facts.lines_nccl and network == "unknown":
+        return (
+            "The input holds no line of NCCL or RCCL: another backend such as gloo, or NCCL_DEBUG was not set. "
+            "Run again with NCCL_DEBUG=INFO in the environment of every rank."
+        )
+    return ""

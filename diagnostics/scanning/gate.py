@@ -1,0 +1,275 @@
+"""Which lines of a block can matter at all: everything else is never looked at again.
+
+With the optional hyperscan package one pass of a compiled set of literals finds them (about 1.5 GB/s on one core);
+without it, a loop over the lines tests a few literals each, many times slower. Both pass at least every line that a
+pattern reads.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from diagnostics.inputs.reader import MAX_LINE_BYTES
+from diagnostics.scanning.literals import ALWAYS, BODIES, DETAIL, EXPRESSIONS, FOREIGN, HEADS, INIT, NOISE, ODD
+from diagnostics.scanning.search import compiled_database, escaped, matches
+
+DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
+
+MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
+MAX_DULL = 50_000
+MAX_DULL_BYTES = 300
+MARK = b"] NCCL INFO "
+_DIGITS = b"0123456789"
+_TOLD_BY_DIGITS = tuple(stem for literal in FOREIGN if (stem := literal.translate(None, _DIGITS)) != literal)
+
+Candidate = tuple[int, bytes]  # the number of the line, from 0 in its block, and the line
+
+
+@dataclass(slots=True)
+class Gate:
+    """Finds the candidates of blocks, one after another. ``lines`` and ``nccl_lines`` count the lines of all blocks.
+
+    ``known`` holds messages (text behind NCCL's mark -> repetitions) that were read; once the detail is used up
+    they are only counted, whoever prints them.
+    """
+
+    lines: int = 0
+    nccl_lines: int = 0
+    odd_nccl_lines: int = 0  # of these, so many count only because there were none of the usual forms before
+    detail_left: int = DETAIL_HITS
+    known: dict[bytes, int] = field(default_factory=dict)
+    skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
+    scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
+    by_piece: bool = False  # what is read one by one is settled where a piece begins, else block by block
+    sparse: bool = False  # so few lines are NCCL's in this piece that the frequent kinds are looked for all the same
+    wrapped: int = 0  # so many lines at the start of the next block may be the rest of the last line of this one
+    _dull: set[bytes] = field(default_factory=set)  # lines without their digits, of which FOREIGN has none
+    detailed: bool = True  # lines of the frequent kinds are read one by one here
+    _seen_bytes: int = 0
+
+    def expect(self, size: int) -> None:
+        """Scan from the start where at least so many bytes will come, with what is looked for compiled by now."""
+        if size >= self.scan_from_bytes:
+            self.scan_from_bytes = 0
+            for frequent in (DETAIL, ODD):
+                _database(frequent + INIT)
+
+    def begin_piece(self, *, sparse: bool) -> None:
+        """Settle what is read one by one from here to the next piece, by the pieces before."""
+        self.by_piece, self.sparse = True, sparse
+        self.detailed = self.detail_left > 0
+
+    def candidates(self, block: bytes) -> Iterator[Candidate]:
+        """Lines of a block (complete lines, no newline at its end) that can matter, in order."""
+        self._seen_bytes += len(block)
+        if not self.by_piece:
+            self.detailed = self.detail_left > 0
+        if self._seen_bytes < self.scan_from_bytes or (database := self.database()) is None:
+            return self._by_line(block) if self.detailed or self.sparse else self._by_late_line(block)
+        return self._by_scan(block, database)
+
+    def database(self) -> Any:
+        """What the scan looks for by now, compiled; None where hyperscan is not installed."""
+        return _database(self._expressions())
+
+    def _expressions(self) -> tuple[bytes, ...]:
+        """What is looked for beside ALWAYS, the less the longer the log is."""
+        if self.detailed or self.sparse:
+            return DETAIL + INIT
+        return ODD if self.skips_init else ODD + INIT
+
+    def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
+        ends = matches(database, block)
+        unnamed = not self.nccl_lines
+        self.nccl_lines += block.count(MARK)
+        yield from self._continuations(block, 0, 0, ends)
+        find, rfind, known, skips = block.find, block.rfind, self.known, not self.detailed
+        start = line_end = number = counted = 0
+        for end in ends:
+            if end <= line_end + 1:  # a match may take in the newline of its line
+                continue
+            start = rfind(b"\n", start, end - 1) + 1 or start
+            line_end = find(b"\n", end - 1)
+            if line_end < 0:
+                line_end = len(block)
+            if skips:
+                mark = find(b"NCCL INFO ", start, line_end)
+                if mark < 0:
+                    mark = find(b"NCCL WARN ", start, line_end)
+                if mark >= 0 and (text := block[mark + 5 : line_end]) in known:
+                    known[text] += 1
+                    self.nccl_lines += block[mark - 2 : mark + 10] != MARK
+                    continue
+            raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
+            marked = MARK in raw
+            self.nccl_lines += not marked and names_library(raw)
+            if self.skips_init and b"- Init " in raw and self._says_nothing(raw):
+                continue
+            number, counted = number + block.count(b"\n", counted, start), start
+            yield number, raw
+            if not marked and is_continued(raw):
+                self.wrapped = MAX_WRAPPED_LINES
+                yield from self._continuations(block, line_end + 1, number + 1, ends)
+        if unnamed and not self.nccl_lines:  # a log that names NCCL in any way is not one that does not
+            self.nccl_lines = sum(map(names_library, block.split(b"\n"))) if names_library(block) else 0
+            self.odd_nccl_lines += self.nccl_lines
+        self.detail_left -= len(ends)
+        self.lines += number + block.count(b"\n", counted) + 1
+
+    def _continuations(self, block: bytes, begin: int, number: int, ends: list[int]) -> Iterator[Candidate]:
+        """Lines from a place on that may be the rest of a line that was wrapped hard, up to one that comes by itself.
+
+        Where the block ends before, its rest may stand in the next one.
+        """
+        while self.wrapped and begin <= len(block):
+            stop = _line_end(block, begin)
+            following = block[begin : min(stop, begin + MAX_LINE_BYTES)]
+            matched = bisect_left(ends, stop + 2) > bisect_left(ends, begin + 1)
+            if matched or b"NCCL " in following:
+                self.wrapped = 0
+                return
+            self.wrapped -= 1
+            yield number, following
+            begin, number = stop + 1, number + 1
+
+    def _by_late_line(self, block: bytes) -> Iterator[Candidate]:
+        """As ``_by_line`` once the detail is used up: of lines that differ in digits only, one is looked at."""
+        lines, shapes = block.split(b"\n"), block.translate(None, _DIGITS).split(b"\n")
+        dull = self._dull
+        fresh = [number for number, shape in enumerate(shapes) if shape not in dull]
+        self.nccl_lines += block.count(MARK) - sum(lines[number].count(MARK) for number in fresh)  # of the dull ones
+        chosen, nothing = self._sort_out(lines, fresh)
+        if len(dull) < MAX_DULL:
+            found = (shapes[number] for number in nothing if len(shapes[number]) <= MAX_DULL_BYTES)
+            dull.update(shape for shape in found if not is_foreign(shape, _TOLD_BY_DIGITS))
+        chosen += self._wrapped_lines(lines, chosen)
+        for number in sorted(set(chosen)):
+            yield number, lines[number][:MAX_LINE_BYTES]
+        self.lines += len(lines)
+
+    def _wrapped_lines(self, lines: list[bytes], chosen: list[int]) -> list[int]:
+        """Numbers of the lines behind those that may go on, of this block and the one before."""
+        found = list(self._rest_of_line(lines, 0))
+        for number in sorted(chosen):
+            if is_continued(lines[number]):
+                self.wrapped = MAX_WRAPPED_LINES
+                found += self._rest_of_line(lines, number + 1)
+        return found
+
+    def _rest_of_line(self, lines: list[bytes], begin: int) -> Iterator[int]:
+        for number in range(begin, min(begin + self.wrapped, len(lines))):
+            if b"NCCL " in lines[number]:
+                self.wrapped = 0
+                return
+            self.wrapped -= 1
+            yield number
+
+    def _sort_out(self, lines: list[bytes], fresh: list[int]) -> tuple[list[int], list[int]]:
+        """Numbers of those lines that tell something, and of those that tell nothing, whatever digits they hold."""
+        chosen, nothing, unmarked = [], [], []
+        for number in fresh:
+            raw = lines[number]
+            if b"CCL" not in raw:
+                unmarked.append(number)
+                continue
+            self.nccl_lines += names_library(raw)
+            if self._says_nothing(raw):
+                if raw.count(MARK) == 1:
+                    nothing.append(number)
+            elif not self._is_repeated(raw):
+                chosen.append(number)
+        foreign = _foreign_lines(lines, unmarked)
+        return chosen + foreign, nothing + sorted(set(unmarked).difference(foreign))
+
+    def _by_line(self, block: bytes) -> Iterator[Candidate]:
+        number = -1
+        present = tuple(literal for literal in FOREIGN if literal in block)
+        for number, raw in enumerate(block.split(b"\n")):
+            if b"CCL" in raw:
+                self.nccl_lines += names_library(raw)
+                if _is_noise(raw):
+                    continue
+                self.wrapped = MAX_WRAPPED_LINES if b"NCCL WARN" in raw else 0
+                self.detail_left -= 1
+                yield number, raw[:MAX_LINE_BYTES]
+            elif self.wrapped or is_foreign(raw, present):
+                self.wrapped = MAX_WRAPPED_LINES if b"Last error:" in raw else max(self.wrapped - 1, 0)
+                yield number, raw[:MAX_LINE_BYTES]
+        self.lines += number + 1
+
+    def _says_nothing(self, raw: bytes) -> bool:
+        """Whether a marked line is one of those that ODD leaves out."""
+        mark = raw.find(b"NCCL INFO ")
+        if mark < 0:
+            return False
+        if raw[mark + 10 : mark + 16] in HEADS or (self.skips_init and b"- Init " in raw):
+            if raw.find(b"NCCL ", mark + 10) >= 0:
+                return False
+            return b" via " not in raw or b" via P2P" in raw or b"/GDRDMA" in raw
+        return b": opCount " in raw
+
+    def _is_repeated(self, raw: bytes) -> bool:
+        """Whether a marked line says what was read before; then it is only counted."""
+        mark = raw.find(b"NCCL INFO ")
+        if mark < 0 or raw[mark + 5 :] not in self.known:
+            return False
+        self.known[raw[mark + 5 :]] += 1
+        return True
+
+
+def names_library(raw: bytes) -> bool:
+    """Whether a line names NCCL or RCCL. Three letters do not: a third of files of 6 MB of random bytes hold them."""
+    return b"NCCL" in raw or b"RCCL" in raw
+
+
+def _line_end(block: bytes, start: int) -> int:
+    end = block.find(b"\n", start)
+    return len(block) if end < 0 else end
+
+
+def is_foreign(raw: bytes, literals: tuple[bytes, ...] = FOREIGN) -> bool:
+    """Whether a line without NCCL's mark can matter."""
+    for literal in literals:  # noqa: SIM110 - a generator costs three times as much, on every line of every log
+        if literal in raw:
+            return True
+    return False
+
+
+def _foreign_lines(lines: list[bytes], unmarked: list[int]) -> list[int]:
+    """Numbers of the lines among ``unmarked`` that can matter: each literal is looked for in all of them at once."""
+    starts, total = [], 0
+    for number in unmarked:
+        starts.append(total)
+        total += len(lines[number]) + 1
+    joined = b"\n".join([lines[number] for number in unmarked])
+    found: set[int] = set()
+    for literal in FOREIGN:
+        place = joined.find(literal)
+        while place >= 0:
+            index = bisect_left(starts, place + 1) - 1
+            found.add(unmarked[index])
+            place = joined.find(literal, starts[index + 1]) if index + 1 < len(starts) else -1
+    return sorted(found)
+
+
+def is_continued(raw: bytes) -> bool:
+    """Whether the next line may belong to this one."""
+    return b"NCCL WARN" in raw or b"Last error:" in raw or b"operation timeout:" in raw[-60:]
+
+
+def _is_noise(raw: bytes) -> bool:
+    """Whether a marked line is one that no pattern reads: ring lists, trees, affinities."""
+    start = raw.find(b"NCCL INFO ") + 10
+    if start < 10:
+        return False
+    head = raw[start : start + 6]
+    if head == b"Channe":
+        return raw.find(b" via ", start) < 0 and raw.find(b"NCCL ", start) < 0
+    return head in NOISE and raw.find(b"NCCL ", start) < 0 and raw.find(b"opCount ", start) < 0
+
+
+@cache
+def _database(frequent: tuple[bytes, ...]) -> Any:
+    return compiled_database((*(escaped(text) for text in (*ALWAYS, *BODIES)), *EXPRESSIONS, *frequent))

@@ -1,0 +1,240 @@
+"""Large logs read in pieces by several processes, each of which keeps only the lines that its reader needs to see.
+
+What a process counts and what it passes on is what the scanner would do with the same lines itself, once the detail of
+a job is used up. The detail of a piece is looked for only where few of its lines are NCCL's, which the piece shows by
+itself; as long as the reader wants the detail of other pieces, it reads them itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import tee
+
+from diagnostics.errors import UnreadableInputError
+from diagnostics.facts import ProcessKey
+from diagnostics.inputs.blocks import count_binary, with_partial_lines_joined
+from diagnostics.inputs.files import Input, open_input
+from diagnostics.inputs.flight_recorder import is_dump
+from diagnostics.inputs.jobs import Job
+from diagnostics.inputs.json_objects import holds_objects
+from diagnostics.inputs.part import Part, read_part
+from diagnostics.inputs.reader import TRACE_HEAD_BYTES, Batch, is_trace, line_from, plain_size
+from diagnostics.inputs.speakers import MAX_INIT_LINES, Start, start_in
+from diagnostics.scanning.gate import MAX_WRAPPED_LINES, Gate, is_continued
+from diagnostics.scanning.plain_lines import MARK, PlainLines, is_plain
+from diagnostics.scanning.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, names_its_rank
+from diagnostics.scanning.tally import MAX_KNOWN_INIT_LINES, MAX_TEXTS
+
+PIECE_BYTES = 2**23
+FIRST_PIECE_BYTES = 2**20  # as long as the detail of a job may last, which its reader looks at itself
+FIRST_BYTES = 2**23
+END_BYTES = 2**18  # of a job, read line by line
+SPARSE_LINES = 1000  # of a piece with no more lines of NCCL at level INFO, the frequent kinds are looked at too
+MIN_BYTES = 2**25  # of less, starting the processes costs more than it saves
+
+
+@dataclass(slots=True, kw_only=True)
+class Sifted:
+    """What one piece holds. ``candidates`` are (number of the line, from 0; line); ``known`` and ``channels`` count."""
+
+    candidates: list[tuple[int, bytes]] = field(default_factory=list)
+    known: Mapping[bytes, int] = field(default_factory=dict)
+    channels: dict[bytes, int] = field(default_factory=dict)
+    lines: int = 0
+    nccl_lines: int = 0
+    odd_nccl_lines: int = 0  # of these, count only where there were none before
+    unreadable: int = 0
+    hits: int = 0  # how much of the detail they used up
+    sparse: bool = False  # lines of the frequent kinds are among the candidates
+    starts: list[Start] = field(default_factory=list)  # the first of each process and GPU
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A piece of a part of the job with this number. ``begins`` the part, or goes on with the one before.
+
+    ``alone``: not to be sifted apart. ``ends`` the job, so that its reader looks at the detail: how far did it come?
+    """
+
+    part: Part
+    begins: bool
+    job: int = 0
+    alone: bool = False
+    ends: bool = False
+
+
+def pieces_of(jobs: Sequence[Job]) -> list[Piece]:
+    """The parts of jobs in pieces that begin at a line, as far as they are plain files."""
+    found: list[Piece] = []
+    for number, job in enumerate(jobs):
+        first_bytes = FIRST_BYTES
+        for part in job.parts:
+            pieces = [replace(piece, job=number) for piece in _pieces(part, first_bytes)]
+            first_bytes -= bytes_to_sift(pieces)
+            found += pieces
+        if found and found[-1].job == number:
+            found[-1:] = _with_end_apart(found[-1])
+    return found
+
+
+def _with_end_apart(piece: Piece) -> list[Piece]:
+    """The last piece of a job, cut before its last lines."""
+    part = piece.part
+    if piece.alone or part.end is None:
+        return [piece]
+    place = line_from(part.file, max(part.end - END_BYTES, part.start))
+    if place <= part.start:
+        return [replace(piece, ends=True)]
+    if place >= part.end:
+        return [piece]
+    rest = replace(piece, part=replace(part, start=place), begins=False, ends=True)
+    return [replace(piece, part=replace(part, end=place)), rest]
+
+
+def bytes_to_sift(pieces: Iterable[Piece]) -> int:
+    """How much several processes have to do."""
+    return sum((piece.part.end or 0) - piece.part.start for piece in pieces if not piece.alone)
+
+
+def _pieces(part: Part, first_bytes: int) -> Iterator[Piece]:
+    """A part in pieces of about PIECE_BYTES, its first bytes in smaller ones."""
+    size = None if is_dump(part.file.name) else plain_size(part.file)
+    if not size or (size >= MIN_BYTES and holds_objects(part.file)) or _is_trace(part.file):
+        yield Piece(part=part, begins=True, alone=True)
+        return
+    start, stop = part.start, size if part.end is None else min(part.end, size)
+    while start < stop:
+        step = min(FIRST_PIECE_BYTES, PIECE_BYTES) if start - part.start < first_bytes else PIECE_BYTES
+        end = min(line_from(part.file, start + step), stop) if start + step < stop else stop
+        yield Piece(part=replace(part, start=start, end=end), begins=start == part.start)
+        start = end
+
+
+def is_sparse(batches: Iterable[Batch]) -> bool:
+    """Whether few lines of a piece are NCCL's at level INFO; takes no more batches than it needs to tell."""
+    lines = 0
+    return not any((lines := lines + batch.block.count(b"NCCL INFO ")) > SPARSE_LINES for batch in batches)
+
+
+def is_sparse_part(part: Part) -> bool:
+    """Whether a piece that is not sifted is sparse; one that cannot be read is not."""
+    try:
+        return is_sparse(read_part(part))
+    except (OSError, UnreadableInputError):
+        return False
+
+
+def _is_trace(file: Input) -> bool:
+    try:
+        with closing(open_input(file)) as stream:
+            return is_trace(stream.read(TRACE_HEAD_BYTES) or b"")
+    except (OSError, UnreadableInputError):
+        return False
+
+
+@dataclass(slots=True)
+class _Sifting:
+    """What one process knows of one job. What it passed on once, it only counts from there on.
+
+    ``room``: how many more texts and channels it may learn, so that the scanner has room for those of all processes.
+    ``max_init_lines``: starts and completions that it looks at for new processes.
+    """
+
+    gate: Gate
+    room: int
+    max_init_lines: int
+    channels: set[bytes] = field(default_factory=set)
+    init_lines: int = 0  # behind as many of its own, the scanner looks at none either
+    heads: set[bytes] = field(default_factory=set)  # how lines begin of those whose starts are known
+    started: set[tuple[ProcessKey, str]] = field(default_factory=set)  # with their GPUs
+
+
+class Sieve:
+    """Sifts pieces of several jobs, in a forked process. ``gates``: what the reader of each job begins with."""
+
+    def __init__(self, gates: Sequence[Gate], processes: int) -> None:
+        self._jobs = [
+            _Sifting(
+                gate=Gate(scan_from_bytes=gate.scan_from_bytes, detail_left=0),
+                room=MAX_TEXTS // processes,
+                max_init_lines=max(MAX_INIT_LINES // processes, MAX_KNOWN_INIT_LINES + 1),
+            )
+            for gate in gates
+        ]
+        self._plain = PlainLines()
+
+    def sift(self, piece: Piece) -> Sifted | None:
+        """What a piece holds; None where it has to be read otherwise."""
+        if piece.alone:
+            return None
+        job, sifted = self._jobs[piece.job], Sifted()
+        gate = job.gate
+        gate.lines, gate.nccl_lines, gate.odd_nccl_lines, gate.wrapped = 0, 0, 0, MAX_WRAPPED_LINES
+        gate.known = dict.fromkeys(gate.known, 0)
+        before = gate.detail_left
+        try:
+            batches, ahead = tee(read_part(piece.part))
+            sifted.sparse = is_sparse(ahead)
+            del ahead  # else each batch is kept for it
+            gate.begin_piece(sparse=sifted.sparse)
+            gate.detailed = sifted.sparse
+            for number, batch in enumerate(batches):
+                if batch.note or (number and batch.first):  # JSON objects, each with a number of its own
+                    return None
+                block = with_partial_lines_joined(batch.block)
+                sifted.unreadable += count_binary(block)
+                self._keep(block, job, sifted)
+        except (OSError, UnreadableInputError):
+            return None
+        sifted.hits, gate.detail_left = before - gate.detail_left, before
+        sifted.known = {text: count for text, count in gate.known.items() if count}
+        sifted.lines, sifted.nccl_lines, sifted.odd_nccl_lines = gate.lines, gate.nccl_lines, gate.odd_nccl_lines
+        return sifted
+
+    def _keep(self, block: bytes, job: _Sifting, sifted: Sifted) -> None:
+        """Take the candidates of a block, without those that the scanner would only count."""
+        gate = job.gate
+        before, continued = gate.lines, False
+        for number, raw in gate.candidates(block):
+            if not continued and b"CCL" in raw:
+                if (key := channel_key(raw, job.channels)) is not None:
+                    sifted.channels[key] = sifted.channels.get(key, 0) + 1
+                    continue
+                if not gate.detailed and raw in gate.known:  # names NCCL without its mark
+                    gate.known[raw] += 1
+                    continue
+                if b"- Init " in raw and self._knows_enough(raw, job, sifted):
+                    continue
+            continued = is_continued(raw)
+            sifted.candidates.append((before + number, raw))
+            if job.room > 0 and b"CCL" in raw:
+                self._learn(raw, job)
+
+    @staticmethod
+    def _knows_enough(raw: bytes, job: _Sifting, sifted: Sifted) -> bool:
+        """Note who starts a communicator; whether so many lines were passed on that the scanner takes no more."""
+        job.init_lines += 1
+        job.gate.skips_init = job.init_lines > job.max_init_lines
+        head = raw[: raw.find(MARK)]
+        if head not in job.heads and (start := start_in(raw)) is not None and start.nranks > 1:
+            job.heads.add(head)
+            if (start.process, start.bus) not in job.started:
+                job.started.add((start.process, start.bus))
+                sifted.starts.append(start)
+        return job.init_lines > MAX_KNOWN_INIT_LINES + 1 and raw.count(b"NCCL ") == 1
+
+    def _learn(self, raw: bytes, job: _Sifting) -> None:
+        """Only count from here on what the scanner will know, once it has read this line."""
+        if not names_its_rank(raw):
+            if (text := behind_mark(raw)) not in job.gate.known:
+                job.room -= 1
+                job.gate.known[text] = 0
+        elif len(job.channels) < MAX_CHANNEL_KEYS and (key := self._channel(raw)) is not None:
+            job.channels.add(key)
+
+    def _channel(self, raw: bytes) -> bytes | None:
+        """What the scanner will count a channel line under; None where it takes the whole line to tell."""
+        mark, via = raw.find(MARK), raw.find(b" via ")
+        key = raw.find(b": ", max(via - 40, 0))
+        usual = 0 < mark < key < via and b"NCCL " not in raw[mark + len(MARK) :] and is_plain(raw[mark:])
+        return raw[key:].rstrip() if usual and self._plain.speaker(raw[:mark]) is not None else None

@@ -1,0 +1,68 @@
+"""A warning that a terminal or a chat program may have wrapped hard: kept back until the lines behind it are known."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from diagnostics.parsers import PATTERNS
+from diagnostics.parsers.base import read_message
+from diagnostics.scanning.gate import MAX_WRAPPED_LINES
+from diagnostics.scanning.prefix import Message
+
+MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
+
+
+class KeptBack(NamedTuple):
+    """A warning with the physical line that it stands in."""
+
+    text: str
+    message: Message
+    line: int
+
+
+@dataclass(slots=True)
+class Wrapped:
+    """The warning kept back, and the lines behind it that may be the rest of it."""
+
+    _pending: KeptBack | None = None
+    _continued: list[str] = field(default_factory=list)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a warning is kept back."""
+        return self._pending is not None
+
+    def keep(self, text: str, message: Message, line: int) -> None:
+        """Keep a warning back."""
+        self._pending = KeptBack(text, message, line)
+
+    def takes(self, text: str) -> bool:
+        """Whether a line may be the rest of the warning kept back; it is kept with it."""
+        if self._pending is None or not text.strip() or len(self._continued) >= MAX_WRAPPED_LINES:
+            return False
+        self._continued.append(text)
+        return True
+
+    def release(self) -> KeptBack | None:
+        """The warning kept back, joined with the lines behind it where hard wraps tore it to pieces."""
+        if self._pending is None:
+            return None
+        (text, message, line), self._pending = self._pending, None
+        rest, self._continued = self._continued, []
+        best = max(_joinings(message.text, rest), key=_fields)  # the first of equals: the line as it stands
+        if best != message.text:
+            text = f"{text}{best.removeprefix(message.text)}"
+            message = message._replace(text=best)
+        return KeptBack(text, message, line)
+
+
+def _joinings(head: str, rest: Sequence[str]) -> Iterator[str]:
+    """The head of a message alone, and with more and more of the lines behind it, torn in a word or between two."""
+    yield head
+    for count in range(1, len(rest) + 1):
+        for between in ("", " "):
+            yield between.join([head, *(part.strip() for part in rest[:count])])[:MAX_PATTERN_CHARACTERS]
+
+
+def _fields(text: str) -> int:
+    return sum(1 + len(fields) for _, fields in read_message(PATTERNS, text))

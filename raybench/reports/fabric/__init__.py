@@ -1,0 +1,1 @@
+"""How a fabric test is shown. Reads the report, schema raybench.fabric/1."""

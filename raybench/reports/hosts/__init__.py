@@ -1,0 +1,1 @@
+"""How what was done on the hosts of an inventory is shown."""

@@ -1,0 +1,1 @@
+"""A run on a terminal or in a pipe."""

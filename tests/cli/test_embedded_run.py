@@ -131,7 +131,7 @@ def second(run: Command) -> Iterator[Command]:
     """A run compared with the first one, whose result is on standard output."""
     again = [*RUN[:7], "--suite", "all_reduce", "--sizes", "8K:512K:8", "--iters", "4", "--placement", "in"]
     with started(*again, "--baseline", str(run.run_folders[0]), "--json", "--quiet") as command:
-        assert command.finish(60) == 0, command.errors
+        assert command.finish(60) == 3, command.errors  # emulated nodes are shown beside it, and not judged by it
         yield command
 
 

@@ -15,6 +15,7 @@ from raybench.errors import UsageError
 
 if TYPE_CHECKING:
     from raybench.documents.preflight import PreflightReport
+    from raybench.hosts.inventory import Inventory
     from raybench.preflight.report import Gathered
     from raybench.reports.preflight.table import PreflightTable
 
@@ -84,7 +85,6 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     announce("reading the inventory, then probing its hosts")
     from raybench.cli.expect_option import expectations_from  # not needed for --help
     from raybench.hosts.ansible_setup import data_folder
-    from raybench.hosts.inventory import read_inventory
     from raybench.hosts.preflight import check_names, run_preflight
     from raybench.reports.preflight.table import PreflightTable
     from raybench.run_folder import new_run_id
@@ -93,12 +93,18 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     check_names(names, left_out)
     expectations = expectations_from(expect)
     threading.Thread(target=_import_what_comes_later, daemon=True).start()  # while Ansible reads the inventory
-    inventory = read_inventory(inventories or (data_folder("inventory") / "localhost.yml",), limit=limit)
-    folder = _writable(Path(output_dir, f"preflight-{new_run_id()}"))
-    with PreflightTable(sys.stderr, inventory.names) as table:
+    folder, shown = Path(output_dir, f"preflight-{new_run_id()}"), contextlib.ExitStack()
+    tables: list[PreflightTable] = []
+
+    def begin(inventory: "Inventory") -> Path:
+        made = _writable(folder)
+        tables.append(shown.enter_context(PreflightTable(sys.stderr, inventory.names)))
+        return made
+
+    with shown:
         report = run_preflight(
-            inventory,
-            output_dir=folder,
+            inventories or (data_folder("inventory") / "localhost.yml",),
+            begin=begin,
             limit=limit,
             only=names,
             skip=left_out,
@@ -106,9 +112,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
             forks=forks,
             timeout_seconds=timeout_seconds,
             host_timeout_seconds=host_timeout,
-            on_host=lambda one: _show(table, one, names, left_out),
+            on_host=lambda one: _show(tables[0], one, names, left_out),
         )
-    _print(report, folder, as_json=as_json)
+    _print(report, folder.absolute(), as_json=as_json)
     sys.exit(report.exit_code)
 
 

@@ -22,10 +22,15 @@ def variables_file(path: Path, variables: Mapping[str, Any]) -> None:
 
     Raises UsageError on a key that Ansible would take for one of its own marks.
     """
-    text = json.dumps(_marked(variables), allow_nan=False, indent=1)
+    text = variables_text(variables)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+def variables_text(variables: Mapping[str, Any]) -> str:
+    """The same as text. Raises UsageError likewise."""
+    return json.dumps(_marked(variables), allow_nan=False, indent=1)
 
 
 def _marked(value: Any) -> Any:

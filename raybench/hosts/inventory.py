@@ -61,15 +61,22 @@ class Inventory:
 
 
 def read_inventory(
-    sources: Sequence[str | Path], *, limit: str | None = None, group: str = "all", timeout_seconds: float = 60.0
+    sources: Sequence[str | Path],
+    *,
+    limit: str | None = None,
+    group: str = "all",
+    timeout_seconds: float = 60.0,
+    environment: Mapping[str, str] | None = None,
 ) -> Inventory:
     """The hosts of an inventory that ``limit``, as Ansible's ``--limit``, and ``group`` leave.
+
+    ``environment``: variables for Ansible beside its own.
 
     Raises UsageError when a source cannot be read in time, no host is left, or a name or a connection variable could be
     taken for something else than it says.
     """
-    absolute = tuple(map(_absolute, sources))
-    listing = _listing(absolute, limit, timeout_seconds)
+    absolute = inventory_sources(sources)
+    listing = _listing(absolute, limit, timeout_seconds, environment or {})
     inventory = _checked(parse_inventory(listing, absolute), limit)
     if group == "all":
         return inventory
@@ -137,14 +144,21 @@ def _checked(inventory: Inventory, limit: str | None) -> Inventory:
     return inventory
 
 
-def _listing(sources: tuple[str, ...], limit: str | None, timeout_seconds: float) -> dict[str, Any]:
+def inventory_sources(sources: Sequence[str | Path]) -> tuple[str, ...]:
+    """The sources as Ansible is given them. Raises UsageError for one that is not there, or is no file or folder."""
+    return tuple(map(_absolute, sources))
+
+
+def _listing(
+    sources: tuple[str, ...], limit: str | None, timeout_seconds: float, environment: Mapping[str, str]
+) -> dict[str, Any]:
     command = [ansible_program("ansible-inventory"), "--list", *(f"--inventory={source}" for source in sources)]
     if limit is not None:
         command.append(f"--limit={limit}")
     try:
         answer = subprocess.run(
             command,
-            env=os.environ | ansible_settings(),
+            env={**os.environ, **ansible_settings(), **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

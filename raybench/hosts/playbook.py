@@ -7,6 +7,7 @@ handed on as they come and not stored. However the run ends, its processes and s
 import contextlib
 import re
 import secrets
+import shlex
 import subprocess
 import tempfile
 import threading
@@ -17,7 +18,8 @@ from typing import Any, Literal
 
 from raybench.errors import UsageError
 from raybench.hosts.ansible_setup import INSTALL, ansible_program, ansible_settings, playbook_path
-from raybench.hosts.extra_variables import variables_file
+from raybench.hosts.extra_variables import variables_file, variables_text
+from raybench.hosts.held_start import HeldStart, held_start
 from raybench.hosts.inventory import Inventory, error_of
 from raybench.hosts.playbook_guard import guarded
 from raybench.processes.interrupt import Interrupt
@@ -26,6 +28,7 @@ from raybench.processes.scratch_folder import SHORT_PREFIX, passing_scratch_fold
 
 PlaybookStatus = Literal["successful", "failed", "timeout", "canceled"]
 _POLL_SECONDS = 0.5
+_HELD = "raybench_held"  # Ansible reads the pipe again, and waits for ever, where no variable came out of it
 _TAIL_CHARACTERS = 4000
 _LONGEST_PARENT = 28  # of a socket's 104 letters, 76 are the folder's name, "cp", ssh's hash and its random suffix
 _OUT_OF_TIME = re.compile(r"Timed out after \d+ second|in the expected time frame")  # Ansible 2.19, and before
@@ -99,6 +102,12 @@ class _Tally:
     stats: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     failures: dict[str, list[TaskFailure]] = field(default_factory=dict)
     trouble: BaseException | None = None
+    held: HeldStart | None = None
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether somebody here wants the run to end."""
+        return self.trouble is not None or (self.held is not None and self.held.trouble is not None)
 
     def take(self, raw: Mapping[str, Any]) -> bool:
         """Take an event of ansible-runner; False, so that it keeps no file of it."""
@@ -138,8 +147,9 @@ class _Tally:
 def run_playbook(  # noqa: PLR0913 - the options of ansible-playbook
     name: str | Path,
     *,
-    inventory: Inventory,
+    inventory: Inventory | Sequence[str],
     variables: Mapping[str, Any] | None = None,
+    check_inventory: Callable[[Mapping[str, str]], None] | None = None,
     limit: str | None = None,
     tags: Sequence[str] = (),
     skip_tags: Sequence[str] = (),
@@ -152,6 +162,9 @@ def run_playbook(  # noqa: PLR0913 - the options of ansible-playbook
 ) -> PlaybookOutcome:
     """Run a playbook of ours (``preflight``), or of a path, on an inventory that ``read_inventory`` has checked.
 
+    Or on the sources of one that ``check_inventory`` checks while Ansible starts: no host is contacted before it is
+    done, and what it raises ends the run and is raised. It is handed environment variables for what it starts.
+
     ``variables`` win over the inventory's; no string in them is taken for a template. In the main thread Ctrl-C and
     SIGTERM end the run, elsewhere setting ``stop`` does; the status is then ``canceled``. An exception of ``on_event``
     is raised after the run was ended. Raises UsageError where Ansible is not installed.
@@ -159,15 +172,16 @@ def run_playbook(  # noqa: PLR0913 - the options of ansible-playbook
     path = name if isinstance(name, Path) else playbook_path(name)
     settings = {
         "playbook": str(path.absolute()),
-        "inventory": list(inventory.sources),
+        "inventory": list(inventory.sources if isinstance(inventory, Inventory) else inventory),
         "cmdline": " ".join(_flags(tags, skip_tags, check=check, diff=diff)) or None,
         "limit": limit,
         "forks": forks,
     }
     tally = _Tally(on_event=on_event)
     with _private_folder() as folder, _interrupts(stop) as stopped:
-        variables_file(folder / "env" / "extravars", variables or {})
-        outcome = _run(folder, settings, tally, stopped, timeout_seconds)
+        run = _Run(folder=folder, settings=settings, tally=tally, stopped=stopped, timeout_seconds=timeout_seconds)
+        held = None if check_inventory is None else run.held(variables or {}, check_inventory)
+        outcome = held or run.with_variables(variables or {})
     if tally.trouble is not None:
         raise tally.trouble
     return outcome
@@ -191,33 +205,57 @@ def _flags(tags: Sequence[str], skip_tags: Sequence[str], *, check: bool, diff: 
         yield "--diff"
 
 
-def _run(
-    folder: Path, settings: Mapping[str, Any], tally: _Tally, stopped: threading.Event, timeout_seconds: float
-) -> PlaybookOutcome:
-    runner = _runner_module()
-    ansible_program("ansible-playbook")
-    token = secrets.token_hex(16)
-    control = folder / "cp"
-    finished = False
-    try:
-        with guarded(token, folder):
-            ended = runner.run(
-                private_data_dir=str(folder),
-                project_dir=str(folder),
-                envvars=ansible_settings() | {MARK: token, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control)},
-                settings={"pexpect_timeout": _POLL_SECONDS, "job_timeout": max(1, round(timeout_seconds))},
-                event_handler=tally.take,
-                cancel_callback=lambda: stopped.is_set() or tally.trouble is not None,
-                quiet=True,
-                **{key: value for key, value in settings.items() if value is not None},
-            )
-        # Ansible leaves the connection of a task that ran out of time
-        finished = ended.status in {"successful", "failed"} and not tally.has_timeouts
-        return _outcome(ended, tally)
-    finally:
-        _close_masters(control)
-        if not finished:
-            end_marked(token)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """One call of ansible-runner in a private folder. ``token`` marks the processes that are its own."""
+
+    folder: Path
+    settings: Mapping[str, Any]
+    tally: _Tally
+    stopped: threading.Event
+    timeout_seconds: float
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    def with_variables(self, variables: Mapping[str, Any]) -> PlaybookOutcome:
+        variables_file(self.folder / "env" / "extravars", variables)
+        return self._run(self.settings)
+
+    def held(self, variables: Mapping[str, Any], check: Callable[[Mapping[str, str]], None]) -> PlaybookOutcome:
+        """The same, with variables that Ansible gets once ``check`` is done."""
+        pipe = self.folder / "variables"
+        words = [self.settings["cmdline"], f"--extra-vars {shlex.quote(f'@{pipe}')}"]
+        text = variables_text({**variables, _HELD: True})
+        with held_start(pipe, lambda: check({MARK: self.token}), text) as held:
+            self.tally.held = held
+            outcome = self._run({**self.settings, "cmdline": " ".join(filter(None, words))})
+        if held.trouble is not None and not self.stopped.is_set():
+            self.tally.trouble = held.trouble
+        return outcome
+
+    def _run(self, settings: Mapping[str, Any]) -> PlaybookOutcome:
+        runner = _runner_module()
+        ansible_program("ansible-playbook")
+        control = self.folder / "cp"
+        finished = False
+        try:
+            with guarded(self.token, self.folder):
+                ended = runner.run(
+                    private_data_dir=str(self.folder),
+                    project_dir=str(self.folder),
+                    envvars=ansible_settings() | {MARK: self.token, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control)},
+                    settings={"pexpect_timeout": _POLL_SECONDS, "job_timeout": max(1, round(self.timeout_seconds))},
+                    event_handler=self.tally.take,
+                    cancel_callback=lambda: self.stopped.is_set() or self.tally.in_trouble,
+                    quiet=True,
+                    **{key: value for key, value in settings.items() if value is not None},
+                )
+            # Ansible leaves the connection of a task that ran out of time
+            finished = ended.status in {"successful", "failed"} and not self.tally.has_timeouts
+            return _outcome(ended, self.tally)
+        finally:
+            _close_masters(control)
+            if not finished:
+                end_marked(self.token)
 
 
 def _runner_module() -> Any:

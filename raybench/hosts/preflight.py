@@ -9,7 +9,7 @@ from typing import Any
 
 from raybench.documents.preflight import PreflightReport
 from raybench.errors import IncompleteRunError, UsageError
-from raybench.hosts.inventory import Inventory
+from raybench.hosts.inventory import Inventory, inventory_sources, read_inventory
 from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, message_of, run_playbook
 from raybench.preflight.checks import selected
 from raybench.preflight.probe_answer import attempts_of, unpack
@@ -57,9 +57,9 @@ def gathered_from(event: PlaybookEvent) -> Gathered:
 
 
 def run_preflight(  # noqa: PLR0913 - the command's options
-    inventory: Inventory,
+    sources: Sequence[str | Path],
     *,
-    output_dir: Path,
+    begin: Callable[[Inventory], Path],
     limit: str | None = None,
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
@@ -70,27 +70,39 @@ def run_preflight(  # noqa: PLR0913 - the command's options
     on_host: Callable[[Gathered], None] | None = None,
     stop: threading.Event | None = None,
 ) -> PreflightReport:
-    """Probe and judge all hosts; the report is in ``output_dir`` as well. ``expectations`` are variables of the role.
+    """Probe and judge all hosts of an inventory. ``expectations`` are variables of the role.
 
+    ``begin`` is called with the inventory before a host is contacted, and returns the folder of the report.
     ``host_timeout_seconds`` is what one host may take, its login included; None leaves it to the inventory (60).
     A run that was stopped or took too long gives a report of what it has, its hosts without an answer included. Raises
-    UsageError on an unknown check, and IncompleteRunError where the playbook broke before any host was probed.
+    UsageError on an unknown check or a bad inventory, and IncompleteRunError where the playbook broke before any host
+    was probed.
     """
     check_names(only, skip)
     progress = _Progress(on_host=on_host)
     variables = {**(expectations or {}), "preflight_only": list(only), "preflight_skip": list(skip)}
     if host_timeout_seconds is not None:
         variables["preflight_host_timeout_seconds"] = host_timeout_seconds
+    begun: list[tuple[Inventory, Path]] = []
+
+    def check_inventory(environment: Mapping[str, str]) -> None:
+        inventory = read_inventory(sources, limit=limit, environment=environment)
+        begun.append((inventory, begin(inventory)))
+
     outcome = run_playbook(
         "preflight_probe",
-        inventory=inventory,
+        inventory=inventory_sources(sources),
         variables=variables,
+        check_inventory=check_inventory,
         limit=limit,
         forks=forks,
         timeout_seconds=timeout_seconds,
         on_event=progress.take,
         stop=stop,
     )
+    if not begun:
+        raise IncompleteRunError("stopped before the inventory was read; no host was contacted")
+    ((inventory, output_dir),) = begun
     return _judged(inventory, progress, outcome, only, skip, output_dir)
 
 

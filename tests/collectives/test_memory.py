@@ -53,7 +53,8 @@ def limited(free: int) -> object:
 
 
 def spec(name: str, *sizes: int, in_place: bool = False) -> BenchmarkSpec:
-    return BenchmarkSpec(name=name, kind="collective", sizes=sizes, in_place=in_place, iterations=1, blocks=1, warmup=0)
+    kind = "p2p" if name == "p2p_matrix" else "collective"
+    return BenchmarkSpec(name=name, kind=kind, sizes=sizes, in_place=in_place, iterations=1, blocks=1, warmup=0)
 
 
 def test_sizes_left_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from raybench.benchmarks.base import Buffers, Job
-from raybench.benchmarks.operations import OPERATIONS
+from raybench.benchmarks.operations import COLLECTIVES, OPERATIONS
 from raybench.benchmarks.registry import SUITES
 from raybench.benchmarks.spec import BenchmarkSpec
 
@@ -41,7 +41,7 @@ def wrong(name: str, sabotage: Sabotage | None, *, dtype: str = "float32", in_pl
     entry = OPERATIONS[name]
     spec = BenchmarkSpec(
         name=name,
-        kind=entry.kind,
+        kind="collective" if name in COLLECTIVES else "p2p",
         sizes=(ELEMENTS * 4 if dtype == "float32" else ELEMENTS,),
         dtype=dtype,
         reduce_op="sum" if entry.reduces else None,

@@ -6,9 +6,11 @@ No warning follows such attempts where the job is ended before the last.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.judging.error_number import ErrorNumber, named_error
+from diagnostics.rules.run_failed import failure_lines
 
 STARTS_FIRST = (2, 22, 0)  # from here on `Init START` is printed before the ranks meet
 MIN_ATTEMPTS = 5  # a peer that starts later is refused a few times
+MIN_LAST_ATTEMPTS = 3  # of a process that prints nothing after them, in a run that failed
 MIN_SILENT_ATTEMPTS = 2  # where nobody answers, the kernel tries for some two minutes each time
 UNROUTED = frozenset({"EADDRNOTAVAIL", "ENETDOWN", "ENETUNREACH", "EHOSTDOWN", "EHOSTUNREACH"})
 LOST = UNROUTED | {"ETIMEDOUT"}  # of a connection that stood: nothing comes from there any more
@@ -46,7 +48,25 @@ def unanswered(facts: JobFacts) -> list[Event]:
     if len(silent) >= MIN_SILENT_ATTEMPTS:
         return retries
     last = max((event.number("attempt") or 0 for event in retries), default=0)
-    return retries if max(last, facts.count("connect-retry")) >= MIN_ATTEMPTS else []
+    if max(last, facts.count("connect-retry")) >= MIN_ATTEMPTS:
+        return retries
+    return retries if len(retries) >= MIN_LAST_ATTEMPTS and _are_last_words(retries, facts) else []
+
+
+def _are_last_words(retries: list[Event], facts: JobFacts) -> bool:
+    """Whether a process printed nothing behind its retries, and an error without a cause shows that the run failed."""
+    told = failure_lines(facts)
+    if not any(event.kind in ("run-error", "python-error") for event in told):
+        return False
+    if any(event.kind == "unclassified-warning" for event in told):
+        return False
+    speakers = {event.origin.process for event in retries} - {None}
+    last = retries[-1].origin.sequence
+    return bool(speakers) and not any(
+        event.origin.process in speakers and event.origin.sequence > last
+        for kind in facts.events
+        for event in facts.events[kind]
+    )
 
 
 def is_gone(event: Event, facts: JobFacts) -> bool:

@@ -16,6 +16,7 @@ from diagnostics.rules.run_failed import failure_lines, says_to_go_on
 
 _Speaker = tuple[str, ProcessKey | None, int | None]  # file, process, thread
 _ENDS = frozenset({"failure-frame", "run-error", "python-error"})
+_DIES = " No communicator came to be after it, and no other line shows why the run failed."
 MAX_LINES_BETWEEN = 60  # of other ranks, between a warning and the stack that it begins
 _NO_CAUSES = frozenset(
     {"unclassified-warning", "log-too-quiet", "log-truncated", "run-failed", "peer-died", "watchdog-timeout"}
@@ -25,7 +26,22 @@ _NO_CAUSES = frozenset(
 def raise_decisive(findings: Sequence[Finding], facts: JobFacts) -> list[Finding]:
     """Findings, critical where they rest on a warning that NCCL stopped at."""
     places = {(event.origin.file, event.origin.line) for event in decisive_warnings(facts)}
-    return [_raised(finding) if _rests_on(finding, places) else finding for finding in findings]
+    raised = [_raised(finding) if _rests_on(finding, places) else finding for finding in findings]
+    return _with_broken_plugin(raised, facts)
+
+
+def _with_broken_plugin(findings: list[Finding], facts: JobFacts) -> list[Finding]:
+    """The findings, a broken plugin critical where no communicator came to be and nothing else explains the failure."""
+    failures = [finding for finding in findings if finding.severity == "critical"]
+    if facts.works or [finding.rule for finding in failures] != ["run-failed"]:
+        return findings
+    started = failures[0].sequence
+    return [
+        replace(finding, severity="critical", confidence="possible", explanation=finding.explanation + _DIES)
+        if finding.rule == "net-plugin-broken" and finding.severity == "warning" and finding.sequence < started
+        else finding
+        for finding in findings
+    ]
 
 
 def decisive_warnings(facts: JobFacts) -> list[Event]:

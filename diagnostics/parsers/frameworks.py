@@ -232,6 +232,13 @@ _LIBFABRIC = (
         "libfabric:4117:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid address",
     ),
 )
+_QUEUES = (
+    (
+        "libfabric:",
+        r"libfabric:\d+:\d+:.*<warn> Unable to create (?:extended )?(?:CQ|QP): (?P<insert>Cannot allocate memory)",
+        "libfabric:17:17327797::efa:cq:efa_rdm_cq_open():92<warn> Unable to create extended CQ: Cannot allocate memory",
+    ),
+)
 _LOST = (
     (
         "gloo/transport/tcp",
@@ -250,6 +257,7 @@ PATTERNS = (
     *rows("shm-extend-failed", _SEGMENTS),
     *rows("files-exhausted", _DESCRIPTORS),
     *rows("plugin-request-failed", _LIBFABRIC, _UCX),
+    *rows("plugin-queue-failed", _QUEUES),
     Pattern(
         kind="collective-mismatch",
         literal="mismatch between collectives",

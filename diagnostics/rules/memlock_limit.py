@@ -1,12 +1,13 @@
 """The limit of locked memory is too low.
 
 Symptom: ``Call to ibv_reg_mr failed with error Cannot allocate memory``, the same for ibv_create_qp and
-ibv_create_cq.
+ibv_create_cq; libfabric's ``Unable to create extended CQ: Cannot allocate memory``.
 
 Why: RDMA pins memory. The limit (``ulimit -l``) of the process is a few MiB by default; a container, the scheduler's
 daemon or a login without limits.conf passes that on. It has nothing to do with free memory.
 
-Not when: another error than "Cannot allocate memory" is printed (memory-registration-failed).
+Not when: another error than "Cannot allocate memory" is printed (memory-registration-failed); libfabric tries another
+way, and the ranks go on to work.
 
 Source: NCCL user guide, troubleshooting.
 """
@@ -22,6 +23,7 @@ def check(facts: JobFacts) -> Outcome:
     calls = failed_calls(facts, "reg_", "create_qp", "create_cq", "alloc_pd")
     events = [event for event in calls if is_out_of_memory(event) or _is_bare_queue(event, facts)]
     events += [event for event in facts.of("plugin-registration-failed") if _is_out_of_memory(event)]
+    events += [event for event in facts.of("plugin-queue-failed") if not facts.survived(event)]
     if not events:
         return CLEAR
     return found(

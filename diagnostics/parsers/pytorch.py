@@ -58,11 +58,16 @@ PATTERNS = (
         kind="watchdog-status",
         literal="ast enqueued",
         expression=(
+            r"(?:\[PG (?:ID )?(?P<group>\d+)(?: PG GUID (?P<guid>\w+)\S*)? )?"
             r"\bRank (?P<rank>\d+)\].*?last enqueued(?: NCCL)? work: (?P<enqueued>-?\d+), last completed(?: "
             r"NCCL)? work: "
             r"(?P<completed>-?\d+)"
         ),
         samples=(
+            (
+                "[rank13]:[E218 04:54:22.864 ProcessGroupNCCL.cpp:1795] [PG ID 11 PG GUID 119 Rank 1] Exception "
+                "detected by watchdog at work: 216, last enqueued NCCL work: 220, last completed NCCL work: 215."
+            ),
             (
                 "[rank3]:[E ProcessGroupNCCL.cpp:577] [Rank 3] Timeout at NCCL work: 12, last enqueued NCCL "
                 "work: 12, last "

@@ -6,7 +6,8 @@ earlier one; a full disk on one rank; ``[missing ranks: 1]`` of Horovod.
 Why: that rank is stuck or slow before the collective: an exception, a full disk, data loading, a long checkpoint, a
 slow GPU.
 
-Not when: all ranks are at the same collective, and all have joined it.
+Not when: all ranks are at the same collective, and all have joined it; the numbers are those of different process
+groups, each of which counts its own collectives.
 
 Source: PyTorch's watchdog messages and flight recorder.
 """
@@ -53,13 +54,19 @@ def check(facts: JobFacts) -> Outcome:
 
 
 def _by_watchdog(facts: JobFacts) -> _Progress:
-    last: dict[int, int] = {}
-    events = facts.of("watchdog-status")
-    for event in events:
-        rank, enqueued = event.number("rank"), event.number("enqueued")
-        if rank is not None and enqueued is not None:
-            last[rank] = max(enqueued, last.get(rank, -1))
-    return last, events, "the watchdog's messages"
+    """The last collective of each rank of the first process group whose ranks differ; each group counts its own."""
+    groups: dict[str, list[Event]] = defaultdict(list)
+    for event in facts.of("watchdog-status"):
+        groups[event.fields.get("guid") or event.fields.get("group", "")].append(event)
+    for events in groups.values():
+        last: dict[int, int] = {}
+        for event in events:
+            rank, enqueued = event.number("rank"), event.number("enqueued")
+            if rank is not None and enqueued is not None:
+                last[rank] = max(enqueued, last.get(rank, -1))
+        if len(set(last.values())) > 1:
+            return last, events, "the watchdog's messages"
+    return {}, [], ""
 
 
 def _by_recorder(facts: JobFacts) -> _Progress:

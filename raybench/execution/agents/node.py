@@ -122,9 +122,7 @@ class NodeAgent:
         while True:
             time.sleep(_LEASE_CHECK_SECONDS)
             now = time.monotonic()
-            if (
-                now - looked > _AWAY_SECONDS
-            ):  # it was us who were stopped, or starved: what was said is still to be read
+            if now - looked > _AWAY_SECONDS:  # we were stopped, or starved: what was said is still to be read
                 self._heard = now
             looked = now
             with self._claim:

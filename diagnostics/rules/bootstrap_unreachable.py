@@ -1,6 +1,6 @@
 """A peer cannot be reached.
 
-Symptom: ``Connect to 10.0.0.1<4312> failed : Connection refused`` or ``Connection timed out``; a host name that does
+Symptom: ``Connect to 192.0.2.1<4312> failed : Connection refused`` or ``Connection timed out``; a host name that does
 not resolve; a bad NCCL_COMM_ID; a port that is taken; no route any more to a rank that was connected; PyTorch's store
 that cannot be reached up to the end of the log.
 

@@ -1,6 +1,6 @@
 """A peer no longer answers over RDMA.
 
-Symptom: ``Got completion from peer 10.2.0.5<33092> with error 12`` (IBV_WC_RETRY_EXC_ERR, vendor error 129), or 13
+Symptom: ``Got completion from peer 192.0.2.5<33092> with error 12`` (IBV_WC_RETRY_EXC_ERR, vendor error 129), or 13
 where the receiver stalls.
 
 Why: the adapter sent a packet several times and got no answer: the peer's process or host died, a link flaps, packets

@@ -80,6 +80,8 @@ class Visitor:
             num_cpus=0,
             num_gpus=0,
             temp_dir=str(self._folder),
+            plasma_store_socket_name=str(self._folder / "p"),  # below Ray's own folder, its path may get too long
+            raylet_socket_name=str(self._folder / "r"),
             node_name=NAME,
         )
 

@@ -112,15 +112,18 @@ def phase_seconds(steps: Sequence[Sequence[tuple[str, float]]]) -> dict[str, tup
     """Seconds of each phase in each step: the sum over its marks of the time since the mark before.
 
     A mark ``forward:2`` ends a piece of the phase ``forward``; what is before the first mark of a run counts from zero.
+    What is between the last phase and the end of its step, where a rank may lose its processor, belongs to that phase.
     """
     names = list(dict.fromkeys(name.partition(":")[0] for marks in steps for name, _ in marks if name != "end"))
     phases: dict[str, list[float]] = {name: [] for name in names}
     before = 0.0
     for marks in steps:
         spent = dict.fromkeys(names, 0.0)
+        phase = ""
         for name, at in marks:
-            if name != "end":
-                spent[name.partition(":")[0]] += at - before
+            phase = phase if name == "end" else name.partition(":")[0]
+            if phase:
+                spent[phase] += at - before
             before = at
         for name, seconds in spent.items():
             phases[name].append(seconds)

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import os
 
+    from diagnostics.findings import Diagnosis
+    from raybench.config import RunConfig
+    from raybench.services.run import FinishedRun
+
+__all__ = ["diagnose", "load", "run"]
 __version__ = "0.1.0"
+
+
+# Each imports what it needs when it is called: nothing is loaded before it is asked for.
 
 
 def load(path: "str | os.PathLike[str]") -> Any:
@@ -15,8 +23,32 @@ def load(path: "str | os.PathLike[str]") -> Any:
     raybench.errors.UsageError, with one line on what is wrong and where, for a file that cannot be read, is damaged,
     or was written by a newer raybench.
     """
-    from pathlib import Path  # nothing is loaded before it is asked for
+    from pathlib import Path
 
     from raybench.documents.loading import load_document
 
     return load_document(Path(path))
+
+
+def run(config: "RunConfig | None" = None, /, **options: Any) -> "FinishedRun":
+    """Do a run as ``raybench run`` does, and return what it measured and where it is kept.
+
+    ``options`` are those of the configuration file (``nodes=2, suite="all_reduce", sizes="1K:64M:4"``); they may follow
+    a configuration, whose values they replace. Ctrl-C ends the run in order, and what was measured is returned.
+    Raises raybench.errors.UsageError for a run that cannot be begun.
+    """
+    from raybench.services.run import run_here
+
+    return run_here(config, options)
+
+
+def diagnose(*paths: "str | os.PathLike[str]") -> "Diagnosis":
+    """What NCCL's logs show: files, folders or globs, each job judged by itself.
+
+    Raises diagnostics.errors.UnreadableInputError where nothing of it can be read.
+    """
+    import os
+
+    from diagnostics.engine import diagnose_paths
+
+    return diagnose_paths([os.fspath(path) for path in paths])

@@ -1,7 +1,10 @@
 """A run from its configuration to its result and what explains it, all of it kept in the run's folder."""
 
 import contextlib
+import dataclasses
 import importlib.util
+import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from raybench.config import RunConfig
+from raybench.config import RunConfig, load_config
 from raybench.documents.result import RunResult, result_file
 from raybench.errors import UsageError
 from raybench.installation import install_advice
@@ -90,6 +93,17 @@ def run(config: RunConfig, *, interrupt: "Interrupt", display: "Callable[[], Dis
         result = attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
         result = attempt(folder, "the comparison of ranks and pairs", lambda: with_peers(result)) or result
         return keep(result, record.logs, folder, undisturbed=lambda: undisturbed)
+
+
+def run_here(config: RunConfig | None, options: Mapping[str, Any]) -> FinishedRun:
+    """A run for a program: no progress is shown, and warnings are logged. Signals are taken over in the main thread."""
+    from raybench.processes.interrupt import Interrupt
+
+    chosen = load_config(None, options) if config is None else dataclasses.replace(config, **options)
+    interrupt = Interrupt()
+    main = threading.current_thread() is threading.main_thread()
+    with interrupt.installed() if main else contextlib.nullcontext():
+        return run(chosen, interrupt=interrupt, display=_Log)
 
 
 def keep(
@@ -197,3 +211,20 @@ def _written_again(before: RunResult, result: RunResult, folder: RunFolder) -> R
     if result.conclusion != before.conclusion:
         attempt(folder, "the verdict in result.json", lambda: folder.write_json("result.json", result.to_json()))
     return result
+
+
+class _Log:
+    """Warnings as log records of ``raybench``; progress is not shown."""
+
+    def start(self, total_steps: int, title: str) -> None:
+        """Say nothing."""
+
+    def step(self, benchmark: str, detail: str, rank_count: int) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
+        """Log a warning."""
+        logging.getLogger("raybench").warning("%s", text)
+
+    def close(self) -> None:
+        """Nothing to end."""

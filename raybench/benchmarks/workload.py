@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.documents.result import BenchmarkResult, MeasuredWorkload
+from raybench.documents.benchmark import BenchmarkResult, MeasuredWorkload
 
 NodeOf = Callable[[int], str | None]  # the name of the node of a rank
 

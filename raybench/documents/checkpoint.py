@@ -5,12 +5,10 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, field
 
 from raybench.documents.part import Json, Part
+from raybench.documents.quantity import Count, PositiveSeconds
 from raybench.documents.run_verdict import Check
 from raybench.documents.workload import summary_json
 from raybench.stats import median, summarize
-
-_Seconds = Annotated[float, Meta(gt=0, lt=1e12)]
-_Count = Annotated[int, Meta(ge=0)]
 
 
 class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="checkpoint"):
@@ -22,13 +20,13 @@ class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="c
     """
 
     label: str
-    blocked_seconds: tuple[_Seconds, ...] = field(default=(), name="blocked_samples_seconds")
-    durable_seconds: tuple[_Seconds, ...] = field(default=(), name="samples_seconds")
-    load_seconds: tuple[_Seconds, ...] = field(default=(), name="load_samples_seconds")
+    blocked_seconds: tuple[PositiveSeconds, ...] = field(default=(), name="blocked_samples_seconds")
+    durable_seconds: tuple[PositiveSeconds, ...] = field(default=(), name="samples_seconds")
+    load_seconds: tuple[PositiveSeconds, ...] = field(default=(), name="load_samples_seconds")
     writing_ranks: Annotated[int, Meta(ge=1)] = 1
-    tensor_bytes: _Count = 0
-    stored_bytes: _Count = 0
-    wrong_elements: _Count = 0
+    tensor_bytes: Count = 0
+    stored_bytes: Count = 0
+    wrong_elements: Count = 0
     verified: bool | None = None
     failed: str | None = None
     complete: bool = True

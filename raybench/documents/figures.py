@@ -1,17 +1,15 @@
 """A point of a workload that has no document of its own, such as an installed one: named figures, and its samples."""
 
 import math
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from msgspec import Meta, field
+from msgspec import field
 
 from raybench.documents.part import Json, Part
+from raybench.documents.quantity import Count, PositiveSeconds
 from raybench.documents.run_verdict import Check
 from raybench.documents.workload import summary_json
 from raybench.stats import Summary, summarize
-
-_Seconds = Annotated[float, Meta(gt=0, lt=1e12)]
-_Count = Annotated[int, Meta(ge=0)]
 
 
 class Figure(Part, frozen=True, kw_only=True):
@@ -39,9 +37,9 @@ class FiguresPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="figu
 
     label: str
     figures: tuple[Figure, ...] = ()
-    samples_seconds: tuple[_Seconds, ...] = ()
+    samples_seconds: tuple[PositiveSeconds, ...] = ()
     verified: bool | None = None
-    wrong_elements: _Count = 0
+    wrong_elements: Count = 0
     failed: str | None = None
     complete: bool = True
     remarks: tuple[str, ...] = field(default=(), name="warnings")  # reasons to doubt it

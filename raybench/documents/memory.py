@@ -1,14 +1,13 @@
 """A memory benchmark's point: what training takes by batch size, and the largest batch that fits."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from msgspec import Meta, field
+from msgspec import field
 
 from raybench.documents.part import Json, Part
+from raybench.documents.quantity import Count
 from raybench.documents.run_verdict import Check
-
-_Bytes = Annotated[int, Meta(ge=0)]
 
 
 class Use(Part, frozen=True, kw_only=True):
@@ -17,14 +16,14 @@ class Use(Part, frozen=True, kw_only=True):
     ``estimate`` holds the parts of performance_model/memory.py.
     """
 
-    batch_size: Annotated[int, Meta(ge=0)]
+    batch_size: Count
     fits: bool
-    parameters: _Bytes = field(name="parameters_bytes")
-    gradients: _Bytes = field(name="gradients_bytes")
-    optimizer_state: _Bytes = field(name="optimizer_state_bytes")
-    activations: _Bytes = field(name="activations_bytes")
-    peak: _Bytes = field(name="peak_bytes")
-    reserved: _Bytes = field(name="reserved_bytes")
+    parameters: Count = field(name="parameters_bytes")
+    gradients: Count = field(name="gradients_bytes")
+    optimizer_state: Count = field(name="optimizer_state_bytes")
+    activations: Count = field(name="activations_bytes")
+    peak: Count = field(name="peak_bytes")
+    reserved: Count = field(name="reserved_bytes")
     estimate: Mapping[str, int] = field(default_factory=dict, name="estimate_bytes")
     DERIVED: ClassVar[frozenset[str]] = frozenset({"fragmentation_bytes", "headroom_bytes"})
 
@@ -60,9 +59,9 @@ class MemoryPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="memor
 
     label: str
     uses: tuple[Use, ...] = field(name="batch_sizes")
-    largest_batch: Annotated[int, Meta(ge=0)]
+    largest_batch: Count
     reached_most: bool
-    limit_bytes: _Bytes
+    limit_bytes: Count
     emulated: bool
     failed: str | None = None
     complete: bool = True

@@ -9,7 +9,8 @@ from raybench.documents.part import Json, Part
 from raybench.verdicts import Conclusion
 
 if TYPE_CHECKING:
-    from raybench.documents.result import BenchmarkResult, RunResult
+    from raybench.documents.benchmark import BenchmarkResult
+    from raybench.documents.result import RunResult
 
 OF_AN_END = frozenset({"peer-died", "run-failed", "job-cancelled"})  # what logs say of ranks that raybench ended
 BASELINE = "baseline"  # the check that only a run with --baseline has: it was asked for

@@ -4,72 +4,16 @@ import math
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, field
 
+from raybench.documents.communication import Communication
 from raybench.documents.part import DamageError, Json, Part, take
+from raybench.documents.quantity import Count, Seconds
 from raybench.documents.run_verdict import Check
 from raybench.documents.workload import summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
-
-MODERATE_OVERHEAD, HIGH_OVERHEAD = 0.20, 0.40
-UNKNOWN = "unknown"
-OverheadBand = Literal["low", "moderate", "high"]
-Count = Annotated[int, Meta(ge=0)]
-Seconds = Annotated[float, Meta(ge=0, lt=1e12)]
-
-
-class Communication(Part, frozen=True, kw_only=True):
-    """Communication of one step, seconds; None where it was not, or could not be, measured.
-
-    ``exposed`` by estimator (``differencing``, ``profiler``, ``replay``): what the step waits for. ``total`` includes
-    what computation hides. ``wire_bytes``: a rank's, counted from the profiler; ``expected_bytes``: by formula.
-    ``pairs`` of steps are behind the differencing, with the 95 % ``interval`` of the median over them; None of few.
-    """
-
-    exposed: Mapping[str, float | None] = field(default_factory=dict, name="exposed_seconds")
-    total: float | None = field(default=None, name="total_seconds")
-    computation: float | None = field(default=None, name="computation_seconds")
-    overlap: float | None = field(default=None, name="overlap_seconds")
-    idle: float | None = field(default=None, name="idle_seconds")
-    isolated: float | None = field(default=None, name="isolated_seconds")
-    wire_bytes: float | None = field(default=None, name="wire_bytes_per_rank")
-    expected_bytes: float | None = field(default=None, name="expected_bytes_per_rank")
-    operations: Mapping[str, int] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
-    pairs: int | None = field(default=None, name="differencing_pairs")
-    interval: tuple[float, float] | None = field(default=None, name="differencing_ci95_seconds")
-
-    @property
-    def by_differencing(self) -> bool:
-        """Whether the best estimate is that of pairs of steps, and has an interval where there are enough."""
-        return self.exposed.get("differencing") is not None and self.pairs is not None
-
-    @property
-    def best_exposed(self) -> float | None:
-        """The first estimate there is: differencing alone compares two real steps."""
-        order = ("differencing", "profiler", "replay")
-        return next((value for name in order if (value := self.exposed.get(name)) is not None), None)
-
-    def to_json(self) -> Json:
-        """As in the schema."""
-        return self.with_unknown(
-            {
-                "exposed_seconds": dict(self.exposed),
-                "total_seconds": self.total,
-                "computation_seconds": self.computation,
-                "overlap_seconds": self.overlap,
-                "idle_seconds": self.idle,
-                "isolated_seconds": self.isolated,
-                "wire_bytes_per_rank": self.wire_bytes,
-                "expected_bytes_per_rank": self.expected_bytes,
-                "operations": dict(self.operations),
-                "remarks": list(self.remarks),
-                "differencing_pairs": self.pairs,
-                "differencing_ci95_seconds": list(self.interval) if self.interval else None,
-            }
-        )
 
 
 class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="training"):
@@ -227,48 +171,22 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     @property
     def overhead(self) -> float | None:
         """Share of the step that is exposed communication; None where it is not known, as it is where it exceeds 1."""
-        exposed = self.communication.best_exposed
-        share = None if exposed is None else max(exposed, 0.0) / self.seconds.mean
-        return None if share is None or share > 1 else share
+        return self.communication.overhead(self.seconds.mean)
 
     @property
     def overhead_interval(self) -> tuple[float, float] | None:
         """The 95 % interval of the share, within 0 to 1; None where differencing is not what it comes from."""
-        if not self.communication.by_differencing or self.communication.interval is None:
-            return None
-        low, high = (min(max(end / self.seconds.mean, 0.0), 1.0) for end in self.communication.interval)
-        return low, high
+        return self.communication.overhead_interval(self.seconds.mean)
 
     @property
     def overhead_band(self) -> str | None:
         """``low`` below 20 %, ``moderate`` to 40 %, ``high`` above; two of them, or ``unknown``, by the interval."""
-        share = self.overhead
-        if self.communication.best_exposed is None:
-            return None
-        if share is None:
-            return UNKNOWN
-        if not self.communication.by_differencing:
-            return band_of_overhead(share)
-        low, high = self.overhead_interval or (0.0, 1.0)
-        least, most = band_of_overhead(low), band_of_overhead(high)
-        if (least, most) == ("low", "high"):
-            return UNKNOWN
-        return least if least == most else f"{least} to {most}"
+        return self.communication.overhead_band(self.seconds.mean)
 
     @property
     def overhead_reason(self) -> str | None:
         """Why the overhead is unknown; None where it is known, or was not measured."""
-        if self.overhead_band != UNKNOWN:
-            return None
-        share = (self.communication.best_exposed or 0.0) / self.seconds.mean
-        found = f"what waits for communication comes out as {share:.0%} of a step" if share > 1 else ""
-        if not self.communication.by_differencing:
-            return f"{found}: the steps that were looked into were slower than those that were timed"
-        pairs = self.communication.pairs or 0
-        interval = self.overhead_interval
-        wide = f"{interval[0]:.0%} to {interval[1]:.0%} of a step" if interval else "no interval"
-        because = f"{pairs} pairs of steps with and without synchronisation give {wide}"
-        return "; ".join(part for part in (found, because, "raise --overlap-steps") if part)
+        return self.communication.overhead_reason(self.seconds.mean)
 
     @property
     def wrong(self) -> str | None:
@@ -381,11 +299,6 @@ def _rank_steps(content: Json) -> list[tuple[float, float]]:
     if len(fastest) != len(slowest):
         raise DamageError(".rank_step_seconds", f"{len(fastest)} fastest and {len(slowest)} slowest steps")
     return list(zip(fastest, slowest, strict=True))
-
-
-def band_of_overhead(share: float) -> OverheadBand:
-    """The word for a share of the step that waits for communication (docs/methods.md): the only place that has it."""
-    return "low" if share < MODERATE_OVERHEAD else "moderate" if share <= HIGH_OVERHEAD else "high"
 
 
 def _blocks(steps: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:

@@ -10,7 +10,9 @@ from typing import Any
 from raybench.benchmarks.registry import records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.config import RunConfig
-from raybench.documents.result import BenchmarkResult, ClusterInfo, DroppedNode, NodeInfo, RunResult, Status
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.cluster import ClusterInfo, DroppedNode, NodeInfo
+from raybench.documents.result import RunResult, Status
 from raybench.execution.collector import Collector
 from raybench.execution.incidents.incident import Incident, causes, next_step
 from raybench.execution.placement import Candidate, Plan

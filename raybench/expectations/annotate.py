@@ -5,7 +5,9 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from raybench.documents.result import BenchmarkResult, Expected, Point, RunResult
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.point import Expected, Point
+from raybench.documents.result import RunResult
 from raybench.documents.run_verdict import Check
 from raybench.expectations.baseline import Baseline, against_baseline
 from raybench.expectations.expected import Judgement, deciding, expect, judge

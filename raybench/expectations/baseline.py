@@ -12,7 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from raybench.documents.result import BenchmarkResult, ClusterInfo, Expected, Point, RunResult
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.cluster import ClusterInfo
+from raybench.documents.point import Expected, Point
+from raybench.documents.result import RunResult
 from raybench.documents.run_verdict import BASELINE, Check
 from raybench.errors import UsageError
 from raybench.units import format_bytes

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raybench.documents.result import ClusterInfo
+from raybench.documents.cluster import ClusterInfo
 from raybench.expectations.regimes import Family, NoExpectation, System
 from raybench.hardware.gpus import Gpu, find_gpu, unknown_reason
 

@@ -5,7 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from raybench.documents.result import BenchmarkResult, ClusterInfo, RunResult
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.cluster import ClusterInfo
+from raybench.documents.result import RunResult
 from raybench.documents.run_verdict import Check
 from raybench.peers.matrix import SlowPart, judge_matrix
 from raybench.peers.own_speed import SlowRank, judge_speed

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from raybench.documents.result import Point
+from raybench.documents.point import Point
 from raybench.peers.judgement import LARGE, Severity, Share, control_of, is_blind, severity_of, share_of
 from raybench.peers.patterns import SlowPairs, slow_patterns
 from raybench.rounds import disjoint_rounds

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from raybench.documents.result import BenchmarkResult, Point, RunResult
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.point import Point
+from raybench.documents.result import RunResult
 from raybench.errors import UsageError
 
 _SMALL_BYTES = 64 * 1024

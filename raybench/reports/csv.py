@@ -24,8 +24,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.figures import FiguresPoint
-from raybench.documents.result import BenchmarkResult, Point, RunResult
+from raybench.documents.point import Point
+from raybench.documents.result import RunResult
 from raybench.documents.workload import WorkloadPoint
 from raybench.reports.figures_point import figures_text
 from raybench.reports.listed_pairs import listed_pairs

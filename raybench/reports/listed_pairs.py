@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from raybench.documents.result import BenchmarkResult, ClusterInfo, Point
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.cluster import ClusterInfo
+from raybench.documents.point import Point
 from raybench.reports.pairs import pair_matrices
 from raybench.reports.rows import is_matrix, is_measured
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from raybench.documents.result import BenchmarkResult, ClusterInfo, Point
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.cluster import ClusterInfo
+from raybench.documents.point import Point
 from raybench.reports.rows import is_measured
 from raybench.reports.text import bandwidth, printable
 from raybench.stats import median

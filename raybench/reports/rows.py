@@ -4,7 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from raybench.documents.result import BenchmarkResult, ClusterInfo, Point, RunResult
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.cluster import ClusterInfo
+from raybench.documents.point import Point
+from raybench.documents.result import RunResult
 from raybench.reports.spans import names_in_short
 from raybench.reports.text import count_of, printable
 from raybench.stability import benchmark_warnings, warnings_of

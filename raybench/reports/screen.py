@@ -9,10 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.figures import FiguresPoint
 from raybench.documents.memory import MemoryPoint
-from raybench.documents.result import BenchmarkResult, RunResult
+from raybench.documents.result import RunResult
 from raybench.documents.training import TrainingPoint
 from raybench.documents.workload import WorkloadPoint
 from raybench.reports.columns import Line

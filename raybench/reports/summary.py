@@ -7,10 +7,13 @@ bytes. Everything in it follows from ``result.json``, which has the samples.
 from collections.abc import Mapping
 from typing import Any
 
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.cluster import ClusterInfo
 from raybench.documents.figures import FiguresPoint
 from raybench.documents.memory import MemoryPoint, Use
-from raybench.documents.result import BenchmarkResult, ClusterInfo, Point, RunResult
+from raybench.documents.point import Point
+from raybench.documents.result import RunResult
 from raybench.documents.training import TrainingPoint
 from raybench.reports.figures_point import figures_summary
 from raybench.reports.listed_pairs import listed_pairs

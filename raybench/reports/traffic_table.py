@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from raybench.documents.result import ClusterInfo
+from raybench.documents.cluster import ClusterInfo
 from raybench.reports.text import counted, printable
 from raybench.reports.view import Cell, Grid
 from raybench.stats import median

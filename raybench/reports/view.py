@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from raybench.documents.result import Point
+from raybench.documents.point import Point
 from raybench.reports.pairs import PairMatrix, SlowPair, ranked_pairs
 from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.text import bandwidth, microseconds, percent

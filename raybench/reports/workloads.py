@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.communication import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN
 from raybench.documents.figures import FiguresPoint
 from raybench.documents.memory import MemoryPoint
-from raybench.documents.result import BenchmarkResult
-from raybench.documents.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN, TrainingPoint
+from raybench.documents.training import TrainingPoint
 from raybench.reports.figures_point import figures_grid, figures_notes
 from raybench.reports.text import bandwidth, fixed, percent, percent_beside, printable
 from raybench.reports.training_summary import advice_of, summary_grid_of

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from raybench.documents.communication import HIGH_OVERHEAD, band_of_overhead
 from raybench.documents.study.row import TrainingRow
-from raybench.documents.training import HIGH_OVERHEAD, band_of_overhead
 
 SMALL_BATCH = 4
 HIGH_DATA_SHARE = 0.10

@@ -4,11 +4,15 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.cluster import NodeInfo
+from raybench.documents.communication import UNKNOWN
 from raybench.documents.diagnosis import Diagnosis
-from raybench.documents.result import BenchmarkResult, NodeInfo, Point, RunResult
+from raybench.documents.point import Point
+from raybench.documents.result import RunResult
 from raybench.documents.study.plan import Trial
 from raybench.documents.study.trial import BriefFinding, LogFacts, Measured, TrialResult
-from raybench.documents.training import UNKNOWN, TrainingPoint
+from raybench.documents.training import TrainingPoint
 from raybench.documents.workload import WorkloadPoint
 from raybench.units import format_bytes
 

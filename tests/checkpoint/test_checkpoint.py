@@ -46,8 +46,8 @@ from raybench.benchmarks.checkpoint.stores import (
 from raybench.benchmarks.events import Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cli.checkpoint import command as checkpoint_command
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.checkpoint import CheckpointPoint
-from raybench.documents.result import BenchmarkResult
 from raybench.errors import ProblemFoundError, UsageError
 from raybench.reports.workloads import workload_sections
 from tests.collectives.ranks import run_ranks

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raybench.documents.result import BenchmarkResult, ClusterInfo, NodeInfo, RunResult
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.cluster import ClusterInfo, NodeInfo
+from raybench.documents.result import RunResult
 from raybench.expectations.annotate import RULE, with_expectations
 from raybench.expectations.regimes import NoExpectation, System
 from raybench.expectations.shape import chosen_by_nccl, system_of

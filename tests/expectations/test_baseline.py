@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raybench.documents.result import ClusterInfo, RunResult
+from raybench.documents.cluster import ClusterInfo
+from raybench.documents.result import RunResult
 from raybench.errors import UsageError
 from raybench.expectations.annotate import with_expectations
 from raybench.expectations.baseline import INCOMPARABLE, LIMIT, RULE, Baseline, baseline_of

@@ -8,7 +8,10 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from raybench.documents.result import BenchmarkResult, ClusterInfo, DroppedNode, Expected, NodeInfo, Point, RunResult
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.cluster import ClusterInfo, DroppedNode, NodeInfo
+from raybench.documents.point import Expected, Point
+from raybench.documents.result import RunResult
 from raybench.rounds import disjoint_rounds
 
 SIZES = tuple(8 * 2**power for power in range(25))

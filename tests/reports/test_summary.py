@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.communication import Communication
 from raybench.documents.memory import MemoryPoint, Use
-from raybench.documents.result import BenchmarkResult
-from raybench.documents.training import Communication, TrainingPoint
+from raybench.documents.training import TrainingPoint
 from raybench.reports.summary import summary_of
 from raybench.reports.workloads import workload_sections
 from tests.reports.sample import run_result, sweep

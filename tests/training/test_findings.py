@@ -11,9 +11,10 @@ from raybench.benchmarks.footprint.findings import memory_findings
 from raybench.benchmarks.training.clock import DeviceClock
 from raybench.benchmarks.training.findings import training_findings
 from raybench.benchmarks.training.record import Check, differences
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.communication import Communication
 from raybench.documents.memory import MemoryPoint
-from raybench.documents.result import BenchmarkResult
-from raybench.documents.training import Communication, TrainingPoint
+from raybench.documents.training import TrainingPoint
 
 
 def benchmark(losses: tuple[float, ...]) -> BenchmarkResult:

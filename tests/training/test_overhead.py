@@ -11,7 +11,7 @@ from raybench.benchmarks.training.combine import training_point
 from raybench.benchmarks.training.findings import training_findings
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
-from raybench.documents.result import BenchmarkResult
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.training import TrainingPoint
 from raybench.reports.workloads import workload_sections
 from raybench.stats import median, order_interval

@@ -12,8 +12,8 @@ import pytest
 
 from raybench.benchmarks import registry
 from raybench.config import load_config
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.figures import Figure, FiguresPoint
-from raybench.documents.result import BenchmarkResult
 from raybench.errors import UsageError
 from raybench.reports.workloads import workload_sections
 
@@ -34,7 +34,8 @@ from pathlib import Path
 from raybench.benchmarks.events import BenchmarkFinished, WorkloadMeasured, encode
 from raybench.benchmarks.registry import names_of
 from raybench.config import load_config
-from raybench.documents.result import ClusterInfo, RunResult
+from raybench.documents.cluster import ClusterInfo
+from raybench.documents.result import RunResult
 from raybench.execution.collector import Collector
 from raybench.execution.event_check import EventError, event_of
 from raybench.execution.record import Record

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.memory import MemoryPoint
-from raybench.documents.result import BenchmarkResult
 from raybench.units import format_bytes
 
 

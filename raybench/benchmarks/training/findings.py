@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from raybench.documents.result import BenchmarkResult
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.training import TrainingPoint
 from raybench.units import format_seconds
 

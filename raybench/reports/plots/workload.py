@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.memory import MemoryPoint
-from raybench.documents.result import BenchmarkResult
 from raybench.documents.training import TrainingPoint
 from raybench.reports.plots.checkpoint import checkpoint_plots
 from raybench.reports.plots.memory import memory_plots

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from raybench.documents.communication import HIGH_OVERHEAD, MODERATE_OVERHEAD, OverheadBand, band_of_overhead
 from raybench.documents.study.ratio import Ratio
-from raybench.documents.training import HIGH_OVERHEAD, MODERATE_OVERHEAD, OverheadBand, band_of_overhead
 from raybench.reports.text import bandwidth, fixed, percent, percent_beside, printable
 from raybench.reports.view import Cell, Grid
 from raybench.units import format_seconds

@@ -3,7 +3,8 @@
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from raybench.documents.result import BenchmarkResult, ClusterInfo
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.cluster import ClusterInfo
 from raybench.reports.columns import Column, Line, lines, total_width
 from raybench.reports.pairs import (
     Finding,

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from raybench.documents.result import Point
+from raybench.documents.point import Point
 from raybench.reports.columns import Column, Line, Segment, fit, lines, total_width
 from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.text import bandwidth, microseconds, percent, printable

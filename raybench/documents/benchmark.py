@@ -1,0 +1,85 @@
+"""A benchmark of a run: what it was asked for, its points, and why it is not complete."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import field
+
+from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.figures import FiguresPoint
+from raybench.documents.memory import MemoryPoint
+from raybench.documents.part import Json, Part
+from raybench.documents.point import Point
+from raybench.documents.training import TrainingPoint
+
+BenchmarkStatus = Literal["complete", "partial", "failed", "skipped"]
+MeasuredWorkload = TrainingPoint | MemoryPoint | CheckpointPoint | FiguresPoint
+# What the points of a kind of workload are; those of every other kind, such as installed ones, are figures.
+POINTS: Mapping[str, type[Point | MeasuredWorkload]] = {
+    "collective": Point,
+    "p2p": Point,
+    "training": TrainingPoint,
+    "memory": MemoryPoint,
+    "checkpoint": CheckpointPoint,
+}
+
+
+class BenchmarkResult(Part, frozen=True, kw_only=True):
+    """One benchmark with one set of parameters. ``reason`` says why it is not complete; ``warnings`` why to doubt it.
+
+    Parameters of a collective: ``dtype``, ``reduce_op`` or None, ``root`` or None, ``in_place``.
+    """
+
+    name: str
+    kind: str
+    parameters: Mapping[str, Any]
+    status: BenchmarkStatus
+    points: tuple[Point, ...] = ()
+    reason: str | None = None
+    warnings: tuple[str, ...] = ()
+    # instead of points, of benchmarks that measure no messages
+    workload: tuple[MeasuredWorkload, ...] = field(default=(), name="+points")
+
+    @classmethod
+    def stored(cls, content: Json) -> Json:
+        """Points of another kind than operations are marked with it."""
+        points, kind = content.get("points"), content.get("kind")
+        measured = POINTS.get(kind, FiguresPoint) if isinstance(kind, str) else FiguresPoint
+        if measured is Point or not isinstance(points, list):
+            return content
+        mark = {"+kind": measured.__struct_config__.tag}
+        marked = [one | mark if isinstance(one, dict) else one for one in points]
+        return content | {"points": [], "+points": marked}
+
+    @property
+    def variation(self) -> str:
+        """``float32 sum in place``: what tells a collective from others of its name."""
+        options = self.parameters
+        words = [options.get("dtype"), options.get("reduce_op"), "in place" if options.get("in_place") else None]
+        return " ".join(str(word) for word in words if word)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is any figure."""
+        return bool(self.points) or any(point.failed is None for point in self.workload)
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """What checks found to be wrong in it."""
+        elements = sum(point.wrong_elements for point in self.points)
+        found = (f"{elements} elements differ from their exact expected value",) if elements else ()
+        return found + tuple(f"{one.label}: {one.wrong}" for one in self.workload if one.wrong is not None)
+
+    def to_json(self) -> Json:
+        """The benchmark as in the schema."""
+        return self.with_unknown(
+            {
+                "name": self.name,
+                "kind": self.kind,
+                "status": self.status,
+                "reason": self.reason,
+                "parameters": dict(self.parameters),
+                "warnings": list(self.warnings),
+                "points": [point.to_json() for point in self.points] + [point.to_json() for point in self.workload],
+            }
+        )

@@ -61,7 +61,7 @@ from ansible.module_utils.raybench_configure.outcome import configure_item
 
 
 def main() -> None:
-    """Plan, carry out and report each item."""
+    """ItemPlan, carry out and report each item."""
     module = AnsibleModule(
         argument_spec={
             "role": {"type": "str", "required": True},

@@ -11,7 +11,7 @@ from torch._C._distributed_c10d import Store
 from raybench.benchmarks.pattern import Segment
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
-from raybench.benchmarks.workload import Record
+from raybench.benchmarks.workload import RankRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Benchmark(Protocol):
 
     def __call__(
         self, context: RankContext, spec: BenchmarkSpec
-    ) -> Generator[RankSamples | OwnSpeed | Record, None, int]:
+    ) -> Generator[RankSamples | OwnSpeed | RankRecord, None, int]:
         """Measure on this rank."""
 
 
@@ -60,7 +60,7 @@ class TooLargeError(UnsupportedError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class CollectiveArguments:
     """What a collective needs to lay out its buffers: ``elements`` is the message size S of nccl-tests in elements."""
 
     rank: int
@@ -93,20 +93,20 @@ class Buffers:
 class Collective:
     """The facts of one operation.
 
-    - ``lengths(job)``: elements of the send and of the receive buffer of this rank.
+    - ``lengths(args)``: elements of the send and of the receive buffer of this rank.
     - ``bus_factor(world_size)``: busbw / algbw, derived in docs/methods.md.
-    - ``sent(job)``, ``expected(job)``: what the send buffer holds before, the receive buffer after; nothing expected
+    - ``sent(args)``, ``expected(args)``: what the send buffer holds before, the receive buffer after; nothing expected
       means nothing is defined there.
-    - ``in_place_offset(job)``: where in the receive buffer the send buffer lies when the operation is in place.
-    - ``prepare(job, buffers)``: the call to be timed.
+    - ``in_place_offset(args)``: where in the receive buffer the send buffer lies when the operation is in place.
+    - ``prepare(args, buffers)``: the call to be timed.
     """
 
-    lengths: Callable[[Job], tuple[int, int]]
+    lengths: Callable[[CollectiveArguments], tuple[int, int]]
     bus_factor: Callable[[int], float]
-    sent: Callable[[Job], Iterable[Segment]]
-    expected: Callable[[Job], Iterable[Segment]]
-    prepare: Callable[[Job, Buffers], Callable[[], object]]
-    in_place_offset: Callable[[Job], int] = lambda _: 0
+    sent: Callable[[CollectiveArguments], Iterable[Segment]]
+    expected: Callable[[CollectiveArguments], Iterable[Segment]]
+    prepare: Callable[[CollectiveArguments, Buffers], Callable[[], object]]
+    in_place_offset: Callable[[CollectiveArguments], int] = lambda _: 0
 
 
 def torch_reduce_op(reduce_op: str | None) -> dist.ReduceOp.RedOpType:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 
 import torch
 
-from raybench.benchmarks.base import Buffers, Collective, Job, RankContext
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, RankContext
 from raybench.benchmarks.memory import sizes_that_fit
 from raybench.benchmarks.operations import OPERATIONS, sizes_of
 from raybench.benchmarks.own_speed import own_seconds
@@ -27,26 +27,26 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples | Ow
     collective: Collective = importlib.import_module(OPERATIONS[spec.name].module).COLLECTIVE
     probe(context, spec, collective)
     context.progress.enter("preparing buffers")
-    jobs = _jobs(context, spec)
-    memory = _Memory(context, spec, collective, jobs)
-    for index, job in enumerate(jobs[: memory.fitting]):
+    calls = _jobs(context, spec)
+    memory = _Memory(context, spec, collective, calls)
+    for index, args in enumerate(calls[: memory.fitting]):
         context.progress.point(index)
-        samples = _measure(context, spec, collective, job, memory.buffers(job))
+        samples = _measure(context, spec, collective, args, memory.buffers(args))
         yield samples
         if spec.own_samples:
             context.progress.enter("timing its own work")
             seconds = own_seconds(context, spec.own_samples)
             yield OwnSpeed(message_bytes=samples.message_bytes, seconds=seconds)
-    return len(jobs) - memory.fitting
+    return len(calls) - memory.fitting
 
 
-def _jobs(context: RankContext, spec: BenchmarkSpec) -> list[Job]:
+def _jobs(context: RankContext, spec: BenchmarkSpec) -> list[CollectiveArguments]:
     element_bytes = DTYPE_BYTES[spec.dtype]
     return [_job(context, spec, size // element_bytes) for size in sizes_of(spec, context.world_size)]
 
 
-def _job(context: RankContext, spec: BenchmarkSpec, elements: int) -> Job:
-    return Job(
+def _job(context: RankContext, spec: BenchmarkSpec, elements: int) -> CollectiveArguments:
+    return CollectiveArguments(
         rank=context.rank,
         world_size=context.world_size,
         elements=elements,
@@ -59,25 +59,27 @@ def _job(context: RankContext, spec: BenchmarkSpec, elements: int) -> Job:
 class _Memory:
     """Buffers for the largest size that fits every rank, allocated once; smaller sizes use their first part."""
 
-    def __init__(self, context: RankContext, spec: BenchmarkSpec, collective: Collective, jobs: list[Job]) -> None:
+    def __init__(
+        self, context: RankContext, spec: BenchmarkSpec, collective: Collective, calls: list[CollectiveArguments]
+    ) -> None:
         self._collective, self._in_place = collective, spec.in_place
-        self.fitting = sizes_that_fit(context, [self._need(job) for job in jobs])
+        self.fitting = sizes_that_fit(context, [self._need(args) for args in calls])
         dtype = getattr(torch, spec.dtype)
-        send, receive = collective.lengths(jobs[self.fitting - 1])
+        send, receive = collective.lengths(calls[self.fitting - 1])
         longest = max(send, receive) if spec.in_place else receive
         self._receive = torch.empty(longest, dtype=dtype, device=context.device)
         self._send = self._receive if spec.in_place else torch.empty(send, dtype=dtype, device=context.device)
 
-    def _need(self, job: Job) -> int:
-        lengths = self._collective.lengths(job)
-        return (max(lengths) if self._in_place else sum(lengths)) * DTYPE_BYTES[job.dtype]
+    def _need(self, args: CollectiveArguments) -> int:
+        lengths = self._collective.lengths(args)
+        return (max(lengths) if self._in_place else sum(lengths)) * DTYPE_BYTES[args.dtype]
 
-    def buffers(self, job: Job) -> Buffers:
+    def buffers(self, args: CollectiveArguments) -> Buffers:
         """Send and receive tensors for one size."""
-        send, receive = self._collective.lengths(job)
+        send, receive = self._collective.lengths(args)
         if not self._in_place:
             return Buffers(send=self._send[:send], receive=self._receive[:receive])
-        offset = self._collective.in_place_offset(job)
+        offset = self._collective.in_place_offset(args)
         if send < receive:
             return Buffers(send=self._receive[offset : offset + send], receive=self._receive[:receive])
         first = offset if send > receive else 0
@@ -85,10 +87,10 @@ class _Memory:
 
 
 def _measure(
-    context: RankContext, spec: BenchmarkSpec, collective: Collective, job: Job, buffers: Buffers
+    context: RankContext, spec: BenchmarkSpec, collective: Collective, args: CollectiveArguments, buffers: Buffers
 ) -> RankSamples:
-    operation = collective.prepare(job, buffers)
-    write_segments(buffers.send, collective.sent(job))
+    operation = collective.prepare(args, buffers)
+    write_segments(buffers.send, collective.sent(args))
     iterations = _warm_up(context, spec, operation)
     context.progress.enter("timing")
     stamps: list[Stamps] = []
@@ -96,11 +98,11 @@ def _measure(
         context.progress.block(block)
         stamps.append(timed_block(context, operation, iterations))
     return RankSamples(
-        message_bytes=job.elements * DTYPE_BYTES[job.dtype],
-        element_count=job.elements,
+        message_bytes=args.elements * DTYPE_BYTES[args.dtype],
+        element_count=args.elements,
         bus_factor=collective.bus_factor(context.world_size),
         stamps=tuple(stamps),
-        wrong_elements=_verify(context, collective, job, buffers, operation) if spec.verify else 0,
+        wrong_elements=_verify(context, collective, args, buffers, operation) if spec.verify else 0,
         verified=spec.verify,
         contributors=context.world_size,
     )
@@ -120,20 +122,20 @@ def _warm_up(context: RankContext, spec: BenchmarkSpec, operation: Callable[[], 
 def _verify(
     context: RankContext,
     collective: Collective,
-    job: Job,
+    args: CollectiveArguments,
     buffers: Buffers,
     operation: Callable[[], object],
 ) -> int:
     """Elements of this rank's receive buffer that are wrong after one operation on fresh data."""
     context.progress.enter("verifying")
-    sent, expected = list(collective.sent(job)), list(collective.expected(job))
-    buffers.receive.fill_(poison_of(job.dtype, [*sent, *expected]))  # nor may what an earlier operation left stay
+    sent, expected = list(collective.sent(args)), list(collective.expected(args))
+    buffers.receive.fill_(poison_of(args.dtype, [*sent, *expected]))  # nor may what an earlier operation left stay
     write_segments(buffers.send, sent)
     synchronize(context)
     operation()
     if context.device.type == "cuda":
         torch.cuda.synchronize(context.device)
-    return count_wrong(buffers.receive, expected, tolerance_of(job.reduce_op, job.world_size, job.dtype))
+    return count_wrong(buffers.receive, expected, tolerance_of(args.reduce_op, args.world_size, args.dtype))
 
 
 def write_segments(tensor: torch.Tensor, segments: Iterable[Segment]) -> None:

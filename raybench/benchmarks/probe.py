@@ -7,7 +7,7 @@ skipped. A fault of the device or the network must never look like that: it ends
 import torch
 import torch.distributed as dist
 
-from raybench.benchmarks.base import Buffers, Collective, Job, RankContext, UnsupportedError
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, RankContext, UnsupportedError
 from raybench.benchmarks.recording import inside
 from raybench.benchmarks.spec import BenchmarkSpec
 
@@ -64,7 +64,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def _refusal(context: RankContext, spec: BenchmarkSpec, collective: Collective) -> str | None:
-    job = Job(
+    args = CollectiveArguments(
         rank=context.rank,
         world_size=context.world_size,
         elements=context.world_size,
@@ -72,14 +72,14 @@ def _refusal(context: RankContext, spec: BenchmarkSpec, collective: Collective) 
         reduce_op=spec.reduce_op,
         root=spec.root,
     )
-    send, receive = collective.lengths(job)
+    send, receive = collective.lengths(args)
     dtype = getattr(torch, spec.dtype)
     try:
         buffers = Buffers(
             send=torch.zeros(send, dtype=dtype, device=context.device),
             receive=torch.zeros(receive, dtype=dtype, device=context.device),
         )
-        collective.prepare(job, buffers)()
+        collective.prepare(args, buffers)()
         if context.device.type == "cuda":
             torch.cuda.synchronize(context.device)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:

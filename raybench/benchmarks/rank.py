@@ -25,9 +25,9 @@ from raybench.benchmarks.events import (
     RankReady,
     WorkloadMeasured,
 )
-from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.own_speed import processor_wait
 from raybench.benchmarks.progress import ProgressSlot
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.benchmarks.recording import inside, recording
 from raybench.benchmarks.registry import module_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
@@ -40,23 +40,23 @@ _ENVIRONMENT = (
 )
 
 
-def run_rank(job: RankJob, plan: Sequence[BenchmarkSpec], emit: Emit, progress: ProgressSlot) -> bool:
+def run_rank(assignment: RankAssignment, plan: Sequence[BenchmarkSpec], emit: Emit, progress: ProgressSlot) -> bool:
     """Run the whole plan as one rank. Every error becomes a RankFailed event. Returns whether it went well."""
     try:
-        with recording(progress), process_group(job, progress) as context:
-            emit(RankReady(rank=job.rank, facts=rank_facts(context)))
+        with recording(progress), process_group(assignment, progress) as context:
+            emit(RankReady(rank=assignment.rank, facts=rank_facts(context)))
             for index, spec in enumerate(plan):
                 progress.benchmark(index)
                 _run_benchmark(context, index, spec, emit)
             progress.enter("finished")
             dist.barrier()  # who has said that it is finished may be ended, and no other needs it any more
-            emit(RankFinished(rank=job.rank))
+            emit(RankFinished(rank=assignment.rank))
     except Exception as error:  # noqa: BLE001 - whatever ends a rank must be told to the driver
         benchmark = progress.read().benchmark
         text = traceback.format_exc()
         sys.stderr.write(text)  # the rank's own log keeps it even where the event is lost
         sys.stderr.flush()
-        emit(RankFailed(rank=job.rank, benchmark=benchmark, error=summary_of(error), traceback=text))
+        emit(RankFailed(rank=assignment.rank, benchmark=benchmark, error=summary_of(error), traceback=text))
         return False
     return True
 
@@ -108,37 +108,37 @@ def implementation(spec: BenchmarkSpec) -> Benchmark:
 
 
 @contextlib.contextmanager
-def process_group(job: RankJob, progress: ProgressSlot) -> Iterator[RankContext]:
+def process_group(assignment: RankAssignment, progress: ProgressSlot) -> Iterator[RankContext]:
     """The process group of all ranks, left again at the end unless an error broke it."""
     progress.enter("joining the process group")
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "2000")  # PyTorch keeps its last collectives: see flight_record
-    torch.set_num_threads(job.threads)
-    device = torch.device("cpu") if job.device_index is None else torch.device("cuda", job.device_index)
+    torch.set_num_threads(assignment.threads)
+    device = torch.device("cpu") if assignment.device_index is None else torch.device("cuda", assignment.device_index)
     if device.type == "cuda":
         _assert_fresh_cuda()
         torch.cuda.set_device(device)
-    timeout = timedelta(seconds=job.timeout_seconds)
+    timeout = timedelta(seconds=assignment.timeout_seconds)
     with inside("init_process_group"):
-        store = _store(job, timeout)
+        store = _store(assignment, timeout)
         dist.init_process_group(
-            job.backend,
+            assignment.backend,
             store=store,
-            rank=job.rank,
-            world_size=job.world_size,
+            rank=assignment.rank,
+            world_size=assignment.world_size,
             timeout=timeout,
-            device_id=device if job.backend == "nccl" else None,
+            device_id=device if assignment.backend == "nccl" else None,
         )
     yield RankContext(
-        rank=job.rank,
-        local_rank=job.local_rank,
-        world_size=job.world_size,
-        ranks_on_machine=job.ranks_on_machine,
-        backend=job.backend,
+        rank=assignment.rank,
+        local_rank=assignment.local_rank,
+        world_size=assignment.world_size,
+        ranks_on_machine=assignment.ranks_on_machine,
+        backend=assignment.backend,
         device=device,
         progress=progress,
         store=store,
-        ranks_on_device=job.ranks_on_device,
-        ranks_on_node=job.ranks_on_node,
+        ranks_on_device=assignment.ranks_on_device,
+        ranks_on_node=assignment.ranks_on_node,
     )
     with inside("destroy_process_group"):
         dist.destroy_process_group()
@@ -154,15 +154,15 @@ def _assert_fresh_cuda() -> None:
         )
 
 
-def _store(job: RankJob, timeout: timedelta) -> torch._C._distributed_c10d.Store:
+def _store(assignment: RankAssignment, timeout: timedelta) -> torch._C._distributed_c10d.Store:
     return torch._C._distributed_c10d.TCPStore(
-        job.master_address,
-        job.master_port,
-        job.world_size,
-        is_master=job.rank == 0,
+        assignment.master_address,
+        assignment.master_port,
+        assignment.world_size,
+        is_master=assignment.rank == 0,
         timeout=timeout,
         wait_for_workers=False,
-        master_listen_fd=job.listen_fd,
+        master_listen_fd=assignment.listen_fd,
     )
 
 

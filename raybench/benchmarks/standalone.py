@@ -31,12 +31,12 @@ from raybench.benchmarks.events import (
     decode,
     encode,
 )
-from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.rank import run_rank
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.benchmarks.registry import parameters_of, records_of, specs_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
-from raybench.benchmarks.workload import Record, Request
+from raybench.benchmarks.workload import RankRecord, Request
 from raybench.documents.benchmark import BenchmarkResult, BenchmarkStatus
 from raybench.errors import UsageError
 from raybench.sizes import parse_sizes
@@ -104,7 +104,7 @@ def run(place: Place, plan: Sequence[BenchmarkSpec], *, backend: str, timeout_se
     listener = _listen() if place.rank == 0 else None
     if listener is not None:
         store.set("port", str(listener.getsockname()[1]))
-    job = RankJob(
+    assignment = RankAssignment(
         rank=place.rank,
         local_rank=place.local_rank,
         world_size=place.world_size,
@@ -118,7 +118,7 @@ def run(place: Place, plan: Sequence[BenchmarkSpec], *, backend: str, timeout_se
         listen_fd=None if listener is None else listener.detach(),
     )
     events: list[Event] = []
-    run_rank(job, plan, events.append, ProgressSlot())
+    run_rank(assignment, plan, events.append, ProgressSlot())
     store.set(f"events/{place.rank}", msgspec.json.encode([encode(event) for event in events]).decode())
     if place.rank != 0:
         store.get("collected")  # torchrun ends the others when one ends badly
@@ -181,7 +181,7 @@ def _workload(
     events: Sequence[WorkloadMeasured],
     index: int,
 ) -> BenchmarkResult:
-    by_label: dict[str, dict[int, Record]] = {}
+    by_label: dict[str, dict[int, RankRecord]] = {}
     for event in events:
         if event.benchmark == index and not event.record.interim:
             by_label.setdefault(event.record.label, {})[event.rank] = event.record

@@ -14,7 +14,7 @@ from raybench.documents.benchmark import BenchmarkResult, MeasuredWorkload
 NodeOf = Callable[[int], str | None]  # the name of the node of a rank
 
 
-class Record(Protocol):
+class RankRecord(Protocol):
     """What a rank says of one point: a msgspec.Struct, which travels as MessagePack.
 
     ``label`` is one of the labels of its spec. ``interim``: a part, told while the point is still measured.
@@ -29,7 +29,7 @@ class Record(Protocol):
         """Whether more is to come."""
 
 
-RecordType = TypeVar("RecordType", bound=Record)
+RecordType = TypeVar("RecordType", bound=RankRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

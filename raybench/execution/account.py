@@ -11,7 +11,7 @@ from raybench.benchmarks.events import decode
 from raybench.execution.driver_channel import Ended, Failed, Heard, Logs, Mark, Message, Snapshot, Unreadable
 from raybench.execution.log_files import capped_log
 from raybench.execution.phases import AFTERWARDS
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 from raybench.units import parse_bytes
 
 _START_SECONDS = 60.0  # until the driver says what it does
@@ -25,7 +25,7 @@ def _starting() -> Mark:
 class Account:
     """What the driver has said by now. ``record`` is its last snapshot, and complete after ``rebuild``."""
 
-    record: Record
+    record: RunRecord
     mark: Mark = field(default_factory=_starting)
     step: str | None = None  # the phase in which what broke the run happened
     failed: Failed | None = None  # the first word on it counts
@@ -75,7 +75,7 @@ class Account:
                 self.record.planned.collector.take(heard.launch, decode(heard.data, self.record.planned.specs))
 
 
-def logs_below(workplace: Path, record: Record) -> dict[str, bytes]:
+def logs_below(workplace: Path, record: RunRecord) -> dict[str, bytes]:
     """Logs of ranks whose agents had their files in the run's own folder, as those of an embedded cluster have."""
     limit = parse_bytes(record.config.log_limit)
     found = {}

@@ -5,13 +5,13 @@ from raybench.execution.agents.agents import Agents
 from raybench.execution.channel import Channel
 from raybench.execution.log_files import logs_of
 from raybench.execution.omitted_traces import lost_logs_finding, trace_findings
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 
 _LOG_SECONDS = 10.0
 _TRACE_SECONDS = 3.0
 
 
-def bring_logs(agents: Agents, record: Record, channel: Channel) -> None:
+def bring_logs(agents: Agents, record: RunRecord, channel: Channel) -> None:
     """Of every node that answers, what is of its own ranks. Of the others it is a warning that the logs are lost."""
     channel.mark("bringing the logs", _LOG_SECONDS + _TRACE_SECONDS, record)
     plan = record.need().plan
@@ -30,7 +30,7 @@ def bring_logs(agents: Agents, record: Record, channel: Channel) -> None:
     channel.logs(record.logs)
 
 
-def _tell_omitted_traces(agents: Agents, record: Record, channel: Channel) -> None:
+def _tell_omitted_traces(agents: Agents, record: RunRecord, channel: Channel) -> None:
     if not any(workload_of(spec.kind).traces(spec) for spec in record.need().specs):
         return
     answers, _ = agents.ask(_TRACE_SECONDS, "long_traces")

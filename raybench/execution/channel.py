@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 
 
 class Channel(Protocol):
     """What a run says, and asks."""
 
-    def mark(self, phase: str, limit_seconds: float, record: Record) -> None:
+    def mark(self, phase: str, limit_seconds: float, record: RunRecord) -> None:
         """A phase begins, which the run itself ends within that time."""
 
     def joining(self, address: str) -> None:
         """The cluster at HOST:PORT is joined next."""
 
-    def consult(self, record: Record) -> None:
+    def consult(self, record: RunRecord) -> None:
         """There is trouble, and all processes are still as they were."""
 
     def outliving(self, name: str, count: int) -> None:
@@ -24,7 +24,7 @@ class Channel(Protocol):
     def failed(self, raised: BaseException) -> None:
         """The run ends early, by this."""
 
-    def keep(self, record: Record) -> None:
+    def keep(self, record: RunRecord) -> None:
         """This is known by now."""
 
     def end(self) -> None:

@@ -16,7 +16,7 @@ from raybench.benchmarks.events import (
 from raybench.benchmarks.operations import is_matrix, sizes_of
 from raybench.benchmarks.registry import parameters_of, records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
-from raybench.benchmarks.workload import Record, Records
+from raybench.benchmarks.workload import RankRecord, Records
 from raybench.documents.benchmark import BenchmarkResult, BenchmarkStatus, MeasuredWorkload
 from raybench.documents.point import Point
 from raybench.execution.event_check import EventError
@@ -39,8 +39,10 @@ class Collector:
     launch: int = 0
     skipped: dict[int, str] = field(default_factory=dict)
     _samples: dict[int, dict[PointKey, list[dict[int, RankSamples]]]] = field(default_factory=lambda: defaultdict(dict))
-    _records: dict[int, dict[str, list[dict[int, Record]]]] = field(default_factory=lambda: defaultdict(dict))
-    _parts: dict[int, dict[str, dict[tuple[int, int], list[Record]]]] = field(default_factory=lambda: defaultdict(dict))
+    _records: dict[int, dict[str, list[dict[int, RankRecord]]]] = field(default_factory=lambda: defaultdict(dict))
+    _parts: dict[int, dict[str, dict[tuple[int, int], list[RankRecord]]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     _finished: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def emptied(self) -> "Collector":
@@ -85,7 +87,7 @@ class Collector:
             raise EventError(f"rank {rank} timed its own work beside a size that it has not measured")
         point[rank] = replace(point[rank], own_seconds=speed.seconds)
 
-    def add_record(self, benchmark: int, rank: int, record: Record) -> dict[int, Record] | None:
+    def add_record(self, benchmark: int, rank: int, record: RankRecord) -> dict[int, RankRecord] | None:
         """The same for a workload, each point of which every rank measures."""
         launches = self._records[benchmark].setdefault(record.label, [])
         while len(launches) <= self.launch:
@@ -97,7 +99,7 @@ class Collector:
             self._parts[benchmark].get(record.label, {}).pop((self.launch, other), None)
         return dict(launches[self.launch])
 
-    def add_part(self, benchmark: int, rank: int, part: Record) -> None:
+    def add_part(self, benchmark: int, rank: int, part: RankRecord) -> None:
         """Keep a part of what is not whole yet: it counts where the whole never comes."""
         self._parts[benchmark].setdefault(part.label, {}).setdefault((self.launch, rank), []).append(part)
 
@@ -176,8 +178,8 @@ class Collector:
         return records.point(whole, spec, self.world_size, cut)
 
     def _cut(
-        self, index: int, label: str, whole: Mapping[int, Record], records: Records[Any]
-    ) -> Mapping[int, Record] | None:
+        self, index: int, label: str, whole: Mapping[int, RankRecord], records: Records[Any]
+    ) -> Mapping[int, RankRecord] | None:
         """The last launch as far as all ranks came, where it was cut: those that are through have their ``whole``."""
         parts = self._parts[index].get(label, {})
         last = max((launch for launch, _ in parts), default=-1)

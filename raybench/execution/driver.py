@@ -22,7 +22,7 @@ from raybench.execution.driver_channel import DriverChannel
 from raybench.execution.log_files import tail_of
 from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
 from raybench.execution.ranks.rank_process import die_with_parent
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 from raybench.execution.run import Run
 from raybench.processes.forked import keep_only, print_to
 from raybench.processes.interrupt import Interrupt
@@ -107,7 +107,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def start_driver(record: Record, early: PrestartedRankHost | None, workplace: Path) -> Driver:
+def start_driver(record: RunRecord, early: PrestartedRankHost | None, workplace: Path) -> Driver:
     """Fork the driver, which begins with the run at once.
 
     From then on this process adopts what is left below it, so that ``Driver.end`` finds all of it.
@@ -132,7 +132,7 @@ def start_driver(record: Record, early: PrestartedRankHost | None, workplace: Pa
 
 
 def _be_driver(
-    record: Record, early: PrestartedRankHost | None, workplace: Path, connection: Connection, parent: int
+    record: RunRecord, early: PrestartedRankHost | None, workplace: Path, connection: Connection, parent: int
 ) -> NoReturn:
     try:
         set_title(_TITLE)
@@ -146,7 +146,7 @@ def _be_driver(
         os._exit(0)  # Ray's clean-up at exit would wait for a cluster that has gone
 
 
-def _drive(record: Record, early: PrestartedRankHost | None, workplace: Path, channel: DriverChannel) -> None:
+def _drive(record: RunRecord, early: PrestartedRankHost | None, workplace: Path, channel: DriverChannel) -> None:
     """Do the run, and say how it ended."""
     with Interrupt().installed() as interrupt:
         run = Run(record=record, channel=channel, interrupt=interrupt, early=early, workplace=workplace)

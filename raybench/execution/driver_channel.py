@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from raybench.errors import ClusterUnavailableError, IncompleteRunError, ProblemFoundError, RaybenchError, UsageError
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 
 BEAT_SECONDS = 1.0
 _CONSULT_SECONDS = 3.0
@@ -45,7 +45,7 @@ class Beat:
 class Snapshot:
     """The record as it is now, without samples and logs."""
 
-    record: Record
+    record: RunRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +147,12 @@ class DriverChannel:
         self._sender = threading.Thread(target=self._send_all, daemon=True, name="driver-channel")
         self._sender.start()
 
-    def mark(self, phase: str, limit_seconds: float, record: Record) -> None:
+    def mark(self, phase: str, limit_seconds: float, record: RunRecord) -> None:
         """Say that a phase begins, and what is known by now."""
         self.keep(record)
         self._put(Mark(phase=phase, limit_seconds=limit_seconds, began=time.monotonic()))
 
-    def keep(self, record: Record) -> None:
+    def keep(self, record: RunRecord) -> None:
         """Say what is known by now."""
         self._put(Snapshot(record=record.without_samples()))
 
@@ -188,7 +188,7 @@ class DriverChannel:
         """Say which agents do not end with this process."""
         self._put(Outliving(name=name, count=count))
 
-    def consult(self, record: Record) -> None:
+    def consult(self, record: RunRecord) -> None:
         """Have the command look at the processes of the run before anything of it is ended."""
         self.keep(record)
         self._put(Consulted())

@@ -20,7 +20,7 @@ from raybench.benchmarks.operations import is_matrix
 from raybench.benchmarks.registry import labels_of, records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.timed import are_times
-from raybench.benchmarks.workload import Record
+from raybench.benchmarks.workload import RankRecord
 from raybench.errors import IncompleteRunError
 
 _COUNTS = ("visible_gpus", "gpu_memory_bytes")  # facts of a rank that are read as numbers
@@ -89,7 +89,7 @@ def _speed_problem(speed: OwnSpeed, spec: BenchmarkSpec) -> str | None:
     return None if are_times(speed.seconds) else "a time that is none"
 
 
-def _record_problem(record: Record, spec: BenchmarkSpec, world_size: int) -> str | None:
+def _record_problem(record: RankRecord, spec: BenchmarkSpec, world_size: int) -> str | None:
     if workload_of(spec.kind).records is None:
         return f"a record of another kind than {spec.kind}"
     if record.label not in labels_of(spec, world_size):

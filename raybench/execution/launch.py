@@ -20,7 +20,7 @@ from raybench.benchmarks.events import (
     RankReady,
     WorkloadMeasured,
 )
-from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.errors import UsageError
 from raybench.execution.agents.agents import Agent, Agents, Deadline, reason_of
@@ -30,7 +30,7 @@ from raybench.execution.event_check import EventError, event_of
 from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.incident import Incident, failure_kind, has_ended, next_step, step_text
 from raybench.execution.incidents.investigation import ANSWER_SECONDS, Investigation, Positions
-from raybench.execution.placement import Plan
+from raybench.execution.placement import PlacementPlan
 from raybench.execution.ranks.ending import ending_text
 from raybench.execution.ray_cluster.lost_nodes import head_incident, rank_host_incident
 from raybench.execution.ray_cluster.ray_calls import HeadWatch
@@ -49,7 +49,7 @@ class Launch:
     """One launch. ``stopping`` is set from outside to end it early."""
 
     agents: Agents
-    plan: Plan
+    plan: PlacementPlan
     specs: Sequence[BenchmarkSpec]
     collector: Collector
     watcher: Watcher
@@ -76,16 +76,19 @@ class Launch:
         return self._investigation.activity
 
     def run(
-        self, jobs: Sequence[Sequence[RankJob]], variables: Sequence[Mapping[str, str | None]], log_limit: int
+        self,
+        assignments: Sequence[Sequence[RankAssignment]],
+        variables: Sequence[Mapping[str, str | None]],
+        log_limit: int,
     ) -> None:
-        """Start the ranks, ``jobs`` and ``variables`` by node, and stay until they are through or something breaks.
+        """Start the ranks, ``assignments`` and ``variables`` by node; return when they are through or something breaks.
 
         What broke is in ``incidents``, cause and victims; the ranks are then ended.
         """
         self._deadline = Deadline(max(START_SECONDS, self.timeout_seconds))
         self._join_limit = Deadline(self.timeout_seconds)
         for agent in self.agents.agents:
-            encoded = msgspec.msgpack.encode((tuple(jobs[agent.index]), tuple(self.specs)))
+            encoded = msgspec.msgpack.encode((tuple(assignments[agent.index]), tuple(self.specs)))
             agent.actor.answer.remote("start", encoded, dict(variables[agent.index]), log_limit)
             self._poll(agent)
         while len(self._finished) < self.plan.world_size and not self._trouble():

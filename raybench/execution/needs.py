@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from raybench.benchmarks.registry import workload_of
 from raybench.config import RunConfig
 from raybench.errors import UsageError, known_names
-from raybench.execution.placement import Candidate, Plan, plan_of
+from raybench.execution.placement import Candidate, PlacementPlan, plan_of
 from raybench.execution.ray_cluster.found_cluster import find_running
 from raybench.execution.ray_cluster.ray_calls import connection_problem
 from raybench.execution.ray_cluster.session import embedded_gpus, emulated_candidates, no_cluster
@@ -43,7 +43,7 @@ def check_embedded(config: RunConfig) -> None:
         workload_of(spec.kind).check_machine(spec)
 
 
-def plan_over(config: RunConfig, candidates: Sequence[Candidate]) -> Plan:
+def plan_over(config: RunConfig, candidates: Sequence[Candidate]) -> PlacementPlan:
     """The plan over these nodes. Raises UsageError where they are too few, or the root is none of their ranks."""
     plan = plan_of(candidates, nodes=config.nodes, ranks_per_node=config.gpus_per_node, backend=config.backend)
     if config.root >= plan.world_size:

@@ -24,7 +24,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PlacementPlan:
     """Nodes in rank order, with the same number of ranks on each, adjacent: node i has ranks i*g to (i+1)*g - 1."""
 
     nodes: tuple[Candidate, ...]
@@ -76,7 +76,7 @@ def candidates_of(nodes: Sequence[Mapping[str, Any]]) -> tuple[Candidate, ...]:
 
 def plan_of(
     candidates: Sequence[Candidate], *, nodes: int | None, ranks_per_node: int | None, backend: str | None
-) -> Plan:
+) -> PlacementPlan:
     """The plan for a request; None takes all nodes, all GPUs of the node with the fewest, and NCCL where there are any.
 
     Raises ClusterUnavailableError when there are fewer nodes, or GPUs on a node, than asked for, naming what exists.
@@ -104,7 +104,7 @@ def plan_of(
             f"{ranks} GPUs on each node were asked for; fewer are on: {'; '.join(str(node) for node in short)}. "
             "Ask for fewer with --gpus-per-node."
         )
-    return Plan(nodes=chosen, ranks_per_node=ranks, backend=chosen_backend)
+    return PlacementPlan(nodes=chosen, ranks_per_node=ranks, backend=chosen_backend)
 
 
 def device_index(gpu_id: str, visible_devices: str | None) -> int:

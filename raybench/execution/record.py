@@ -15,7 +15,7 @@ from raybench.documents.cluster import ClusterInfo, DroppedNode, NodeInfo
 from raybench.documents.result import RunResult, Status
 from raybench.execution.collector import Collector
 from raybench.execution.incidents.incident import Incident, causes, next_step
-from raybench.execution.placement import Candidate, Plan
+from raybench.execution.placement import Candidate, PlacementPlan
 from raybench.secret_values import recorded
 
 _VERSIONS = ("raybench", "python", "ray", "torch", "nccl", "driver", "kernel")
@@ -25,7 +25,7 @@ _VERSIONS = ("raybench", "python", "ray", "torch", "nccl", "driver", "kernel")
 class Planned:
     """What is known once the cluster is joined: nodes, benchmarks, and what has been measured of them."""
 
-    plan: Plan
+    plan: PlacementPlan
     emulated: bool
     specs: tuple[BenchmarkSpec, ...]
     collector: Collector
@@ -59,7 +59,7 @@ class Planned:
 
 
 @dataclass(kw_only=True)
-class Record:
+class RunRecord:
     """Everything about one run. ``result`` can be called at any time, also after an error."""
 
     config: RunConfig
@@ -88,7 +88,7 @@ class Record:
         finally:
             self.timings[phase] = self.timings.get(phase, 0.0) + time.monotonic() - began
 
-    def without_samples(self) -> "Record":
+    def without_samples(self) -> "RunRecord":
         """A copy without what the ranks measured, and without their logs: those may be long."""
         planned = self.planned and replace(self.planned, collector=self.planned.collector.emptied())
         return replace(self, planned=planned, logs={})

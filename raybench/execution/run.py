@@ -12,15 +12,15 @@ from raybench.execution.bring_home import bring_logs
 from raybench.execution.channel import Channel
 from raybench.execution.collector import Collector
 from raybench.execution.consistency import differences
-from raybench.execution.jobs import jobs_of, variables_of
 from raybench.execution.launch import START_SECONDS, Launch
 from raybench.execution.needs import check_embedded, plan_over
 from raybench.execution.phases import LEAVING, start_seconds
+from raybench.execution.rank_assignments import assignments_of, variables_of
 from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
 from raybench.execution.ray_cluster.lost_nodes import LostNodesError
 from raybench.execution.ray_cluster.ray_calls import HeadWatch
 from raybench.execution.ray_cluster.session import Session, open_session
-from raybench.execution.record import Planned, Record
+from raybench.execution.record import Planned, RunRecord
 from raybench.execution.run_progress import RunProgress
 from raybench.execution.variables import common_variables
 from raybench.processes.interrupt import Interrupt
@@ -42,7 +42,7 @@ class Run:
     ``early``: see ``open_session``. ``workplace``: a folder for sockets and files, removed after the run.
     """
 
-    record: Record
+    record: RunRecord
     channel: Channel
     interrupt: Interrupt
     workplace: Path
@@ -185,12 +185,12 @@ class Run:
             head=head,
             incidents=self.record.incidents,
         )
-        jobs = jobs_of(planned, self._reserve_port(agents, planned), config.timeout)
+        assignments = assignments_of(planned, self._reserve_port(agents, planned), config.timeout)
         variables = variables_of(planned, self.record.run_id)
         for facts, own in zip(planned.facts, variables, strict=True):
             facts["variables"] = own | recorded({name: value for name, value in own.items() if value is not None})
         self._mark("starting the ranks", max(START_SECONDS, config.timeout))
-        launch.run(jobs, variables, parse_bytes(config.log_limit))
+        launch.run(assignments, variables, parse_bytes(config.log_limit))
         self.record.logs |= launch.activity
 
     @contextlib.contextmanager

@@ -7,11 +7,11 @@ from typing import Any
 
 from raybench.benchmarks.registry import labels_of, parameters_of, records_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
-from raybench.benchmarks.workload import Record as RankRecord
+from raybench.benchmarks.workload import RankRecord
 from raybench.execution.channel import Channel
 from raybench.execution.consistency import masked_devices, rank_differences
 from raybench.execution.phases import MEASURING, SEARCHING
-from raybench.execution.record import Planned, Record
+from raybench.execution.record import Planned, RunRecord
 
 _CAUSE_SECONDS = 20.0
 
@@ -20,7 +20,7 @@ _CAUSE_SECONDS = 20.0
 class RunProgress:
     """The watcher of every launch of one run: see ``watcher``."""
 
-    record: Record
+    record: RunRecord
     channel: Channel
     _done: Counter[tuple[int, int]] = field(default_factory=Counter)  # points, by launch and benchmark
 

@@ -32,7 +32,7 @@ from raybench.execution.incidents.explanation import DriverEnd, explain
 from raybench.execution.incidents.lookout import Lookout
 from raybench.execution.incidents.process_watch import ProcessWatch
 from raybench.execution.phases import LEAVING, MEASURING
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 from raybench.execution.run_guard import RunGuard
 from raybench.processes.interrupt import Interrupt
 
@@ -86,7 +86,7 @@ class Supervisor:
         self._lookout = Lookout(watch=ProcessWatch(self.driver.pid, self.driver.spared, self.driver.others, nodes))
 
     @property
-    def record(self) -> Record:
+    def record(self) -> RunRecord:
         """What is known of the run."""
         return self.account.record
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from raybench.benchmarks.spec import RankSamples
-from raybench.benchmarks.workload import Record
+from raybench.benchmarks.workload import RankRecord
 
 
 class Watcher(Protocol):
@@ -25,8 +25,8 @@ class Watcher(Protocol):
     def measured(self, benchmark: int, samples: Mapping[int, RankSamples]) -> None:
         """All ranks have measured a point."""
 
-    def on_record(self, benchmark: int, records: Mapping[int, Record]) -> None:
+    def on_record(self, benchmark: int, records: Mapping[int, RankRecord]) -> None:
         """All ranks have measured a point of a workload."""
 
-    def on_partial(self, benchmark: int, rank: int, part: Record) -> None:
+    def on_partial(self, benchmark: int, rank: int, part: RankRecord) -> None:
         """A rank goes on with a point of a workload, and says what it has by now."""

@@ -15,7 +15,7 @@ MOST_SEEN = 500_000  # files that match, of which the newest are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class FolderEntry:
     """A name in a folder, or what a path leads to. ``mode`` as in stat(2); times in seconds since the epoch."""
 
     name: str
@@ -36,10 +36,10 @@ class RemoteFile:
 class Files(Protocol):
     """Where files are read. Each call raises OSError, or EOFError where the connection is gone."""
 
-    def folder(self, path: str) -> Sequence[Entry]:
+    def folder(self, path: str) -> Sequence[FolderEntry]:
         """What is in a folder; links as links."""
 
-    def look(self, path: str) -> Entry:
+    def look(self, path: str) -> FolderEntry:
         """What a path leads to, links followed."""
 
     def open(self, path: str, offset: int, size: int) -> IO[bytes]:
@@ -49,7 +49,7 @@ class Files(Protocol):
 class LocalFiles:
     """Files of this machine."""
 
-    def folder(self, path: str) -> Sequence[Entry]:
+    def folder(self, path: str) -> Sequence[FolderEntry]:
         """What is in a folder."""
         found = []
         with os.scandir(path) as entries:
@@ -58,7 +58,7 @@ class LocalFiles:
                     found.append(_entry(entry.name, entry.stat(follow_symlinks=False)))
         return found
 
-    def look(self, path: str) -> Entry:
+    def look(self, path: str) -> FolderEntry:
         """What a path leads to."""
         return _entry(os.path.basename(path), os.stat(path))  # noqa: PTH119, PTH116 - a path as the host has it
 
@@ -69,8 +69,8 @@ class LocalFiles:
         return file
 
 
-def _entry(name: str, found: os.stat_result) -> Entry:
-    return Entry(name=name, mode=found.st_mode, size_bytes=found.st_size, modified_at=found.st_mtime)
+def _entry(name: str, found: os.stat_result) -> FolderEntry:
+    return FolderEntry(name=name, mode=found.st_mode, size_bytes=found.st_size, modified_at=found.st_mtime)
 
 
 def find(files: Files, patterns: Sequence[str], complain: Callable[[str], None]) -> list[RemoteFile]:
@@ -134,18 +134,18 @@ def _tree(files: Files, path: str, complain: Callable[[str], None], *, depth: in
                 yield from _tree(files, _join(path, below.name), complain, depth=depth + 1)
 
 
-def _file(folder: str, entry: Entry) -> RemoteFile:
+def _file(folder: str, entry: FolderEntry) -> RemoteFile:
     """A file as its folder lists it: to look at each would be a round trip a file."""
     return RemoteFile(path=_join(folder, entry.name), size_bytes=entry.size_bytes, modified_at=entry.modified_at)
 
 
-def _is_plain(entry: Entry) -> bool:
+def _is_plain(entry: FolderEntry) -> bool:
     """A file or folder under a name that can be one: no link, pipe or device, and no name that would lead elsewhere."""
     is_either = stat.S_ISREG(entry.mode) or stat.S_ISDIR(entry.mode)
     return is_either and entry.name not in {"", ".", ".."} and "/" not in entry.name
 
 
-def _listed(files: Files, path: str, complain: Callable[[str], None]) -> list[Entry]:
+def _listed(files: Files, path: str, complain: Callable[[str], None]) -> list[FolderEntry]:
     try:
         return sorted(files.folder(path), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, cast
 
-from raybench.hosts.remote_files import Entry
+from raybench.hosts.remote_files import FolderEntry
 from raybench.hosts.ssh import SILENCE_SECONDS, SshError
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ class SftpFiles:
         if channel is not None:
             channel.settimeout(SILENCE_SECONDS)
 
-    def folder(self, path: str) -> Sequence[Entry]:
+    def folder(self, path: str) -> Sequence[FolderEntry]:
         """What is in a folder; links as links."""
         with _as_end():
             return [_entry(one.filename, one) for one in self._sftp.listdir_attr(path)]
 
-    def look(self, path: str) -> Entry:
+    def look(self, path: str) -> FolderEntry:
         """What a path leads to, links followed."""
         with _as_end():
             return _entry(PurePosixPath(path).name, self._sftp.stat(path))
@@ -74,9 +74,9 @@ def _as_end() -> Iterator[None]:
         raise EOFError(str(error)) from error
 
 
-def _entry(name: str, found: "paramiko.SFTPAttributes") -> Entry:
+def _entry(name: str, found: "paramiko.SFTPAttributes") -> FolderEntry:
     """A server may leave anything out: what has no mode is no regular file, and is not read."""
-    return Entry(
+    return FolderEntry(
         name=name,
         mode=found.st_mode or stat.S_IFSOCK,
         size_bytes=max(found.st_size or 0, 0),

@@ -20,7 +20,7 @@ from raybench.run_folder import RunFolder, check_output_dir, new_run_id
 from raybench.services.attempt import attempt
 
 if TYPE_CHECKING:
-    from raybench.execution.record import Record
+    from raybench.execution.record import RunRecord
     from raybench.execution.supervisor import Display
     from raybench.expectations.baseline import Baseline
     from raybench.processes.interrupt import Interrupt
@@ -156,7 +156,7 @@ def _measured(
     interrupt: "Interrupt",
     undisturbed: contextlib.ExitStack,
     make_display: "Callable[[], Display]",
-) -> "Record":
+) -> "RunRecord":
     """Do the run. Trouble that leaves something to report goes on record; invalid usage is raised and leaves no folder.
 
     From the driver's start to the end of ``undisturbed`` signals are only counted: one that came while what was
@@ -174,10 +174,10 @@ def _measured(
     ):
         from raybench.execution.account import Account
         from raybench.execution.driver import start_driver
-        from raybench.execution.record import Record
+        from raybench.execution.record import RunRecord
         from raybench.execution.supervisor import Supervisor
 
-        record = Record(config=config, run_id=run_id)
+        record = RunRecord(config=config, run_id=run_id)
         undisturbed.enter_context(interrupt.counting())
         driver = start_driver(record, early, place)
         supervisor = Supervisor(

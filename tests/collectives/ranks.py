@@ -12,9 +12,9 @@ import torch.distributed  # noqa: F401
 
 from raybench.benchmarks import collective, point_to_point  # noqa: F401
 from raybench.benchmarks.events import BenchmarkFinished, Event, PointMeasured, RankFailed, decode, encode
-from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.rank import run_rank
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 
 FORK = multiprocessing.get_context("fork")
@@ -72,7 +72,7 @@ def _main(
 ) -> None:
     if sabotage is not None:
         sabotage(rank)
-    job = RankJob(
+    assignment = RankAssignment(
         rank=rank,
         local_rank=rank,
         world_size=world_size,
@@ -83,7 +83,7 @@ def _main(
         timeout_seconds=10.0,
         listen_fd=held.fileno() if rank == 0 else None,
     )
-    good = run_rank(job, plan, lambda event: pipe.send_bytes(encode(event)), ProgressSlot())
+    good = run_rank(assignment, plan, lambda event: pipe.send_bytes(encode(event)), ProgressSlot())
     pipe.close()
     os._exit(0 if good else 1)
 

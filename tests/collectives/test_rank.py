@@ -8,9 +8,9 @@ import torch
 
 from raybench.benchmarks import rank, timing
 from raybench.benchmarks.events import Event, RankFailed
-from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.rank import rank_facts, run_rank, summary_of
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.benchmarks.timing import follow
 
 from .test_verify import context
@@ -29,8 +29,8 @@ def test_the_summary_of_an_nccl_error_has_its_cause_on_one_line() -> None:
     assert len(summary_of(RuntimeError("x" * 999 + "\nLast error:\n" + "y" * 999))) == 400
 
 
-def job(device_index: int | None = None) -> RankJob:
-    return RankJob(
+def assignment(device_index: int | None = None) -> RankAssignment:
+    return RankAssignment(
         rank=0,
         local_rank=0,
         world_size=1,
@@ -49,7 +49,7 @@ def test_cuda_that_the_parent_started_is_an_error_and_the_traceback_reaches_the_
 ) -> None:
     monkeypatch.setattr(torch.cuda, sign, lambda: True)
     events: list[Event] = []
-    assert not run_rank(job(0), [], events.append, ProgressSlot())
+    assert not run_rank(assignment(0), [], events.append, ProgressSlot())
     (failed,) = events
     assert isinstance(failed, RankFailed)
     assert "CUDA was already initialised" in failed.error
@@ -132,5 +132,5 @@ def test_a_rank_is_finished_once_no_other_needs_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(rank, "process_group", lambda *_: contextlib.nullcontext(context(1)))
     monkeypatch.setattr(rank, "rank_facts", lambda _: {})
     monkeypatch.setattr(rank.dist, "barrier", lambda *_, **__: seen.append("barrier"))
-    assert run_rank(job(), [], lambda event: seen.append(type(event).__name__), ProgressSlot())
+    assert run_rank(assignment(), [], lambda event: seen.append(type(event).__name__), ProgressSlot())
     assert seen == ["RankReady", "barrier", "RankFinished"]

@@ -7,7 +7,7 @@ from math import prod
 
 import pytest
 
-from raybench.benchmarks.base import Collective, Job
+from raybench.benchmarks.base import Collective, CollectiveArguments
 from raybench.benchmarks.operations import OPERATIONS
 from raybench.benchmarks.pattern import PERIOD, Segment
 from raybench.benchmarks.registry import SUITES
@@ -67,8 +67,8 @@ def test_expected_is_what_the_operation_means(name: str, world_size: int, parts:
     elements = parts * (world_size if entry.partitioned else 1)
     for op in REDUCE if entry.reduces else ["sum"]:
         for root in {0, world_size - 1} if entry.rooted else {0}:
-            jobs = [
-                Job(
+            calls = [
+                CollectiveArguments(
                     rank=rank,
                     world_size=world_size,
                     elements=elements,
@@ -78,12 +78,12 @@ def test_expected_is_what_the_operation_means(name: str, world_size: int, parts:
                 )
                 for rank in range(world_size)
             ]
-            lengths = [facts.lengths(job) for job in jobs]
-            sent = [spread(facts.sent(job), length) for job, (length, _) in zip(jobs, lengths, strict=True)]
+            lengths = [facts.lengths(args) for args in calls]
+            sent = [spread(facts.sent(args), length) for args, (length, _) in zip(calls, lengths, strict=True)]
             assert not any(value is None for message in sent for value in message), "a send buffer has a hole"
             meant = reference(name, [[value or 0.0 for value in message] for message in sent], root, op)
-            for job, (_, length), wanted in zip(jobs, lengths, meant, strict=True):
-                found = spread(facts.expected(job), length)
+            for args, (_, length), wanted in zip(calls, lengths, meant, strict=True):
+                found = spread(facts.expected(args), length)
                 if wanted is None:
                     assert set(found) <= {None}
                 else:
@@ -95,8 +95,10 @@ def test_expected_is_what_the_operation_means(name: str, world_size: int, parts:
 def test_in_place_parts_are_the_ranks_own(name: str, world_size: int) -> None:
     """In place, the smaller buffer is this rank's part of the larger one, as NCCL's manual has it."""
     for rank in range(world_size):
-        job = Job(rank=rank, world_size=world_size, elements=world_size * 7, dtype="float32", reduce_op=None, root=None)
-        assert collective(name).in_place_offset(job) == rank * 7
+        args = CollectiveArguments(
+            rank=rank, world_size=world_size, elements=world_size * 7, dtype="float32", reduce_op=None, root=None
+        )
+        assert collective(name).in_place_offset(args) == rank * 7
 
 
 def published(name: str, n: int) -> float:
@@ -124,6 +126,9 @@ def test_bus_factors_are_those_of_nccl_tests(name: str) -> None:
 def test_sent_data_differs_between_ranks() -> None:
     """Else a rank that received its neighbour's part would pass."""
     for name in ("all_gather", "all_to_all", "send_recv", "broadcast", "gather"):
-        jobs = [Job(rank=rank, world_size=4, elements=400, dtype="int8", reduce_op=None, root=0) for rank in range(4)]
-        messages = [spread(collective(name).sent(job), collective(name).lengths(job)[0]) for job in jobs]
+        calls = [
+            CollectiveArguments(rank=rank, world_size=4, elements=400, dtype="int8", reduce_op=None, root=0)
+            for rank in range(4)
+        ]
+        messages = [spread(collective(name).sent(args), collective(name).lengths(args)[0]) for args in calls]
         assert all(one != other for one, other in pairwise(messages))

@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 import torch
 
-from raybench.benchmarks.base import Buffers, Job
+from raybench.benchmarks.base import Buffers, CollectiveArguments
 from raybench.benchmarks.operations import COLLECTIVES, OPERATIONS
 from raybench.benchmarks.registry import SUITES
 from raybench.benchmarks.spec import BenchmarkSpec
@@ -15,7 +15,7 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from .ranks import Sabotage, failures_of, points_of, run_ranks
 
 Operation = Callable[[], object]
-Breaker = Callable[[Job, Buffers, Operation], Operation]
+Breaker = Callable[[CollectiveArguments, Buffers, Operation], Operation]
 NAMES = [name for name in SUITES["collectives"] if name != "p2p_matrix"]
 WORLD_SIZE, BROKEN_RANK = 3, 1
 ELEMENTS = 1200  # a multiple of the ranks, longer than the pattern's period
@@ -29,7 +29,7 @@ def breaking(name: str, breaker: Breaker, rank: int = BROKEN_RANK) -> Sabotage:
             module = import_module(OPERATIONS[name].module)
             prepare = module.COLLECTIVE.prepare
             broken = dataclasses.replace(
-                module.COLLECTIVE, prepare=lambda job, buffers: breaker(job, buffers, prepare(job, buffers))
+                module.COLLECTIVE, prepare=lambda args, buffers: breaker(args, buffers, prepare(args, buffers))
             )
             module.COLLECTIVE = broken
 
@@ -61,7 +61,7 @@ def wrong(name: str, sabotage: Sabotage | None, *, dtype: str = "float32", in_pl
 def flip(index: int) -> Breaker:
     """After the operation, one element is off by one."""
 
-    def breaker(_: Job, buffers: Buffers, operation: Operation) -> Operation:
+    def breaker(_: CollectiveArguments, buffers: Buffers, operation: Operation) -> Operation:
         def run() -> None:
             operation()
             if index < len(buffers.receive):  # not in the probe, which sends a few elements
@@ -88,7 +88,7 @@ def test_it_is_found_in_small_types(dtype: str) -> None:
     assert wrong("all_reduce", breaking("all_reduce", flip(5)), dtype=dtype) == [0, 1, 0]
 
 
-def nan(_: Job, buffers: Buffers, operation: Operation) -> Operation:
+def nan(_: CollectiveArguments, buffers: Buffers, operation: Operation) -> Operation:
     def run() -> None:
         operation()
         buffers.receive[3:8] = float("nan")
@@ -100,7 +100,7 @@ def test_nan_is_wrong() -> None:
     assert wrong("all_reduce", breaking("all_reduce", nan)) == [0, 5, 0]
 
 
-def left_out(_: Job, buffers: Buffers, operation: Operation) -> Operation:
+def left_out(_: CollectiveArguments, buffers: Buffers, operation: Operation) -> Operation:
     """This rank's data never take part: zeros go in their place."""
 
     def run() -> None:
@@ -123,7 +123,7 @@ def test_a_rank_whose_data_are_left_out_of_a_sum_is_counted_on_every_rank() -> N
     assert sum(wrong("reduce_scatter", breaking("reduce_scatter", left_out))) == own_nonzero()
 
 
-def unwritten(_: Job, buffers: Buffers, operation: Operation) -> Operation:
+def unwritten(_: CollectiveArguments, buffers: Buffers, operation: Operation) -> Operation:
     """The last quarter of the output never arrives: what was there before stays."""
 
     def run() -> None:
@@ -144,12 +144,12 @@ def test_output_that_never_arrives_is_found(name: str) -> None:
     assert received // 4 * 0.9 <= counts[1] <= received // 4
 
 
-def swapped(job: Job, buffers: Buffers, operation: Operation) -> Operation:
+def swapped(args: CollectiveArguments, buffers: Buffers, operation: Operation) -> Operation:
     """Parts of two other ranks arrive in each other's place."""
 
     def run() -> None:
         operation()
-        parts = buffers.receive.chunk(job.world_size)
+        parts = buffers.receive.chunk(args.world_size)
         first = parts[0].clone()
         parts[0].copy_(parts[2])
         parts[2].copy_(first)
@@ -164,7 +164,7 @@ def test_swapped_parts_are_found(name: str) -> None:
     assert 0.9 * 2 * ELEMENTS // 3 <= counts[1] <= 2 * ELEMENTS // 3
 
 
-def shifted(_: Job, buffers: Buffers, operation: Operation) -> Operation:
+def shifted(_: CollectiveArguments, buffers: Buffers, operation: Operation) -> Operation:
     def run() -> None:
         operation()
         buffers.receive.copy_(torch.roll(buffers.receive, 1))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from raybench.benchmarks import collective
-from raybench.benchmarks.base import Buffers, Collective, Job, RankContext
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, RankContext
 from raybench.benchmarks.operations import OPERATIONS
 from raybench.benchmarks.progress import ProgressSlot
 from raybench.benchmarks.registry import SUITES
@@ -27,9 +27,11 @@ def test_an_operation_that_does_nothing_has_no_element_right(
     facts: Collective = import_module(OPERATIONS[name].module).COLLECTIVE
     monkeypatch.setattr(collective, "synchronize", lambda _: None)
     for op in REDUCE_OPS if OPERATIONS[name].reduces else (None,):
-        job = Job(rank=0, world_size=world_size, elements=world_size * 300, dtype=dtype, reduce_op=op, root=0)
-        send, receive = (torch.empty(length, dtype=getattr(torch, dtype)) for length in facts.lengths(job))
-        wrong = collective._verify(context(world_size), facts, job, Buffers(send=send, receive=receive), lambda: None)
+        args = CollectiveArguments(
+            rank=0, world_size=world_size, elements=world_size * 300, dtype=dtype, reduce_op=op, root=0
+        )
+        send, receive = (torch.empty(length, dtype=getattr(torch, dtype)) for length in facts.lengths(args))
+        wrong = collective._verify(context(world_size), facts, args, Buffers(send=send, receive=receive), lambda: None)
         assert wrong == len(receive)
 
 

@@ -27,7 +27,7 @@ BYSTANDER = """
 import subprocess, sys, time
 from pathlib import Path
 from raybench.execution import driver
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 from raybench.config import RunConfig
 
 bystander = subprocess.Popen(["sleep", "60"])
@@ -38,7 +38,7 @@ def drive(*_):
     (Path(sys.argv[1]) / "own").write_text(own)
 
 driver._drive = drive
-started = driver.start_driver(Record(config=RunConfig(), run_id="a"), None, Path(sys.argv[1]))
+started = driver.start_driver(RunRecord(config=RunConfig(), run_id="a"), None, Path(sys.argv[1]))
 while started.status is None:
     started._waited()
     time.sleep(0.01)

@@ -7,7 +7,7 @@ import pytest
 
 from raybench.config import RunConfig
 from raybench.execution.incidents.incident import Incident, Kind
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 from raybench.execution.run import Run
 
 
@@ -21,7 +21,7 @@ class Channel:
         """Kept."""
         self.said.append(text)
 
-    def keep(self, record: Record) -> None:
+    def keep(self, record: RunRecord) -> None:
         """The record, with what ended the run."""
         assert record.incidents
 
@@ -33,7 +33,7 @@ class Channel:
 def given_back(*, problem: str | None = None, kind: Kind | None = None, emulated: bool = False) -> list[str]:
     channel = Channel()
     incidents = [Incident(kind=kind, reason="it is over")] if kind else []
-    record = Record(config=RunConfig(), run_id="a", incidents=incidents)
+    record = RunRecord(config=RunConfig(), run_id="a", incidents=incidents)
     run: Any = Run(record=record, channel=channel, interrupt=None, workplace=None)  # type: ignore[arg-type]
     run._give_back(SimpleNamespace(close=lambda: problem), SimpleNamespace(emulated=emulated))
     return channel.said

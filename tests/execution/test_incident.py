@@ -17,7 +17,7 @@ from raybench.execution.incidents.incident import (
     step_text,
 )
 from raybench.execution.incidents.investigation import Investigation
-from raybench.execution.placement import Candidate, Plan
+from raybench.execution.placement import Candidate, PlacementPlan
 
 PLAN = (
     BenchmarkSpec(name="all_reduce", kind="collective", sizes=(1024, 2**20), reduce_op="sum"),
@@ -28,7 +28,7 @@ NODES = tuple(
     Candidate(node_id=f"id{index}", name=f"node{index}", address="127.0.0.1", gpu_count=0, cpu_count=1)
     for index in range(2)
 )
-PLACES = Plan(nodes=NODES, ranks_per_node=1, backend="gloo")
+PLACES = PlacementPlan(nodes=NODES, ranks_per_node=1, backend="gloo")
 
 
 def at(

@@ -8,7 +8,7 @@ import pytest
 
 from raybench.config import RunConfig
 from raybench.execution.account import logs_below
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 
 
 def test_a_folder_that_goes_while_logs_are_looked_for_costs_no_other(
@@ -25,6 +25,6 @@ def test_a_folder_that_goes_while_logs_are_looked_for_costs_no_other(
         return real(folder)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    record = Record(config=RunConfig(), run_id="a")
+    record = RunRecord(config=RunConfig(), run_id="a")
     assert logs_below(tmp_path, record) == {"output-rank-b.log": b"agent-b"}
     assert logs_below(tmp_path / "none", record) == {}

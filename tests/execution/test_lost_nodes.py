@@ -10,7 +10,7 @@ import pytest
 
 from raybench.errors import ClusterUnavailableError
 from raybench.execution.agents import agents
-from raybench.execution.placement import Candidate, Plan
+from raybench.execution.placement import Candidate, PlacementPlan
 from raybench.execution.ray_cluster import ray_calls
 from raybench.execution.ray_cluster.lost_nodes import LostNodesError, head_incident, raylet_problems
 from raybench.execution.ray_cluster.ray_calls import HeadWatch
@@ -93,10 +93,10 @@ def test_a_node_that_is_lost_while_the_run_is_placed_is_named_and_one_that_is_on
     asked: list[set[str]] = []
     monkeypatch.setattr(agents, "end_idle_agents", asked.append)  # asks Ray, which starts a cluster where there is none
     with server(answers=True) as good, server(answers=False) as mute:
-        taken = Plan(nodes=(node("a", good), node("b", good)), ranks_per_node=1, backend="gloo")
+        taken = PlacementPlan(nodes=(node("a", good), node("b", good)), ranks_per_node=1, backend="gloo")
         with pytest.raises(ClusterUnavailableError, match="did not become free"):
             agents._wait_for(Waiting(), taken)
-        lost = Plan(nodes=(node("a", good), node("b", mute)), ranks_per_node=1, backend="gloo")
+        lost = PlacementPlan(nodes=(node("a", good), node("b", mute)), ranks_per_node=1, backend="gloo")
         with pytest.raises(LostNodesError, match="1 node lost during placement: b: its raylet"):
             agents._wait_for(Waiting(), lost)
     assert asked == [{"a", "b"}] * 2

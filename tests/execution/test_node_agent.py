@@ -27,7 +27,7 @@ from raybench.execution.agents.node import NodeAgent
 AGENT = """
 import sys, threading, time
 import msgspec
-from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.agents.node import NodeAgent
 lease, polls = float(sys.argv[1]), int(sys.argv[2])
@@ -38,13 +38,13 @@ def beat():
         agent.beat()
 threading.Thread(target=beat, daemon=True).start()
 port = agent.reserve_port("127.0.0.1", 0)
-jobs = tuple(
-    RankJob(rank=rank, local_rank=rank, world_size=2, ranks_on_machine=2, backend="gloo", master_address="127.0.0.1",
-            master_port=port, timeout_seconds=60.0)
+assignments = tuple(
+    RankAssignment(rank=rank, local_rank=rank, world_size=2, ranks_on_machine=2, backend="gloo",
+            master_address="127.0.0.1", master_port=port, timeout_seconds=60.0)
     for rank in range(2)
 )
 plan = (BenchmarkSpec(name="all_reduce", kind="collective", sizes=tuple(range(1024, 10**6, 1024)), reduce_op="sum"),)
-agent.start(msgspec.msgpack.encode((jobs, plan)), {}, 10**6)
+agent.start(msgspec.msgpack.encode((assignments, plan)), {}, 10**6)
 while not any(agent.poll(1.0) for _ in range(3)):
     pass
 measuring.set()

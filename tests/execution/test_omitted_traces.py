@@ -11,7 +11,7 @@ from raybench.execution.agents import node
 from raybench.execution.agents.node import NodeAgent
 from raybench.execution.bring_home import bring_logs
 from raybench.execution.omitted_traces import trace_findings
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_logs_that_could_not_be_fetched_keep_a_run_from_being_fine(killed: bool)
             return ({0: {}}, {1: "ActorDiedError: it died"}) if killed else (logs, {})
 
     planned: Any = SimpleNamespace(plan=SimpleNamespace(ranks_of=lambda index: (index,)), specs=())
-    record = Record(config=RunConfig(), run_id="a", planned=planned)
+    record = RunRecord(config=RunConfig(), run_id="a", planned=planned)
     channel: Any = SimpleNamespace(mark=lambda *_: None, note=lambda _: None, logs=lambda _: None)
     agents: Any = Agents()
     bring_logs(agents, record, channel)

@@ -18,7 +18,7 @@ from raybench.execution import supervisor
 from raybench.execution.account import Account
 from raybench.execution.incidents.incident import Incident
 from raybench.processes.interrupt import Interrupt
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 from raybench.config import RunConfig
 from raybench.errors import IncompleteRunError, UsageError
 
@@ -85,7 +85,7 @@ run.Run._join, run.Run._measure = join, measure
 found = {}
 for case in sys.argv[2:]:
     trouble, leaving = case.split()
-    record = Record(config=RunConfig(), run_id="a")
+    record = RunRecord(config=RunConfig(), run_id="a")
     with Interrupt().installed() as interrupt, interrupt.counting():
         started = driver.start_driver(record, None, Path(sys.argv[1]))
         watch = supervisor.Supervisor(

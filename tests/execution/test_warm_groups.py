@@ -7,9 +7,9 @@ import pytest
 
 import raybench
 from raybench.execution.agents.warm_groups import warm_name
-from raybench.execution.placement import Plan
+from raybench.execution.placement import PlacementPlan
 
-PLAN = Plan(nodes=(), ranks_per_node=1, backend="gloo")
+PLAN = PlacementPlan(nodes=(), ranks_per_node=1, backend="gloo")
 
 
 @pytest.mark.parametrize("changed", ["benchmarks/timing.py", "execution/agents/node.py", "stats.py"])

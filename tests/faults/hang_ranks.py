@@ -20,8 +20,8 @@ import torch.distributed.checkpoint
 import torch.distributed.tensor  # noqa: F401
 
 from raybench.benchmarks import rank as rank_module
-from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import ProgressSlot
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.execution.agents.messages import StartRanks
 from raybench.execution.incidents.activity_text import activity_text
 from raybench.execution.incidents.doing import Seen
@@ -87,9 +87,9 @@ def main(names: list[str]) -> None:
 def _let_faults_in() -> None:
     real = rank_module.run_rank
 
-    def run_rank(job: RankJob, plan: Any, emit: Any, progress: ProgressSlot) -> bool:
-        next(case for case in CASES if case.name == os.environ[_VARIABLE]).fault(job.rank)
-        return real(job, plan, emit, progress)
+    def run_rank(assignment: RankAssignment, plan: Any, emit: Any, progress: ProgressSlot) -> bool:
+        next(case for case in CASES if case.name == os.environ[_VARIABLE]).fault(assignment.rank)
+        return real(assignment, plan, emit, progress)
 
     rank_module.run_rank = run_rank
 
@@ -98,8 +98,8 @@ def _start(case: Case, folder: Path, selector: selectors.BaseSelector) -> Starte
     folder.mkdir()
     (folder / "checkpoints").mkdir()
     held = socket.create_server(("127.0.0.1", 0))
-    jobs = tuple(
-        RankJob(
+    assignments = tuple(
+        RankAssignment(
             rank=rank,
             local_rank=rank,
             world_size=case.world_size,
@@ -112,7 +112,7 @@ def _start(case: Case, folder: Path, selector: selectors.BaseSelector) -> Starte
         for rank in range(case.world_size)
     )
     request = StartRanks(
-        jobs=jobs,
+        assignments=assignments,
         plan=plans(folder / "checkpoints")[case.plan],
         variables={_VARIABLE: case.name, "GLOO_SOCKET_IFNAME": "lo"},
         log_folder=str(folder),

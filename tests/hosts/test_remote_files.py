@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raybench.hosts.collected_names import local_part, local_path
-from raybench.hosts.remote_files import MOST_FILES, Entry, LocalFiles, find
+from raybench.hosts.remote_files import MOST_FILES, FolderEntry, LocalFiles, find
 
 
 def names(root: Path, *patterns: str) -> list[str]:
@@ -54,13 +54,13 @@ def test_links_and_pipes_that_are_come_upon_are_not_read_and_loops_end(root: Pat
 class ManyFiles(LocalFiles):
     """A folder of many files, each as old as its number is small, that must not be looked at one by one."""
 
-    def folder(self, path: str) -> Sequence[Entry]:  # noqa: ARG002
+    def folder(self, path: str) -> Sequence[FolderEntry]:  # noqa: ARG002
         return [
-            Entry(name=f"nccl.{n}", mode=stat.S_IFREG | 0o644, size_bytes=1, modified_at=float(n))
+            FolderEntry(name=f"nccl.{n}", mode=stat.S_IFREG | 0o644, size_bytes=1, modified_at=float(n))
             for n in range(20_000)
         ]
 
-    def look(self, path: str) -> Entry:
+    def look(self, path: str) -> FolderEntry:
         assert not path.startswith("/tmp/nccl."), "a round trip a file"
         return super().look(path)
 
@@ -77,12 +77,12 @@ def test_of_too_many_files_the_newest_are_kept_and_it_is_said() -> None:
 class HostileFiles(LocalFiles):
     """A server that answers with names that lead elsewhere."""
 
-    def folder(self, path: str) -> Sequence[Entry]:  # noqa: ARG002
+    def folder(self, path: str) -> Sequence[FolderEntry]:  # noqa: ARG002
         names = ["..", ".", "", "../../etc/passwd", "/etc/passwd", "a\nb", "ok"]
-        return [Entry(name=name, mode=stat.S_IFREG | 0o644, size_bytes=1, modified_at=0.0) for name in names]
+        return [FolderEntry(name=name, mode=stat.S_IFREG | 0o644, size_bytes=1, modified_at=0.0) for name in names]
 
-    def look(self, path: str) -> Entry:  # noqa: ARG002
-        return Entry(name="x", mode=stat.S_IFREG | 0o644, size_bytes=1, modified_at=0.0)
+    def look(self, path: str) -> FolderEntry:  # noqa: ARG002
+        return FolderEntry(name="x", mode=stat.S_IFREG | 0o644, size_bytes=1, modified_at=0.0)
 
     def open(self, path: str, offset: int, size: int) -> IO[bytes]:  # noqa: ARG002
         raise AssertionError

@@ -6,7 +6,7 @@ from typing import Any
 
 from raybench_configure.host import Host
 from raybench_configure.items import ITEMS
-from raybench_configure.plan import Plan
+from raybench_configure.plan import ItemPlan
 
 from .hosts import TreeHost
 
@@ -70,9 +70,9 @@ def machine(tmp_path: Path, files: Mapping[str, str] | None = None, **commands: 
     return host
 
 
-def planned(host: Host, item: str, **options: Any) -> Plan:
+def planned(host: Host, item: str, **options: Any) -> ItemPlan:
     return ITEMS[item](host, options)
 
 
-def targets(plan: Plan) -> list[str]:
+def targets(plan: ItemPlan) -> list[str]:
     return [setting.resource.target for setting in plan.settings]

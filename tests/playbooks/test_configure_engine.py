@@ -11,7 +11,7 @@ from raybench_configure.file import FileResource
 from raybench_configure.journal import FOLDER, Journal
 from raybench_configure.kernel import ValueResource
 from raybench_configure.merge import take_back
-from raybench_configure.plan import Plan, Setting, block, edited_file, every, own_file
+from raybench_configure.plan import ItemPlan, Setting, block, edited_file, every, own_file
 
 from .hosts import TreeHost
 
@@ -23,8 +23,8 @@ def host(tmp_path: Path) -> TreeHost:
     return TreeHost(tmp_path, FILES)
 
 
-def plan(text: str = "x\n") -> Plan:
-    return Plan(
+def plan(text: str = "x\n") -> ItemPlan:
+    return ItemPlan(
         settings=[
             as_me(own_file("role.item", "/etc/new.d/sub/own.conf", text)),
             edited_file("/etc/app.conf", lambda old: block(old, "role", ["c"])),
@@ -165,8 +165,8 @@ def test_a_value_that_was_changed_since_stays(host: TreeHost) -> None:
 
 
 def test_only_the_items_that_were_named_are_taken_back(host: TreeHost) -> None:
-    carry_out(host, Journal(host), "role.item", Plan(settings=plan().settings[:1]), check=False)
-    carry_out(host, Journal(host), "other.item", Plan(settings=plan().settings[1:2]), check=False)
+    carry_out(host, Journal(host), "role.item", ItemPlan(settings=plan().settings[:1]), check=False)
+    carry_out(host, Journal(host), "other.item", ItemPlan(settings=plan().settings[1:2]), check=False)
     roll_back(host, Journal(host), ["other"], packages=False, check=False)
     assert host.text("/etc/app.conf") == FILES["/etc/app.conf"]
     assert host.path("/etc/new.d/sub/own.conf").exists()

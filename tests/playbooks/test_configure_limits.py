@@ -9,7 +9,7 @@ from raybench_configure.host import Host
 from raybench_configure.journal import Journal
 from raybench_configure.limits import login_limit_suffices, manager_limit_suffices
 from raybench_configure.memory import with_size
-from raybench_configure.plan import Plan
+from raybench_configure.plan import ItemPlan
 
 from .item_hosts import machine, planned, targets
 
@@ -130,7 +130,7 @@ def test_a_parameter_that_may_not_be_set_here_is_passed_over_and_said(
     assert alone.skipped == plan.notes[0]
 
 
-def swappiness(host: Host, value: int) -> Plan:
+def swappiness(host: Host, value: int) -> ItemPlan:
     return planned(host, "system_limits.sysctl", parameters={"vm.swappiness": value})
 
 

@@ -9,7 +9,7 @@ from raybench_configure.errors import RefusedError
 from raybench_configure.items import chosen
 from raybench_configure.journal import Journal
 from raybench_configure.nccl_file import own_lines
-from raybench_configure.plan import Plan, Setting, fixed
+from raybench_configure.plan import ItemPlan, Setting, fixed
 from raybench_configure.service import UnitResource
 
 from .hosts import TreeHost
@@ -39,7 +39,7 @@ def test_what_was_never_ours_is_no_conflict(tmp_path: Path) -> None:
     units = Units()
     units.active.add("systemd-timesyncd.service")
     host = machine(tmp_path, systemctl=units)
-    plan = Plan(settings=[Setting(UnitResource("systemd-timesyncd.service"), fixed(enabled=True))])
+    plan = ItemPlan(settings=[Setting(UnitResource("systemd-timesyncd.service"), fixed(enabled=True))])
     carry_out(host, Journal(host), "c", plan, check=False)
     units.active.clear()  # somebody stopped it, which raybench had not started
     done = roll_back(host, Journal(host), [], packages=False, check=False)

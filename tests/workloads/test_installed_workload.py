@@ -38,7 +38,7 @@ from raybench.documents.cluster import ClusterInfo
 from raybench.documents.result import RunResult
 from raybench.execution.collector import Collector
 from raybench.execution.event_check import EventError, event_of
-from raybench.execution.record import Record
+from raybench.execution.record import RunRecord
 from raybench.reports.formats import FORMATS
 from raybench.reports.screen import print_screen
 from raybench.reports.summary import summary_of
@@ -51,7 +51,7 @@ for events in run_ranks(2, plan):
     for event in events:
         collector.take(0, event_of(encode(event), (0, 1), plan, 2))
 (benchmark,) = collector.results(1, None)
-findings = tuple(Record(config=config, run_id="r")._findings_of(benchmark, emulated=True))
+findings = tuple(RunRecord(config=config, run_id="r")._findings_of(benchmark, emulated=True))
 result = RunResult(
     run_id="r", status="complete", started_at="2026-11-22T20:00:00+00:00", finished_at="2026-11-22T20:00:01+00:00",
     cluster=ClusterInfo(nodes=(), world_size=2, backend="gloo", emulated=True), versions={}, variables={},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .host import Host
-from .plan import Plan, Setting, block, edited_file, fixed, skip
+from .plan import ItemPlan, Setting, block, edited_file, fixed, skip
 from .rdma import package_plan
 from .service import UnitResource
 from .value import all_named
@@ -15,7 +15,7 @@ _TIMESYNCD = "systemd-timesyncd.service"
 _CHRONY = {"debian": ("chrony.service", "/etc/chrony/chrony.conf"), "rhel": ("chronyd.service", "/etc/chrony.conf")}
 
 
-def plan_clock(host: Host, options: dict[str, Any]) -> Plan:
+def plan_clock(host: Host, options: dict[str, Any]) -> ItemPlan:
     """Where nothing keeps the clock: systemd-timesyncd if it is installed, else chrony.
 
     ``servers`` are for chrony, and are added to its configuration beside those that stand there.
@@ -32,19 +32,19 @@ def plan_clock(host: Host, options: dict[str, Any]) -> Plan:
         more = "; time_sync_servers is for chrony and was not used" if servers else ""
         return skip(f"{running[0]} keeps the clock already{more}")
     if not servers and host.run("systemctl", "is-enabled", "--", _TIMESYNCD).out.strip() in ("disabled", "enabled"):
-        return Plan(settings=[Setting(UnitResource(_TIMESYNCD), fixed(enabled=True, active=True))])
+        return ItemPlan(settings=[Setting(UnitResource(_TIMESYNCD), fixed(enabled=True, active=True))])
     return _chrony_plan(host, servers, installing=not chrony)
 
 
-def _chrony_plan(host: Host, servers: list[str], *, installing: bool) -> Plan:
+def _chrony_plan(host: Host, servers: list[str], *, installing: bool) -> ItemPlan:
     family = host.family()
     if family not in _CHRONY:
         return skip(f"packages of {family} are not known; install chrony by its own means")
     unit, path = _CHRONY[family]
-    packages = package_plan(host, ["chrony"]) if installing else Plan()
+    packages = package_plan(host, ["chrony"]) if installing else ItemPlan()
     if packages.problem:
         return packages
-    plan = Plan(settings=list(packages.settings), notes=list(packages.notes))
+    plan = ItemPlan(settings=list(packages.settings), notes=list(packages.notes))
     if packages.settings:
         plan.notes.append("installing chrony may bring its file and enable its service: fewer changes then follow")
     if servers:

@@ -8,15 +8,15 @@ from typing import Any
 from .errors import ConfigureError, HostError
 from .file import folders_missing
 from .host import Host
-from .journal import Entry, Journal
+from .journal import Journal, JournalEntry
 from .kinds import named_resource
-from .plan import Plan
+from .plan import ItemPlan
 from .resource import Resource, State
 from .service import PackageResource, installed
 
 
 @dataclass
-class Outcome:
+class ItemOutcome:
     """What was done, or would be: one change a resource that differs, and what is left to a person."""
 
     changes: list[dict[str, str]] = field(default_factory=list)
@@ -39,9 +39,9 @@ class Outcome:
         )
 
 
-def carry_out(host: Host, journal: Journal, item: str, plan: Plan, *, check: bool) -> Outcome:
+def carry_out(host: Host, journal: Journal, item: str, plan: ItemPlan, *, check: bool) -> ItemOutcome:
     """Make every setting of a plan that is not right yet. A setting that fails ends the plan: later ones rest on it."""
-    outcome = Outcome()
+    outcome = ItemOutcome()
     try:
         for setting in plan.settings:
             resource = setting.resource
@@ -63,9 +63,9 @@ def carry_out(host: Host, journal: Journal, item: str, plan: Plan, *, check: boo
     return outcome
 
 
-def roll_back(host: Host, journal: Journal, items: list[str], *, packages: bool, check: bool) -> Outcome:
+def roll_back(host: Host, journal: Journal, items: list[str], *, packages: bool, check: bool) -> ItemOutcome:
     """Bring back the first state of every entry, last one first. What was edited since is kept and reported."""
-    outcome = Outcome()
+    outcome = ItemOutcome()
     problems = []
     chosen = [entry for entry in journal.entries if not items or _belongs(entry.item, items)]
     for entry in sorted(chosen, key=lambda each: each.sequence, reverse=True):
@@ -100,7 +100,7 @@ def _change(host: Host, journal: Journal, item: str, resource: Resource, states:
         raise HostError(f"{resource.kind} {resource.target} was told {_brief(after)} and says {_brief(now)}")
 
 
-def _undo(host: Host, journal: Journal, entry: Entry, outcome: Outcome, *, check: bool) -> None:
+def _undo(host: Host, journal: Journal, entry: JournalEntry, outcome: ItemOutcome, *, check: bool) -> None:
     resource = named_resource(entry.kind, entry.target, entry.after)
     current = resource.read(host)
     wanted, left = resource.take_back(entry.before, entry.after, current)

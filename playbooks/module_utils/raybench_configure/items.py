@@ -13,14 +13,14 @@ from .mtu import plan_mtu
 from .nccl_file import plan_nccl
 from .parameters import plan_numa_balancing, plan_parameters
 from .peer_memory import plan_peer_memory
-from .plan import Plan
+from .plan import ItemPlan
 from .processor import plan_governor
 from .qos import plan_marks, plan_priorities
 from .rails import plan_rails
 from .rdma import plan_modules, plan_packages, plan_repository
 from .topology import plan_access_control, plan_io_mmu
 
-ITEMS: dict[str, Callable[[Host, dict[str, Any]], Plan]] = {
+ITEMS: dict[str, Callable[[Host, dict[str, Any]], ItemPlan]] = {
     "rdma_driver.repository": plan_repository,
     "rdma_driver.packages": plan_packages,
     "rdma_driver.modules": plan_modules,

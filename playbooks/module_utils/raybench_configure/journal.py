@@ -28,7 +28,7 @@ _LOCK_SECONDS = 60.0
 
 
 @dataclass
-class Entry:
+class JournalEntry:
     """One setting: its first state, what raybench wrote last, and the folders that were made for it."""
 
     sequence: int
@@ -47,26 +47,26 @@ class Journal:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.folder = host.path(FOLDER)
-        self._refuse_strangers()
+        self._refuse_foreign_files()
         self.entries = self._load()
 
-    def record(self, item: str, resource: Resource, before: State, after: State, folders: list[str]) -> Entry:
+    def record(self, item: str, resource: Resource, before: State, after: State, folders: list[str]) -> JournalEntry:
         """Note what is about to be written. Raises JournalError, upon which nothing may be written."""
         entry = self.find(resource)
         if entry is None:
             number = max((each.sequence for each in self.entries), default=0) + 1
-            entry = Entry(number, item, resource.kind, resource.target, before, after, folders)
+            entry = JournalEntry(number, item, resource.kind, resource.target, before, after, folders)
             self.entries.append(entry)
         entry.after, entry.written_at = after, time.time()
         self.save(entry)
         return entry
 
-    def find(self, resource: Resource) -> Entry | None:
+    def find(self, resource: Resource) -> JournalEntry | None:
         """The entry about a resource."""
         wanted = (resource.kind, resource.target)
         return next((each for each in self.entries if (each.kind, each.target) == wanted), None)
 
-    def save(self, entry: Entry) -> None:
+    def save(self, entry: JournalEntry) -> None:
         """Write an entry so that it survives a power cut."""
         try:
             self._make_folder()
@@ -81,7 +81,7 @@ class Journal:
         except OSError as error:
             raise JournalError(f"the journal {FOLDER} cannot be written ({error.strerror}): nothing changed") from None
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: JournalEntry) -> None:
         """Forget an entry whose first state is back, and the journal itself with its last entry."""
         self.entries.remove(entry)
         with contextlib.suppress(OSError):
@@ -91,24 +91,24 @@ class Journal:
         if not self.entries:
             self._remove_folder()
 
-    def _path(self, entry: Entry) -> Path:
+    def _path(self, entry: JournalEntry) -> Path:
         return self.folder / f"{entry.sequence:06d}.json"
 
-    def _load(self) -> list[Entry]:
+    def _load(self) -> list[JournalEntry]:
         entries = []
         for path in sorted(self.folder.glob("[0-9]*.json")):
             try:
                 content = json.loads(path.read_text())
                 if content.pop("schema") != _SCHEMA:
                     raise JournalError(f"{path} was written by another version of raybench; roll back with that one")
-                entries.append(Entry(**content))
+                entries.append(JournalEntry(**content))
             except (OSError, ValueError, TypeError, KeyError) as error:
                 if isinstance(error, JournalError):
                     raise
                 raise JournalError(f"{path} cannot be read ({error}): nothing changed; look at it by hand") from None
         return entries
 
-    def _refuse_strangers(self) -> None:
+    def _refuse_foreign_files(self) -> None:
         """Only folders of root, and no links, may hold what will be written back as root."""
         for path in (self.folder.parent, self.folder):
             with contextlib.suppress(FileNotFoundError):

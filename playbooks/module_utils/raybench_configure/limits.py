@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from .host import Host
-from .plan import Plan, Setting, own_file, skip
+from .plan import ItemPlan, Setting, own_file, skip
 from .value import whole
 
 _LOGIN_FILES = ("/etc/security/limits.conf", "/etc/security/limits.d/*.conf")
@@ -19,7 +19,7 @@ _UNLIMITED = {"unlimited", "infinity", "-1"}
 _SOURCE = "RDMA pins every buffer that it registers; a small limit ends in 'Cannot allocate memory' from ibv_reg_mr"
 
 
-def plan_memlock(host: Host, options: dict[str, Any]) -> Plan:
+def plan_memlock(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``limit``: unlimited, or KiB. Needs no reboot: new logins have it, and services once they are started again."""
     limit = str(options["limit"])
     if limit != "unlimited":
@@ -28,16 +28,16 @@ def plan_memlock(host: Host, options: dict[str, Any]) -> Plan:
     return _limit_plan(host, "memlock", limit, manager)
 
 
-def plan_nofile(host: Host, options: dict[str, Any]) -> Plan:
+def plan_nofile(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``limit``: open files a process, at most what the kernel allows, because a login with more would be refused."""
     most = int(host.word("/proc/sys/fs/nr_open") or 1048576)
     limit = str(whole(options["limit"], "system_limits_nofile", range(1024, most + 1)))
     return _limit_plan(host, "nofile", limit, limit)
 
 
-def _limit_plan(host: Host, name: str, limit: str, manager: str) -> Plan:
+def _limit_plan(host: Host, name: str, limit: str, manager: str) -> ItemPlan:
     item = f"system_limits.{name}"
-    plan = Plan()
+    plan = ItemPlan()
     login_file = f"/etc/security/limits.d/99-raybench-{name}.conf"
     if host.exists(login_file) or not login_limit_suffices(_login_lines(host), name, limit):
         lines = [f"{who} {kind} {name} {limit}\n" for who in ("*", "root") for kind in ("soft", "hard")]
@@ -47,7 +47,7 @@ def _limit_plan(host: Host, name: str, limit: str, manager: str) -> Plan:
     return plan
 
 
-def _manager_settings(host: Host, item: str, name: str, manager: str, plan: Plan) -> list[Setting]:
+def _manager_settings(host: Host, item: str, name: str, manager: str, plan: ItemPlan) -> list[Setting]:
     if not host.systemd():
         plan.notes.append("systemd does not run here: only logins are given the limit")
         return []
@@ -109,7 +109,7 @@ def _texts(host: Host, patterns: tuple[str, ...]) -> str:
     return "\n".join(host.text(name) or "" for name in names)
 
 
-def plan_remove_ipc(host: Host, options: dict[str, Any]) -> Plan:
+def plan_remove_ipc(host: Host, options: dict[str, Any]) -> ItemPlan:
     """systemd-logind must not remove the shared memory of a user whose last session ended (RemoveIPC=no)."""
     if not host.systemd():
         return skip("systemd does not run here, so nothing removes shared memory at logout")
@@ -118,6 +118,6 @@ def plan_remove_ipc(host: Host, options: dict[str, Any]) -> Plan:
     asked = host.run("busctl", "get-property", manager, "/org/freedesktop/login1", f"{manager}.Manager", "RemoveIPC")
     if not host.exists(path) and asked.out.strip() == "b false":
         return skip("systemd-logind already keeps shared memory (RemoveIPC=no)")
-    plan = Plan(settings=[own_file("system_limits.remove_ipc", path, "[Login]\nRemoveIPC=no\n")])
+    plan = ItemPlan(settings=[own_file("system_limits.remove_ipc", path, "[Login]\nRemoveIPC=no\n")])
     plan.pending.append("RemoveIPC: in force once systemd-logind is restarted (systemctl restart systemd-logind)")
     return plan

@@ -7,7 +7,7 @@ from typing import Any
 
 from .host import Host
 from .kernel import SharedMemoryResource
-from .plan import Plan, Setting, edited_file, fixed, skip
+from .plan import ItemPlan, Setting, edited_file, fixed, skip
 from .resource import State
 from .value import size_bytes
 
@@ -16,7 +16,7 @@ _LEEWAY = 0.98  # 50 % of MemTotal is a little less than what the kernel takes h
 _OPTIONS = "rw,nosuid,nodev"
 
 
-def plan_shared_memory(host: Host, options: dict[str, Any]) -> Plan:
+def plan_shared_memory(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``size``: at least so much, ``64G`` or ``50%``. Never made smaller; kept over boots by /etc/fstab."""
     total = memory_bytes(host)
     wanted = size_bytes(options["size"], "system_limits_shared_memory", total)
@@ -31,7 +31,7 @@ def plan_shared_memory(host: Host, options: dict[str, Any]) -> Plan:
     if not host.may_mount():
         return skip(f"{_TARGET} cannot be remounted from inside this container: start it with a larger --shm-size")
     size = f"{max(1, wanted >> 20) << 10}k"  # whole MiB: the kernel rounds to its pages, which may be 64 KiB
-    plan = Plan(settings=[Setting(resource, fixed(size=size))])
+    plan = ItemPlan(settings=[Setting(resource, fixed(size=size))])
     if host.container():
         plan.notes.append("in a container: the size lasts as long as the container")
     else:

@@ -10,7 +10,7 @@ from typing import Any
 from .errors import HostError
 from .host import Host
 from .kernel import ValueResource
-from .plan import Plan, Setting, edited_file, every, own_file, skip
+from .plan import ItemPlan, Setting, edited_file, every, own_file, skip
 from .rdma import rdma_interfaces
 from .value import all_named, whole
 
@@ -22,7 +22,7 @@ class NetplanError(HostError):
     """A file of netplan cannot be read, so that nobody can say which interfaces it sets up."""
 
 
-def plan_mtu(host: Host, options: dict[str, Any]) -> Plan:
+def plan_mtu(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``bytes`` (0 leaves all as it is) for ``interfaces``, or for all ports that do RoCE where none is listed."""
     size = whole(options["bytes"], "network_mtu_bytes", range(65536))
     listed = all_named("interface", options["interfaces"], "network_mtu_interfaces")
@@ -31,14 +31,14 @@ def plan_mtu(host: Host, options: dict[str, Any]) -> Plan:
     interfaces = listed or sorted(rdma_interfaces(host))
     if not interfaces:
         return skip("no Ethernet port with an RDMA device, and network_mtu_interfaces lists none")
-    plan = Plan()
+    plan = ItemPlan()
     for interface in interfaces:
         if not host.exists(f"/sys/class/net/{interface}/mtu"):
             plan.notes.append(f"{interface}: this host has no such interface")
             continue
         least, most = mtu_range(host, interface)
         if not least <= size <= most:
-            return Plan(problem=f"{interface} takes an MTU from {least} to {most}, not {size}: nothing was changed")
+            return ItemPlan(problem=f"{interface} takes an MTU from {least} to {most}, not {size}: nothing was changed")
         plan.settings += _kept(host, interface, size, interfaces, plan.notes)
         plan.settings.append(Setting(ValueResource(f"/sys/class/net/{interface}/mtu"), every(str(size))))
     if not plan.settings:

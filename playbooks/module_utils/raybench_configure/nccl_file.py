@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import RefusedError
 from .host import Host
-from .plan import Plan, block, edited_file, skip
+from .plan import ItemPlan, block, edited_file, skip
 from .value import line, named
 
 _PATH = "/etc/nccl.conf"
@@ -14,7 +14,7 @@ _ITEM = "nccl_config"
 _DANGEROUS = {"NCCL_CONF_FILE"}  # NCCL would read another file, which is not this one's to say
 
 
-def plan_nccl(host: Host, options: dict[str, Any]) -> Plan:
+def plan_nccl(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``variables``: value by name. A variable that the file sets outside our block is the user's and stays theirs."""
     variables = options["variables"] or {}
     if not isinstance(variables, dict):
@@ -27,7 +27,7 @@ def plan_nccl(host: Host, options: dict[str, Any]) -> Plan:
     theirs = own_lines(text)
     clashes = sorted(name for name in wanted if name in theirs and theirs[name] != wanted[name])
     lines = [f"{name}={value}" for name, value in sorted(wanted.items()) if name not in theirs]
-    plan = Plan(
+    plan = ItemPlan(
         notes=[f"{name}={theirs[name]} stands in {_PATH} already: kept, not {wanted[name]}" for name in clashes]
     )
     if not lines and f"# BEGIN raybench {_ITEM}\n" not in text:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from .engine import Outcome, carry_out
+from .engine import ItemOutcome, carry_out
 from .errors import ConfigureError
 from .host import Host
 from .items import ITEMS
 from .journal import Journal
-from .plan import Plan
+from .plan import ItemPlan
 
 
 def configure_item(host: Host, item: str, options: dict[str, Any], *, check: bool) -> dict[str, Any]:
-    """Plan an item and carry it out. Whatever goes wrong with it is in its own entry."""
+    """ItemPlan an item and carry it out. Whatever goes wrong with it is in its own entry."""
     try:
         plan = ITEMS[item](host, options)
-        outcome = Outcome()
+        outcome = ItemOutcome()
         if plan.settings and plan.problem is None:
             outcome = carry_out(host, Journal(host), item, plan, check=check)
     except ConfigureError as error:
-        return entry(item, Plan(problem=str(error)), Outcome())
+        return entry(item, ItemPlan(problem=str(error)), ItemOutcome())
     return entry(item, plan, outcome)
 
 
-def entry(item: str, plan: Plan, outcome: Outcome) -> dict[str, Any]:
+def entry(item: str, plan: ItemPlan, outcome: ItemOutcome) -> dict[str, Any]:
     """An item as it is reported."""
     problem = plan.problem or outcome.problem
     return {
@@ -41,7 +41,7 @@ def entry(item: str, plan: Plan, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _verdict(plan: Plan, outcome: Outcome) -> str:
+def _verdict(plan: ItemPlan, outcome: ItemOutcome) -> str:
     if plan.problem or outcome.problem:
         return "failed"
     if outcome.conflicts:

@@ -8,14 +8,14 @@ from typing import Any
 from .errors import RefusedError
 from .host import Host
 from .kernel import ValueResource
-from .plan import Plan, Setting, every, own_file, skip
+from .plan import ItemPlan, Setting, every, own_file, skip
 from .value import line, named
 
 _NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
 _FILES = ("/usr/lib/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/etc/sysctl.d/*.conf", "/etc/sysctl.conf")
 
 
-def plan_parameters(host: Host, options: dict[str, Any]) -> Plan:
+def plan_parameters(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``parameters``: value by name. What this kernel lacks, or keeps from a container, is passed over and said."""
     wanted = options["parameters"] or {}
     if not isinstance(wanted, dict):
@@ -24,7 +24,7 @@ def plan_parameters(host: Host, options: dict[str, Any]) -> Plan:
     return parameter_plan(host, "system_limits.sysctl", checked)
 
 
-def plan_numa_balancing(host: Host, options: dict[str, Any]) -> Plan:
+def plan_numa_balancing(host: Host, options: dict[str, Any]) -> ItemPlan:
     """Off, as ROCm's guide and CVS ask: pages that the kernel unmaps to see who uses them stall a rank's copies."""
     container = host.container()
     if container:
@@ -36,11 +36,11 @@ def plan_numa_balancing(host: Host, options: dict[str, Any]) -> Plan:
     return parameter_plan(host, "system_limits.numa_balancing", {"kernel.numa_balancing": "0"})
 
 
-def parameter_plan(host: Host, item: str, wanted: dict[str, str]) -> Plan:
+def parameter_plan(host: Host, item: str, wanted: dict[str, str]) -> ItemPlan:
     """A file and the running values for parameters that are not as wanted, or would not be after a boot."""
     if not wanted:
         return skip("no kernel parameter is asked for")
-    plan, settings = Plan(), []
+    plan, settings = ItemPlan(), []
     path = f"/etc/sysctl.d/99-zz-raybench-{item.split('.')[1].replace('_', '-')}.conf"
     kept, ours = persisted(host), host.exists(path)
     lasting = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from .host import Host
 from .kernel import ModuleResource
-from .plan import Plan, Setting, fixed, own_file, skip
+from .plan import ItemPlan, Setting, fixed, own_file, skip
 from .rdma import rdma_devices
 from .value import one_of
 
@@ -62,7 +62,7 @@ def dmabuf_lacks(facts: PeerMemoryFacts) -> list[str]:
     return lacks
 
 
-def plan_peer_memory(host: Host, options: dict[str, Any]) -> Plan:
+def plan_peer_memory(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``method``: auto, dmabuf, peermem or none. Says which was chosen and why."""
     method = one_of(options["method"], "gpu_peer_memory_method", METHODS)
     container = host.container()
@@ -79,25 +79,25 @@ def plan_peer_memory(host: Host, options: dict[str, Any]) -> Plan:
     return _dmabuf_plan(facts, lacks) if method == "dmabuf" else _peermem_plan(host, facts, lacks)
 
 
-def _dmabuf_plan(facts: PeerMemoryFacts, lacks: list[str]) -> Plan:
+def _dmabuf_plan(facts: PeerMemoryFacts, lacks: list[str]) -> ItemPlan:
     if lacks:
-        return Plan(problem=f"DMA-BUF is not possible here: it needs {' and '.join(lacks)}")
+        return ItemPlan(problem=f"DMA-BUF is not possible here: it needs {' and '.join(lacks)}")
     seen = f"open kernel modules {facts.driver} on Linux {facts.kernel[0]}.{facts.kernel[1]}"
     return skip(f"DMA-BUF: nothing to load ({seen}); NCCL 2.13 and later use it by themselves")
 
 
-def _peermem_plan(host: Host, facts: PeerMemoryFacts, lacks: list[str]) -> Plan:
+def _peermem_plan(host: Host, facts: PeerMemoryFacts, lacks: list[str]) -> ItemPlan:
     why = f"nvidia-peermem, because DMA-BUF needs {' and '.join(lacks)}" if lacks else "nvidia-peermem, as asked for"
     if facts.loaded and not host.exists(_FILE):
         return skip(f"{why}; it is loaded already")
     if not facts.loaded and not facts.peer_api:
-        return Plan(
+        return ItemPlan(
             problem="nvidia-peermem cannot be used: the RDMA core of this kernel has no peer memory API "
             "(ib_register_peer_memory_client); install DOCA-OFED, or NVIDIA's open kernel modules for DMA-BUF"
         )
     if not facts.loaded and host.run("modprobe", "-n", "-q", "--", "nvidia-peermem").status:
-        return Plan(
+        return ItemPlan(
             problem="the module nvidia-peermem is not installed: it comes with NVIDIA's driver, built after DOCA-OFED"
         )
     kept = own_file("gpu_peer_memory.peer_memory", _FILE, "nvidia-peermem\n")
-    return Plan(settings=[kept, Setting(ModuleResource("nvidia-peermem"), fixed(loaded=True))], notes=[why])
+    return ItemPlan(settings=[kept, Setting(ModuleResource("nvidia-peermem"), fixed(loaded=True))], notes=[why])

@@ -24,7 +24,7 @@ class Setting:
 
 
 @dataclass
-class Plan:
+class ItemPlan:
     """Settings in the order in which they are made, what is said about them, and why there may be none.
 
     ``pending`` says what takes effect only after something that raybench does not do by itself: a new login, a restart
@@ -42,9 +42,9 @@ class Plan:
     reload: list[list[str]] = field(default_factory=list)
 
 
-def skip(reason: str, **more: list[str]) -> Plan:
+def skip(reason: str, **more: list[str]) -> ItemPlan:
     """A plan that does nothing, and says why."""
-    return Plan(skipped=reason, **more)  # type: ignore[arg-type]
+    return ItemPlan(skipped=reason, **more)  # type: ignore[arg-type]
 
 
 def own_file(item: str, path: str, body: str, mode: int = 0o644) -> Setting:

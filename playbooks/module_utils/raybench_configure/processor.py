@@ -6,7 +6,7 @@ from typing import Any
 
 from .host import Host
 from .kernel import ValueResource
-from .plan import Plan, Setting, every, fixed, own_file, skip
+from .plan import ItemPlan, Setting, every, fixed, own_file, skip
 from .service import UnitResource
 from .value import named
 
@@ -14,7 +14,7 @@ _PATTERN = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
 _UNIT = "raybench-cpu-governor.service"
 
 
-def plan_governor(host: Host, options: dict[str, Any]) -> Plan:
+def plan_governor(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``governor``: for all CPUs now, and at each boot by a unit of ours."""
     governor = named("governor", options["governor"], "system_limits_cpu_governor")
     container = host.container()
@@ -28,7 +28,7 @@ def plan_governor(host: Host, options: dict[str, Any]) -> Plan:
         return skip(f"the driver offers {', '.join(offered)}, not {governor}")
     if set(now.values()) == {governor} and not host.exists(f"/etc/systemd/system/{_UNIT}"):
         return skip(f"all {len(now)} CPUs have {governor} already")
-    plan = Plan(settings=[Setting(ValueResource(_PATTERN), every(governor))])
+    plan = ItemPlan(settings=[Setting(ValueResource(_PATTERN), every(governor))])
     if host.systemd():
         plan.settings += unit_settings("system_limits.cpu_governor", _UNIT, "CPU governor", [_loop(governor)])
     else:

@@ -8,7 +8,7 @@ from typing import Any
 from .errors import HostError
 from .host import Host
 from .kernel import ConfigfsTosResource, TrafficClassResource, ValueResource
-from .plan import Plan, Setting, every, fixed, skip
+from .plan import ItemPlan, Setting, every, fixed, skip
 from .processor import unit_settings
 from .quality import DcbResource, MlnxQosResource, dcb_options, mlnx_qos_options
 from .rdma import rdma_devices, rdma_interfaces
@@ -21,7 +21,7 @@ _MARKS_UNIT = "raybench-roce-marks.service"
 TOOLS = ("auto", "mlnx_qos", "dcb")
 
 
-def plan_priorities(host: Host, options: dict[str, Any]) -> Plan:
+def plan_priorities(host: Host, options: dict[str, Any]) -> ItemPlan:
     """Trust, flow control and DSCP of each port; only once ``apply`` says that the switches are set up the same way."""
     priority = whole(options["priority"], "roce_qos_priority", range(8))
     point = whole(options["dscp"], "roce_qos_dscp", range(64))
@@ -33,20 +33,20 @@ def plan_priorities(host: Host, options: dict[str, Any]) -> Plan:
     tool = _tool(host, one_of(options["tool"], "roce_qos_tool", TOOLS))
     if tool is None:
         return skip("neither mlnx_qos (DOCA-OFED, mlnx-tools) nor dcb (iproute2) is installed")
-    plan = Plan()
+    plan = ItemPlan()
     try:
         _add_ports(host, plan, tool, interfaces, priority, point)
     except HostError as error:
         if "not supported" in str(error):
             return skip(f"the driver has no priorities to set: {error}")
-        return Plan(problem=f"priorities cannot be read back, so none was set: {error}")
+        return ItemPlan(problem=f"priorities cannot be read back, so none was set: {error}")
     _add_notification(host, plan, interfaces, priority)
     if plan.settings and not host.systemd():
         plan.notes.append("systemd does not run here: the priorities last until the next boot")
     return plan
 
 
-def _add_ports(host: Host, plan: Plan, tool: str, interfaces: list[str], priority: int, point: int) -> None:
+def _add_ports(host: Host, plan: ItemPlan, tool: str, interfaces: list[str], priority: int, point: int) -> None:
     commands = []
     for interface in interfaces:
         resource: Resource = MlnxQosResource(interface) if tool == "mlnx_qos" else DcbResource(interface)
@@ -69,7 +69,7 @@ def _wanted(state: State, priority: int, point: int) -> dict[str, Any]:
     return {**(state or {}), "trust": "dscp", "pfc": flow, f"dscp {point}": priority}
 
 
-def _add_notification(host: Host, plan: Plan, interfaces: list[str], priority: int) -> None:
+def _add_notification(host: Host, plan: ItemPlan, interfaces: list[str], priority: int) -> None:
     """ECN (DCQCN) has switches in sysfs with DOCA-OFED; drivers of the kernel leave it as the firmware has it: on."""
     for interface in interfaces:
         names = [f"/sys/class/net/{interface}/ecn/{role}/enable/{priority}" for role in ("roce_np", "roce_rp")]
@@ -81,7 +81,7 @@ def _add_notification(host: Host, plan: Plan, interfaces: list[str], priority: i
             )
 
 
-def plan_marks(host: Host, options: dict[str, Any]) -> Plan:
+def plan_marks(host: Host, options: dict[str, Any]) -> ItemPlan:
     """Which DSCP RDMA-CM and all other RoCE traffic carry: the type of service, 4 x DSCP + 2 (ECN capable)."""
     point = whole(options["dscp"], "roce_qos_dscp", range(64))
     wanted_device = all_named("device", options["devices"], "roce_qos_devices")
@@ -92,9 +92,9 @@ def plan_marks(host: Host, options: dict[str, Any]) -> Plan:
         return skip("roce_qos_apply is false: RoCE traffic keeps its marks")
     absent = [device for device in devices if device not in rdma_devices(host)]
     if absent:
-        return Plan(problem=f"roce_qos_devices names {', '.join(absent)}, which this host does not have")
+        return ItemPlan(problem=f"roce_qos_devices names {', '.join(absent)}, which this host does not have")
     service = 4 * point + 2
-    plan, commands = Plan(), []
+    plan, commands = ItemPlan(), []
     for device in devices:
         resources: list[tuple[Resource, State, str]] = [
             (ConfigfsTosResource(f"{device}/1"), {"tos": service, "shown": True}, _configfs_line(device, service)),

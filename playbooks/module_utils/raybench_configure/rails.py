@@ -8,12 +8,12 @@ from typing import Any
 
 from .host import Host
 from .parameters import parameter_plan
-from .plan import Plan, skip
+from .plan import ItemPlan, skip
 from .rdma import rdma_interfaces
 from .value import all_named
 
 
-def plan_rails(host: Host, options: dict[str, Any]) -> Plan:
+def plan_rails(host: Host, options: dict[str, Any]) -> ItemPlan:
     """arp_ignore 1, arp_announce 2, rp_filter 2 for ports that share a subnet; ports on subnets of their own need none.
 
     Linux answers ARP for any of its addresses on any port otherwise, and RDMA then sends to the wrong one (kernel's

@@ -8,7 +8,7 @@ from typing import Any
 from .errors import HostError
 from .host import Host
 from .kernel import ModuleResource
-from .plan import Plan, Setting, edited_file, fixed, own_file, skip
+from .plan import ItemPlan, Setting, edited_file, fixed, own_file, skip
 from .service import PackageResource, installed, simulate
 from .value import all_named, line, named
 
@@ -62,7 +62,7 @@ def rdma_hardware(host: Host) -> dict[str, str]:
     return found
 
 
-def plan_modules(host: Host, options: dict[str, Any]) -> Plan:
+def plan_modules(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``extra``: modules beside those that the hardware needs. Loaded now, and at boots where nothing else does."""
     extra = all_named("module", options["extra"], "rdma_driver_modules")
     container = host.container()
@@ -76,8 +76,8 @@ def plan_modules(host: Host, options: dict[str, Any]) -> Plan:
     return _module_plan(host, needed, by_itself=set(by_hardware))
 
 
-def _module_plan(host: Host, needed: list[str], by_itself: set[str]) -> Plan:
-    plan, usable = Plan(), []
+def _module_plan(host: Host, needed: list[str], by_itself: set[str]) -> ItemPlan:
+    plan, usable = ItemPlan(), []
     for name in needed:
         if host.exists(f"/sys/module/{name.replace('-', '_')}"):
             usable.append(name)
@@ -110,7 +110,7 @@ def _unlisted(host: Host) -> list[str]:
     ]
 
 
-def plan_packages(host: Host, options: dict[str, Any]) -> Plan:
+def plan_packages(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``packages`` (empty: those of the distribution), ``manage``: auto (only with RDMA hardware), always or never."""
     family, manage = host.family(), options["manage"]
     wanted = all_named("package", options["packages"] or PACKAGES.get(family, []), "rdma_driver_packages")
@@ -127,7 +127,7 @@ def plan_packages(host: Host, options: dict[str, Any]) -> Plan:
     return package_plan(host, wanted)
 
 
-def package_plan(host: Host, wanted: list[str]) -> Plan:
+def package_plan(host: Host, wanted: list[str]) -> ItemPlan:
     """Install what is missing, with what that brings along."""
     tool = _TOOLS[host.family()]
     present = installed(host, tool)
@@ -138,19 +138,19 @@ def package_plan(host: Host, wanted: list[str]) -> Plan:
         brought = simulate(host, tool, missing)
     except HostError as error:
         hint = "; run the package manager's update first" if tool == "apt" else ""
-        return Plan(problem=f"{error}{hint}")
+        return ItemPlan(problem=f"{error}{hint}")
     if brought.removed:
-        return Plan(
+        return ItemPlan(
             problem=f"installing {' '.join(missing)} would remove {' '.join(brought.removed)}: nothing was changed"
         )
     resource = PackageResource(f"{tool} {' '.join(missing)}", tuple(sorted({*brought.new, *missing})))
-    plan = Plan(settings=[Setting(resource, lambda state: dict.fromkeys(state or {}, True))])
+    plan = ItemPlan(settings=[Setting(resource, lambda state: dict.fromkeys(state or {}, True))])
     if brought.upgraded:
         plan.notes.append(f"other versions come of {', '.join(brought.upgraded)}; rollback does not take those back")
     return plan
 
 
-def plan_repository(host: Host, options: dict[str, Any]) -> Plan:
+def plan_repository(host: Host, options: dict[str, Any]) -> ItemPlan:
     """``url`` and ``key`` (the armoured signing key) of DOCA's repository, for packages that are signed with it."""
     if not options["url"]:
         return skip("rdma_driver_doca_repository is not given: the distribution's packages are used")
@@ -166,11 +166,11 @@ def plan_repository(host: Host, options: dict[str, Any]) -> Plan:
         list_file = own_file(
             item, "/etc/apt/sources.list.d/raybench-doca.list", f"deb [signed-by={key_file}] {url} ./\n"
         )
-        plan = Plan(settings=[edited_file(key_file, lambda _: key), list_file])
+        plan = ItemPlan(settings=[edited_file(key_file, lambda _: key), list_file])
         plan.reload.append(["apt-get", "-q", "update"])
         return plan
     if family == "rhel":
         key_file = "/etc/pki/rpm-gpg/RPM-GPG-KEY-raybench-doca"
         body = f"[raybench-doca]\nname=DOCA\nbaseurl={url}\nenabled=1\ngpgcheck=1\ngpgkey=file://{key_file}\n"
-        return Plan(settings=[edited_file(key_file, lambda _: key), own_file(item, _DOCA_FILES[1], body)])
+        return ItemPlan(settings=[edited_file(key_file, lambda _: key), own_file(item, _DOCA_FILES[1], body)])
     return skip(f"DOCA has no repository for {family}")

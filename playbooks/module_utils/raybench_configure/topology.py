@@ -7,7 +7,7 @@ from typing import Any
 
 from .host import Host
 from .pci import AccessControlResource, redirecting_bridges
-from .plan import Plan, Setting, fixed, skip
+from .plan import ItemPlan, Setting, fixed, skip
 from .processor import unit_settings
 
 _DISPLAY, _NETWORK = "0x03", "0x02"
@@ -15,7 +15,7 @@ _NVIDIA, _AMD = "0x10de", "0x1002"
 _UNIT = "raybench-acs.service"
 
 
-def plan_access_control(host: Host, options: dict[str, Any]) -> Plan:
+def plan_access_control(host: Host, options: dict[str, Any]) -> ItemPlan:
     """Advice on ACS; with ``disable`` its bits are cleared on every bridge that redirects, now and at each boot.
 
     A virtual machine needs ACS to keep its devices apart, so nothing is changed in one or for one.
@@ -32,16 +32,16 @@ def plan_access_control(host: Host, options: dict[str, Any]) -> Plan:
     if not options["disable"]:
         return skip("pcie_access_control_disable is false", advice=advice)
     if host.find("setpci") is None:
-        return Plan(problem="setpci is not installed (package pciutils): ACS was left on", advice=advice)
+        return ItemPlan(problem="setpci is not installed (package pciutils): ACS was left on", advice=advice)
     settings = [Setting(AccessControlResource(address), fixed(control=0)) for address in sorted(bridges)]
     lines = [f"-{host.find('setpci')} -s {address} ECAP_ACS+0x6.w=0000" for address in sorted(bridges)]
-    plan = Plan(settings=settings)
+    plan = ItemPlan(settings=settings)
     if host.systemd() and lines:
         plan.settings += unit_settings("pcie_access_control.acs", _UNIT, "ACS off", lines)
     return plan
 
 
-def plan_io_mmu(host: Host, options: dict[str, Any]) -> Plan:
+def plan_io_mmu(host: Host, options: dict[str, Any]) -> ItemPlan:
     """Advice only: kernel options take a reboot, and raybench never touches them."""
     container = host.container()
     if container:

@@ -8,30 +8,30 @@ from collections.abc import Callable
 
 import torch.distributed as dist
 
-from raybench.benchmarks.base import Buffers, Collective, Job, torch_reduce_op
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, torch_reduce_op
 from raybench.benchmarks.pattern import Segment, reduced_table, table_of
 
 
-def sent(job: Job) -> list[Segment]:
+def sent(args: CollectiveArguments) -> list[Segment]:
     """The whole message of this rank."""
-    table = table_of(job.rank, job.world_size, job.dtype, job.reduce_op)
-    return [Segment(offset=0, count=job.elements, table=table)]
+    table = table_of(args.rank, args.world_size, args.dtype, args.reduce_op)
+    return [Segment(offset=0, count=args.elements, table=table)]
 
 
-def expected(job: Job) -> list[Segment]:
+def expected(args: CollectiveArguments) -> list[Segment]:
     """The reduction over all ranks, everywhere."""
-    table = reduced_table(job.world_size, job.dtype, job.reduce_op or "sum")
-    return [Segment(offset=0, count=job.elements, table=table)]
+    table = reduced_table(args.world_size, args.dtype, args.reduce_op or "sum")
+    return [Segment(offset=0, count=args.elements, table=table)]
 
 
-def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
+def prepare(args: CollectiveArguments, buffers: Buffers) -> Callable[[], object]:
     """all_reduce of the receive buffer (torch.distributed has no out-of-place form)."""
-    operation = torch_reduce_op(job.reduce_op)
+    operation = torch_reduce_op(args.reduce_op)
     return lambda: dist.all_reduce(buffers.receive, operation)
 
 
 COLLECTIVE = Collective(
-    lengths=lambda job: (job.elements, job.elements),
+    lengths=lambda args: (args.elements, args.elements),
     bus_factor=lambda world_size: 2 * (world_size - 1) / world_size,
     sent=sent,
     expected=expected,

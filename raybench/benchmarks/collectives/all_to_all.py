@@ -7,35 +7,35 @@ from collections.abc import Callable
 
 import torch.distributed as dist
 
-from raybench.benchmarks.base import Buffers, Collective, Job
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments
 from raybench.benchmarks.pattern import Segment, table_of
 
 
-def sent(job: Job) -> list[Segment]:
+def sent(args: CollectiveArguments) -> list[Segment]:
     """The whole message of this rank."""
-    return [Segment(offset=0, count=job.elements, table=table_of(job.rank, job.world_size, job.dtype, None))]
+    return [Segment(offset=0, count=args.elements, table=table_of(args.rank, args.world_size, args.dtype, None))]
 
 
-def expected(job: Job) -> list[Segment]:
+def expected(args: CollectiveArguments) -> list[Segment]:
     """Part s is this rank's part of what rank s sent."""
     return [
         Segment(
-            offset=sender * job.part,
-            count=job.part,
-            table=table_of(sender, job.world_size, job.dtype, None),
-            phase=job.rank * job.part,
+            offset=sender * args.part,
+            count=args.part,
+            table=table_of(sender, args.world_size, args.dtype, None),
+            phase=args.rank * args.part,
         )
-        for sender in range(job.world_size)
+        for sender in range(args.world_size)
     ]
 
 
-def prepare(_: Job, buffers: Buffers) -> Callable[[], object]:
+def prepare(_: CollectiveArguments, buffers: Buffers) -> Callable[[], object]:
     """all_to_all between two tensors, in equal parts."""
     return lambda: dist.all_to_all_single(buffers.receive, buffers.send)
 
 
 COLLECTIVE = Collective(
-    lengths=lambda job: (job.elements, job.elements),
+    lengths=lambda args: (args.elements, args.elements),
     bus_factor=lambda world_size: (world_size - 1) / world_size,
     sent=sent,
     expected=expected,

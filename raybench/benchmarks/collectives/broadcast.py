@@ -7,28 +7,28 @@ from collections.abc import Callable
 
 import torch.distributed as dist
 
-from raybench.benchmarks.base import Buffers, Collective, Job
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments
 from raybench.benchmarks.pattern import Segment, table_of
 
 
-def sent(job: Job) -> list[Segment]:
+def sent(args: CollectiveArguments) -> list[Segment]:
     """Each rank starts with data of its own; only the root's may survive."""
-    return [Segment(offset=0, count=job.elements, table=table_of(job.rank, job.world_size, job.dtype, None))]
+    return [Segment(offset=0, count=args.elements, table=table_of(args.rank, args.world_size, args.dtype, None))]
 
 
-def expected(job: Job) -> list[Segment]:
+def expected(args: CollectiveArguments) -> list[Segment]:
     """The root's message."""
-    return [Segment(offset=0, count=job.elements, table=table_of(job.root or 0, job.world_size, job.dtype, None))]
+    return [Segment(offset=0, count=args.elements, table=table_of(args.root or 0, args.world_size, args.dtype, None))]
 
 
-def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
+def prepare(args: CollectiveArguments, buffers: Buffers) -> Callable[[], object]:
     """broadcast of the receive buffer (torch.distributed has no out-of-place form)."""
-    root = job.root or 0
+    root = args.root or 0
     return lambda: dist.broadcast(buffers.receive, root)
 
 
 COLLECTIVE = Collective(
-    lengths=lambda job: (job.elements, job.elements),
+    lengths=lambda args: (args.elements, args.elements),
     bus_factor=lambda _: 1.0,
     sent=sent,
     expected=expected,

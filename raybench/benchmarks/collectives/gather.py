@@ -7,26 +7,26 @@ from collections.abc import Callable
 
 import torch.distributed as dist
 
-from raybench.benchmarks.base import Buffers, Collective, Job
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments
 from raybench.benchmarks.collectives.all_gather import expected as gathered
 from raybench.benchmarks.collectives.all_gather import sent
 from raybench.benchmarks.pattern import Segment
 
 
-def expected(job: Job) -> list[Segment]:
+def expected(args: CollectiveArguments) -> list[Segment]:
     """Part r is what rank r sent, at the root only."""
-    return gathered(job) if job.is_root else []
+    return gathered(args) if args.is_root else []
 
 
-def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
+def prepare(args: CollectiveArguments, buffers: Buffers) -> Callable[[], object]:
     """Gather into views of the root's receive buffer."""
-    parts = list(buffers.receive.chunk(job.world_size)) if job.is_root else None
-    root = job.root or 0
+    parts = list(buffers.receive.chunk(args.world_size)) if args.is_root else None
+    root = args.root or 0
     return lambda: dist.gather(buffers.send, parts, root)
 
 
 COLLECTIVE = Collective(
-    lengths=lambda job: (job.part, job.elements if job.is_root else 0),
+    lengths=lambda args: (args.part, args.elements if args.is_root else 0),
     bus_factor=lambda world_size: (world_size - 1) / world_size,
     sent=sent,
     expected=expected,

@@ -7,32 +7,32 @@ from collections.abc import Callable
 
 import torch.distributed as dist
 
-from raybench.benchmarks.base import Buffers, Collective, Job, torch_reduce_op
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, torch_reduce_op
 from raybench.benchmarks.pattern import Segment, reduced_table, table_of
 
 
-def sent(job: Job) -> list[Segment]:
+def sent(args: CollectiveArguments) -> list[Segment]:
     """The whole message of this rank."""
-    table = table_of(job.rank, job.world_size, job.dtype, job.reduce_op)
-    return [Segment(offset=0, count=job.elements, table=table)]
+    table = table_of(args.rank, args.world_size, args.dtype, args.reduce_op)
+    return [Segment(offset=0, count=args.elements, table=table)]
 
 
-def expected(job: Job) -> list[Segment]:
+def expected(args: CollectiveArguments) -> list[Segment]:
     """The reduction, at the root only."""
-    if not job.is_root:
+    if not args.is_root:
         return []
-    table = reduced_table(job.world_size, job.dtype, job.reduce_op or "sum")
-    return [Segment(offset=0, count=job.elements, table=table)]
+    table = reduced_table(args.world_size, args.dtype, args.reduce_op or "sum")
+    return [Segment(offset=0, count=args.elements, table=table)]
 
 
-def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
+def prepare(args: CollectiveArguments, buffers: Buffers) -> Callable[[], object]:
     """Reduce of the receive buffer to the root (torch.distributed has no out-of-place form)."""
-    operation, root = torch_reduce_op(job.reduce_op), job.root or 0
+    operation, root = torch_reduce_op(args.reduce_op), args.root or 0
     return lambda: dist.reduce(buffers.receive, root, operation)
 
 
 COLLECTIVE = Collective(
-    lengths=lambda job: (job.elements, job.elements),
+    lengths=lambda args: (args.elements, args.elements),
     bus_factor=lambda _: 1.0,
     sent=sent,
     expected=expected,

@@ -7,31 +7,31 @@ from collections.abc import Callable
 
 import torch.distributed as dist
 
-from raybench.benchmarks.base import Buffers, Collective, Job
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments
 from raybench.benchmarks.pattern import Segment, table_of
 
 
-def sent(job: Job) -> list[Segment]:
+def sent(args: CollectiveArguments) -> list[Segment]:
     """The whole message, at the root only."""
-    table = table_of(job.rank, job.world_size, job.dtype, None)
-    return [Segment(offset=0, count=job.elements, table=table)] if job.is_root else []
+    table = table_of(args.rank, args.world_size, args.dtype, None)
+    return [Segment(offset=0, count=args.elements, table=table)] if args.is_root else []
 
 
-def expected(job: Job) -> list[Segment]:
+def expected(args: CollectiveArguments) -> list[Segment]:
     """This rank's part of the root's message."""
-    table = table_of(job.root or 0, job.world_size, job.dtype, None)
-    return [Segment(offset=0, count=job.part, table=table, phase=job.rank * job.part)]
+    table = table_of(args.root or 0, args.world_size, args.dtype, None)
+    return [Segment(offset=0, count=args.part, table=table, phase=args.rank * args.part)]
 
 
-def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
+def prepare(args: CollectiveArguments, buffers: Buffers) -> Callable[[], object]:
     """Scatter from views of the root's send buffer."""
-    parts = list(buffers.send.chunk(job.world_size)) if job.is_root else None
-    root = job.root or 0
+    parts = list(buffers.send.chunk(args.world_size)) if args.is_root else None
+    root = args.root or 0
     return lambda: dist.scatter(buffers.receive, parts, root)
 
 
 COLLECTIVE = Collective(
-    lengths=lambda job: (job.elements if job.is_root else 0, job.part),
+    lengths=lambda args: (args.elements if args.is_root else 0, args.part),
     bus_factor=lambda world_size: (world_size - 1) / world_size,
     sent=sent,
     expected=expected,

@@ -7,26 +7,26 @@ from collections.abc import Callable
 
 import torch.distributed as dist
 
-from raybench.benchmarks.base import Buffers, Collective, Job
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments
 from raybench.benchmarks.pattern import Segment, table_of
 from raybench.benchmarks.recording import exchange
 
 
-def sent(job: Job) -> list[Segment]:
+def sent(args: CollectiveArguments) -> list[Segment]:
     """The whole message of this rank."""
-    return [Segment(offset=0, count=job.elements, table=table_of(job.rank, job.world_size, job.dtype, None))]
+    return [Segment(offset=0, count=args.elements, table=table_of(args.rank, args.world_size, args.dtype, None))]
 
 
-def expected(job: Job) -> list[Segment]:
+def expected(args: CollectiveArguments) -> list[Segment]:
     """The previous rank's message."""
-    previous = (job.rank - 1) % job.world_size
-    return [Segment(offset=0, count=job.elements, table=table_of(previous, job.world_size, job.dtype, None))]
+    previous = (args.rank - 1) % args.world_size
+    return [Segment(offset=0, count=args.elements, table=table_of(previous, args.world_size, args.dtype, None))]
 
 
-def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
+def prepare(args: CollectiveArguments, buffers: Buffers) -> Callable[[], object]:
     """One batched send and receive."""
-    following, previous = (job.rank + 1) % job.world_size, (job.rank - 1) % job.world_size
-    if job.world_size == 1:
+    following, previous = (args.rank + 1) % args.world_size, (args.rank - 1) % args.world_size
+    if args.world_size == 1:
         return lambda: buffers.receive.copy_(buffers.send)
     operations = [
         dist.P2POp(dist.isend, buffers.send, following),
@@ -36,7 +36,7 @@ def prepare(job: Job, buffers: Buffers) -> Callable[[], object]:
 
 
 COLLECTIVE = Collective(
-    lengths=lambda job: (job.elements, job.elements),
+    lengths=lambda args: (args.elements, args.elements),
     bus_factor=lambda _: 1.0,
     sent=sent,
     expected=expected,

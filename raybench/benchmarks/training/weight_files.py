@@ -21,7 +21,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class StoredTensor:
     """A tensor in a file: its type as the file names it, and where its ``length`` bytes begin in the file."""
 
     dtype: str
@@ -60,7 +60,7 @@ def files_of(folder: str) -> list[Path]:
     return files
 
 
-def entries_of(path: Path) -> dict[str, Entry]:
+def entries_of(path: Path) -> dict[str, StoredTensor]:
     """The tensors of a file by their names. Raises UsageError for one that is not safetensors, or is cut off."""
     try:
         size = path.stat().st_size
@@ -80,7 +80,7 @@ def entries_of(path: Path) -> dict[str, Entry]:
     return found
 
 
-def _entry(path: Path, name: str, entry: Any, start: int) -> Entry:
+def _entry(path: Path, name: str, entry: Any, start: int) -> StoredTensor:
     try:
         width, shape = WIDTHS[entry["dtype"]], tuple(int(size) for size in entry["shape"])
         begin, end = (int(offset) for offset in entry["data_offsets"])
@@ -89,7 +89,7 @@ def _entry(path: Path, name: str, entry: Any, start: int) -> Entry:
     length = math.prod(shape) * width
     if begin < 0 or min(shape, default=0) < 0 or end - begin != length:
         raise UsageError(f"{path}: {name} has {end - begin} bytes where its shape needs {length}; fetch the file again")
-    return Entry(dtype=entry["dtype"], shape=shape, begin=start + begin, length=length)
+    return StoredTensor(dtype=entry["dtype"], shape=shape, begin=start + begin, length=length)
 
 
 def check_shape(path: Path, name: str, found: Shape, wanted: Shape) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from raybench.benchmarks.training.initial import set_whole
-from raybench.benchmarks.training.weight_files import Entry, check_all_there, check_shape, entries_of, files_of
+from raybench.benchmarks.training.weight_files import StoredTensor, check_all_there, check_shape, entries_of, files_of
 from raybench.errors import UsageError
 
 _TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -39,7 +39,7 @@ def tensors_of(path: Path) -> Iterator[tuple[str, torch.Tensor]]:
             yield name, _tensor(path, name, entry, file)
 
 
-def _tensor(path: Path, name: str, entry: Entry, file: BinaryIO) -> torch.Tensor:
+def _tensor(path: Path, name: str, entry: StoredTensor, file: BinaryIO) -> torch.Tensor:
     dtype = _TYPES[entry.dtype]
     file.seek(entry.begin)
     data = bytearray(file.read(entry.length))

@@ -9,7 +9,7 @@ from raybench.errors import ClusterUnavailableError, RaybenchError
 from raybench.execution.agents.agent_actor import AgentActor
 from raybench.execution.agents.answers import AnswerError, decode_answer
 from raybench.execution.agents.warm_groups import agent_name, end_idle_agents, warm_name
-from raybench.execution.placement import Candidate, Plan
+from raybench.execution.placement import Candidate, PlacementPlan
 from raybench.execution.ray_cluster.lost_nodes import LostNodesError, raylet_problems
 from raybench.execution.ray_cluster.ray_calls import call_with_timeout
 from raybench.execution.ray_cluster.session import Session
@@ -110,7 +110,7 @@ def reason_of(error: BaseException) -> str:
 
 def place_agents(
     session: Session,
-    plan: Plan,
+    plan: PlacementPlan,
     keep_warm_seconds: float = 0.0,
     outliving: Callable[[str, int], None] = lambda *_: None,
 ) -> Agents:
@@ -137,7 +137,7 @@ def place_agents(
     )
 
 
-def _name_is_taken(plan: Plan) -> bool:
+def _name_is_taken(plan: PlacementPlan) -> bool:
     """Whether agents of another run have the name: this run then has agents of its own, which are not kept."""
     import ray
 
@@ -148,7 +148,7 @@ def _name_is_taken(plan: Plan) -> bool:
     return True
 
 
-def _place_group(plan: Plan, name: str | None) -> Any:
+def _place_group(plan: PlacementPlan, name: str | None) -> Any:
     import ray
 
     try:
@@ -172,7 +172,7 @@ def _place_group(plan: Plan, name: str | None) -> Any:
     return group
 
 
-def _wait_for(group: Any, plan: Plan) -> None:
+def _wait_for(group: Any, plan: PlacementPlan) -> None:
     """Raises LostNodesError for nodes that do not answer meanwhile, ClusterUnavailableError where all do."""
     if group.wait(_COURTESY_SECONDS):
         return
@@ -191,7 +191,7 @@ def _wait_for(group: Any, plan: Plan) -> None:
     )
 
 
-def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str | None) -> Agent:
+def _place_agent(session: Session, plan: PlacementPlan, group: Any, index: int, name: str | None) -> Agent:
     import ray
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -208,7 +208,7 @@ def _place_agent(session: Session, plan: Plan, group: Any, index: int, name: str
     return Agent(index=index, node=plan.nodes[index], actor=actor)
 
 
-def warm_agents(plan: Plan) -> Agents | None:
+def warm_agents(plan: PlacementPlan) -> Agents | None:
     """Agents that wait for a run of this plan, now taken; None where there are none, or another run has them."""
     import ray
 
@@ -231,7 +231,7 @@ def warm_agents(plan: Plan) -> Agents | None:
     return None
 
 
-def facts_of(agents: Agents, plan: Plan, seconds: float = AGENT_SECONDS) -> list[dict[str, Any]]:
+def facts_of(agents: Agents, plan: PlacementPlan, seconds: float = AGENT_SECONDS) -> list[dict[str, Any]]:
     """What each node says of itself, in plan order. Raises LostNodesError naming the nodes that do not."""
     answers, silent = agents.ask(seconds, "facts")
     if silent:

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import Operation
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.benchmarks.recorded import Recorded
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.ranks.stack import Frame
@@ -17,9 +17,9 @@ class ReservePort(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class StartRanks(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Fork one process a job. ``variables`` are set in every rank before it does anything; None removes one."""
+    """Fork one process per assignment. ``variables`` are set in each rank before it does anything; None removes one."""
 
-    jobs: tuple[RankJob, ...]
+    assignments: tuple[RankAssignment, ...]
     plan: tuple[BenchmarkSpec, ...]
     variables: dict[str, str | None]
     log_folder: str

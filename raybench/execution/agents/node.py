@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.agents.messages import (
     Activities,
@@ -166,14 +166,16 @@ class NodeAgent:
             )
         return reply.port
 
-    def start(self, jobs: bytes, variables: dict[str, str | None], log_limit_bytes: int) -> None:
-        """Start this node's ranks; ``jobs`` is an encoded (RankJob tuple, plan)."""
-        ranks, plan = msgspec.msgpack.decode(jobs, type=tuple[tuple[RankJob, ...], tuple[BenchmarkSpec, ...]])
+    def start(self, assignments: bytes, variables: dict[str, str | None], log_limit_bytes: int) -> None:
+        """Start this node's ranks; ``assignments`` is an encoded (RankAssignment tuple, plan)."""
+        ranks, plan = msgspec.msgpack.decode(
+            assignments, type=tuple[tuple[RankAssignment, ...], tuple[BenchmarkSpec, ...]]
+        )
         self._log_limit_bytes = log_limit_bytes
         self._heard = time.monotonic()
         self._send(
             StartRanks(
-                jobs=ranks,
+                assignments=ranks,
                 plan=plan,
                 variables=variables,
                 log_folder=str(self._folder),

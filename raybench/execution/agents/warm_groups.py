@@ -8,14 +8,14 @@ from typing import Any
 
 import raybench
 from raybench.execution.agents.answers import AnswerError, decode_answer
-from raybench.execution.placement import Plan
+from raybench.execution.placement import PlacementPlan
 
 _PREFIX = "raybench-"
 _CLAIM_SECONDS = 3.0
 _LOST_SECONDS = 1.0  # an agent whose ranks are lost may live, and have files to remove
 
 
-def warm_name(plan: Plan) -> str:
+def warm_name(plan: PlacementPlan) -> str:
     """The name under which agents of a plan wait for the next run: same nodes, shape and code."""
     package = Path(raybench.__file__).parent
     code = max(path.stat().st_mtime_ns for path in package.rglob("*.py"))

@@ -11,7 +11,7 @@ from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.flight_file import flight_records
 from raybench.execution.incidents.hang import hang, is_stalled, mismatches
 from raybench.execution.incidents.incident import Incident, culprits
-from raybench.execution.placement import Plan
+from raybench.execution.placement import PlacementPlan
 from raybench.execution.ranks.ending import at_work_text
 
 _LOOK_SECONDS = 5.0  # a node that takes longer to say what its ranks do is not waited for
@@ -25,7 +25,7 @@ class Investigation:
     """Questions to the agents of a launch, and what follows from their answers."""
 
     agents: Agents
-    plan: Plan
+    plan: PlacementPlan
     specs: Sequence[BenchmarkSpec]
     activity: dict[str, bytes] = field(default_factory=dict)  # files that say what every rank did, by the last look
     answered: set[int] = field(default_factory=set)  # nodes that could say where their ranks were

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from raybench.execution.incidents.process_watch import ProcessWatch
 from raybench.execution.incidents.sighting import Sighting, at_fault, overdue
-from raybench.execution.placement import Plan
+from raybench.execution.placement import PlacementPlan
 from raybench.execution.ray_cluster.ray_calls import HeadWatch
 
 _LOOK_SECONDS = 1.0
@@ -33,7 +33,7 @@ class Lookout:
         self.watch.join(address)
         self.head = HeadWatch(address)
 
-    def name_nodes(self, plan: Plan) -> None:
+    def name_nodes(self, plan: PlacementPlan) -> None:
         """The nodes have names from now on."""
         self.watch.name_nodes({node.node_id: node.name for node in plan.nodes})
 

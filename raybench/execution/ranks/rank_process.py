@@ -20,8 +20,8 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 from raybench.benchmarks.events import Event, RankExited, encode
-from raybench.benchmarks.job import RankJob
 from raybench.benchmarks.progress import FIELDS, ProgressSlot
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.benchmarks.rank_folder import FOLDER_VARIABLE
 from raybench.benchmarks.registry import module_of
 from raybench.execution.agents.messages import RankPosition, RanksStopped, StartRanks
@@ -61,33 +61,37 @@ class RankProcesses:
         """Fork all ranks. Those of an earlier launch are ended first. ``held`` goes to rank 0 and is closed here."""
         self.stop()
         signal.signal(STACK_SIGNAL, signal.SIG_IGN)  # a rank that has not come to its own handler must not end by it
-        memory = mmap.mmap(-1, max(len(request.jobs), 1) * FIELDS * 8)
+        memory = mmap.mmap(-1, max(len(request.assignments), 1) * FIELDS * 8)
         values = memoryview(memory).cast("q")
         for spec in request.plan:  # once here, and not once a rank
             importlib.import_module(module_of(spec))
         gc.freeze()  # what the parent has is not moved by the children's collections: the pages stay shared
-        for index, job in enumerate(request.jobs):
-            own = replace(job, listen_fd=held.fileno()) if held is not None and job.rank == 0 else job
+        for index, assignment in enumerate(request.assignments):
+            own = (
+                replace(assignment, listen_fd=held.fileno())
+                if held is not None and assignment.rank == 0
+                else assignment
+            )
             self._fork(own, request, ProgressSlot(values, index))
         if held is not None:
             held.close()
 
-    def _fork(self, job: RankJob, request: StartRanks, slot: ProgressSlot) -> None:
+    def _fork(self, assignment: RankAssignment, request: StartRanks, slot: ProgressSlot) -> None:
         here, there = _FORK.Pipe(duplex=False)
         asking, asked = _FORK.Pipe()
-        stacks = os.memfd_create(f"raybench-stacks-{job.rank}")
-        life = _Life(job=job, request=request, pipe=there, slot=slot, stacks=stacks, recorder=asked)
-        process = _FORK.Process(target=_rank_main, args=(life,), name=f"raybench-rank-{job.rank}")
+        stacks = os.memfd_create(f"raybench-stacks-{assignment.rank}")
+        life = _Life(assignment=assignment, request=request, pipe=there, slot=slot, stacks=stacks, recorder=asked)
+        process = _FORK.Process(target=_rank_main, args=(life,), name=f"raybench-rank-{assignment.rank}")
         process.start()
         there.close()
         asked.close()
-        output = Path(request.log_folder, output_name(job.rank))
+        output = Path(request.log_folder, output_name(assignment.rank))
         frames = Frames(here.fileno())
         rank = _Rank(
             process=process, pipe=here, frames=frames, slot=slot, output=output, stacks=stacks, recorder=asking
         )
-        self._ranks[job.rank] = rank
-        self._selector.register(here, selectors.EVENT_READ, lambda: self._heard(job.rank))
+        self._ranks[assignment.rank] = rank
+        self._selector.register(here, selectors.EVENT_READ, lambda: self._heard(assignment.rank))
 
     def _heard(self, number: int) -> None:
         rank = self._ranks.get(number)
@@ -160,7 +164,7 @@ def _position(number: int, rank: _Rank) -> RankPosition:
 class _Life:
     """What a forked rank is handed."""
 
-    job: RankJob
+    assignment: RankAssignment
     request: StartRanks
     pipe: Connection
     slot: ProgressSlot
@@ -170,15 +174,15 @@ class _Life:
 
 def _rank_main(life: _Life) -> None:
     """What a forked rank does: its own session, files and variables first, then the plan."""
-    job, request, pipe = life.job, life.request, life.pipe
+    assignment, request, pipe = life.assignment, life.request, life.pipe
     die_with_parent()
     faulthandler.register(STACK_SIGNAL, file=life.stacks, all_threads=True)
     os.setsid()  # its own group to be ended by, and its own scheduling group, as torchrun gives each rank
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides what Ctrl-C means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _set_variables(request.variables, job, request.log_folder)
-    _redirect_output(Path(request.log_folder, output_name(job.rank)))
-    cap = LogCap(Path(request.log_folder, log_name(job.rank)), request.log_limit_bytes)
+    _set_variables(request.variables, assignment, request.log_folder)
+    _redirect_output(Path(request.log_folder, output_name(assignment.rank)))
+    cap = LogCap(Path(request.log_folder, log_name(assignment.rank)), request.log_limit_bytes)
 
     def emit(event: Event) -> None:
         pipe.send_bytes(encode(event))
@@ -188,25 +192,29 @@ def _rank_main(life: _Life) -> None:
     from raybench.benchmarks.rank import run_rank
 
     answer_questions(life.recorder)
-    good = run_rank(job, request.plan, emit, life.slot)
+    good = run_rank(assignment, request.plan, emit, life.slot)
     pipe.close()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0 if good else 1)  # after an error, threads of a broken backend may never end
 
 
-def _set_variables(variables: dict[str, str | None], job: RankJob, log_folder: str) -> None:
+def _set_variables(variables: dict[str, str | None], assignment: RankAssignment, log_folder: str) -> None:
     for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
     os.environ[FOLDER_VARIABLE] = log_folder
-    os.environ["NCCL_DEBUG_FILE"] = str(Path(log_folder, log_name(job.rank)))
+    os.environ["NCCL_DEBUG_FILE"] = str(Path(log_folder, log_name(assignment.rank)))
     for name in ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"):  # PyTorch adds the rank
         os.environ.setdefault(name, str(Path(log_folder, FLIGHT_RECORD)))
     os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")
-    os.environ |= {"RANK": str(job.rank), "LOCAL_RANK": str(job.local_rank), "WORLD_SIZE": str(job.world_size)}
+    os.environ |= {
+        "RANK": str(assignment.rank),
+        "LOCAL_RANK": str(assignment.local_rank),
+        "WORLD_SIZE": str(assignment.world_size),
+    }
 
 
 def _redirect_output(path: Path) -> None:

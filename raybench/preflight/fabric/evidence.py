@@ -7,7 +7,7 @@ from enum import IntEnum
 from raybench.preflight.fabric.rounds import Pair
 
 
-class Outcome(IntEnum):
+class PairVerdict(IntEnum):
     """Of one test of a pair. ``FAILED``: it could not be run, or ended without a figure. That is not slow."""
 
     GOOD = 0
@@ -27,11 +27,11 @@ class Evidence:
     host_count: int
     repeats: int = 1
     partners: dict[int, int] = field(default_factory=dict)
-    bad: dict[Pair, list[Outcome]] = field(default_factory=dict)
+    bad: dict[Pair, list[PairVerdict]] = field(default_factory=dict)
     good_pairs: dict[int, int] = field(default_factory=dict)
     met: set[Pair] = field(default_factory=set)  # pairs measured while looking for the cause
 
-    def add_scan(self, measured: Mapping[int, int], bad: Mapping[Pair, Outcome]) -> None:
+    def add_scan(self, measured: Mapping[int, int], bad: Mapping[Pair, PairVerdict]) -> None:
         """Take over a scan: how many pairs each host was measured in, and the pairs that were not good."""
         for host, number in measured.items():
             self.partners[host] = self.partners.get(host, 0) + number
@@ -41,19 +41,19 @@ class Evidence:
             for host in pair:
                 self.good_pairs[host] -= 1
 
-    def add_tests(self, outcomes: Iterable[tuple[Pair, Outcome]]) -> None:
+    def add_tests(self, outcomes: Iterable[tuple[Pair, PairVerdict]]) -> None:
         """Take over tests made to find the cause. A pair may have been measured before."""
         for pair, outcome in outcomes:
             known = self.bad.get(pair)
             if known is not None:
                 known.append(outcome)
             elif pair not in self.met:
-                self.add_scan(dict.fromkeys(pair, 1), {} if outcome is Outcome.GOOD else {pair: outcome})
+                self.add_scan(dict.fromkeys(pair, 1), {} if outcome is PairVerdict.GOOD else {pair: outcome})
             self.met.add(pair)
 
-    def persistent(self) -> dict[Pair, list[Outcome]]:
+    def persistent(self) -> dict[Pair, list[PairVerdict]]:
         """Pairs that have never been good."""
-        return {pair: outcomes for pair, outcomes in self.bad.items() if Outcome.GOOD not in outcomes}
+        return {pair: outcomes for pair, outcomes in self.bad.items() if PairVerdict.GOOD not in outcomes}
 
 
 def other_end(pair: Pair, host: int) -> int:
@@ -70,7 +70,7 @@ class Standing:
 
     proven: frozenset[int]
     against: Mapping[int, frozenset[int]]
-    persistent: Mapping[Pair, list[Outcome]]
+    persistent: Mapping[Pair, list[PairVerdict]]
     doubtful: tuple[Pair, ...] = ()
 
 

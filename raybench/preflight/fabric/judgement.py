@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_high
 
-from raybench.preflight.fabric.evidence import Evidence, Outcome
+from raybench.preflight.fabric.evidence import Evidence, PairVerdict
 from raybench.preflight.fabric.expected import Expected, expected_bandwidth, judged_by_expected
 from raybench.preflight.fabric.measurements import Measurement
 from raybench.preflight.fabric.rails import Rail
@@ -58,7 +58,7 @@ class Judged:
     """A measurement with its outcome. ``limit`` is in the measurement's unit; ``reason`` says by what it is slow."""
 
     measurement: Measurement
-    outcome: Outcome
+    outcome: PairVerdict
     expected: Expected
     limit: float | None
     typical: float | None
@@ -136,7 +136,8 @@ def _judge_rail(
     telling = [
         one
         for one in judged
-        if one.outcome is not Outcome.FAILED or not {one.measurement.source, one.measurement.destination} & set(lost)
+        if one.outcome is not PairVerdict.FAILED
+        or not {one.measurement.source, one.measurement.destination} & set(lost)
     ]
     evidence = Evidence(host_count=len(index), repeats=_REPEATS_OF_SOFTWARE if emulated else 1)
     _collect(evidence, telling, index, scan_rounds)
@@ -146,7 +147,7 @@ def _judge_rail(
 def _below(judged: Sequence[Judged], settings: FabricSettings) -> tuple[Judged, ...]:
     """The tests below what the links carry, where they are most of those with a figure; else none."""
     known = [one for one in judged if one.measurement.value is not None and one.expected.gbit_per_s]
-    slow = [one for one in known if one.outcome is Outcome.SLOW and _share(one) < settings.slow_ratio]
+    slow = [one for one in known if one.outcome is PairVerdict.SLOW and _share(one) < settings.slow_ratio]
     return tuple(slow) if slow and len(slow) >= _WHOLE_RAIL * len(known) else ()
 
 
@@ -215,7 +216,7 @@ def _judged(
     if one.value is None:
         return Judged(
             measurement=one,
-            outcome=Outcome.FAILED,
+            outcome=PairVerdict.FAILED,
             expected=expected,
             limit=None,
             typical=None,
@@ -226,7 +227,7 @@ def _judged(
     strictest = [limit for limit, _ in limits]
     return Judged(
         measurement=one,
-        outcome=Outcome.SLOW if exceeded else Outcome.GOOD,
+        outcome=PairVerdict.SLOW if exceeded else PairVerdict.GOOD,
         expected=expected,
         limit=(min(strictest) if settings.is_latency else max(strictest)) if strictest else None,
         typical=_in_unit(typical, expected, settings, typical.speed) if typical else None,
@@ -264,24 +265,24 @@ def _in_unit(typical: Typical, expected: Expected, settings: FabricSettings, spe
 
 def _collect(evidence: Evidence, judged: Sequence[Judged], index: Mapping[str, int], scan_rounds: int) -> None:
     """Both directions of a pair together: slow where one is, failed where one failed and none is slow."""
-    worst: dict[tuple[int, Pair], Outcome] = {}
+    worst: dict[tuple[int, Pair], PairVerdict] = {}
     for one in judged:
         ends = sorted((index[one.measurement.source], index[one.measurement.destination]))
         key = (one.measurement.round, (ends[0], ends[1]))
-        worst[key] = _worse(worst.get(key, Outcome.GOOD), one.outcome)
+        worst[key] = _worse(worst.get(key, PairVerdict.GOOD), one.outcome)
     measured: dict[int, set[Pair]] = {}
-    bad: dict[Pair, Outcome] = {}
+    bad: dict[Pair, PairVerdict] = {}
     for (number, pair), outcome in worst.items():
         if number < scan_rounds:
             for host in pair:
                 measured.setdefault(host, set()).add(pair)
-            if outcome is not Outcome.GOOD:
-                bad[pair] = _worse(bad.get(pair, Outcome.GOOD), outcome)
+            if outcome is not PairVerdict.GOOD:
+                bad[pair] = _worse(bad.get(pair, PairVerdict.GOOD), outcome)
     evidence.add_scan({host: len(pairs) for host, pairs in measured.items()}, bad)
     for number in sorted({number for number, _ in worst if number >= scan_rounds}):
         evidence.add_tests((pair, outcome) for (when, pair), outcome in worst.items() if when == number)
 
 
-def _worse(one: Outcome, other: Outcome) -> Outcome:
-    order = (Outcome.GOOD, Outcome.FAILED, Outcome.SLOW)
+def _worse(one: PairVerdict, other: PairVerdict) -> PairVerdict:
+    order = (PairVerdict.GOOD, PairVerdict.FAILED, PairVerdict.SLOW)
     return max(one, other, key=order.index)

@@ -10,7 +10,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from raybench.preflight.fabric.evidence import Evidence, Outcome, Standing, other_end, standing
+from raybench.preflight.fabric.evidence import Evidence, PairVerdict, Standing, other_end, standing
 from raybench.preflight.fabric.rounds import Pair, Round
 
 CONFIRMATIONS = 2  # proven hosts against which a host must be slow before it is named
@@ -22,7 +22,7 @@ class Fault:
     """A host or a pair that is at fault. ``partners`` are the proven hosts against which it showed."""
 
     hosts: tuple[int, ...]  # one: the host; two: the way between them
-    outcome: Outcome
+    outcome: PairVerdict
     partners: tuple[int, ...] = ()
 
 
@@ -139,7 +139,7 @@ def locate(evidence: Evidence) -> Location:
     )
 
 
-def _outcome(now: Standing, host: int) -> Outcome:
+def _outcome(now: Standing, host: int) -> PairVerdict:
     """SLOW where any test of the host with a proven partner gave a figure, else FAILED."""
     outcomes = [
         outcome
@@ -147,11 +147,11 @@ def _outcome(now: Standing, host: int) -> Outcome:
         if host in pair and other_end(pair, host) in now.proven
         for outcome in found
     ]
-    return Outcome.SLOW if Outcome.SLOW in outcomes else Outcome.FAILED
+    return PairVerdict.SLOW if PairVerdict.SLOW in outcomes else PairVerdict.FAILED
 
 
-def _worst(outcomes: Sequence[Outcome]) -> Outcome:
-    return Outcome.SLOW if Outcome.SLOW in outcomes else Outcome.FAILED
+def _worst(outcomes: Sequence[PairVerdict]) -> PairVerdict:
+    return PairVerdict.SLOW if PairVerdict.SLOW in outcomes else PairVerdict.FAILED
 
 
 def _common_hosts(evidence: Evidence, links: Sequence[Sequence[int]], named: set[int]) -> tuple[Fault, ...]:
@@ -171,7 +171,7 @@ def _common_hosts(evidence: Evidence, links: Sequence[Sequence[int]], named: set
         if len(others) >= COMMON_LINKS and 2 * len(others) > evidence.partners.get(host, 0) - with_named[host]
     }
     return tuple(
-        Fault(hosts=(host,), outcome=Outcome.SLOW, partners=tuple(sorted(others)))
+        Fault(hosts=(host,), outcome=PairVerdict.SLOW, partners=tuple(sorted(others)))
         for host, others in sorted(found.items())
         if all(len(found.get(other, ())) < len(others) for other in others)
     )

@@ -20,7 +20,7 @@ from raybench.documents.fabric import (
     FabricTest,
 )
 from raybench.preflight.fabric.counters import Growth
-from raybench.preflight.fabric.evidence import Outcome, standing
+from raybench.preflight.fabric.evidence import PairVerdict, standing
 from raybench.preflight.fabric.judgement import Judged, RailJudgement
 from raybench.preflight.fabric.measurements import advice_for
 from raybench.preflight.fabric.rails import HostProblem, Rail
@@ -31,7 +31,11 @@ from raybench.unreachable import advice_on, brief_reason
 from raybench.verdicts import Conclusion, TestVerdict, Verdict
 
 _WORDS: tuple[tuple[str, Verdict], ...] = (("fail", "critical"), ("error", "incomplete"), ("warn", "warning"))
-_VERDICT: Mapping[Outcome, TestVerdict] = {Outcome.GOOD: "pass", Outcome.SLOW: "fail", Outcome.FAILED: "error"}
+_VERDICT: Mapping[PairVerdict, TestVerdict] = {
+    PairVerdict.GOOD: "pass",
+    PairVerdict.SLOW: "fail",
+    PairVerdict.FAILED: "error",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +141,9 @@ def _pairs(rail: RailJudgement, settings: FabricSettings, index: Mapping[str, in
     for one in rail.judged:
         test = _pair(rail, one, settings)
         ends = sorted((index[one.measurement.source], index[one.measurement.destination]))
-        if one.outcome is Outcome.SLOW and (ends[0], ends[1]) not in counted:
+        if one.outcome is PairVerdict.SLOW and (ends[0], ends[1]) not in counted:
             test = replace(test, verdict="warn")
-        elif one.outcome is Outcome.GOOD and id(one.measurement) in below:
+        elif one.outcome is PairVerdict.GOOD and id(one.measurement) in below:
             expected = "what the links carry; most of this rail does not reach it"
             test = replace(test, verdict="warn", expected=expected)
         yield test
@@ -161,7 +165,7 @@ def _pair(rail: RailJudgement, one: Judged, settings: FabricSettings) -> FabricT
         seen=_seen(one, settings),
         expected=one.reason or "as others",
         basis=one.expected.basis,
-        advice=advice_for(one.reason) if one.outcome is Outcome.FAILED else "",
+        advice=advice_for(one.reason) if one.outcome is PairVerdict.FAILED else "",
         notes=found.notes,
         counters={
             side: {growth.name: growth.by for growth in growths}
@@ -170,7 +174,7 @@ def _pair(rail: RailJudgement, one: Judged, settings: FabricSettings) -> FabricT
         },
     )
     lossy = [growth for growth in (*found.source_growth, *found.destination_growth) if growth.weight == "fault"]
-    return _with_faults(test, lossy) if lossy and one.outcome is Outcome.GOOD else test
+    return _with_faults(test, lossy) if lossy and one.outcome is PairVerdict.GOOD else test
 
 
 def _with_faults(test: FabricTest, lossy: Sequence[Growth]) -> FabricTest:
@@ -216,7 +220,7 @@ def _host_verdict(
     name: str, problems: Sequence[FabricProblem], ranked: Sequence[Suspect], *, taking_part: bool
 ) -> TestVerdict:
     named = [one for one in ranked if one.kind in {"host", "device"} and one.hosts == (name,) and one.confirmed]
-    if any(problem.fault for problem in problems) or any(one.outcome is Outcome.SLOW for one in named):
+    if any(problem.fault for problem in problems) or any(one.outcome is PairVerdict.SLOW for one in named):
         return "fail"
     if problems or named or not taking_part:
         return "error"
@@ -246,8 +250,8 @@ def _rail(rail: RailJudgement) -> FabricRail:
         devices=tuple(sorted({port.name for port in rail.rail.ports.values()})),
         hosts=len(rail.rail.ports),
         tests=len(rail.judged),
-        slow=sum(one.outcome is Outcome.SLOW for one in rail.judged),
-        failed=sum(one.outcome is Outcome.FAILED for one in rail.judged),
+        slow=sum(one.outcome is PairVerdict.SLOW for one in rail.judged),
+        failed=sum(one.outcome is PairVerdict.FAILED for one in rail.judged),
         least=min(values, default=None),
         most=max(values, default=None),
         emulated=rail.emulated,
@@ -273,7 +277,7 @@ def _suspect(number: int, one: Suspect) -> FabricSuspect:
 
 def _suspect_verdict(one: Suspect) -> TestVerdict:
     """fail for whatever is slow and stayed slow, also where it could not be told whose fault it is."""
-    if one.outcome is Outcome.FAILED:
+    if one.outcome is PairVerdict.FAILED:
         return "error"
     return "warn" if one.kind == "passed" or one.doubtful else "fail"
 
@@ -319,6 +323,6 @@ def _unexplained(pairs: Sequence[FabricTest]) -> Iterator[tuple[str, str]]:
 
 def _is_partial(fabric: Fabric, rails: Sequence[RailJudgement], facts: RunFacts) -> bool:
     """Whether something that was asked for was not measured. A port that is down is a finding, not a gap."""
-    failed = any(one.outcome is Outcome.FAILED for rail in rails for one in rail.judged)
+    failed = any(one.outcome is PairVerdict.FAILED for rail in rails for one in rail.judged)
     excluded = {problem.host for problem in fabric.problems} - set(fabric.names)
     return bool(failed or excluded or facts.unreachable or facts.lost)

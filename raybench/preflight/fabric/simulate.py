@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from raybench.preflight.fabric.evidence import Evidence, Outcome
+from raybench.preflight.fabric.evidence import Evidence, PairVerdict
 from raybench.preflight.fabric.localise import locate, next_round
 from raybench.preflight.fabric.rounds import Pair, Round
 
@@ -23,10 +23,10 @@ class Planted:
     hosts: frozenset[int]
     links: frozenset[Pair]
 
-    def outcome(self, pair: Pair) -> Outcome:
+    def outcome(self, pair: Pair) -> PairVerdict:
         """Of a test of that pair."""
         bad = pair in self.links or not self.hosts.isdisjoint(pair)
-        return Outcome.SLOW if bad else Outcome.GOOD
+        return PairVerdict.SLOW if bad else PairVerdict.GOOD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class _Scan:
     def evidence(self, planted: Planted) -> Evidence:
         evidence = Evidence(host_count=self.host_count)
         slow = {pair for host in planted.hosts for pair in self.of_host[host]} | planted.links
-        evidence.add_scan(self.measured, dict.fromkeys(sorted(slow), Outcome.SLOW))
+        evidence.add_scan(self.measured, dict.fromkeys(sorted(slow), PairVerdict.SLOW))
         return evidence
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from raybench.preflight.fabric.evidence import Outcome, standing
+from raybench.preflight.fabric.evidence import PairVerdict, standing
 from raybench.preflight.fabric.judgement import Judged, RailJudgement
 from raybench.preflight.fabric.localise import Fault, Location, leaf_faults, locate
 from raybench.preflight.fabric.measurements import advice_for
@@ -44,7 +44,7 @@ class Suspect:
     kind: Kind
     hosts: tuple[str, ...]
     rails: tuple[str, ...]
-    outcome: Outcome
+    outcome: PairVerdict
     confirmed: bool
     severity: float
     summary: str
@@ -102,13 +102,13 @@ def _host_suspect(
         for one in rail.judged
         if name in {one.measurement.source, one.measurement.destination} and _other(one, name) in partners
     ]
-    outcome = Outcome.SLOW if any(fault.outcome is Outcome.SLOW for _, fault in faults) else Outcome.FAILED
+    outcome = PairVerdict.SLOW if any(fault.outcome is PairVerdict.SLOW for _, fault in faults) else PairVerdict.FAILED
     devices = ", ".join(rail.rail.ports[name].name for rail, _ in faults)
     what = f"host {name}" if whole else f"{devices} of host {name}"
     against = f"with {len(set(partners))} hosts that are good with others ({_listed(partners)})"
-    summary = f"{what} is slow{_one_way(tests, name)}" if outcome is Outcome.SLOW else f"{what} cannot be tested"
+    summary = f"{what} is slow{_one_way(tests, name)}" if outcome is PairVerdict.SLOW else f"{what} cannot be tested"
     advice = _HOST_ADVICE if whole else _DEVICE_ADVICE
-    if outcome is Outcome.FAILED:
+    if outcome is PairVerdict.FAILED:
         advice = advice_for(_first_problem(tests))
     return Suspect(
         kind="host" if whole else "device",
@@ -129,7 +129,7 @@ def _one_way(tests: Sequence[Judged], name: str) -> str:
     """Where a host is slow in one direction only, in which: that tells its ways in from its ways out."""
     slow = {
         receiving: [
-            one.outcome is Outcome.SLOW
+            one.outcome is PairVerdict.SLOW
             for one in tests
             if one.measurement.value is not None and (one.measurement.destination == name) is receiving
         ]
@@ -174,22 +174,22 @@ def _way(
 ) -> Suspect:
     one, other = (fabric.names[host] for host in pair)
     tests = _tests_of(rail, {one, other})
-    bad = [test for test in tests if test.outcome is not Outcome.GOOD]
-    outcome = Outcome.SLOW if any(test.outcome is Outcome.SLOW for test in bad) else Outcome.FAILED
-    verb = "is slow" if outcome is Outcome.SLOW else "cannot be tested"
+    bad = [test for test in tests if test.outcome is not PairVerdict.GOOD]
+    outcome = PairVerdict.SLOW if any(test.outcome is PairVerdict.SLOW for test in bad) else PairVerdict.FAILED
+    verb = "is slow" if outcome is PairVerdict.SLOW else "cannot be tested"
     summary = {
         "link": f"the way between {one} and {other} {verb}; both are good with others",
         "open": f"the pair {one} and {other} {verb}; which of the two, or the way, could not be told",
         "passed": f"the pair {one} and {other} was not good once and good when it was repeated",
     }[kind]
     advice = {"link": _LINK_ADVICE, "open": _OPEN_ADVICE, "passed": _PASSED_ADVICE}[kind]
-    if outcome is Outcome.FAILED and kind != "passed":
+    if outcome is PairVerdict.FAILED and kind != "passed":
         advice = advice_for(_first_problem(bad))
     return Suspect(
         kind=kind,
         hosts=(one, other),
         rails=(rail.rail.name,),
-        outcome=Outcome.SLOW if kind == "passed" else outcome,
+        outcome=PairVerdict.SLOW if kind == "passed" else outcome,
         confirmed=kind == "link",
         severity=_severity(bad, settings),
         summary=summary,
@@ -209,7 +209,7 @@ def _common(fabric: Fabric, settings: FabricSettings, rail: RailJudgement, fault
         kind="common",
         hosts=(name,),
         rails=(rail.rail.name,),
-        outcome=Outcome.SLOW,
+        outcome=PairVerdict.SLOW,
         confirmed=False,
         severity=_severity(tests, settings),
         summary=f"{name} is good with some, but {len(partners)} slow ways have it in common ({_listed(partners)})",
@@ -229,7 +229,7 @@ def _leaf_link(
         kind="leaf-link",
         hosts=tuple(sorted({fabric.names[host] for pair in pairs for host in pair})),
         rails=(rail.rail.name,),
-        outcome=Outcome.SLOW,
+        outcome=PairVerdict.SLOW,
         confirmed=True,
         severity=_severity(tests, settings),
         summary=f"all {len(pairs)} measured pairs between {one} and {other} are slow; their hosts are good with others",
@@ -242,8 +242,8 @@ def _leaf_link(
 
 def _whole_fabric(rail: RailJudgement, settings: FabricSettings) -> Suspect | None:
     """One suspect for a rail most of which is below its links' rate, or without any good host to compare with."""
-    slow = rail.below or [one for one in rail.judged if one.outcome is Outcome.SLOW]
-    if not slow or (not rail.below and any(one.outcome is Outcome.GOOD for one in rail.judged)):
+    slow = rail.below or [one for one in rail.judged if one.outcome is PairVerdict.SLOW]
+    if not slow or (not rail.below and any(one.outcome is PairVerdict.GOOD for one in rail.judged)):
         return None
     measured = sum(one.measurement.value is not None for one in rail.judged)
     reach = median([(one.measurement.value or 0.0) / (one.expected.gbit_per_s or 1.0) for one in slow])
@@ -252,7 +252,7 @@ def _whole_fabric(rail: RailJudgement, settings: FabricSettings) -> Suspect | No
         kind="fabric",
         hosts=(),
         rails=(rail.rail.name,),
-        outcome=Outcome.SLOW,
+        outcome=PairVerdict.SLOW,
         confirmed=len(rail.rail.ports) > 2,
         severity=_severity(slow, settings),
         summary=f"the whole fabric: {len(slow)} of {measured} tests on rail {rail.rail.name} {below}",
@@ -307,7 +307,7 @@ def _figures(tests: Sequence[Judged], settings: FabricSettings) -> str:
 
 
 def _expectation(tests: Sequence[Judged]) -> str:
-    reasons = [one.reason for one in tests if one.outcome is Outcome.SLOW and one.reason]
+    reasons = [one.reason for one in tests if one.outcome is PairVerdict.SLOW and one.reason]
     return f"not {reasons[0]}" if reasons else "a figure from every test"
 
 

@@ -16,7 +16,7 @@ from tests.lab.errors import LabError
 
 from .build import built
 from .fixtures import SIDE_BY_SIDE, why_not
-from .job import Outcome, run_scenario
+from .job import ScenarioOutcome, run_scenario
 from .judge import diagnose, differences, shows_fault
 from .release import Release, find_releases
 from .scenario import Scenario
@@ -24,7 +24,7 @@ from .scenarios import SCENARIOS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class MatrixCell:
     """A scenario with a release, or with those of its mix."""
 
     scenario: Scenario
@@ -62,7 +62,7 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _entries(releases: list[Release], only: set[str]) -> list[Entry]:
+def _entries(releases: list[Release], only: set[str]) -> list[MatrixCell]:
     by_tag = {release.tag: release for release in releases}
     found = []
     for scenario in SCENARIOS:
@@ -72,11 +72,11 @@ def _entries(releases: list[Release], only: set[str]) -> list[Entry]:
             able = [by_tag[scenario.mix[0]]] if set(scenario.mix) <= set(by_tag) else []
         else:
             able = [release for release in releases if scenario.since <= release.number <= scenario.until]
-        found += [Entry(scenario=scenario, release=release) for release in able]
+        found += [MatrixCell(scenario=scenario, release=release) for release in able]
     return sorted(found, key=lambda entry: -entry.scenario.seconds)
 
 
-def _run(entries: list[Entry], builds: Mapping[str, Path], folder: Path) -> int:
+def _run(entries: list[MatrixCell], builds: Mapping[str, Path], folder: Path) -> int:
     wrong = 0
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         for outcome, entry in zip(pool.map(lambda entry: _timed(entry, builds), entries), entries, strict=True):
@@ -87,13 +87,13 @@ def _run(entries: list[Entry], builds: Mapping[str, Path], folder: Path) -> int:
     return 1 if wrong else 0
 
 
-def _timed(entry: Entry, builds: Mapping[str, Path]) -> tuple[Outcome, float]:
+def _timed(entry: MatrixCell, builds: Mapping[str, Path]) -> tuple[ScenarioOutcome, float]:
     begun = time.monotonic()
     outcome = run_scenario(entry.scenario, builds, entry.release)
     return outcome, time.monotonic() - begun
 
 
-def _judge(entry: Entry, outcome: Outcome, seconds: float, folder: Path) -> tuple[str, bool]:
+def _judge(entry: MatrixCell, outcome: ScenarioOutcome, seconds: float, folder: Path) -> tuple[str, bool]:
     """The line to print, and whether what was said is right."""
     head = f"{entry.name:36} {seconds:5.1f} s  ranks ended with {outcome.statuses}"
     path = folder / f"{entry.name}.log"

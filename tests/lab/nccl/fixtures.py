@@ -11,7 +11,7 @@ from tests.lab.requirement import lab_available
 
 from .build import built
 from .headers import missing_tools
-from .job import Outcome, run_scenario
+from .job import ScenarioOutcome, run_scenario
 from .release import SOURCE_VARIABLE, Release, find_releases, release_for_tests
 from .scenario import Scenario
 from .scenarios import SCENARIOS
@@ -26,14 +26,14 @@ class Logs:
         self.release = release
         self._builds = builds
         self._pool = pool
-        self._started: dict[str, Future[Outcome]] = {}
+        self._started: dict[str, Future[ScenarioOutcome]] = {}
 
     def begin(self, scenario: Scenario) -> None:
         """Have it run."""
         if scenario.name not in self._started:
             self._started[scenario.name] = self._pool.submit(run_scenario, scenario, self._builds, self.release)
 
-    def outcome(self, scenario: Scenario) -> Outcome:
+    def outcome(self, scenario: Scenario) -> ScenarioOutcome:
         """Its log, waited for."""
         self.begin(scenario)
         return self._started[scenario.name].result()

@@ -31,14 +31,14 @@ _MACHINE = {"FAKEGPU_DRIVER": "12080"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ScenarioOutcome:
     """The log of all ranks, and the exit status of each; None for one that had to be killed."""
 
     log: str
     statuses: tuple[int | None, ...]
 
 
-def run_scenario(scenario: Scenario, builds: Mapping[str, Path], release: Release) -> Outcome:
+def run_scenario(scenario: Scenario, builds: Mapping[str, Path], release: Release) -> ScenarioOutcome:
     """Build the nodes, break what the scenario breaks, run its ranks. ``builds`` are folders of libraries by tag."""
     tags = scenario.mix or (release.tag,)
     folders = [builds[tag] for tag in tags]
@@ -49,7 +49,7 @@ def run_scenario(scenario: Scenario, builds: Mapping[str, Path], release: Releas
         with path.open("a") as log:
             processes = _start(scenario, lab, folders, release, log)
             statuses = _wait(processes, scenario)
-        return Outcome(log=_public(path.read_text(errors="replace"), folders), statuses=statuses)
+        return ScenarioOutcome(log=_public(path.read_text(errors="replace"), folders), statuses=statuses)
 
 
 def _prepare(node: Node, scenario: Scenario, folder: Path) -> None:

@@ -2,15 +2,15 @@
 
 import pytest
 
-from raybench.preflight.fabric.evidence import Evidence, Outcome
+from raybench.preflight.fabric.evidence import Evidence, PairVerdict
 from raybench.preflight.fabric.localise import leaf_faults, locate, next_round
 from raybench.preflight.fabric.rounds import Pair, leaves_by_size, plan_rounds, sample_rounds
 from raybench.preflight.fabric.simulate import EXTRA_ROUNDS, Planted, simulate
 
-SLOW, GOOD, FAILED = Outcome.SLOW, Outcome.GOOD, Outcome.FAILED
+SLOW, GOOD, FAILED = PairVerdict.SLOW, PairVerdict.GOOD, PairVerdict.FAILED
 
 
-def scanned(host_count: int, good: list[Pair], bad: dict[Pair, Outcome]) -> Evidence:
+def scanned(host_count: int, good: list[Pair], bad: dict[Pair, PairVerdict]) -> Evidence:
     evidence = Evidence(host_count=host_count)
     measured: dict[int, int] = {}
     for pair in (*good, *bad):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankJob:
+class RankAssignment:
     """Who a rank is and whom it meets where.
 
     ``device_index`` is the GPU among those that the process sees, None for the CPU. ``ranks_on_device`` share

@@ -1,9 +1,9 @@
-"""The jobs and variables of all ranks of a launch: pure, from the plan and what the nodes said of themselves."""
+"""The assignments and variables of all ranks of a launch: pure, from the plan and what the nodes said of themselves."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from raybench.benchmarks.job import RankJob
+from raybench.benchmarks.rank_assignment import RankAssignment
 from raybench.execution.placement import device_index
 from raybench.execution.record import Planned
 from raybench.execution.variables import node_variables
@@ -11,12 +11,12 @@ from raybench.execution.variables import node_variables
 _LATER_SECONDS = 60.0  # the backend's own time limit comes after ours, which knows more
 
 
-def jobs_of(planned: Planned, master_port: int, timeout_seconds: float) -> list[list[RankJob]]:
-    """One job a rank, by node. The rendezvous is on the first node's ``master_port``."""
+def assignments_of(planned: Planned, master_port: int, timeout_seconds: float) -> list[list[RankAssignment]]:
+    """One assignment a rank, by node. The rendezvous is on the first node's ``master_port``."""
     plan = planned.plan
     return [
         [
-            RankJob(
+            RankAssignment(
                 rank=rank,
                 local_rank=local_rank,
                 world_size=plan.world_size,

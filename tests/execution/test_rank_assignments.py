@@ -5,8 +5,8 @@ from typing import Any
 
 from raybench.execution.collector import Collector
 from raybench.execution.consistency import differences, masked_devices
-from raybench.execution.jobs import jobs_of, variables_of
-from raybench.execution.placement import Candidate, Plan
+from raybench.execution.placement import Candidate, PlacementPlan
+from raybench.execution.rank_assignments import assignments_of, variables_of
 from raybench.execution.ray_cluster.session import gpu_shares
 from raybench.execution.record import Planned
 from raybench.execution.variables import common_variables, node_variables
@@ -22,7 +22,7 @@ def planned(*, backend: str = "nccl", emulated: bool = False, facts: list[dict[s
     )
     plain = {"gpu_ids": ["0", "1"], "gpus": GPUS, "visible_devices": None, "interfaces": {"10.0.0.1": "eth7"}}
     return Planned(
-        plan=Plan(nodes=nodes, ranks_per_node=2, backend=backend),
+        plan=PlacementPlan(nodes=nodes, ranks_per_node=2, backend=backend),
         emulated=emulated,
         specs=(),
         collector=Collector(plan=(), world_size=4),
@@ -32,25 +32,32 @@ def planned(*, backend: str = "nccl", emulated: bool = False, facts: list[dict[s
 
 
 def test_every_rank_knows_its_place_and_the_first_node_leads() -> None:
-    jobs = jobs_of(planned(), 4711, 30.0)
-    assert [[(job.rank, job.local_rank, job.device_index) for job in node] for node in jobs] == [
+    assignments = assignments_of(planned(), 4711, 30.0)
+    assert [
+        [(assignment.rank, assignment.local_rank, assignment.device_index) for assignment in node]
+        for node in assignments
+    ] == [
         [(0, 0, 0), (1, 1, 1)],
         [(2, 0, 0), (3, 1, 1)],
     ]
-    assert {(job.master_address, job.master_port, job.world_size) for node in jobs for job in node} == {
-        ("10.0.0.0", 4711, 4)
-    }
-    assert all(job.timeout_seconds > 30 for node in jobs for job in node)
+    assert {
+        (assignment.master_address, assignment.master_port, assignment.world_size)
+        for node in assignments
+        for assignment in node
+    } == {("10.0.0.0", 4711, 4)}
+    assert all(assignment.timeout_seconds > 30 for node in assignments for assignment in node)
 
 
 def test_granted_gpus_are_counted_among_those_that_the_node_shows() -> None:
     facts = {"gpu_ids": ["6", "4"], "gpus": GPUS, "visible_devices": "4,5,6,7", "interfaces": {}}
-    jobs = jobs_of(planned(facts=[facts, facts]), 1, 30.0)
-    assert [job.device_index for job in jobs[0]] == [2, 0]
+    assignments = assignments_of(planned(facts=[facts, facts]), 1, 30.0)
+    assert [assignment.device_index for assignment in assignments[0]] == [2, 0]
 
 
 def test_gloo_ranks_have_no_device() -> None:
-    assert {job.device_index for node in jobs_of(planned(backend="gloo"), 1, 30.0) for job in node} == {None}
+    assert {
+        assignment.device_index for node in assignments_of(planned(backend="gloo"), 1, 30.0) for assignment in node
+    } == {None}
 
 
 def test_each_node_uses_the_interface_of_its_address() -> None:

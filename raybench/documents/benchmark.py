@@ -8,7 +8,8 @@ from msgspec import field
 from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.figures import FiguresPoint
 from raybench.documents.memory import MemoryPoint
-from raybench.documents.part import Json, Part
+from raybench.documents.part import Part
+from raybench.documents.plain import Json
 from raybench.documents.point import Point
 from raybench.documents.training import TrainingPoint
 

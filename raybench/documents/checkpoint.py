@@ -4,7 +4,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
 
-from raybench.documents.part import Json, Part
+from raybench.documents.part import Part
+from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, PositiveSeconds
 from raybench.documents.run_verdict import Check
 from raybench.documents.workload import summary_json

@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, field
 
-from raybench.documents.part import Json, Part, placed
+from raybench.documents.part import Part, placed
+from raybench.documents.plain import Json
 from raybench.documents.quantity import Count
 
 

@@ -5,7 +5,8 @@ from typing import Literal
 
 from msgspec import field
 
-from raybench.documents.part import Json, Part
+from raybench.documents.part import Part
+from raybench.documents.plain import Json
 
 MODERATE_OVERHEAD, HIGH_OVERHEAD = 0.20, 0.40
 UNKNOWN = "unknown"

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from msgspec import field
 
-from raybench.documents.part import Json, Part
+from raybench.documents.part import Part
+from raybench.documents.plain import Json
 from raybench.documents.quantity import Count
 from raybench.documents.run_verdict import Check
 

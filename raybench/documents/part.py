@@ -1,4 +1,4 @@
-"""A part of a document: typed, immutable, written and read by its own class; keys that it does not know are kept.
+"""Parts that are structures of msgspec, and how parts of either kind are read; keys that they do not know are kept.
 
 A class has a field for each key that is stored. What follows from stored figures is written beside them for readers
 of the JSON, and is derived again when the document is read.
@@ -10,16 +10,15 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
-from raybench.documents.plain import PlainDocument, PlainPart
+from raybench.documents.plain import AnyDocument, AnyPart, Json, PlainPart, json_of
 from raybench.documents.reading import DocumentError, check_schema, read_document, taking_apart
 
-Json = dict[str, Any]
-PartType = TypeVar("PartType", bound="Part | PlainPart")
-DocumentType = TypeVar("DocumentType", bound="Document | PlainDocument")
+PartType = TypeVar("PartType", bound=AnyPart)
+DocumentType = TypeVar("DocumentType", bound=AnyDocument)
 
 
 class DamageError(ValueError):
@@ -34,28 +33,10 @@ class DamageError(ValueError):
         return DamageError(place + self.place, self.why)
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A part of a document. ``unknown_keys``: those of a later raybench or of somebody else, written back as read."""
+class Part(AnyPart, msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A part of a document that only raybench itself writes: its keys may have other names than its fields."""
 
     unknown_keys: Mapping[str, Any] | None = msgspec.field(default=None, name="+unknown_keys")
-    DERIVED: ClassVar[frozenset[str]] = frozenset()  # keys of the JSON that are no field of that name
-
-    @classmethod
-    def stored(cls, content: Json) -> Json:
-        """The fields by name of the JSON, from what a document has: an older one is brought up to date here."""
-        return content
-
-    def contradiction(self) -> str | None:
-        """What in it cannot be true together; None where all is well."""
-        return None
-
-    def to_json(self) -> Json:
-        """The part as in its document."""
-        raise NotImplementedError
-
-    def with_unknown(self, content: Json) -> Json:
-        """The content, with the keys that were read and not known."""
-        return content | dict(self.unknown_keys) if self.unknown_keys else content
 
 
 class FieldwisePart(Part, frozen=True, kw_only=True):
@@ -64,15 +45,7 @@ class FieldwisePart(Part, frozen=True, kw_only=True):
     def to_json(self) -> Json:
         """The part as in its document."""
         fields = [one for one in msgspec.structs.fields(self) if not one.encode_name.startswith("+")]
-        return self.with_unknown({one.encode_name: _written(getattr(self, one.name)) for one in fields})
-
-
-def _written(value: Any) -> Any:
-    if isinstance(value, Part):
-        return value.to_json()
-    if isinstance(value, tuple | list):
-        return [_written(one) for one in value]
-    return {key: _written(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+        return self.with_unknown({one.encode_name: json_of(getattr(self, one.name)) for one in fields})
 
 
 def take(content: Json, *keys: str, of: Any) -> Any:
@@ -94,11 +67,8 @@ def placed(error: msgspec.ValidationError, place: str) -> DamageError:
     return DamageError(place + where.removesuffix("`"), why)
 
 
-class Document(Part, frozen=True, kw_only=True):
-    """A whole document: its first key says which, and in which version it was written."""
-
-    SCHEMA: ClassVar[str]
-    DERIVED: ClassVar[frozenset[str]] = frozenset({"schema"})
+class Document(AnyDocument, Part, frozen=True, kw_only=True):
+    """A whole document of such parts."""
 
     @classmethod
     def read(cls, path: Path, what: str) -> Self:
@@ -191,7 +161,7 @@ def _fields(kind: type[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _preparing(hint: Any) -> _Prepare | None:
-    if isinstance(hint, type) and issubclass(hint, Part | PlainPart):
+    if isinstance(hint, type) and issubclass(hint, AnyPart):
         return lambda content, place: _prepared(hint, content, place)
     arguments = typing.get_args(hint)
     if typing.get_origin(hint) is tuple and arguments[1:] == (...,):
@@ -201,7 +171,7 @@ def _preparing(hint: Any) -> _Prepare | None:
         one = _preparing(arguments[1])
         return None if one is None else _each_value(one)
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        parts = [one for one in arguments if isinstance(one, type) and issubclass(one, Part | PlainPart)]
+        parts = [one for one in arguments if isinstance(one, type) and issubclass(one, AnyPart)]
         return _tagged(parts) if len(parts) > 1 else _preparing(parts[0]) if parts else None
     return None
 
@@ -238,14 +208,14 @@ def _tagged(kinds: list[type[Any]]) -> _Prepare:
     return prepared
 
 
-def _contradictions(part: Part | PlainPart, place: str) -> Iterator[tuple[str, str]]:
+def _contradictions(part: AnyPart, place: str) -> Iterator[tuple[str, str]]:
     reason = part.contradiction()
     if reason is not None:
         yield place, reason
     kind: Any = type(part)
     for name, key in _below(kind):
         value = getattr(part, name)
-        if isinstance(value, Part | PlainPart):
+        if isinstance(value, AnyPart):
             yield from _contradictions(value, f"{place}.{key}")
         elif isinstance(value, tuple):
             for index, one in enumerate(value):

@@ -1,7 +1,7 @@
-"""Parts of documents whose fields are their keys, in their order.
+"""What every part of a document has, and parts whose fields are their keys, in their order.
 
-Playbooks write such documents on control nodes that may have the standard library only, so nothing else is needed to
-write one. ``raybench.documents.part`` reads them, as it reads every other.
+Playbooks write documents of such parts on control nodes that may have the standard library only, so nothing else is
+needed to write one. ``raybench.documents.part`` reads them, as it reads every other.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,15 @@ from typing import Any, ClassVar
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainPart:
-    """A part of a document. ``unknown_keys``: those of a later raybench or of somebody else, written back as read."""
+class AnyPart:
+    """A part of a document: typed, immutable, written and read by its own class.
 
-    unknown_keys: Mapping[str, Any] | None = None
-    DERIVED: ClassVar[frozenset[str]] = frozenset()  # keys of the JSON that are no field
+    ``unknown_keys``: those of a later raybench or of somebody else, written back as read.
+    """
+
+    __slots__ = ()
+    unknown_keys: Mapping[str, Any] | None
+    DERIVED: ClassVar[frozenset[str]] = frozenset()  # keys of the JSON that are no field of that name
 
     @classmethod
     def stored(cls, content: Json) -> Json:
@@ -29,16 +32,36 @@ class PlainPart:
 
     def to_json(self) -> Json:
         """The part as in its document."""
-        own = {one.name: json_of(getattr(self, one.name)) for one in fields(self) if one.name != "unknown_keys"}
-        return own | dict(self.unknown_keys) if self.unknown_keys else own
+        raise NotImplementedError
+
+    def with_unknown(self, content: Json) -> Json:
+        """The content, with the keys that were read and not known."""
+        return content | dict(self.unknown_keys) if self.unknown_keys else content
+
+
+class AnyDocument(AnyPart):
+    """A whole document: its first key says which, and in which version it was written."""
+
+    __slots__ = ()
+    SCHEMA: ClassVar[str]
+    DERIVED: ClassVar[frozenset[str]] = frozenset({"schema"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainDocument(PlainPart):
-    """A whole document: its first key says which, and in which version it was written."""
+class PlainPart(AnyPart):
+    """A part that is written as its fields, all of them, in their order."""
 
-    SCHEMA: ClassVar[str]
-    DERIVED: ClassVar[frozenset[str]] = frozenset({"schema"})
+    unknown_keys: Mapping[str, Any] | None = None
+
+    def to_json(self) -> Json:
+        """The part as in its document."""
+        names = (one.name for one in fields(self) if one.name != "unknown_keys")
+        return self.with_unknown({name: json_of(getattr(self, name)) for name in names})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainDocument(AnyDocument, PlainPart):
+    """A document that is written as its schema, then its fields, all of them, in their order."""
 
     def to_json(self) -> Json:
         """The document, its schema first."""
@@ -47,7 +70,7 @@ class PlainDocument(PlainPart):
 
 def json_of(value: Any) -> Any:
     """A field as JSON: parts and what holds them as dictionaries and lists."""
-    if isinstance(value, PlainPart):
+    if isinstance(value, AnyPart):
         return value.to_json()
     if isinstance(value, tuple | list):
         return [json_of(one) for one in value]

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
 
-from raybench.documents.part import DamageError, Json, Part, take
+from raybench.documents.part import DamageError, Part, take
+from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, Seconds
 from raybench.stats import Summary, median, median_interval, summarize
 

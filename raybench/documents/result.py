@@ -12,7 +12,8 @@ from msgspec import field
 
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.cluster import ClusterInfo
-from raybench.documents.part import Document, Json, take
+from raybench.documents.part import Document, take
+from raybench.documents.plain import Json
 from raybench.documents.run_verdict import Check, all_checks, conclude_run
 from raybench.verdicts import Conclusion, Verdict
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import field
 
-from raybench.documents.part import Json, Part
+from raybench.documents.part import Part
+from raybench.documents.plain import Json
 from raybench.verdicts import Conclusion
 
 if TYPE_CHECKING:

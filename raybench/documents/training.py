@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, field
 
 from raybench.documents.communication import Communication
-from raybench.documents.part import DamageError, Json, Part, take
+from raybench.documents.part import DamageError, Part, take
+from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, Seconds
 from raybench.documents.run_verdict import Check
 from raybench.documents.workload import summary_json

@@ -1,11 +1,10 @@
 """What every point of a workload has: a label, whether it was checked, and how it is written."""
 
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
+from raybench.documents.plain import Json
 from raybench.documents.run_verdict import Check
 from raybench.stats import Summary
-
-Json = dict[str, Any]
 
 
 class WorkloadPoint(Protocol):

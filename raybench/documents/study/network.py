@@ -5,7 +5,8 @@ from typing import Literal
 
 from msgspec import field
 
-from raybench.documents.part import FieldwisePart, Json
+from raybench.documents.part import FieldwisePart
+from raybench.documents.plain import Json
 from raybench.documents.study.answer import NOTHING, Answer, Headline
 from raybench.documents.study.cost import RowCost
 from raybench.documents.study.ratio import Positive, Ratio

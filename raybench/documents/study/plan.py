@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Meta, field
 
-from raybench.documents.part import FieldwiseDocument, FieldwisePart, Json, Part
+from raybench.documents.part import FieldwiseDocument, FieldwisePart, Part
+from raybench.documents.plain import Json
 from raybench.documents.price import Price
 from raybench.documents.study.cost import COSTED_SAMPLES
 from raybench.errors import UsageError, unknown_name

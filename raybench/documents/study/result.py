@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
-from raybench.documents.part import FieldwiseDocument, FieldwisePart, Json, take
+from raybench.documents.part import FieldwiseDocument, FieldwisePart, take
+from raybench.documents.plain import Json
 from raybench.documents.study.network import NetworkAnswer
 from raybench.documents.study.plan import Kind, Settings, Variant
 from raybench.documents.study.scaling import ScalingAnswer

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from raybench.documents.part import FieldwisePart, Json
+from raybench.documents.part import FieldwisePart
+from raybench.documents.plain import Json
 from raybench.documents.study.answer import NOTHING, Answer, Headline
 from raybench.documents.study.plan import ScalingMode
 from raybench.documents.study.ratio import Positive, Ratio

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import field
 
-from raybench.documents.part import Json
+from raybench.documents.plain import Json
 from raybench.documents.study.answer import Answer, Headline, recommendation
 from raybench.documents.study.ratio import Ratio
 from raybench.documents.study.row import TrainingRow

@@ -4,7 +4,8 @@ from typing import ClassVar, Literal
 
 from msgspec import field
 
-from raybench.documents.part import DamageError, FieldwisePart, Json
+from raybench.documents.part import DamageError, FieldwisePart
+from raybench.documents.plain import Json
 from raybench.documents.study.answer import Answer, Headline, recommendation
 from raybench.documents.study.row import TrainingRow
 from raybench.documents.study.trial import Amount

@@ -5,7 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
-from raybench.documents.part import FieldwisePart, Json
+from raybench.documents.part import FieldwisePart
+from raybench.documents.plain import Json
 from raybench.documents.study.plan import Trial
 
 TrialStatus = Literal["complete", "partial", "failed", "missing"]

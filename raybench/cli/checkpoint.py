@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
+from raybench.benchmarks.checkpoint.stores import PLACES
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
 from raybench.config import load_config
@@ -22,7 +23,7 @@ Examples:
 """
 
 _OPTIONS: list[Any] = [
-    click.option("--to", multiple=True, metavar="PLACE", help="Folder, s3://bucket/prefix or gs://bucket/prefix; may "
+    click.option("--to", multiple=True, metavar="PLACE", help=f"{PLACES[0].upper()}{PLACES[1:]}; may "
                  "be repeated.  [default: checkpoints]"),
     click.option("-m", "--model", metavar="NAME", help="Model whose parameters and Adam moments are saved, as for "
                  "'raybench train'.  [default: small]"),
@@ -97,7 +98,8 @@ def _check(place: str, options: CheckpointOptions, *, as_json: bool) -> int:
 
     from raybench.benchmarks.checkpoint.manifest import CheckpointError
     from raybench.benchmarks.checkpoint.storage import check_checkpoint  # imports torch
-    from raybench.benchmarks.checkpoint.stores import StoreError, open_store
+    from raybench.benchmarks.checkpoint.stores import open_store
+    from raybench.benchmarks.checkpoint.stores.store import StoreError
 
     above, folder = _divided(place)
     try:

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -93,3 +93,36 @@ def use_test_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("AWS_PROFILE", "AWS_ENDPOINT")):
             monkeypatch.delenv(name)
+
+
+Opened = tuple[str, str | None]  # a place, and the endpoint to give with it
+
+
+@contextlib.contextmanager
+def _folder_place(folder: Path, _: pytest.MonkeyPatch) -> Iterator[Opened]:
+    yield str(folder / "there"), None
+
+
+@contextlib.contextmanager
+def _s3_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    use_test_credentials(monkeypatch)
+    with s3_server(folder) as url:
+        import boto3
+
+        boto3.client("s3", endpoint_url=url).create_bucket(Bucket="there")
+        yield "s3://there/prefix", url
+
+
+@contextlib.contextmanager
+def _gcs_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    with gcs_emulator(folder, "there") as url:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+        yield "gs://there/prefix", None
+
+
+# For each backend a real server to store to, of this machine.
+PLACES: dict[str, Callable[[Path, pytest.MonkeyPatch], contextlib.AbstractContextManager[Opened]]] = {
+    "file": _folder_place,
+    "s3": _s3_place,
+    "gs": _gcs_place,
+}

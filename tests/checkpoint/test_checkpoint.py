@@ -1,6 +1,5 @@
 """Ranks save to real storages and load again; what is damaged, missing or unreachable is refused with a reason."""
 
-import contextlib
 import io
 import json
 import os
@@ -25,7 +24,7 @@ from raybench.benchmarks.checkpoint import benchmark  # noqa: F401 - imported on
 from raybench.benchmarks.checkpoint.benchmark import reason_of
 from raybench.benchmarks.checkpoint.combine import checkpoint_point
 from raybench.benchmarks.checkpoint.manifest import MANIFEST, CheckpointError
-from raybench.benchmarks.checkpoint.options import SCHEMES, CheckpointOptions
+from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
 from raybench.benchmarks.checkpoint.storage import (
     ManifestReader,
@@ -34,15 +33,10 @@ from raybench.benchmarks.checkpoint.storage import (
     decompress,
     read_manifest,
 )
-from raybench.benchmarks.checkpoint.stores import (
-    FolderStore,
-    GcsStore,
-    Heartbeat,
-    StoreError,
-    call_with_timeout,
-    open_store,
-    probe,
-)
+from raybench.benchmarks.checkpoint.stores import probe
+from raybench.benchmarks.checkpoint.stores.folder import FolderStore
+from raybench.benchmarks.checkpoint.stores.gcs import GcsStore
+from raybench.benchmarks.checkpoint.stores.store import Heartbeat, StoreError, call_with_timeout
 from raybench.benchmarks.events import Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cli.checkpoint import command as checkpoint_command
@@ -326,16 +320,6 @@ def test_the_rank_that_failed_is_named_once() -> None:
     failures: Any = {2: (OSError("disk full"), []), 5: (OSError("quota"), [])}
     told = CheckpointException("save", failures)  # what rank 0 hears of the others
     assert reason_of(told, 0) == "rank 2: disk full"
-
-
-def test_every_scheme_that_the_options_take_is_opened_as_what_it_names(tmp_path: Path) -> None:
-    opened = {}
-    for scheme in SCHEMES:
-        with contextlib.suppress(StoreError):  # of a place that cannot be asked: it was not taken for a folder
-            opened[scheme] = open_store(f"{scheme}://{tmp_path}", endpoint=None, limit_seconds=1.0)
-    assert [scheme for scheme, store in opened.items() if isinstance(store, FolderStore)] == ["file"]
-    with pytest.raises(StoreError, match="nothing is stored at ftp://"):
-        open_store("ftp://host/path", endpoint=None, limit_seconds=1.0)
 
 
 def test_a_folder_that_another_rank_takes_away_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

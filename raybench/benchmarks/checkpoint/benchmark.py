@@ -20,7 +20,8 @@ from raybench.benchmarks.checkpoint.manifest import MANIFEST, CheckpointError
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
 from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter, read_manifest, total_bytes
-from raybench.benchmarks.checkpoint.stores import Store, StoreError, call_with_timeout, open_store, probe
+from raybench.benchmarks.checkpoint.stores import open_store, probe
+from raybench.benchmarks.checkpoint.stores.store import Store, StoreError, call_with_timeout
 from raybench.benchmarks.recording import inside
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models import built, trainable_of

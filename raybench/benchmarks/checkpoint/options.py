@@ -3,16 +3,16 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from raybench.benchmarks.checkpoint.stores import BACKENDS, PLACES, divided
 from raybench.errors import UsageError, unknown_value
 from raybench.secret_values import without_secrets
 
 LAYOUTS, MODES, COMPRESSIONS = ("sharded", "full"), ("sync", "async"), ("none", "zstd", "zlib")
-SCHEMES = ("file", "s3", "gs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOptions:
-    """``to``: folders, ``s3://bucket/prefix`` or ``gs://bucket/prefix``. Each is saved to in every layout and mode.
+    """``to``: folders or addresses of a backend (``stores.BACKENDS``). Each is saved to in every layout and mode.
 
     ``limit_seconds``: how long one request to a storage may take; a storage that is not there fails within it.
     """
@@ -41,10 +41,10 @@ class CheckpointOptions:
             raise UsageError(f"--limit-seconds is {self.limit_seconds}; it must be above 0 and at most 86400")
         for place in self.to:
             if not place.strip():
-                raise UsageError("--to is empty; write a folder, s3://bucket/prefix or gs://bucket/prefix")
-            scheme, separator, rest = place.partition("://")
-            if separator and (scheme not in SCHEMES or not rest):
-                raise UsageError(f"--to '{place}' is no place for checkpoints; write a folder, s3://... or gs://...")
+                raise UsageError(f"--to is empty; write {PLACES}")
+            scheme, rest = divided(place)
+            if scheme not in BACKENDS or not rest:
+                raise UsageError(f"--to '{place}' is no place for checkpoints; write {PLACES}")
 
     def labels(self) -> tuple[str, ...]:
         """One name a place, layout and mode, in the order in which they are saved."""

@@ -30,7 +30,7 @@ from raybench.benchmarks.checkpoint.manifest import (
     check_part,
     decode,
 )
-from raybench.benchmarks.checkpoint.stores import Store, StoreError
+from raybench.benchmarks.checkpoint.stores.store import Store, StoreError
 
 
 def compress(data: bytes, how: str) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
+from raybench.benchmarks.checkpoint.stores import BACKENDS, divided
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.shapes import check_model
@@ -11,23 +12,22 @@ from raybench.benchmarks.workload import Workload
 from raybench.errors import UsageError
 from raybench.run_folder import check_can_be_folder
 
-# Libraries of storage: (how a place begins, module, extra).
-_STORES = (("s3://", "boto3", "s3"), ("gs://", "gcsfs", "gcs"))
-
 
 def _needs(spec: BenchmarkSpec) -> Iterator[tuple[str, str]]:
     for place in spec.options.to:
-        yield from ((module, extra) for start, module, extra in _STORES if place.startswith(start))
+        backend = BACKENDS[divided(place)[0]]
+        if backend.library and backend.extra:
+            yield backend.library, backend.extra
 
 
 def _check_machine(spec: BenchmarkSpec) -> None:
     """Raises UsageError for a place on this machine that is no folder and cannot become one."""
     for place in spec.options.to:
-        scheme, separator, rest = place.partition("://")
-        if separator and scheme != "file":
+        scheme, path = divided(place)
+        if scheme != "file":
             continue
         try:
-            check_can_be_folder(Path(rest if separator else place))
+            check_can_be_folder(Path(path))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(

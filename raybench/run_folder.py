@@ -23,6 +23,18 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
+def make_output_folder(folder: Path) -> Path:
+    """Make a folder for what a command writes, and return it absolute. Raises UsageError where it cannot be made."""
+    try:
+        folder.mkdir(parents=True)
+    except (OSError, ValueError) as error:  # ValueError: a NUL character
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"the output folder {folder} cannot be made: {reason}; choose another with --output-dir"
+        ) from error
+    return folder.absolute()
+
+
 def _make_folders(path: Path) -> Iterator[Path]:
     """Make a folder and what is missing above it, each yielded once it is there. Raises OSError when one cannot be."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]

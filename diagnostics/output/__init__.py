@@ -2,13 +2,9 @@
 
 import importlib
 import json
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from diagnostics.findings import Diagnosis, Finding
-
-if TYPE_CHECKING:
-    from diagnostics.redaction import Redactor
+from diagnostics.findings import Diagnosis
 
 FORMATS = ("text", "json", "sarif", "junit", "markdown", "html")
 
@@ -27,42 +23,18 @@ def render(diagnosis: Diagnosis, output_format: str, *, color: bool = False) -> 
     return rendered
 
 
-def report_news(
-    diagnosis: Diagnosis,
-    new: Sequence[Finding],
-    write: Callable[[str], object],
-    output_format: str,
-    *,
-    redactor: "Redactor | None" = None,
-) -> None:
-    """Write new findings of a log that grows: one JSON object a line, or the text of each finding."""
-    from dataclasses import replace
-
+def report_news(news: Diagnosis, write: Callable[[str], object], output_format: str) -> None:
+    """Write the new findings of a log that grows: one JSON object a line, or the text of each finding."""
     from diagnostics.output import text
 
-    shown = replace(diagnosis, findings=tuple(new))
-    if redactor is not None:
-        from diagnostics.redaction import redact_diagnosis
-
-        shown = redact_diagnosis(shown, redactor)
-    for finding in shown.findings:
+    for finding in news.findings:
         write(json.dumps(finding.to_json()) if output_format == "json" else text.finding_text(finding) + "\n")
 
 
-def report_verdict(
-    diagnosis: Diagnosis,
-    write: Callable[[str], object],
-    output_format: str,
-    *,
-    redactor: "Redactor | None" = None,
-) -> None:
+def report_verdict(diagnosis: Diagnosis, write: Callable[[str], object], output_format: str) -> None:
     """Write the verdict at the end of a log that grew: one JSON object, or the head of the report."""
     from diagnostics.output import text
 
-    if redactor is not None:
-        from diagnostics.redaction import redact_diagnosis
-
-        diagnosis = redact_diagnosis(diagnosis, redactor)
     if output_format == "json":
         write(json.dumps({"verdict": diagnosis.verdict, "explanation": diagnosis.explanation}))
     else:

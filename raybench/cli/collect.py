@@ -1,23 +1,16 @@
 """``raybench collect``."""
 
-import re
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from raybench.cli.output import announce, printing, say
-from raybench.errors import UsageError
-from raybench.run_folder import new_run_id
-from raybench.units import parse_amount
-from raybench.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from diagnostics.findings import Diagnosis
-    from raybench.documents.collection import CollectionReport
-    from raybench.hosts.collect_host import HostReport
+    from raybench.documents.collection import CollectedHost
+    from raybench.services.collect import FinishedCollection
 
 EXAMPLES = """\b
 Examples:
@@ -69,6 +62,7 @@ Examples:
 @click.option("-f", "--forks", type=click.IntRange(1, 256), default=16, show_default=True, help="Hosts at a time.")
 @click.option(
     "--timeout",
+    "timeout_seconds",
     type=click.FloatRange(1, 86400),
     default=600.0,
     show_default=True,
@@ -77,132 +71,47 @@ Examples:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print collection.json instead of a table.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
-def command(**options: Any) -> None:
+def command(as_json: bool, quiet: bool, **options: Any) -> None:
     """Fetch NCCL logs and facts of hosts over SSH into one run's folder, and say what the logs prove.
 
     SFTP, hosts side by side; a transfer that is cut goes on where it was. Host keys are checked; ~/.ssh/config and the
     agent are used, as are ansible_host, ansible_port, ansible_user and the key of the inventory.
     """  # fmt: skip
-    sys.exit(_collect(options))
-
-
-def _collect(options: Mapping[str, Any]) -> int:
-    announce("reading the inventory, then connecting to its hosts", quiet=options["quiet"])
-    from raybench.hosts.collect import DEFAULT_PATTERNS, CollectPlan, collect
-    from raybench.hosts.inventory import read_inventory
+    announce("reading the inventory, then connecting to its hosts", quiet=quiet)
     from raybench.processes.interrupt import Interrupt
+    from raybench.services.collect import CollectOptions, collect
 
-    patterns = _checked_patterns(options["paths"])
-    limits = [parse_amount(f"--{name}-limit", options[f"{name}_limit"], "4K") for name in ("file", "host")]
-    inventory = read_inventory(options["inventory"], limit=options["limit"])
-    folder = _folder(options["output_dir"], options["run_id"])
-    plan = CollectPlan(
-        folder=folder,
-        patterns=patterns or DEFAULT_PATTERNS,
-        file_limit_bytes=limits[0],
-        host_limit_bytes=limits[1],
-        seconds=options["timeout"],
-        ssh_config=options["ssh_config"],
-        accept_new=options["accept_new"],
-    )
-    with Interrupt().installed() as interrupt, interrupt.deferred():
-        reports = collect(
-            inventory.hosts,
-            plan,
-            workers=options["forks"],
-            stop=interrupt.event,
-            on_host=(lambda _: None) if options["quiet"] else _say_host,
+    with Interrupt().installed() as interrupt:
+        finished = collect(
+            CollectOptions(**options), interrupt=interrupt, on_host=(lambda _: None) if quiet else _say_host
         )
-    return _deliver(reports, folder, options)
+    for remark in finished.remarks:
+        say(f"raybench: {remark}")
+    with printing("stdout"):
+        if as_json:
+            _print_json(finished)
+        else:
+            _print(finished)
+    sys.exit(finished.exit_code)
 
 
-def _checked_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    for pattern in patterns:
-        if not pattern.startswith("/") or "\0" in pattern:
-            raise UsageError(f"--path {pattern!r} is not an absolute path on the hosts, such as '/scratch/job7/nccl.*'")
-    return tuple(patterns)
-
-
-def _folder(output_dir: str, run_id: str | None) -> Path:
-    """The run's folder. Raises UsageError for a run that is not there, and where no folder can be made."""
-    if run_id is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", run_id):
-        raise UsageError(f"--run {run_id!r} is not the name of a run, such as 20261121-014502-3f9a")
-    folder = Path(output_dir, run_id or new_run_id())
-    if run_id is not None and not folder.is_dir():
-        raise UsageError(f"there is no run {run_id} in {output_dir}; see --output-dir, or leave --run out")
-    try:
-        (folder / "hosts").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}; choose another with --output-dir") from error
-    return folder
-
-
-def _say_host(report: "HostReport") -> None:
+def _say_host(report: "CollectedHost") -> None:
     with_trouble = f", {report.problems[0]}" if report.problems else ""
     say(f"raybench: {report.name}: {report.status}, {len(report.files)} files{with_trouble}")
 
 
-def _deliver(reports: Sequence["HostReport"], folder: Path, options: Mapping[str, Any]) -> int:
+def _print_json(finished: "FinishedCollection") -> None:
     import msgspec
 
-    from raybench.documents.collection import CollectionReport
-
-    diagnosis = _diagnose(folder)
-    collection = CollectionReport(
-        folder=str(folder / "hosts"),
-        hosts=tuple(report.collected() for report in reports),
-        diagnosis=diagnosis.to_json() if diagnosis else None,
-    )
-    content = collection.to_json()
-    _write(folder / "hosts" / "collection.json", content)
-    if diagnosis:
-        _write(folder / "hosts" / "diagnosis.json", diagnosis.to_json())
-    with printing("stdout"):
-        if options["as_json"]:
-            click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
-        else:
-            _print(collection, diagnosis)
-    if any(report.status != "complete" for report in reports):
-        return 3
-    return exit_code(diagnosis, named_paths=bool(options["paths"]))
+    click.echo(msgspec.json.format(msgspec.json.encode(finished.report.to_json()), indent=2).decode())
 
 
-def exit_code(diagnosis: "Diagnosis | None", *, named_paths: bool) -> int:
-    """Of a collection from all hosts: 3 where what the user named is on none of them, or the logs do not tell."""
-    if diagnosis is None:
-        return 3 if named_paths else 0
-    if any(finding.severity == "critical" for finding in diagnosis.findings):
-        return 1
-    return 3 if diagnosis.verdict == "unknown" and not diagnosis.empty else 0
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    import msgspec
-
-    try:
-        write_whole(path, msgspec.json.format(msgspec.json.encode(content), indent=2))
-    except OSError as error:
-        say(f"raybench: {path} could not be written ({error.strerror})")
-
-
-def _diagnose(folder: Path) -> "Diagnosis | None":
-    from diagnostics.engine import diagnose_paths
-    from diagnostics.errors import UnreadableInputError
-
-    found = sorted(path for path in (folder / "hosts").glob("*/files") if any(path.rglob("*")))
-    try:
-        return diagnose_paths([str(path) for path in found]) if found else None
-    except UnreadableInputError as error:
-        say(f"raybench: the logs could not be diagnosed: {error}")
-        return None
-
-
-def _print(collection: "CollectionReport", diagnosis: "Diagnosis | None") -> None:
+def _print(finished: "FinishedCollection") -> None:
     from diagnostics.output import render
     from raybench.reports.hosts.collection import print_collection
 
-    print_collection(collection, sys.stdout)
-    if diagnosis is None:
+    print_collection(finished.report, sys.stdout)
+    if finished.diagnosis is None:
         click.echo("no logs were found; say with --path where they are")
     else:
-        click.echo(render(diagnosis, "text"), nl=False)
+        click.echo(render(finished.diagnosis, "text"), nl=False)

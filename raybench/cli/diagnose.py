@@ -12,10 +12,8 @@ from raybench.errors import UsageError
 from raybench.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from diagnostics.findings import Diagnosis, Finding
-    from diagnostics.redaction import Redactor
+    from diagnostics.findings import Diagnosis
+    from raybench.services.diagnose import FailOn, FinishedDiagnosis
 
 FORMATS = ("text", "json", "sarif", "junit", "markdown", "html")
 
@@ -73,7 +71,7 @@ Examples:
 def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     paths: tuple[str, ...],
     output_format: str,
-    fail_on: str,
+    fail_on: "FailOn",
     redact: bool,
     junit: Path | None,
     follow: bool,
@@ -100,28 +98,19 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         if junit is not None:
             raise click.UsageError("--junit is written when the logs are whole: leave out --follow")
         sys.exit(_follow(paths, output_format, fail_on, redact, output))
-    diagnosis = _diagnose(paths)
-    redactor = _redactor() if redact else None
-    text = _rendered(diagnosis, output_format, redactor, color=_wants_color(output))
+    announce(f"reading {_named(paths)}")
+    from raybench.services.diagnose import diagnose  # not needed for --help
+
+    finished = diagnose(paths, fail_on=fail_on, redact=redact)
+    text = _rendered(finished.diagnosis, output_format, color=_wants_color(output))
     if junit is not None:
-        _replace(junit, _rendered(diagnosis, "junit", redactor), option="--junit")
+        _replace(junit, _rendered(finished.diagnosis, "junit"), option="--junit")
     if output is None:
         with printing("stdout"):
             click.echo(text, nl=False)
     else:
         _replace(output, text)
-    sys.exit(_ended(diagnosis, fail_on))
-
-
-def _diagnose(paths: tuple[str, ...]) -> "Diagnosis":
-    from diagnostics.engine import diagnose_paths  # not needed for --help
-    from diagnostics.errors import UnreadableInputError
-
-    announce(f"reading {_named(paths)}")
-    try:
-        return diagnose_paths(paths)
-    except UnreadableInputError as error:
-        raise UsageError(str(error)) from error
+    sys.exit(_ended(finished))
 
 
 def _named(paths: tuple[str, ...]) -> str:
@@ -131,63 +120,47 @@ def _named(paths: tuple[str, ...]) -> str:
     return "standard input" if paths[0] == "-" else paths[0]
 
 
-def _ended(diagnosis: "Diagnosis", fail_on: str) -> int:
+def _ended(finished: "FinishedDiagnosis") -> int:
     """The exit code. Raises UsageError where there was nothing to judge."""
-    if diagnosis.empty:
-        raise UsageError(f"nothing to judge: {diagnosis.explanation}")
-    return _exit_code(diagnosis, fail_on)
+    if finished.refusal:
+        raise UsageError(finished.refusal)
+    return finished.exit_code
 
 
-def _redactor() -> "Redactor":
-    from diagnostics.redaction import Redactor
-
-    return Redactor()
-
-
-def _rendered(diagnosis: "Diagnosis", output_format: str, redactor: "Redactor | None", *, color: bool = False) -> str:
+def _rendered(diagnosis: "Diagnosis", output_format: str, *, color: bool = False) -> str:
     from diagnostics.output import render
 
-    if redactor is not None:
-        from diagnostics.redaction import redact_diagnosis
-
-        diagnosis = redact_diagnosis(diagnosis, redactor)
     return render(diagnosis, output_format, color=color)
 
 
-def _exit_code(diagnosis: "Diagnosis", fail_on: str) -> int:
-    """1 for a finding that is severe enough, 3 where the logs do not tell or were not read to their end, else 0."""
-    failing = {"critical": ("critical",), "warning": ("critical", "warning"), "never": ()}[fail_on]
-    if any(finding.severity in failing for finding in diagnosis.findings):
-        return 1
-    unknown = any(job.verdict == "unknown" for job in diagnosis.jobs or (diagnosis,))
-    return 3 if diagnosis.notes or unknown else 0
-
-
-def _follow(paths: tuple[str, ...], output_format: str, fail_on: str, redact: bool, output: Path | None) -> int:
+def _follow(paths: tuple[str, ...], output_format: str, fail_on: "FailOn", redact: bool, output: Path | None) -> int:
     """Without a file, findings as text or as one JSON object a line; with one, the whole diagnosis in it as well."""
-    from diagnostics.follow import follow
     from diagnostics.output import report_news, report_verdict
+    from raybench.services.diagnose import follow
 
-    if "-" in paths:
-        raise click.UsageError("--follow reads files, not standard input")
     if output is None and output_format not in ("text", "json"):
         raise click.UsageError(
             f"--follow writes {output_format} to a file only: add -o FILE, which is written again with each new finding"
         )
+    said_as = output_format if output is None else "text"
 
-    redactor = _redactor() if redact else None  # one for all reports: a stand-in keeps its meaning
-
-    def report(diagnosis: "Diagnosis", new: "Sequence[Finding]") -> None:
-        report_news(diagnosis, new, click.echo, output_format if output is None else "text", redactor=redactor)
+    def report(news: "Diagnosis", whole: "Diagnosis") -> None:
+        report_news(news, click.echo, said_as)
         if output is not None:
-            _replace(output, _rendered(diagnosis, output_format, redactor))
+            _replace(output, _rendered(whole, output_format))
 
-    diagnosis = follow(paths, report, waiting=lambda: say(f"raybench: waiting for {' '.join(paths)}; Ctrl-C ends it"))
+    finished = follow(
+        paths,
+        report,
+        waiting=lambda: say(f"raybench: waiting for {' '.join(paths)}; Ctrl-C ends it"),
+        fail_on=fail_on,
+        redact=redact,
+    )
     if output is not None:
-        _replace(output, _rendered(diagnosis, output_format, redactor))
+        _replace(output, _rendered(finished.diagnosis, output_format))
     with printing("stdout"):
-        report_verdict(diagnosis, click.echo, output_format if output is None else "text", redactor=redactor)
-    return _ended(diagnosis, fail_on)
+        report_verdict(finished.diagnosis, click.echo, said_as)
+    return _ended(finished)
 
 
 def _replace(output: Path, text: str, option: str = "-o") -> None:
@@ -198,14 +171,10 @@ def _replace(output: Path, text: str, option: str = "-o") -> None:
         raise UsageError(f"cannot write '{output}': {error.strerror}; choose another file with {option}") from error
 
 
-def _print_pages(explain: str | None) -> None:
-    from diagnostics.errors import UnknownRuleError
-    from diagnostics.pages import page, rule_list
+def _print_pages(rule: str | None) -> None:
+    from raybench.services.diagnose import rule_page
 
-    try:
-        text = page(explain) if explain else rule_list()
-    except UnknownRuleError as error:
-        raise UsageError(str(error)) from error
+    text = rule_page(rule)
     with printing("stdout"):
         click.echo(text, nl=False)
 

@@ -1,18 +1,14 @@
 """``raybench fabric``: bandwidth and latency between hosts, pair by pair, and what is at fault."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from raybench.cli.cluster_options import with_options
 from raybench.cli.output import announce, printing, say
-from raybench.documents.fabric import FabricReport
-from raybench.errors import UsageError
-from raybench.preflight.fabric.rounds import SCOPES
-from raybench.preflight.fabric.settings import GPU_MEMORY, TOOLS, FabricSettings, settings_from
-from raybench.whole_file import write_whole
+from raybench.services.fabric import CHOICES, DEFAULTS
 
 EXAMPLES = """\b
 Examples:
@@ -44,72 +40,60 @@ def command() -> None:
     """Measure the network between hosts in rounds of disjoint pairs, and say what is at fault."""
 
 
-def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def apply(function: Any) -> Any:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return apply
-
-
 _SCOPE = click.option(
-    "--scope", type=click.Choice(SCOPES),
+    "--scope", type=click.Choice(CHOICES["scope"]),
     help="ring: neighbours; sample: every pair of leaves, or four random partners each; rails: neighbours, one card at "
          "a time; all: every pair.  [default: sample]",
 )  # fmt: skip
-_DEFAULTS = FabricSettings()
 
 
 @command.command("plan", epilog=PLAN_EXAMPLES)
-@_options(
+@with_options([
     click.option("--nodes", type=click.IntRange(2, 100_000), required=True, metavar="N", help="Hosts of the fabric."),
     click.option("--leaf", type=click.IntRange(1, 100_000), metavar="L", help="Hosts of a leaf switch."),
     _SCOPE,
     click.option("--matchings", type=click.IntRange(1), metavar="K", help="Rounds of scope sample.  [default: 4]"),
-    click.option("--seconds", type=click.IntRange(1, 3600), default=_DEFAULTS.seconds, show_default=True, metavar="S",
+    click.option("--seconds", type=click.IntRange(1, 3600), default=DEFAULTS.seconds, show_default=True, metavar="S",
                  help="Duration of a test."),
     click.option("--simulate", is_flag=True, help="Plant bad hosts and ways at random, and look for them."),
     click.option("--trials", type=click.IntRange(1, 100_000), default=400, show_default=True, metavar="T",
                  help="Simulated trials."),
     click.option("--seed", type=int, default=0, show_default=True, help="Of random choices."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-)  # fmt: skip
+])  # fmt: skip
 def plan(as_json: bool, **options: Any) -> None:
     """Say how many rounds a fabric needs, how long they take, and whether planted faults would be found."""
     announce(f"planning the rounds of {options['nodes']} hosts")
-    from raybench.preflight.fabric.forecast import forecast  # not needed for --help
+    from raybench.services.fabric import plan as plan_fabric
 
-    chosen = {name: value for name, value in options.items() if value is not None}
-    report = forecast(**chosen)
+    planned = plan_fabric(options)
     with printing("stdout"):
         if as_json:
-            _print_json(report)
+            _print_json(planned.report)
         else:
             from raybench.reports.fabric.plan import plan_lines
 
-            for line in plan_lines(report):
+            for line in plan_lines(planned.report):
                 click.echo(line)
-    simulated = report.get("simulation")
-    sys.exit(1 if simulated and simulated["exact"] < simulated["trials"] else 0)
+    sys.exit(planned.exit_code)
 
 
 @command.command("run", epilog=RUN_EXAMPLES)
-@_options(
+@with_options([
     click.option("-i", "--inventory", multiple=True, required=True, metavar="FILE",
                  help="Ansible inventory, or a list of hosts with a comma. May be repeated."),
     click.option("--group", default="all", show_default=True, metavar="NAME", help="Group of hosts to test."),
     click.option("--limit", metavar="PATTERN", help="As Ansible's --limit."),
-    click.option("--tool", type=click.Choice(TOOLS), help="auto: ib_write_bw where hosts have RDMA ports, else iperf3, "
-                 "else a TCP stream of raybench's own.  [default: auto]"),
+    click.option("--tool", type=click.Choice(CHOICES["tool"]), help="auto: ib_write_bw where hosts have RDMA ports, "
+                 "else iperf3, else a TCP stream of raybench's own.  [default: auto]"),
     _SCOPE,
     click.option("--devices", metavar="NAME,...", help="RDMA devices, names or patterns.  [default: all]"),
     click.option("--seconds", type=int, metavar="S", help="Duration of a test.  [default: 2]"),
     click.option("--message-bytes", metavar="B", type=int, help="Message size of ib_write_bw.  [default: 65536]"),
     click.option("--queue-pairs", metavar="Q", type=int, help="Queue pairs of ib_write_bw.  [default: 2]"),
     click.option("--streams", metavar="P", type=int, help="TCP connections of a test.  [default: 4]"),
-    click.option("--gpu-memory", type=click.Choice(GPU_MEMORY), help="Transfer from and to GPU memory (--use_cuda, "
-                 "with DMA-BUF where built in).  [default: off]"),
+    click.option("--gpu-memory", type=click.Choice(CHOICES["gpu_memory"]), help="Transfer from and to GPU memory "
+                 "(--use_cuda, with DMA-BUF where built in).  [default: off]"),
     click.option("--gid-index", type=int, metavar="N", help="RoCE GID index.  [default: v2 with an IPv4 address]"),
     click.option("--traffic-class", type=int, metavar="TC", help="RoCE traffic class (DSCP x 4)."),
     click.option("--matchings", type=int, metavar="K", help="Random rounds of scope sample.  [default: 4]"),
@@ -125,7 +109,7 @@ def plan(as_json: bool, **options: Any) -> None:
                  help="Where the run's folder is made."),
     click.option("--json", "as_json", is_flag=True, help="Print fabric.json on standard output instead of the tables."),
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
-)  # fmt: skip
+])  # fmt: skip
 def run(  # noqa: PLR0913, PLR0917 - one parameter an option
     inventory: tuple[str, ...],
     group: str,
@@ -138,81 +122,28 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Measure between the hosts of an inventory. Writes DIR/RUN_ID/fabric.json and report.html; changes no host."""
     announce("reading the inventory", quiet=quiet)
-    from raybench.hosts.fabric import run_fabric  # not needed for --help
-    from raybench.hosts.inventory import read_inventory
     from raybench.reports.fabric.progress import RoundProgress
-    from raybench.run_folder import new_run_id
+    from raybench.services.fabric import FabricOptions, measure_fabric
 
-    given = {name: value for name, value in settings.items() if value is not None}
-    settings_from(given)
-    hosts = read_inventory(inventory, limit=limit, group=group)
-    if len(hosts.hosts) < 2:
-        raise UsageError(f"a fabric test needs at least two hosts; the inventory leaves {len(hosts.hosts)}")
-    run_id = new_run_id()
-    folder = Path(output_dir, run_id)
-    _make_folder(folder)
+    options = FabricOptions(
+        inventory=inventory, group=group, limit=limit, forks=forks, output_dir=output_dir, settings=settings
+    )
     with RoundProgress(quiet=quiet) as progress:
-        progress.begin(len(hosts.hosts))
-        report = run_fabric(
-            hosts, given, run_id=run_id, group=group, limit=limit, forks=forks,
+        finished = measure_fabric(
+            options,
+            begun=progress.begin,
             on_progress=lambda now: progress.show(now.phase, now.done, now.total, now.hosts),
-        )  # fmt: skip
-    sys.exit(_deliver(report, folder, as_json=as_json))
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(
-            f"the output folder {folder} cannot be made: {reason}; choose another with --output-dir"
-        ) from error
-
-
-def _deliver(report: FabricReport, folder: Path, *, as_json: bool) -> int:
-    """Keep the report, draw it, print it; the exit status depends on none of the printing."""
-    import json
-
-    files: list[tuple[str, Path]] = []
-    problems = list(_kept(folder / "fabric.json", json.dumps(report.to_json(), indent=1)))
-    files += [] if problems else [("report", folder / "fabric.json")]
-    html = folder / "report.html"
-    note = _draw(report, html)
-    files += [("page", html)] if not note else []
+        )
     with printing("stdout"):
-        if as_json or problems:
-            _print_json(report.to_json())
+        if as_json or not finished.kept:
+            _print_json(finished.report.to_json())
         else:
             from raybench.reports.fabric.terminal import print_fabric
 
-            print_fabric(report, sys.stdout, files=files)
-    for text in (*problems, *([note] if note else [])):
-        say(f"raybench: {text}")
-    return report.conclusion.exit_code or (3 if problems else 0)
-
-
-def _kept(path: Path, text: str) -> Sequence[str]:
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        return (f"{path} could not be written ({error.strerror}): the report is printed here",)
-    return ()
-
-
-def _draw(report: FabricReport, path: Path) -> str:
-    """Write the page; why not where it cannot be."""
-    from raybench.reports.errors import MissingLibraryError
-
-    try:
-        from raybench.reports.fabric.html import write_fabric_html
-
-        write_fabric_html(report, path)
-    except MissingLibraryError as error:
-        return str(error)
-    except OSError as error:
-        return f"{path} could not be written ({error.strerror})"
-    return ""
+            print_fabric(finished.report, sys.stdout, files=finished.files)
+    for remark in finished.remarks:
+        say(f"raybench: {remark}")
+    sys.exit(finished.exit_code)
 
 
 def _print_json(report: Mapping[str, Any]) -> None:

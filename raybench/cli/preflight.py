@@ -1,23 +1,17 @@
 """``raybench preflight``: are the hosts right, before anything is measured on them?"""
 
 import contextlib
-import importlib
 import json
 import sys
-import threading
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from raybench.cli.output import announce, printing, say
-from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.documents.preflight import PreflightReport
-    from raybench.hosts.inventory import Inventory
-    from raybench.preflight.report import Gathered
-    from raybench.reports.preflight.table import PreflightTable
+    from raybench.documents.preflight import CheckResult
 
 EXAMPLES = """\b
 Examples:
@@ -55,131 +49,49 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
 )
 @click.option(
     "--host-timeout",
+    "host_timeout_seconds",
     type=click.FloatRange(1, 86400),
     metavar="S",
     help="End what a host does after so many seconds, its login included, and say where it hangs.  [default: 60]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 @click.option("--list-checks", is_flag=True, help="List the checks and stop.")
-def command(  # noqa: PLR0913, PLR0917 - one parameter an option
-    inventories: tuple[str, ...],
-    limit: str | None,
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    expect: tuple[str, ...],
-    output_dir: str,
-    forks: int | None,
-    timeout_seconds: float,
-    host_timeout: float | None,
-    as_json: bool,
-    list_checks: bool,
-) -> None:
+def command(only: tuple[str, ...], skip: tuple[str, ...], as_json: bool, list_checks: bool, **options: Any) -> None:
     """Check hosts before anything is measured on them: OS, limits, clocks, PCIe, GPUs, RDMA, software, differences.
 
     Nothing is changed. Hosts are reached by ssh as the inventory says; without -i it is this machine. Exit code 0: no
     check failed; 1: one did; 2: invalid usage; 3: a host did not answer, or the run was not finished.
     """
+    from raybench.services.preflight import PreflightOptions, list_of_checks, preflight  # not needed for --help
+
     if list_checks:
-        _list_checks()
+        with printing("stdout"):
+            click.echo("\n".join(list_of_checks()))
         return
     announce("reading the inventory, then probing its hosts")
-    from raybench.cli.expect_option import expectations_from  # not needed for --help
-    from raybench.hosts.ansible_setup import data_folder
-    from raybench.hosts.preflight import check_names, run_preflight
-    from raybench.reports.preflight.table import PreflightTable
-    from raybench.run_folder import new_run_id
+    from raybench.reports.preflight.table import PreflightTable, print_preflight
 
-    names, left_out = _names(",".join(only)), _names(",".join(skip))
-    check_names(names, left_out)
-    expectations = expectations_from(expect)
-    threading.Thread(target=_import_what_comes_later, daemon=True).start()  # while Ansible reads the inventory
-    folder, shown = Path(output_dir, f"preflight-{new_run_id()}"), contextlib.ExitStack()
     tables: list[PreflightTable] = []
+    with contextlib.ExitStack() as shown:
 
-    def begin(inventory: "Inventory") -> Path:
-        made = _writable(folder)
-        tables.append(shown.enter_context(PreflightTable(sys.stderr, inventory.names)))
-        return made
+        def begin(names: Sequence[str]) -> None:
+            tables.append(shown.enter_context(PreflightTable(sys.stderr, names)))
 
-    with shown:
-        report = run_preflight(
-            inventories or (data_folder("inventory") / "localhost.yml",),
-            begin=begin,
-            limit=limit,
-            only=names,
-            skip=left_out,
-            expectations=expectations,
-            forks=forks,
-            timeout_seconds=timeout_seconds,
-            host_timeout_seconds=host_timeout,
-            on_host=lambda one: _show(tables[0], one, names, left_out),
-        )
-    _print(report, folder.absolute(), as_json=as_json)
-    sys.exit(report.exit_code)
+        def show(host: str, checks: Sequence["CheckResult"]) -> None:
+            tables[0].show(host, checks)
 
-
-def _import_what_comes_later() -> None:
-    """Libraries of the run and its reports. Where one is missing, whoever needs it says so."""
-    for name in ("ansible_runner", "raybench.reports.preflight.page"):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-
-
-def _show(table: "PreflightTable", one: "Gathered", only: tuple[str, ...], skip: tuple[str, ...]) -> None:
-    """A host's own checks, judged as soon as it has answered; the comparison with others comes at the end."""
-    from raybench.preflight.report import build_report
-
-    beyond = ("drift", "host-clock-spread", "host-identity", "host-login", "host-ports")
-    report = build_report([one], only=only, skip=(*skip, *beyond), finished_at=0.0)
-    table.show(one.host, report.hosts[0].checks)
-
-
-def _print(report: "PreflightReport", folder: Path, *, as_json: bool) -> None:
-    from raybench.preflight.lines import findings_lines
-    from raybench.preflight.writing import REPORT_NAME
-    from raybench.reports.preflight.table import print_preflight
-
-    pages = _write_page(report, folder)
+        chosen = PreflightOptions(only=_names(only), skip=_names(skip), **options)
+        finished = preflight(chosen, begun=begin, on_host=show)
+    for remark in finished.remarks:
+        say(f"raybench: {remark}")
     with printing("stdout"):
         if as_json:
-            click.echo(json.dumps(report.to_json(), indent=1))
+            click.echo(json.dumps(finished.report.to_json(), indent=1))
         else:
-            print_preflight(report, findings_lines(report, paths=[str(folder / REPORT_NAME), *pages]), sys.stdout)
+            print_preflight(finished.report, finished.lines, sys.stdout)
+    sys.exit(finished.exit_code)
 
 
-def _write_page(report: "PreflightReport", folder: Path) -> list[str]:
-    from raybench.reports.errors import MissingLibraryError
-    from raybench.reports.preflight.page import write_preflight_page
-
-    path = folder / "preflight.html"
-    try:
-        write_preflight_page(report, path)
-    except (MissingLibraryError, OSError) as error:
-        say(f"raybench: no HTML report: {error}")
-        return []
-    return [str(path)]
-
-
-def _list_checks() -> None:
-    from raybench.preflight.checks import CHECKS
-
-    with printing("stdout"):
-        for check in CHECKS:
-            click.echo(f"{check.name:<20} {check.title}")
-        click.echo("drift-hardware, drift-system, drift-versions, drift-network, drift-limits: hosts that differ")
-        click.echo("host-login, host-identity, host-clock-spread, host-ports: compared or tried between hosts")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (name.strip() for name in text.split(","))))
-
-
-def _writable(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        reason = error.strerror or error
-        raise UsageError(
-            f"the output folder {folder} cannot be made: {reason}; choose another with --output-dir"
-        ) from error
-    return folder.absolute()
+def _names(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of comma lists."""
+    return tuple(filter(None, (name.strip() for name in ",".join(texts).split(","))))

@@ -1,5 +1,6 @@
 """Values of ``--expect NAME=VALUE``: text as it was typed, turned into the type that the variable is declared with."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -9,7 +10,7 @@ from raybench.preflight.expectations import PREFIX, Expectations, kind_of, read_
 _KINDS = {PREFIX + item.name: kind_of(item.type) for item in fields(Expectations)}
 
 
-def expectations_from(pairs: tuple[str, ...]) -> dict[str, Any]:
+def expectations_from(pairs: Sequence[str]) -> dict[str, Any]:
     """Variables of the role from NAME=VALUE. Raises UsageError on a stranger and on a value of another type."""
     found: dict[str, Any] = {}
     for pair in pairs:

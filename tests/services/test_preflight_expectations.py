@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from raybench.cli.expect_option import expectations_from
 from raybench.errors import UsageError
 from raybench.preflight.expectations import read_expectations
+from raybench.services.preflight_expectations import expectations_from
 
 
 @pytest.mark.parametrize(

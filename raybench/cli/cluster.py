@@ -11,7 +11,7 @@ from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.hosts.cluster_play import ClusterReport
+    from raybench.documents.cluster_status import ClusterStatus
 
 EXAMPLES = """\b
 Examples:
@@ -97,7 +97,7 @@ def down(**common: Any) -> None:
 
 def _play(
     action: Any, variables: Mapping[str, Any], common: Mapping[str, Any], *, check: bool = False
-) -> "ClusterReport":
+) -> "ClusterStatus":
     announce("reading the inventory", quiet=common["quiet"])
     from raybench.hosts.cluster_play import inventory_of, play_cluster
 
@@ -128,15 +128,14 @@ def _play(
 _TOLD = {"Log", "Build", "Make", "Copy", "Install", "Start", "Wait", "End", "Look"}
 
 
-def _end(report: "ClusterReport", common: Mapping[str, Any], code: int) -> None:
+def _end(report: "ClusterStatus", common: Mapping[str, Any], code: int) -> None:
     from raybench.reports.hosts.cluster import print_cluster
 
-    content = report.to_json()
     with printing("stdout"):
         if common["as_json"]:
-            _print_json(content)
+            _print_json(report.to_json())
         else:
-            print_cluster(content, sys.stdout)
+            print_cluster(report, sys.stdout)
     if report.status in {"canceled", "timeout"}:
         how = "stopped" if report.status == "canceled" else "ended by its time limit (--timeout)"
         say(f"raybench: {how} half-way; 'raybench cluster status' says what runs, 'raybench cluster down' ends it")

@@ -9,6 +9,7 @@ from raybench.cli.output import printing
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
+    from raybench.documents.expectation import ExpectedBandwidth
     from raybench.expectations.regimes import System
 
 EXAMPLES = """\b
@@ -49,10 +50,11 @@ def command(operation: str, sizes: str, as_json: bool, **options: Any) -> None:
     answers = {size: expect(operation, size, system) for size in parse_sizes(sizes)}
     unknown = next((answer.reason for answer in answers.values() if isinstance(answer, NoExpectation)), None)
     known = {size: answer for size, answer in answers.items() if isinstance(answer, Expectation)}
+    document = _document(operation, known, unknown)
     with printing("stdout"):
-        click.echo(_json(operation, known, unknown) if as_json else _text(operation, known, unknown))
-    if unknown is not None:
-        raise SystemExit(3)
+        click.echo(json.dumps(document.to_json()) if as_json else _text(operation, known, unknown))
+    if document.exit_code:
+        raise SystemExit(document.exit_code)
 
 
 def _system(options: dict[str, Any]) -> "System":
@@ -89,12 +91,14 @@ def _family(network: str) -> Any:
     return known.get(network.split(maxsplit=1)[0], "rdma")
 
 
-def _json(operation: str, known: dict[int, Any], unknown: str | None) -> str:
-    points = [
-        {"message_bytes": size, "busbw_gb_per_s": one.bus_gb_per_s, "limit": one.limit, "basis": one.basis}
+def _document(operation: str, known: dict[int, Any], unknown: str | None) -> "ExpectedBandwidth":
+    from raybench.documents.expectation import ExpectedBandwidth, ExpectedPoint
+
+    points = tuple(
+        ExpectedPoint(message_bytes=size, busbw_gb_per_s=one.bus_gb_per_s, limit=one.limit, basis=one.basis)
         for size, one in known.items()
-    ]
-    return json.dumps({"schema": "raybench.expected/1", "operation": operation, "points": points, "unknown": unknown})
+    )
+    return ExpectedBandwidth(operation=operation, points=points, unknown=unknown)
 
 
 def _text(operation: str, known: dict[int, Any], unknown: str | None) -> str:

@@ -27,7 +27,14 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.study-result": DocumentKind(title="the study", module="study.result", name="StudyResult"),
     "raybench.study": DocumentKind(title="the study's plan", module="study.plan", name="Study"),
     "raybench.estimate": DocumentKind(title="the estimate", module="estimate", name="EstimateReport"),
+    "raybench.summary": DocumentKind(title="the summary", module="summary", name="RunSummary"),
+    "raybench.diagnosis": DocumentKind(title="the diagnosis", module="diagnosis", name="Diagnosis"),
+    "raybench.expected": DocumentKind(title="the expectation", module="expectation", name="ExpectedBandwidth"),
     "raybench.fabric": DocumentKind(title="the fabric report", module="fabric", name="FabricReport"),
+    "raybench.fabric-plan": DocumentKind(title="the fabric plan", module="fabric_plan", name="FabricPlan"),
+    "raybench.cluster_status": DocumentKind(
+        title="the cluster's status", module="cluster_status", name="ClusterStatus"
+    ),
     "raybench.preflight": DocumentKind(title="the preflight report", module="preflight", name="PreflightReport"),
     "raybench.collection": DocumentKind(title="the collection", module="collection", name="CollectionReport"),
     "raybench.configure": DocumentKind(title="the configuration", module="configuration", name="Configuration"),

@@ -126,7 +126,7 @@ def _prepared(kind: Any, content: object, place: str) -> object:
     if not isinstance(content, dict):
         return content  # the conversion says what it should be
     known, below = _keys(kind)
-    unknown = {key: content[key] for key in content.keys() - known}
+    unknown = {key: value for key, value in content.items() if key not in known}
     try:
         fields = kind.stored({key: value for key, value in content.items() if key in known} if unknown else content)
     except DamageError as error:

@@ -1,56 +1,14 @@
 """Bringing up, taking down and looking at raybench's own Ray cluster: one playbook each, and a row for each host."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
+from raybench.documents.cluster_status import ClusterAction, ClusterNode, ClusterStatus
 from raybench.errors import UsageError
 from raybench.hosts.inventory import Inventory, read_inventory
 from raybench.hosts.own_cluster import controlled_cluster
 from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, contact_variables, run_playbook
-
-Action = Literal["up", "status", "down"]
-SCHEMA = "raybench.cluster_status/1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRow:
-    """One host. None is "not known": a host that was not reached says nothing of itself.
-
-    ``alive`` is whether the head has the node in its table, ``running`` whether raybench's process runs on the host.
-    """
-
-    name: str
-    role: str
-    running: bool | None = None
-    alive: bool | None = None
-    changed: bool = False
-    address: str | None = None
-    gpus: int | None = None
-    cpus: int | None = None
-    ray: str | None = None
-    python: str | None = None
-    torch: str | None = None
-    supervisor: str | None = None
-    uptime_seconds: float | None = None
-    unreachable: bool = False
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterReport:
-    """What a playbook found or did. ``address`` is the head's as it said itself; ``error`` is Ansible's own."""
-
-    action: Action
-    status: str
-    nodes: tuple[NodeRow, ...]
-    address: str | None = None
-    strangers: tuple[str, ...] = ()
-    error: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return {"schema": SCHEMA, **asdict(self)}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,7 +53,7 @@ def inventory_of(sources: Sequence[str], limit: str | None) -> Inventory:
 
 
 def play_cluster(  # noqa: PLR0913 - the options of the command
-    action: Action,
+    action: ClusterAction,
     inventory: Inventory,
     *,
     limit: str | None = None,
@@ -105,7 +63,7 @@ def play_cluster(  # noqa: PLR0913 - the options of the command
     host_timeout_seconds: float | None = None,
     check: bool = False,
     on_task: Callable[[str], None] = lambda _: None,
-) -> ClusterReport:
+) -> ClusterStatus:
     """Run ``cluster_up.yml`` and the like on an inventory. What went wrong on a host is in its row."""
     seen = _Seen()
 
@@ -128,12 +86,12 @@ def play_cluster(  # noqa: PLR0913 - the options of the command
 
 
 def report_of(
-    action: Action,
+    action: ClusterAction,
     inventory: Inventory,
     outcome: PlaybookOutcome,
     answers: Mapping[str, Mapping[str, Any]],
     table: Sequence[Mapping[str, Any]],
-) -> ClusterReport:
+) -> ClusterStatus:
     """The report of a playbook that has ended: a row for each host of the cluster's groups, reached or not."""
     heads, workers = (inventory.groups.get(name, ()) for name in ("ray_head", "ray_workers"))
     names = tuple(dict.fromkeys((*heads, *workers)))
@@ -142,7 +100,7 @@ def report_of(
         _row(name, "head" if name in heads else "worker", answers.get(name, {}), in_table, outcome) for name in names
     )
     head = answers.get(heads[0], {}).get("node", {}) if heads else {}
-    return ClusterReport(
+    return ClusterStatus(
         action=action,
         status=outcome.status,
         nodes=rows if action != "down" else tuple(_without_table(row) for row in rows),
@@ -158,11 +116,11 @@ def _row(
     answer: Mapping[str, Any],
     in_table: Mapping[str, Mapping[str, Any]],
     outcome: PlaybookOutcome,
-) -> NodeRow:
+) -> ClusterNode:
     node, versions, entry = answer.get("node", {}), answer.get("python", {}), in_table.get(name)
     host = next((one for one in outcome.hosts if one.name == name), None)
     failures = host.failures if host is not None and not host.clean else ()
-    return NodeRow(
+    return ClusterNode(
         name=name,
         role=role,
         running=node.get("running"),
@@ -181,9 +139,9 @@ def _row(
     )
 
 
-def _without_table(row: NodeRow) -> NodeRow:
+def _without_table(row: ClusterNode) -> ClusterNode:
     """After taking the cluster down there is no head to ask."""
-    return NodeRow(
+    return ClusterNode(
         name=row.name,
         role=row.role,
         running=row.running,

@@ -34,7 +34,7 @@ def test_the_examples_run_in_order(sample: Path, tmp_path: Path) -> None:
     (folder / "logs").mkdir()
     (folder / "logs" / "nccl-rank-0.log").write_text("n1:7:7 [0] NCCL INFO Using network Socket\n")
     for report in REPORTS:
-        shutil.copy(report, tmp_path / f"{report.stem.partition('-')[0]}.json")
+        shutil.copy(report, tmp_path / f"{report.stem.rpartition('-')[0]}.json")
     study = tmp_path / "studies" / "network-20261121-014502-3f9a"
     study.mkdir(parents=True)
     shutil.copy(next(one for one in REPORTS if one.stem.startswith("study-network")), study / "study.json")

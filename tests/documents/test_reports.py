@@ -41,6 +41,13 @@ def test_keys_of_a_later_raybench_are_kept_in_every_part(path: Path, tmp_path: P
     assert plain(raybench.load(file)) == content
 
 
+def test_keys_of_a_later_raybench_keep_their_order(tmp_path: Path) -> None:
+    content = plain(raybench.load(REPORTS[0])) | {f"later_{number}": number for number in range(20)}
+    file = tmp_path / "document.json"
+    file.write_text(json.dumps(content))
+    assert list(plain(raybench.load(file))) == list(content)
+
+
 @pytest.mark.parametrize(
     ("sample", "keys", "value", "why"),
     [
@@ -52,6 +59,11 @@ def test_keys_of_a_later_raybench_are_kept_in_every_part(path: Path, tmp_path: P
         ("configuration-dbd4ec7", ("hosts", 0, "items", 0, "verdict"), "fine", "Invalid enum value 'fine'"),
         ("collection-dbd4ec7", ("hosts", 1, "status"), "fine", "Invalid enum value 'fine'"),
         ("preflight-dbd4ec7", ("hosts", 0, "checks", 1, "seen"), None, "Expected `str`, got `null`"),
+        ("fabric-plan-c973227", ("scopes", 1, "rounds"), "many", "Expected `int`, got `str`"),
+        ("cluster-c973227", ("action",), "look", "Invalid enum value 'look'"),
+        ("expected-c973227", ("points", 0, "busbw_gb_per_s"), "much", "Expected `float`, got `str`"),
+        ("summary-c973227", ("verdict",), "fine", "Invalid enum value 'fine'"),
+        ("diagnosis-c973227", ("ranks", 0, "rank"), None, "Expected `int`, got `null`"),
         ("fabric-5c77f31", ("hosts", 2, "verdict"), "fine", "Invalid enum value 'fine'"),
     ],
 )
@@ -105,6 +117,22 @@ def test_a_fabric_report_of_the_first_version_gets_the_verdict_of_today(tmp_path
     stored, report = json.loads(path.read_bytes()), raybench.load(path)
     assert (stored["verdict"], report.verdict, report.conclusion.exit_code) == ("error", "incomplete", 3)
     assert report.verdict_reason == stored["suspects"][0]["summary"]
+
+
+def test_documents_without_a_verdict_of_their_own_end_with_what_is_in_them(tmp_path: Path) -> None:
+    codes = {"fabric-plan-c973227": 0, "fabric-plan-4997980": 0, "expected-c973227": 0, "expected-23fcb72": 3}
+    assert {path.stem: raybench.load(path).exit_code for path in REPORTS if path.stem in codes} == codes
+    path = next(path for path in REPORTS if path.stem == "fabric-plan-c973227")
+    content, file = json.loads(path.read_bytes()), tmp_path / "plan.json"
+    content["simulation"]["exact"] -= 1
+    file.write_text(json.dumps(content))
+    assert raybench.load(file).exit_code == 1  # a planted fault was not found
+    content["simulation"]["exact"] += 2
+    file.write_text(json.dumps(content))
+    with pytest.raises(DocumentError, match=r"21 of 20 trials found exactly - at `\$\.simulation`"):
+        raybench.load(file)
+    old = raybench.load(next(path for path in REPORTS if path.stem == "summary-4074527"))
+    assert (old.verdict, old.conclusion.exit_code) == ("unknown", 3)  # none was written then
 
 
 def test_a_fabric_report_is_no_better_than_what_is_in_it(tmp_path: Path) -> None:

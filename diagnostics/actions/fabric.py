@@ -1,4 +1,4 @@
-"""The path between adapters and what breaks it: GIDs, ports, switches, access control, locked memory."""
+"""The path between NICs and what breaks it: GIDs, ports, switches, access control, locked memory."""
 
 from collections.abc import Mapping, Sequence
 
@@ -68,7 +68,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
         },
         {
             "text": (
-                "The log does not show whether the adapters run InfiniBand or RoCE; look, then check port and cable "
+                "The log does not show whether the NICs run InfiniBand or RoCE; look, then check port and cable "
                 "on the way to the named peer."
             ),
             "commands": ["cat /sys/class/infiniband/*/ports/*/link_layer", "rdma link show", "mlxlink -d <device> -c"],

@@ -46,7 +46,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
     "check-distance": [
         {
             "text": (
-                "Look at which GPU and adapter share a PCIe switch. PIX and PXB are near; PHB, NODE and "
+                "Look at which GPU and NIC share a PCIe switch. PIX and PXB are near; PHB, NODE and "
                 "SYS cross the processor."
             ),
             "commands": ["nvidia-smi topo -m", "lspci -tv"],
@@ -54,7 +54,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "never": ["amd"],
         },
         {
-            "text": "Look at which GPU and adapter are near each other.",
+            "text": "Look at which GPU and NIC are near each other.",
             "commands": ["rocm-smi --showtopo", "lspci -tv"],
             "link": TROUBLE,
             "only": ["amd"],
@@ -69,14 +69,14 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
     ],
     "unset-gdr-level": [
         {
-            "text": "Remove the lowered level; the default allows GPUs and adapters behind common PCIe switches.",
+            "text": "Remove the lowered level; the default allows GPUs and NICs behind common PCIe switches.",
             "commands": ["unset NCCL_NET_GDR_LEVEL"],
             "link": ENV + "#nccl-net-gdr-level",
         }
     ],
     "show-gdr": [
         {
-            "text": "Show what NCCL knows about each adapter and GPU.",
+            "text": "Show what NCCL knows about each NIC and GPU.",
             "commands": ["export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,ENV"],
             "link": ENV + "#nccl-debug-subsys",
         }

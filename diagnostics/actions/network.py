@@ -1,4 +1,4 @@
-"""How the network is reached at all: adapters, device files, verbs library, filters, plugins."""
+"""How the network is reached at all: NICs, device files, verbs library, filters, plugins."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,16 +7,14 @@ from diagnostics.actions.rows import EFA, ENV, TROUBLE, Row
 ACTIONS: Mapping[str, Sequence[Row]] = {
     "show-network": [
         {
-            "text": (
-                "Run again with these variables on every rank; the log then shows the network, the adapters and why."
-            ),
+            "text": ("Run again with these variables on every rank; the log then shows the network, the NICs and why."),
             "commands": ["export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV,GRAPH"],
             "link": ENV + "#nccl-debug",
         }
     ],
     "list-rdma-devices": [
         {
-            "text": "On each node: are there adapters, is the port ACTIVE, and at which rate? No device here "
+            "text": "On each node: are there NICs, is the port ACTIVE, and at which rate? No device here "
             "means driver or "
             "hardware, not NCCL.",
             "commands": ["ibv_devinfo", "rdma link show", "ls -l /dev/infiniband /sys/class/infiniband"],
@@ -32,7 +30,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
     ],
     "give-devices": [
         {
-            "text": "Give the container the adapters and unlimited locked memory.",
+            "text": "Give the container the NICs and unlimited locked memory.",
             "commands": [
                 (
                     "docker run --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 --network=host "
@@ -159,7 +157,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
     "count-adapters": [
         {
             "text": (
-                "Compare the adapters of the nodes; the one that is missing has a port that is down or is "
+                "Compare the NICs of the nodes; the one that is missing has a port that is down or is "
                 "not given to the job."
             ),
             "commands": ["rdma link show", "cat /sys/class/infiniband/*/ports/1/rate", "lspci | grep -ci mellanox"],
@@ -178,7 +176,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
     ],
     "select-adapters": [
         {
-            "text": "Name the data adapters of one link type and speed exactly, on every node.",
+            "text": "Name the data NICs of one link type and speed exactly, on every node.",
             "commands": [
                 "for d in /sys/class/infiniband/*; do echo $d $(cat $d/ports/1/link_layer $d/ports/1/rate); done",
                 "export NCCL_IB_HCA==<device>,<device>",

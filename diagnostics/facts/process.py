@@ -40,7 +40,7 @@ class Process:
 
 
 def read_devices(text: str) -> tuple[Device, ...]:
-    """The devices of a ``NET/IB : Using`` list; merged adapters give each of their ports."""
+    """The devices of a ``NET/IB : Using`` list; merged NICs give each of their ports."""
     return tuple(
         Device(name=match["name"], port=int(match["port"][:6]), layer=match["layer"])
         for match in compiled(DEVICE).finditer(text)

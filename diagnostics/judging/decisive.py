@@ -1,7 +1,7 @@
 """Which warning NCCL stopped at: the last one before its failure stack, or the one that PyTorch repeats as its error.
 
 A finding that rests on such a line is what the run failed of, however little it costs elsewhere: a topology file that
-cannot be read, an adapter that cannot be asked.
+cannot be read, a NIC that cannot be asked.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""The numbers in ``(distance 8 > 5)``: which path between GPU and adapter they mean in which version of NCCL.
+"""The numbers in ``(distance 8 > 5)``: which path between GPU and NIC they mean in which version of NCCL.
 
 The scale changed in 2.6, 2.8, 2.12, 2.26, 2.27 and 2.28. Source: NCCL's topo.h of those releases.
 """
@@ -21,7 +21,7 @@ MEANING = {
     "C2C": "the chip-to-chip link",
     "PIX": "one PCIe switch",
     "PXB": "several PCIe switches",
-    "PXN": "the adapter of another GPU over NVLink",
+    "PXN": "the NIC of another GPU over NVLink",
     "P2C": "the processor's chip-to-chip link",
     "PHB": "the PCIe host bridge, through the processor",
     "NODE": "host bridges of one NUMA node",

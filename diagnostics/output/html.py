@@ -61,7 +61,7 @@ def _hosts(diagnosis: Diagnosis) -> str:
     rows = host_rows(diagnosis.ranks)
     if not rows:
         return ""
-    head = "".join(f"<th>{name}</th>" for name in ("host", "ranks", "network", "adapters", "transports"))
+    head = "".join(f"<th>{name}</th>" for name in ("host", "ranks", "network", "NICs", "transports"))
     cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<h2>Hosts</h2><table><tr>{head}</tr>{cells}</table>"
 

@@ -55,7 +55,7 @@ def _hosts(diagnosis: Diagnosis) -> str:
     if not rows:
         return ""
     cells = [f"| {' | '.join(escape(cell) for cell in row)} |" for row in rows]
-    return "\n".join(["| host | ranks | network | adapters | transports |", "|---|---|---|---|---|", *cells])
+    return "\n".join(["| host | ranks | network | NICs | transports |", "|---|---|---|---|---|", *cells])
 
 
 def _jobs(diagnosis: Diagnosis) -> str:

@@ -111,7 +111,7 @@ def paint(text: str, severity: str, color: bool) -> str:
 
 
 def host_rows(ranks: Iterable[RankRow]) -> list[tuple[str, str, str, str, str]]:
-    """(host, ranks, network, adapters, transports) for each host, in order of its first rank."""
+    """(host, ranks, network, NICs, transports) for each host, in order of its first rank."""
     hosts: dict[str, list[RankRow]] = {}
     for row in ranks:
         hosts.setdefault(row.host or "?", []).append(row)
@@ -131,7 +131,7 @@ def _hosts(ranks: Sequence[RankRow]) -> list[str]:
     rows = host_rows(ranks)
     if not rows:
         return []
-    table = [("host", "ranks", "network", "adapters", "transports"), *rows[:MAX_HOST_ROWS]]
+    table = [("host", "ranks", "network", "NICs", "transports"), *rows[:MAX_HOST_ROWS]]
     lines = aligned(table)
     if len(rows) > MAX_HOST_ROWS:
         lines.append(f"... and {len(rows) - MAX_HOST_ROWS} more hosts")

@@ -1,4 +1,4 @@
-"""GPUDirect RDMA: which adapters can register GPU memory, and which GPU and adapter are near enough.
+"""GPUDirect RDMA: which NICs can register GPU memory, and which GPU and NIC are near enough.
 
 ``NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'`` (2.13.4+) is benign for socket interfaces. ``GPU Direct RDMA
 Disabled for GPU 17000 / HCA 0 (distance 8 > 5)``: the numbers mean different paths in different versions. The pair
@@ -9,7 +9,7 @@ from diagnostics.parsers.base import Pattern
 
 PATTERNS = (
     Pattern(
-        kind="gdr-adapter",
+        kind="gdr-nic",
         literal="GPU Direct RDMA",
         expression=(
             r"NET/(?P<network>[^:]+?) ?: GPU Direct RDMA (?:\((?P<how>nvidia-peermem|DMABUF)\) )?"

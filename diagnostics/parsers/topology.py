@@ -1,4 +1,4 @@
-"""How the GPUs and adapters of a node hang together, as NCCL sees them (subsystem GRAPH)."""
+"""How the GPUs and NICs of a node hang together, as NCCL sees them (subsystem GRAPH)."""
 
 from diagnostics.parsers.base import Pattern
 

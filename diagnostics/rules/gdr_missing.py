@@ -81,7 +81,7 @@ def _large_efa(facts: JobFacts) -> bool:
 
 
 def _cause(facts: JobFacts) -> str:
-    if transport.adapter_states(facts) or facts.of("gdr-pair", "gdr-disabled-by-plugin"):
+    if transport.nic_states(facts) or facts.of("gdr-pair", "gdr-disabled-by-plugin"):
         return "The cause that the log proves is a finding of its own."
     return (
         "Cause: cannot tell, because the log has no lines of the NET subsystem. "

@@ -18,7 +18,7 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, by_nodes, conclude, fou
 
 def check(facts: JobFacts) -> Outcome:
     """Found where adapters of a verbs network are reported without GPU memory support."""
-    states = transport.adapter_states(facts)
+    states = transport.nic_states(facts)
     if not states:
         network = transport.job_network(facts)
         if network in ("ib", "roce") and facts.multi_node and not transport.gpu_direct(facts):
@@ -28,7 +28,7 @@ def check(facts: JobFacts) -> Outcome:
     if not disabled or transport.gpu_direct(facts):
         return CLEAR
     lost = set(disabled)
-    events = [e for e in facts.of("gdr-adapter") if (e.origin.host or "", e.fields["device"]) in lost]
+    events = [e for e in facts.of("gdr-nic") if (e.origin.host or "", e.fields["device"]) in lost]
     devices = sorted({device for _, device in disabled})
     return found(
         conclude(

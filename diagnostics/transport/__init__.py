@@ -3,7 +3,6 @@
 Each answers None or ``unknown`` where the log cannot tell; a missing line is never evidence.
 """
 
-from diagnostics.transport.adapters import link_layer
 from diagnostics.transport.evidence import (
     FABRIC_INTERFACE,
     interface_names,
@@ -13,7 +12,8 @@ from diagnostics.transport.evidence import (
     tcp_by_choice,
 )
 from diagnostics.transport.fallback import handshake_refused, tcp_fallback, tcp_provider
-from diagnostics.transport.gpudirect import adapter_states, data_channels, gpu_direct
+from diagnostics.transport.gpudirect import data_channels, gpu_direct, nic_states
+from diagnostics.transport.link_layer import link_layer
 from diagnostics.transport.network import TCP_NETWORKS, job_network, network_class, network_refused
 from diagnostics.transport.plugins import absent_named_plugin, broken_plugins, platform_signs, unloadable_plugins
 
@@ -21,7 +21,6 @@ __all__ = [
     "FABRIC_INTERFACE",
     "TCP_NETWORKS",
     "absent_named_plugin",
-    "adapter_states",
     "broken_plugins",
     "data_channels",
     "gpu_direct",
@@ -32,6 +31,7 @@ __all__ = [
     "network_class",
     "network_refused",
     "never_tried",
+    "nic_states",
     "platform_signs",
     "rdma_evidence",
     "read_any",

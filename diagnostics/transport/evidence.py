@@ -36,7 +36,7 @@ def tcp_by_choice(facts: JobFacts) -> Event | None:
 def never_tried(facts: JobFacts) -> Event | None:
     """The line that shows TCP being chosen by ranks that never looked for RDMA; None where that is not shown.
 
-    NCCL names its verbs adapters, or says that it has none, before it takes sockets. Where a rank's start is in the log
+    NCCL names its verbs NICs, or says that it has none, before it takes sockets. Where a rank's start is in the log
     (its banner and completion, or its bootstrap and socket interfaces) without a word of either, it was told to.
     """
     tried = (

@@ -1,4 +1,4 @@
-"""Whether data goes from the adapter into GPU memory (GPUDirect RDMA)."""
+"""Whether data goes from the NIC into GPU memory (GPUDirect RDMA)."""
 
 from diagnostics.facts import Channel, JobFacts
 from diagnostics.transport.network import TCP_NETWORKS, job_network, network_class
@@ -24,8 +24,8 @@ def gpu_direct(facts: JobFacts) -> bool | None:
 
 
 def _is_ruled_out(facts: JobFacts) -> bool:
-    """Whether no adapter can register GPU memory, or data goes between nodes over TCP."""
-    states = adapter_states(facts)
+    """Whether no NIC can register GPU memory, or data goes between nodes over TCP."""
+    states = nic_states(facts)
     if states and not any(states.values()):
         return True
     return bool(job_network(facts) in TCP_NETWORKS and facts.multi_node and facts.works and not facts.failed)
@@ -38,10 +38,10 @@ def _ring_without(facts: JobFacts) -> bool:
     )
 
 
-def adapter_states(facts: JobFacts) -> dict[tuple[str, str], bool]:
-    """(host, adapter) -> whether it can register GPU memory, by either way. Socket interfaces are left out."""
+def nic_states(facts: JobFacts) -> dict[tuple[str, str], bool]:
+    """(host, NIC) -> whether it can register GPU memory, by either way. Socket interfaces are left out."""
     states: dict[tuple[str, str], bool] = {}
-    for event in facts.of("gdr-adapter"):
+    for event in facts.of("gdr-nic"):
         if network_class(event.fields["network"], None) in TCP_NETWORKS:
             continue
         key = (event.origin.host or "", event.fields["device"])

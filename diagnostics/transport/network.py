@@ -2,7 +2,7 @@
 
 from diagnostics.events import Event, quote
 from diagnostics.facts import JobFacts
-from diagnostics.transport.adapters import link_layer
+from diagnostics.transport.link_layer import link_layer
 
 TCP_NETWORKS = frozenset({"socket", "plugin:FastSocket"})
 _OFI_NAMES = frozenset({"aws libfabric", "libfabric", "ofi", "aws-ofi-nccl"})
@@ -62,7 +62,7 @@ def _hinted_names(facts: JobFacts) -> set[str]:
         return {event.fields["name"] for event in distances}
     if facts.of("ofi") and not facts.of("ofi-failed"):
         return {"aws-ofi-nccl"}
-    if devices := facts.of("gdr-adapter"):  # printed for the devices of the network in use, under its name
+    if devices := facts.of("gdr-nic"):  # printed for the devices of the network in use, under its name
         return {event.fields["network"].strip() for event in devices}
     return _socket_or_verbs(facts)
 

@@ -22,7 +22,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[RankSamples, Non
     """Measure every ordered pair at the first size of the spec. Yields only the pairs that this rank is part of.
 
     Bus factor 1: the link carries each byte once. All pairs of a round send at the same time, as they would in an
-    all_to_all; ranks of one node then share its network cards.
+    all_to_all; ranks of one node then share its NICs.
     """
     if context.world_size < 2:
         raise UnsupportedError("a pair needs two ranks, and this run has one")

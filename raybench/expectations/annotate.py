@@ -119,7 +119,7 @@ def _slow(
         "recommendations": [
             {
                 "action": "find-slow-link",
-                "text": "measure all pairs to find the slow node or card, and read what the NCCL logs prove",
+                "text": "measure all pairs to find the slow node or NIC, and read what the NCCL logs prove",
                 "commands": ["raybench run --suite p2p_matrix --p2p-size 64M"],
                 "link": None,
             }

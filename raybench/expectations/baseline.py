@@ -1,6 +1,6 @@
 """A run beside an earlier healthy run of the same cluster: what no published figure can tell, this can.
 
-Published healthy systems of a shape differ by up to 14 %, a lost card of eight costs 12.5 %. Published repeats on one
+Published healthy systems of a shape differ by up to 14 %, a lost NIC of eight costs 12.5 %. Published repeats on one
 machine type differ by 0.3 to 3 % at large messages, so a cluster's own healthy run finds what the others hide.
 """
 
@@ -21,7 +21,7 @@ from raybench.errors import UsageError
 from raybench.units import format_bytes
 
 RULE, INCOMPARABLE = "bandwidth-below-baseline", "baseline-not-comparable"
-# Between a cluster against itself, at most 3 % apart, and a lost card of eight, 12.5 %.
+# Between a cluster against itself, at most 3 % apart, and a lost NIC of eight, 12.5 %.
 LIMIT = 0.94
 # Smaller messages differ by tens of percent from launch to launch (up to 4 MiB, measured with gloo).
 LEAST_BYTES = 64 * 2**20
@@ -177,9 +177,9 @@ def _slower(benchmark: BenchmarkResult, baseline: Baseline, cluster: ClusterInfo
         summary=f"{benchmark.name} reaches {ratio:.0%} of this cluster's own run {baseline.run_id}: "
         f"{point.busbw_gb_per_s:.1f} GB/s at {format_bytes(point.message_bytes)}, {before.bus_gb_per_s:.1f} then",
         explanation=f"Below {LIMIT:.0%} of it with both 95 % intervals, at the largest messages that both runs have, "
-        f"on {len(cluster.nodes)} nodes. A lost card of eight costs 12 %; repeats differ by up to 3 %.",
+        f"on {len(cluster.nodes)} nodes. A lost NIC of eight costs 12 %; repeats differ by up to 3 %.",
         advice="compare what the two runs say of versions and variables, then measure all pairs to find the slow node "
-        "or card",
+        "or NIC",
         commands=["raybench run --suite p2p_matrix --p2p-size 64M", "raybench preflight"],
     )
 

@@ -26,9 +26,9 @@ SMALL_BYTES, SMALL = 32 * 2**20, ":small"  # below, other algorithms and protoco
 # one system alone may be far from typical. From the leave-one-out errors of the corpus (docs/methods.md).
 _LIMITS = {0: 0.0, 1: 0.82, 2: 0.89, 3: 0.91}
 _MANY_SYSTEMS_LIMIT = 0.94
-WITHIN_THEIR_SPREAD = "one lost card of eight can be within their spread: compare with an own run (run --baseline)"
-FULL_RATE = (0.95, 0.985)  # of the line rate: what ib_write_bw reaches on healthy cards, less a little for a ring
-LOST_CARD = 7 / 8  # of eight cards that all carry a collective, one is gone: the least fault that has to be found
+WITHIN_THEIR_SPREAD = "one lost NIC of eight can be within their spread: compare with an own run (run --baseline)"
+FULL_RATE = (0.95, 0.985)  # of the line rate: what ib_write_bw reaches on healthy NICs, less a little for a ring
+LOST_NIC = 7 / 8  # of eight NICs that all carry a collective, one is gone: the least fault that has to be found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def expect(
     count = f"{healthy.systems} published healthy system{'' if healthy.systems == 1 else 's'}"
     reach = f"{regime.text}: {ceiling / regime.link_gb_per_s:.0%} for large messages, as {count} of this kind reach"
     limit = limit_of(regime, healthy)
-    hides = f"; {WITHIN_THEIR_SPREAD}" if regime.by_cards and limit <= LOST_CARD else ""
+    hides = f"; {WITHIN_THEIR_SPREAD}" if regime.by_nics and limit <= LOST_NIC else ""
     return Expectation(bus_gb_per_s=sent / seconds / 1e9, limit=limit, basis=reach + hides)
 
 
@@ -113,12 +113,12 @@ def deciding(sizes: Sequence[int], ranks: int) -> tuple[int, ...]:
 def limit_of(regime: Regime, healthy: Healthy) -> float:
     """Share of the expectation below which a large message is slow.
 
-    Where cards limit, the best healthy system less a card is a bound for whatever lost one. If healthy systems, of
+    Where NICs limit, the best healthy system less a NIC is a bound for whatever lost one. If healthy systems, of
     which there are two at least, all lie above it, the limit is halfway between (geometrically).
     """
     limit = min(regime.cap, _LIMITS.get(healthy.systems, _MANY_SYSTEMS_LIMIT))
-    faulty = LOST_CARD * healthy.most
-    if regime.by_cards and regime.cap == 1 and healthy.systems > 1 and faulty < healthy.least:
+    faulty = LOST_NIC * healthy.most
+    if regime.by_nics and regime.cap == 1 and healthy.systems > 1 and faulty < healthy.least:
         return max(limit, math.sqrt(faulty * healthy.least) / healthy.share)
     return limit
 
@@ -166,22 +166,22 @@ def judge(
     if ratio >= limit:
         return Judgement(verdict="as expected", ratio=ratio, limit=limit, basis=basis)
     plateau = median(busbw for message_bytes, busbw in measured if message_bytes in sizes)
-    at_the_cards = _at_the_rate_of_the_cards(operation, plateau, system)
-    if at_the_cards:
-        return Judgement(verdict="as expected", ratio=ratio, limit=limit, basis=f"{at_the_cards} ({basis})")
+    at_the_nics = _at_the_rate_of_the_nics(operation, plateau, system)
+    if at_the_nics:
+        return Judgement(verdict="as expected", ratio=ratio, limit=limit, basis=f"{at_the_nics} ({basis})")
     return Judgement(verdict="slow", ratio=ratio, limit=limit, basis=basis)
 
 
-def _at_the_rate_of_the_cards(operation: str, bus_gb_per_s: float, system: System) -> str:
-    """Why two nodes that NVLS should limit are healthy all the same: a ring over them at their cards' full rate.
+def _at_the_rate_of_the_nics(operation: str, bus_gb_per_s: float, system: System) -> str:
+    """Why two nodes that NVLS should limit are healthy all the same: a ring over them at their NICs' full rate.
 
-    NCCL before 2.18, or told so by NCCL_ALGO, reduces over nodes without NVLS. A ring that lost a card cannot pass 7/8.
+    NCCL before 2.18, or told so by NCCL_ALGO, reduces over nodes without NVLS. A ring that lost a NIC cannot pass 7/8.
     """
     regime, fabric = regime_of(operation, system), system.fabric_gb_per_s or 0.0
-    if isinstance(regime, NoExpectation) or regime.by_cards or system.domains != 2:
+    if isinstance(regime, NoExpectation) or regime.by_nics or system.domains != 2:
         return ""
     full = FULL_RATE[0] * fabric <= bus_gb_per_s <= FULL_RATE[1] * fabric
-    return "no NVLS between the nodes, whose cards carry a ring at their full rate: all of them work" if full else ""
+    return "no NVLS between the nodes, whose NICs carry a ring at their full rate: all of them work" if full else ""
 
 
 @cache

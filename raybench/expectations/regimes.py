@@ -17,9 +17,9 @@ _MESHED = ("MI300X", "MI325X", "MI350X", "MI355X")
 _MESH_RANKS = 8
 _RING_SHARE = 0.83  # of NVLink, the most that rings within a node reach: 0.77 to 0.83
 # How far healthy published systems differ: gathers over two nodes by 13 % (RDMA), NVLink racks by 10 %, all_to_all over
-# more than two nodes, whose flows meet in switches and cards, by more than over two.
+# more than two nodes, whose flows meet in switches and NICs, by more than over two.
 _GATHER_CAP, _RACK_CAP, _EXCHANGE_CAP, _ALL_TO_ALL_CAP = 0.85, 0.85, 0.85, 0.82
-# MI300X and MI325X: links of 64 GB/s within the node are near what its cards carry, and the better of two published
+# MI300X and MI325X: links of 64 GB/s within the node are near what its NICs carry, and the better of two published
 # systems is 4 % above the other. MI355X has wider ones and reaches what others do.
 _NARROW_MESH_GB_PER_S, _NARROW_MESH_CAP = 500.0, 0.90
 
@@ -28,7 +28,7 @@ _NARROW_MESH_GB_PER_S, _NARROW_MESH_CAP = 500.0, 0.90
 class System:
     """A shape. ``nvlink_ranks``: ranks that NVLink joins (8 on a board, up to 72 in a rack).
 
-    ``nics``, ``nic_gbit``: cards of a node for GPU traffic and the line rate of each; None on one NVLink domain.
+    ``nics``, ``nic_gbit``: NICs of a node for GPU traffic and the line rate of each; None on one NVLink domain.
     ``nvls``: False where in-switch reduction is off, None where it is as NCCL chooses.
     """
 
@@ -43,12 +43,12 @@ class System:
 
     @property
     def domains(self) -> int:
-        """NVLink domains that the ranks span: 1 where no network card is needed."""
+        """NVLink domains that the ranks span: 1 where no NIC is needed."""
         return math.ceil(self.ranks / self.nvlink_ranks)
 
     @property
     def fabric_gb_per_s(self) -> float | None:
-        """Line rate of all cards of a node, one direction; None where they are not known."""
+        """Line rate of all NICs of a node, one direction; None where they are not known."""
         return None if self.nics is None or self.nic_gbit is None else self.nics * self.nic_gbit / 8
 
 
@@ -61,8 +61,8 @@ class Regime:
     link_gb_per_s: float
     text: str
     cap: float = 1.0  # no limit above this: how far published healthy systems of the regime differ
-    by_cards: bool = False  # a lost card lowers it by its share: all of them carry it
-    most_gb_per_s: float = math.inf  # what a ring within the nodes allows, however fast the cards are
+    by_nics: bool = False  # a lost NIC lowers it by its share: all of them carry it
+    most_gb_per_s: float = math.inf  # what a ring within the nodes allows, however fast the NICs are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def _why_unknown(operation: str, system: System) -> str | None:
         (operation not in ("all_reduce", "all_to_all", *_GATHERS), f"no published healthy figures of {operation}"),
         (system.ranks < 2, "a single rank moves no data"),
         (across and system.family == "sockets", "TCP sockets have no healthy figure: use RDMA, or measure each link"),
-        (across and not system.fabric_gb_per_s, "the network cards of the nodes are not known"),
+        (across and not system.fabric_gb_per_s, "the NICs of the nodes are not known"),
         (across and system.family is None, "the kind of network is not known"),
         (across and system.nvlink_ranks > _MESH_RANKS, "published figures of several NVLink racks follow no one rule"),
     )
@@ -142,17 +142,17 @@ def _has_nvls(system: System) -> bool:
 
 
 def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -> Regime:
-    """Over nodes: the cards of a node, or its own links where they are slower."""
-    cards = f"{system.nics} x {system.nic_gbit:g} Gbit/s a node"
+    """Over nodes: the NICs of a node, or its own links where they are slower."""
+    nics = f"{system.nics} x {system.nic_gbit:g} Gbit/s a node"
     family = system.family or ""
     if operation == "all_to_all":
         away = (system.domains - 1) / system.domains * system.ranks / (system.ranks - 1)
         link = fabric / system.nvlink_ranks / away
-        text = f"{cards}, {link:.3g} GB/s a GPU as its own part stays"
+        text = f"{nics}, {link:.3g} GB/s a GPU as its own part stays"
         key, cap = ("pairwise", 1.0) if system.domains == 2 else ("crowded", _ALL_TO_ALL_CAP)  # else flows meet
-        return Regime(key=key, timing=f"exchange-nic-{family}", link_gb_per_s=link, text=text, cap=cap, by_cards=True)
+        return Regime(key=key, timing=f"exchange-nic-{family}", link_gb_per_s=link, text=text, cap=cap, by_nics=True)
     if operation == "all_reduce" and system.domains == 2 and not is_meshed:
-        return _two_nodes(system, fabric, cards, family)
+        return _two_nodes(system, fabric, nics, family)
     is_gather = operation in _GATHERS
     key = f"gather-nic-{family}" if is_gather else "across-nic"
     most = math.inf if is_meshed else _RING_SHARE * (system.gpu.nvlink_gb_per_s or 0.0)
@@ -161,30 +161,28 @@ def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -
         key=key,
         timing=f"{'gather' if is_gather else 'across'}-nic-{family}",
         link_gb_per_s=fabric,
-        text=f"{cards}, ring over nodes" + (" and NVLink within them" if most < fabric else ""),
+        text=f"{nics}, ring over nodes" + (" and NVLink within them" if most < fabric else ""),
         cap=_GATHER_CAP if is_gather and family != "tcpxo" else _NARROW_MESH_CAP if narrow else 1.0,
         most_gb_per_s=most,
-        by_cards=True,
+        by_nics=True,
     )
 
 
-def _two_nodes(system: System, fabric: float, cards: str, family: str) -> Regime:
-    """all_reduce over two nodes: each sends its sum once, so a tree may pass what all cards would do in a ring."""
+def _two_nodes(system: System, fabric: float, nics: str, family: str) -> Regime:
+    """all_reduce over two nodes: each sends its sum once, so a tree may pass what all NICs would do in a ring."""
     factor = wire_factor("all_reduce", system.ranks)
     within = (system.gpu.nvlink_gb_per_s or 0.0) * (0.58 * factor if _has_nvls(system) else 0.78)
     if 0.93 * factor * fabric < within:
-        text = f"{cards}, two nodes: each sends its sum once, x {factor:.3g}"
+        text = f"{nics}, two nodes: each sends its sum once, x {factor:.3g}"
         first_efa = family == "efa" and system.gpu.name.startswith("A100")  # cannot write remotely, only read
         key = "efa1" if first_efa else "across-nic"
-        return Regime(key=key, timing=f"across-nic-{family}", link_gb_per_s=factor * fabric, text=text, by_cards=True)
+        return Regime(key=key, timing=f"across-nic-{family}", link_gb_per_s=factor * fabric, text=text, by_nics=True)
     if _has_nvls(system):
         key, link = f"pair{system.gpu.nvlink_generation}", (system.gpu.nvlink_gb_per_s or 0.0) * factor
-        text = (
-            f"two nodes, limited by NVLS within them (a lost card need not show; NCCL_ALGO=Ring would), not by {cards}"
-        )
+        text = f"two nodes, limited by NVLS within them (a lost NIC need not show; NCCL_ALGO=Ring would), not by {nics}"
         return Regime(key=key, timing=f"{key}-{family}", link_gb_per_s=link, text=text)
-    text = f"{cards}, ring over two nodes (a tree may be faster, and hide a lost card)"
-    return Regime(key="across-nic", timing=f"across-nic-{family}", link_gb_per_s=fabric, text=text, by_cards=True)
+    text = f"{nics}, ring over two nodes (a tree may be faster, and hide a lost NIC)"
+    return Regime(key="across-nic", timing=f"across-nic-{family}", link_gb_per_s=fabric, text=text, by_nics=True)
 
 
 def kinds_of(key: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ _RACKS = ("GB200", "GB300")  # whose NVLink may join nodes
 
 
 def system_of(cluster: ClusterInfo, variables: Mapping[str, str]) -> System | NoExpectation:
-    """GPUs, nodes and network cards of the run. ``variables`` are those of its ranks (NCCL_*)."""
+    """GPUs, nodes and NICs of the run. ``variables`` are those of its ranks (NCCL_*)."""
     if cluster.emulated:
         return NoExpectation(reason="emulated nodes on one machine: these figures say nothing about a network")
     if cluster.backend != "nccl":
@@ -32,7 +32,7 @@ def system_of(cluster: ClusterInfo, variables: Mapping[str, str]) -> System | No
         ranks=cluster.world_size,
         nodes=len(cluster.nodes),
         nvlink_ranks=per_node.pop(),
-        nics=_share_of_cards(cluster, len(ports)) or None,
+        nics=_share_of_nics(cluster, len(ports)) or None,
         nic_gbit=ports[0]["gbit"] if ports else None,
         family=_family(ports, variables),
         nvls=False if _without_nvls(variables) else None,
@@ -66,10 +66,10 @@ def _usable_ports(facts: Mapping[str, Any], variables: Mapping[str, str]) -> lis
     return [port for port in active if port["gbit"] == fastest]
 
 
-def _share_of_cards(cluster: ClusterInfo, count: int) -> int:
-    """Cards that belong to the GPUs in use: with four of eight GPUs NCCL takes the four cards beside them.
+def _share_of_nics(cluster: ClusterInfo, count: int) -> int:
+    """NICs that belong to the GPUs in use: with four of eight GPUs NCCL takes the four NICs beside them.
 
-    Cards beyond a whole number a GPU are for storage, as the two more of a DGX.
+    NICs beyond a whole number a GPU are for storage, as the two more of a DGX.
     """
     first = cluster.nodes[0]
     installed = max(len(first.facts.get("gpus") or ()), len(first.ranks))

@@ -1,4 +1,4 @@
-"""Node types with their network cards, and the rates that cards and links can have."""
+"""Node types with their NICs, and the rates that NICs and links can have."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ INFINIBAND_GBIT: Mapping[str, float] = MappingProxyType(
     {"QDR": 32, "FDR": 54.5, "EDR": 100, "HDR100": 100, "HDR": 200, "NDR200": 200, "NDR": 400, "XDR": 800}
 )
 
-# Gbit/s of one card at its fastest, all ports: vendors' product briefs; EFA: one device, by generation.
+# Gbit/s of one NIC at its fastest, all ports: vendors' product briefs; EFA: one device, by generation.
 NIC_GBIT: Mapping[str, float] = MappingProxyType(
     {
         "ConnectX-4": 100,
@@ -36,7 +36,7 @@ NIC_GBIT: Mapping[str, float] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeType:
-    """A machine as it is sold. ``nic_gbit`` is the line rate of each of its ``nics`` cards for GPU traffic, Gbit/s."""
+    """A machine as it is sold. ``nic_gbit`` is the line rate of each of its ``nics`` NICs for GPU traffic, Gbit/s."""
 
     name: str
     gpu: Gpu
@@ -48,7 +48,7 @@ class NodeType:
 
     @property
     def fabric_gb_per_s(self) -> float:
-        """Line rate of all cards together, one direction, GB/s."""
+        """Line rate of all NICs together, one direction, GB/s."""
         return self.nics * self.nic_gbit / 8
 
 

@@ -17,16 +17,16 @@ from raybench.units import format_bytes, format_seconds
 _APART = " and without what it waited for a processor"
 _EMULATED = " Emulated nodes share the processors of one machine: this is a rank's process, not a machine."
 _ADVICE = {
-    "node": "compare it with a good node: PCIe width and speed of its cards (lspci -vv), firmware, ACS and IOMMU, CPU "
+    "node": "compare it with a good node: PCIe width and speed of its NICs (lspci -vv), firmware, ACS and IOMMU, CPU "
     "governor, other jobs; then its cables and switch ports",
-    "rank": "look at this rank's GPU and card: clocks and power (nvidia-smi -q), PCIe slot (lspci -vv: LnkSta), other "
+    "rank": "look at this rank's GPU and NIC: clocks and power (nvidia-smi -q), PCIe slot (lspci -vv: LnkSta), other "
     "processes on its cores",
-    "card": "its pairs within the node are as good as others: look at the network card that this rank uses, its cable "
+    "nic": "its pairs within the node are as good as others: look at the NIC that this rank uses, its cable "
     "and its switch port",
     "way": "both ends are good with others, so look between them: routing, the trunk or spine port that this traffic "
     "hashes to, and its error counters; within a node its PCIe or NVLink path (nvidia-smi topo -m)",
     "pairs": "look at what these pairs share: a rail or leaf switch, its uplinks and their error counters, one type of "
-    "card, or the cabling of their nodes; a network that is oversubscribed by design, and another job on it, look the "
+    "NIC, or the cabling of their nodes; a network that is oversubscribed by design, and another job on it, look the "
     "same: measure once more, then test their links alone",
 }
 _MOST_LISTED = 10_000  # pairs in a finding
@@ -154,9 +154,7 @@ def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: C
             "direction": part.direction,
         },
         "evidence": [],
-        "recommendations": [
-            _recommendation("card" if part.kind == "rank" and part.good_within else part.kind, cluster)
-        ],
+        "recommendations": [_recommendation("nic" if part.kind == "rank" and part.good_within else part.kind, cluster)],
     }
 
 

@@ -151,7 +151,7 @@ class HostView:
 
     @cached_property
     def software_devices(self) -> frozenset[str]:
-        """RDMA devices without a card behind them."""
+        """RDMA devices without a NIC behind them."""
         return frozenset(device for device, driver in self.rdma_drivers.items() if driver in SOFTWARE_DRIVERS)
 
     @property

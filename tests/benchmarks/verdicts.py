@@ -1,7 +1,7 @@
 """``python -m tests.benchmarks.verdicts``: expected values scored on published healthy systems and injected faults.
 
 Every system is judged by coefficients fitted without any of its tables, so the score is of systems that the model has
-not seen. Faults are injected into the published bandwidths at their nominal size: one of eight network cards lost
+not seen. Faults are injected into the published bandwidths at their nominal size: one of eight NICs lost
 (x 7/8), NVLS off (x 0.76 with NVLink 4, x 0.81 with NVLink 5, as published with and without), an HDR link in an NDR
 slot (x 1/2: a ring is as fast as its slowest link). Beside it, the flat limits that other suites ship, on the same
 tables. Limits and classes of raybench were chosen looking at this corpus; that part of the score is not of unseen
@@ -50,7 +50,7 @@ def uses_nvls(table: HealthyTable) -> bool:
 
 
 FAULTS = (
-    Fault(name="1 of 8 cards lost", applies=has_network, left=lambda _: 7 / 8),
+    Fault(name="1 of 8 NICs lost", applies=has_network, left=lambda _: 7 / 8),
     Fault(
         name="NVLS off", applies=uses_nvls, left=lambda table: 0.76 if table.system.gpu.nvlink_generation == 4 else 0.81
     ),

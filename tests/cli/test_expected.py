@@ -28,7 +28,7 @@ def test_json_has_every_size() -> None:
     ("options", "words"),
     [
         (["--gpu", "A10G"], "no published figures of A10G"),
-        (["--gpu", "H100", "--nodes", "2"], "network cards"),
+        (["--gpu", "H100", "--nodes", "2"], "NICs"),
         (["--node-type", "g5.12xlarge"], "no published figures of A10G"),
         (["--gpu", "H100", "--nodes", "2", "--nics", "1", "--nic-gbit", "100", "--network", "sockets"], "TCP sockets"),
         (["--node-type", "a3-highgpu-8g", "--nodes", "2"], "kind of network"),

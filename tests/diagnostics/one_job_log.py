@@ -39,8 +39,8 @@ def _start() -> Iterator[str]:
         head = _head(rank)
         yield f"{head} Bootstrap : Using ens1f0:10.0.{rank // LOCAL_RANKS}.1<0>"
         yield f"{head} NCCL_IB_HCA set by environment to mlx5"
-        adapters = " ".join(f"[{number}]mlx5_{number}:1/IB/SHARP" for number in range(LOCAL_RANKS))
-        yield f"{head} NET/IB : Using {adapters} [RO]; OOB ens1f0:10.0.{rank // LOCAL_RANKS}.1<0>"
+        nics = " ".join(f"[{number}]mlx5_{number}:1/IB/SHARP" for number in range(LOCAL_RANKS))
+        yield f"{head} NET/IB : Using {nics} [RO]; OOB ens1f0:10.0.{rank // LOCAL_RANKS}.1<0>"
         yield f"{head} Using network IBext"
     yield "  0: NCCL version 2.21.5+cuda12.4"
 
@@ -80,8 +80,8 @@ def _connections(ranks: Sequence[int], place: int) -> Iterator[str]:
             pair = (other, peer, place, rank) if direction == "receive" else (place, rank, other, peer)
             ends = f"{pair[0]}[{pair[1] % LOCAL_RANKS}] -> {pair[2]}[{pair[3] % LOCAL_RANKS}]"
             if peer // LOCAL_RANKS != rank // LOCAL_RANKS:
-                adapter = rank % LOCAL_RANKS if direction == "receive" else f"{rank % LOCAL_RANKS}({place})"
-                yield f"{head} Channel {channel:02}/0 : {ends} [{direction}] via NET/IBext/{adapter}/GDRDMA"
+                nic = rank % LOCAL_RANKS if direction == "receive" else f"{rank % LOCAL_RANKS}({place})"
+                yield f"{head} Channel {channel:02}/0 : {ends} [{direction}] via NET/IBext/{nic}/GDRDMA"
             elif direction == "send":
                 yield f"{head} Channel {channel:02}/0 : {ends} via P2P/CUMEM"
     yield f"{head} Connected all rings"

@@ -79,7 +79,7 @@ def test_every_pattern_reads_its_samples(pattern: Pattern) -> None:
         assert [kind for kind, _ in read_message([pattern], sample)] == [pattern.kind], sample
 
 
-def test_merged_adapters_give_each_port() -> None:
+def test_merged_nics_give_each_port() -> None:
     devices = read_devices("[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [1]mlx5_4:2/IB [RO]")
     assert [(device.name, device.port, device.layer) for device in devices] == [
         ("mlx5_0", 1, "RoCE"),

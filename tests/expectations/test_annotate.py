@@ -75,7 +75,7 @@ def test_a_healthy_run_has_ratios_and_no_finding() -> None:
     assert "8 x 400 Gbit/s a node" in shown["basis"]
 
 
-def test_a_lost_card_is_found_with_figures_basis_and_advice() -> None:
+def test_a_lost_nic_is_found_with_figures_basis_and_advice() -> None:
     (finding,) = judged(all_reduce(366 * 7 / 8)).findings
     assert finding["rule"] == RULE
     assert "GB/s at 8G, expected" in finding["summary"]
@@ -99,7 +99,7 @@ def test_an_interval_that_reaches_the_limit_is_no_finding() -> None:
         (cluster(gpu="Tesla P100"), {}, "no device named 'Tesla P100'"),
         (cluster(gpu="NVIDIA A10G"), {}, "no published figures of A10G"),
         (cluster(gpu="NVIDIA GB200"), {}, "NVLink domain is not known"),
-        (cluster(hcas=[]), {}, "network cards of the nodes are not known"),
+        (cluster(hcas=[]), {}, "NICs of the nodes are not known"),
         (cluster(), {"NCCL_IB_DISABLE": "1"}, "TCP sockets"),
         (cluster(), {"NCCL_NET": "Socket"}, "TCP sockets"),
         (cluster(nodes=0, world_size=0), {}, "which GPUs"),
@@ -142,14 +142,14 @@ def test_the_best_equipped_node_says_what_is_expected_of_all() -> None:
     assert (system.nics, system.nic_gbit, system.family) == (8, 400, "rdma")
 
 
-def test_half_the_gpus_have_half_the_cards() -> None:
+def test_half_the_gpus_have_half_the_nics() -> None:
     whole = cluster(2)
     nodes = tuple(replace(node, ranks=tuple(range(4 * index, 4 * index + 4))) for index, node in enumerate(whole.nodes))
     assert shape(replace(whole, nodes=nodes, world_size=8)).nics == 4
 
 
 @pytest.mark.parametrize(("seen", "counted"), [(4, 4), (8, 8), (10, 8), (12, 8), (16, 16), (32, 32)])
-def test_cards_for_storage_do_not_count(seen: int, counted: int) -> None:
+def test_nics_for_storage_do_not_count(seen: int, counted: int) -> None:
     assert shape(cluster(hcas=ports(seen))).nics == counted
 
 

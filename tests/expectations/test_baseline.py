@@ -33,7 +33,7 @@ def rules(result: RunResult) -> list[str]:
     return [finding["rule"] for finding in result.findings]
 
 
-def test_a_lost_card_that_published_spread_hides_is_found_by_an_own_baseline() -> None:
+def test_a_lost_nic_that_published_spread_hides_is_found_by_an_own_baseline() -> None:
     now = run_of(390 * 7 / 8)  # 341: as fast as healthy systems elsewhere are
     assert rules(with_expectations(now)) == []
     (finding,) = with_expectations(now, baseline(390)).findings

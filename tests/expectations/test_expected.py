@@ -37,7 +37,7 @@ def test_no_healthy_system_is_called_slow_by_what_was_fitted_without_it() -> Non
     assert total.found >= 0.95 * total.faults
     assert by_fault["HDR in an NDR slot"].found == by_fault["HDR in an NDR slot"].faults
     assert by_fault["NVLS off"].found == by_fault["NVLS off"].faults
-    lost = by_fault["1 of 8 cards lost"]
+    lost = by_fault["1 of 8 NICs lost"]
     assert lost.found >= 0.9 * lost.faults
 
 
@@ -65,7 +65,7 @@ def test_systems_that_were_never_fitted() -> None:
     total, _, rows = score(tables, healthy, known=shipped_coefficients())
     assert total.clean >= 11
     alarms = [row[0] for row in rows if row[4] == "slow"]
-    assert alarms == ["coreweave-a100-4n"], rows  # 0.80 of its cards, where others reach 0.91 to 1.0
+    assert alarms == ["coreweave-a100-4n"], rows  # 0.80 of its NICs, where others reach 0.91 to 1.0
     assert total.found >= 0.95 * total.faults
 
 
@@ -79,20 +79,18 @@ def test_of_2400_ranks_a_message_of_8_gib_is_too_small() -> None:
     assert judge(table.operation, table.points, table.system).verdict == "inconclusive"
 
 
-def test_two_nodes_without_nvls_between_them_have_healthy_cards_at_the_rate_of_the_cards() -> None:
+def test_two_nodes_without_nvls_between_them_have_healthy_nics_at_the_rate_of_the_nics() -> None:
     pair = replace(H100, ranks=16, nodes=2)
     ring = judge("all_reduce", [(8 * GIB, 391.0)], pair)
     assert ring.verdict == "as expected"
     assert "no NVLS between the nodes" in ring.basis
     assert judge("all_reduce", [(8 * GIB, 358.0)], pair).verdict == "slow"  # NVIDIA/nccl#2409, repaired in part
     assert judge("all_reduce", [(8 * GIB, 391.0 * 7 / 8)], pair).verdict == "slow"
-    assert (
-        judge("all_reduce", [(8 * GIB, 410.0)], pair).verdict == "slow"
-    )  # more than any ring: a tree that lost a card
+    assert judge("all_reduce", [(8 * GIB, 410.0)], pair).verdict == "slow"  # more than any ring: a tree that lost a NIC
     assert judge("all_reduce", [(8 * GIB, 466.0)], pair).verdict == "as expected"
 
 
-def test_where_cards_limit_two_close_systems_draw_the_limit_between_them_and_a_lost_card() -> None:
+def test_where_nics_limit_two_close_systems_draw_the_limit_between_them_and_a_lost_nic() -> None:
     regime = regime_of("all_to_all", replace(H100, ranks=16, nodes=2))
     assert isinstance(regime, Regime)
     close = limit_of(regime, Healthy(share=0.95, systems=2, least=0.93, most=0.97))
@@ -101,7 +99,7 @@ def test_where_cards_limit_two_close_systems_draw_the_limit_between_them_and_a_l
     assert wide == limit_of(regime, Healthy(share=0.95, systems=2, least=0.5, most=1.0)) == 0.89
 
 
-def test_what_can_hide_a_lost_card_says_so() -> None:
+def test_what_can_hide_a_lost_nic_says_so() -> None:
     hidden, shown = expect("all_gather", 8 * GIB, H100), expect("all_reduce", 8 * GIB, H100)
     assert isinstance(hidden, Expectation)
     assert isinstance(shown, Expectation)
@@ -122,7 +120,7 @@ def test_every_expectation_says_where_it_comes_from() -> None:
     assert 0.85 * 400 < expected.bus_gb_per_s < 400
 
 
-def test_expectations_grow_with_size_cards_and_links() -> None:
+def test_expectations_grow_with_size_nics_and_links() -> None:
     def at(size: int, system: System) -> float:
         expected = expect("all_reduce", size, system)
         assert isinstance(expected, Expectation)
@@ -149,7 +147,7 @@ def sweep(share: float, system: System = H100) -> Judgement:
 @pytest.mark.parametrize(
     ("share", "verdict"), [(1.0, "as expected"), (0.95, "as expected"), (0.875, "slow"), (0.5, "slow")]
 )
-def test_a_lost_card_is_slow_and_five_percent_are_not(share: float, verdict: str) -> None:
+def test_a_lost_nic_is_slow_and_five_percent_are_not(share: float, verdict: str) -> None:
     judgement = sweep(share)
     assert judgement.verdict == verdict
     assert judgement.ratio == pytest.approx(share)
@@ -171,7 +169,7 @@ def test_small_messages_decide_nothing() -> None:
         ("all_reduce", {"gpu": gpu_for("H100 PCIe")}, "no published figures of H100 PCIe"),
         ("all_reduce", {"family": "sockets"}, "TCP sockets have no healthy figure"),
         ("all_reduce", {"family": None}, "kind of network"),
-        ("all_reduce", {"nics": None}, "network cards of the nodes are not known"),
+        ("all_reduce", {"nics": None}, "NICs of the nodes are not known"),
         ("send_recv", {}, "no published healthy figures of send_recv"),
         ("broadcast", {}, "no published healthy figures of broadcast"),
         ("all_reduce", {"ranks": 1, "nodes": 1}, "moves no data"),
@@ -188,18 +186,18 @@ def test_what_nothing_published_resembles_is_unknown(operation: str, changes: di
     assert judge(operation, [(GIB, 1.0)], replace(H100, **changes)).verdict == "unknown"  # type: ignore[arg-type]
 
 
-def test_two_nodes_with_nvls_are_not_limited_by_their_cards() -> None:
+def test_two_nodes_with_nvls_are_not_limited_by_their_nics() -> None:
     regime = regime_of("all_reduce", replace(H100, ranks=16, nodes=2))
     assert not isinstance(regime, NoExpectation)
     assert regime.key == "pair4"
     assert "NCCL_ALGO=Ring" in regime.text
-    slow_cards = regime_of("all_reduce", replace(H100, ranks=16, nodes=2, nic_gbit=200))
-    assert not isinstance(slow_cards, NoExpectation)
-    assert slow_cards.key == "across-nic"
-    assert slow_cards.link_gb_per_s == 375
+    slow_nics = regime_of("all_reduce", replace(H100, ranks=16, nodes=2, nic_gbit=200))
+    assert not isinstance(slow_nics, NoExpectation)
+    assert slow_nics.key == "across-nic"
+    assert slow_nics.link_gb_per_s == 375
 
 
-def test_cards_faster_than_the_links_within_the_nodes_do_not_count() -> None:
+def test_nics_faster_than_the_links_within_the_nodes_do_not_count() -> None:
     b300 = System(gpu=gpu_for("B300"), ranks=32, nodes=4, nvlink_ranks=8, nics=8, nic_gbit=800, family="rdma")
     expected = expect("all_reduce", 16 * GIB, b300)
     assert isinstance(expected, Expectation)

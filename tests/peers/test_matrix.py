@@ -60,7 +60,7 @@ def test_a_node_is_named_before_its_ranks() -> None:
     assert named(slow) == [("node", (8, 9, 10, 11), "critical", "")]
 
 
-def test_a_card_is_told_from_its_rank_by_the_pairs_within_the_node() -> None:
+def test_a_nic_is_told_from_its_rank_by_the_pairs_within_the_node() -> None:
     between = judged(2, 8, lambda pair: 0.5 if 3 in pair and pair[0] // 8 != pair[1] // 8 else 1.0)
     assert named(between) == [("rank", (3,), "critical", "")]
     assert between.slow[0].good_within

@@ -1,4 +1,4 @@
-"""GPU memory for the adapters, RDMA modules and packages, as items plan them for a host."""
+"""GPU memory for the NICs, RDMA modules and packages, as items plan them for a host."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def test_modules_are_those_of_the_hardware_and_listed_only_where_nothing_loads_t
 
 def test_a_machine_without_rdma_gets_no_modules(tmp_path: Path) -> None:
     files = {name: text.replace("0x15b3", "0x8086") for name, text in MLX.items() if "/pci/" in name}
-    assert "no RDMA adapter" in (planned(machine(tmp_path, files), "rdma_driver.modules", extra=[]).skipped or "")
+    assert "no RDMA NIC" in (planned(machine(tmp_path, files), "rdma_driver.modules", extra=[]).skipped or "")
 
 
 def test_a_module_that_the_kernel_lacks_is_advised_on_and_not_listed(tmp_path: Path) -> None:

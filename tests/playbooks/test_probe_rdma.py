@@ -23,7 +23,7 @@ def soft_roce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "rxe0"
 
 
-def test_a_device_without_a_card_is_known_by_its_parent(soft_roce: Path) -> None:
+def test_a_device_without_a_nic_is_known_by_its_parent(soft_roce: Path) -> None:
     (soft_roce / "parent").write_text("eth1\n")
     assert (probe.device_names(), probe.drivers()) == (["rxe0"], {"rxe0": "rdma_rxe"})
     assert probe.interfaces() == {"eth1": "rxe0"}
@@ -38,7 +38,7 @@ def test_without_a_parent_the_gid_table_names_the_interface(soft_roce: Path) -> 
     assert (probe.drivers(), probe.interfaces()) == ({"rxe0": ""}, {"eth1": "rxe0"})
 
 
-def test_a_card_is_known_by_its_driver_and_its_own_interface(soft_roce: Path) -> None:
+def test_a_nic_is_known_by_its_driver_and_its_own_interface(soft_roce: Path) -> None:
     (soft_roce / "device/net/ens1f0").mkdir(parents=True)
     (soft_roce.parent / "mlx5_core").mkdir()
     (soft_roce / "device/driver").symlink_to(soft_roce.parent / "mlx5_core")

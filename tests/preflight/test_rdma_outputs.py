@@ -1,4 +1,4 @@
-"""Recorded outputs of RDMA tools, of real cards and of emulated ones, each beside what must not be read from it."""
+"""Recorded outputs of RDMA tools, of real NICs and of emulated ones, each beside what must not be read from it."""
 
 from pathlib import Path
 

@@ -232,7 +232,7 @@ def _findings(cluster: ClusterInfo, per_node: int) -> Iterator[dict[str, Any]]:
         "summary": f"{names[6 % len(names)]} reaches 0.40 x the median of pairs between nodes",
         "ranks": list(cluster.nodes[6 % len(names)].ranks),
         "hosts": [names[6 % len(names)]],
-        "recommendations": [{"action": "fabric", "text": "Test its cards alone.", "commands": ["raybench fabric"]}],
+        "recommendations": [{"action": "fabric", "text": "Test its NICs alone.", "commands": ["raybench fabric"]}],
     }
     yield {
         "rule": "slow-ranks",

@@ -81,7 +81,7 @@ def test_a_fact_that_some_lack_is_a_difference() -> None:
 
 
 def test_interfaces_are_compared_by_name() -> None:
-    """Addresses differ by their nature; a card that only one node has does not."""
+    """Addresses differ by their nature; a NIC that only one node has does not."""
     facts = {
         "10.0.0.1": {"10.0.0.1": "eth0", "::1": "lo"},
         "10.0.0.2": {"10.0.0.2": "eth0", "::1": "lo"},

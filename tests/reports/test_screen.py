@@ -32,7 +32,7 @@ def shown(result: RunResult, width: int = 80) -> list[str]:
 
 def everything(**changes: object) -> RunResult:
     """Eight collectives in two places, a matrix, and every kind of remark."""
-    steps = [{"text": "look at this rank's GPU and card " + "y" * 200}]
+    steps = [{"text": "look at this rank's GPU and NIC " + "y" * 200}]
     found = [
         {
             "rule": "slow-rank",

@@ -1,4 +1,4 @@
-"""How network adapters reach GPU memory: DMA-BUF where kernel and driver have it, else the nvidia-peermem module."""
+"""How NICs reach GPU memory: DMA-BUF where kernel and driver have it, else the nvidia-peermem module."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def rdma_interfaces(host: Host) -> dict[str, str]:
 
 
 def rdma_hardware(host: Host) -> dict[str, str]:
-    """PCI address -> kernel module of network adapters made for RDMA (NVIDIA, and Amazon's EFA)."""
+    """PCI address -> kernel module of NICs made for RDMA (NVIDIA, and Amazon's EFA)."""
     found = {}
     for path in host.glob("/sys/bus/pci/devices/*"):
         vendor, kind = host.word(f"{path}/vendor"), host.word(f"{path}/class")
@@ -70,7 +70,7 @@ def plan_modules(host: Host, options: dict[str, Any]) -> ItemPlan:
         return skip(f"{container}: kernel modules are the machine's")
     drivers = sorted(set(rdma_hardware(host).values()))
     if not drivers and not rdma_devices(host) and not extra:
-        return skip("no RDMA adapter on the PCI bus, and rdma_driver_modules lists none", advice=_unlisted(host))
+        return skip("no RDMA NIC on the PCI bus, and rdma_driver_modules lists none", advice=_unlisted(host))
     by_hardware = [name for driver in drivers for name in (driver, _COMPANIONS[driver])]
     needed = list(dict.fromkeys([*by_hardware, *_USER_SPACE, *extra]))
     return _module_plan(host, needed, by_itself=set(by_hardware))

@@ -1,4 +1,4 @@
-"""PCI Express between GPU and network adapter: ACS and IOMMU, reported; ACS off where that is asked for by name."""
+"""PCI Express between GPU and NIC: ACS and IOMMU, reported; ACS off where that is asked for by name."""
 
 from __future__ import annotations
 

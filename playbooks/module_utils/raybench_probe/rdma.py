@@ -31,7 +31,7 @@ def device_names() -> list[str]:
 def interfaces() -> dict[str, str]:
     """Network interfaces of RDMA devices, with their devices: {"ens1f0": "mlx5_0"}.
 
-    A card's are below it. Soft-RoCE has no card and names the interface that it sits on; of anything else the GID
+    A NIC's are below it. Soft-RoCE has no NIC and names the interface that it sits on; of anything else the GID
     table tells.
     """
     found = {os.path.basename(path): _parts(path)[0] for path in glob.glob(_CLASS + "/*/device/net/*")}
@@ -43,7 +43,7 @@ def interfaces() -> dict[str, str]:
 
 
 def drivers() -> dict[str, str]:
-    """Kernel drivers by device; of Soft-RoCE and Soft-iWARP, which have no card, their modules; empty if unknown."""
+    """Kernel drivers by device; of Soft-RoCE and Soft-iWARP, which have no NIC, their modules; empty if unknown."""
     return {device: _driver(f"{_CLASS}/{device}") for device in device_names()}
 
 
@@ -51,7 +51,7 @@ def _driver(base: str) -> str:
     if os.path.exists(base + "/parent"):
         return "rdma_rxe"
     if os.path.basename(base).startswith("siw") and not os.path.exists(base + "/hca_type"):
-        return "siw"  # its device link is that of the card that it sits on
+        return "siw"  # its device link is that of the NIC that it sits on
     link = base + "/device/driver"
     return os.path.basename(os.path.realpath(link)) if os.path.exists(link) else ""
 

@@ -91,7 +91,7 @@ CHECKS: tuple[Check, ...] = (
     _check("gpu-topology", "Distance from GPU to NIC", gpu_links.topology),
     _check("rdma-modules", "RDMA drivers", rdma.modules),
     _check("rdma-nodes", "RDMA device nodes", rdma.device_nodes),
-    _check("rdma-software", "RDMA without a card", rdma.software),
+    _check("rdma-software", "RDMA without a NIC", rdma.software),
     _check("rdma-port", "RDMA port state", rdma.port_state),
     _check("rdma-rate", "RDMA port rate", rdma.rate),
     _check("rdma-firmware", "NIC firmware", rdma.firmware),

@@ -76,12 +76,12 @@ def device_nodes(view: HostView) -> Judgement:
 
 
 def software(view: HostView) -> Judgement:
-    """Soft-RoCE and Soft-iWARP: verbs without a card, which NCCL takes for one."""
+    """Soft-RoCE and Soft-iWARP: verbs without a NIC, which NCCL takes for one."""
     if not view.readings.get("rdma_devices", {}).get("value"):
         return skipped("no RDMA device is registered")
     drivers: dict[str, str] = view.value("rdma_drivers")
     soft = sorted(view.software_devices - set(view.expected.ports_ignored))
-    expected = "a card behind every RDMA device"
+    expected = "a NIC behind every RDMA device"
     if not soft:
         return passed(
             ", ".join(f"{device}: {driver or 'driver unknown'}" for device, driver in drivers.items()), expected

@@ -64,14 +64,14 @@ def mtu(view: HostView) -> Judgement:
     )
 
 
-def _cards(view: HostView) -> dict[str, str]:
-    """Of the interfaces those of cards: software devices send what priorities the interface below them has."""
+def _nics(view: HostView) -> dict[str, str]:
+    """Of the interfaces those of NICs: software devices send what priorities the interface below them has."""
     return {device: name for device, name in _interfaces(view).items() if device not in view.software_devices}
 
 
 def _qos(view: HostView) -> dict[str, Qos]:
     found = {}
-    for name in _cards(view).values():
+    for name in _nics(view).values():
         if view.status(f"mlnx_qos:{name}") == "ok":
             found[name] = parse_mlnx_qos(view.text(f"mlnx_qos:{name}"))
     return found
@@ -87,7 +87,7 @@ def _lossless(view: HostView, name: str) -> tuple[int, ...] | None:
 
 def flow_control(view: HostView) -> Judgement:
     """PFC on exactly one priority, the same on all ports, or the one that the inventory names."""
-    if not _cards(view):
+    if not _nics(view):
         return skipped("no interface of an active RoCE port")
     settings = {
         name: lossless for name in _interfaces(view).values() if (lossless := _lossless(view, name)) is not None
@@ -109,7 +109,7 @@ def flow_control(view: HostView) -> Judgement:
 
 def congestion_notification(view: HostView) -> Judgement:
     """ECN, notification point and reaction point, is on for the lossless priority (all of them by default)."""
-    interfaces = sorted(_cards(view).values())
+    interfaces = sorted(_nics(view).values())
     if not interfaces:
         return skipped("no interface of an active RoCE port")
     values = {
@@ -135,7 +135,7 @@ def congestion_notification(view: HostView) -> Judgement:
 
 def trust(view: HostView) -> Judgement:
     """Ports sort packets by DSCP, which survives routing; by PCP only with VLANs."""
-    if not _cards(view):
+    if not _nics(view):
         return skipped("no interface of an active RoCE port")
     settings = {name: qos.trust for name, qos in _qos(view).items() if qos.trust}
     if not settings:

@@ -107,11 +107,11 @@ def gpu_options(options: frozenset[str], gpu: int) -> tuple[str, ...]:
 
 
 def nearest_gpu(port: Port, gpus: Sequence[str]) -> int | None:
-    """The GPU that shares most of its PCI path with the card; the first of equals; None without a GPU or a path."""
+    """The GPU that shares most of its PCI path with the NIC; the first of equals; None without a GPU or a path."""
     if not gpus or port.pci is None:
         return None
-    card = port.pci.path.split("/")
-    return max(range(len(gpus)), key=lambda index: (_shared(card, gpus[index].split("/")), -index))
+    nic = port.pci.path.split("/")
+    return max(range(len(gpus)), key=lambda index: (_shared(nic, gpus[index].split("/")), -index))
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from typing import Literal
 
 Weight = Literal["fault", "loss", "congestion"]
 
-# fault: the link or the card itself; loss: packets were lost or came in disorder; congestion: the fabric slowed senders
+# fault: the link or the NIC itself; loss: packets were lost or came in disorder; congestion: the fabric slowed senders
 WEIGHTS: Mapping[str, Weight] = {
     "link_downed": "fault",
     "link_error_recovery": "fault",

@@ -41,8 +41,8 @@ def _with_own_address(ends: Sequence[End], problems: list[HostProblem]) -> tuple
     return [end for end in ends if len(owners[end.address]) == 1], problems
 
 
-def distinct_cards(ends: Sequence[End]) -> tuple[list[End], list[HostProblem]]:
-    """The hosts without those that use the RDMA card of another: containers of one machine may share its cards."""
+def distinct_nics(ends: Sequence[End]) -> tuple[list[End], list[HostProblem]]:
+    """The hosts without those that use the RDMA NIC of another: containers of one machine may share its NICs."""
     owners: dict[tuple[str, str], str] = {}
     kept: list[End] = []
     problems: list[HostProblem] = []
@@ -53,6 +53,6 @@ def distinct_cards(ends: Sequence[End]) -> tuple[list[End], list[HostProblem]]:
             owners.update(dict.fromkeys(ids, end.name))
             kept.append(end)
         else:
-            text = f"its RDMA cards are those of {first}: both are containers of one machine"
+            text = f"its RDMA NICs are those of {first}: both are containers of one machine"
             problems.append(HostProblem(host=end.name, text=text, advice="measure with one of the two"))
     return kept, problems

@@ -38,7 +38,7 @@ class Gid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciLink:
-    """The narrowest link between a card and the root: ``gt_per_s`` a lane, ``width`` lanes, where it is."""
+    """The narrowest link between a NIC and the root: ``gt_per_s`` a lane, ``width`` lanes, where it is."""
 
     gt_per_s: float
     width: int
@@ -68,7 +68,7 @@ class Port:
 
     @property
     def emulated(self) -> bool:
-        """Whether it is software alone, with no card behind it."""
+        """Whether it is software alone, with no NIC behind it."""
         return self.driver in EMULATED_DRIVERS if self.verbs else self.pci is None and self.driver is None
 
     @property
@@ -148,7 +148,7 @@ def data_rate(text: str | None, *, ethernet: bool) -> float | None:
 
 
 def pci_link(found: Mapping[str, Any] | None) -> PciLink | None:
-    """The narrowest known link of a card's path; None where the kernel knows none, as for a virtual function."""
+    """The narrowest known link of a NIC's path; None where the kernel knows none, as for a virtual function."""
     known = []
     for link in (found or {}).get("links", ()):
         speed, width = _SPEED.search(str(link.get("speed") or "")), str(link.get("width") or "")

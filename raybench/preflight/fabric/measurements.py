@@ -43,7 +43,7 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"state is down|set the link layer",
             "the port is down: raybench preflight says why (cable, switch port, or on InfiniBand no subnet manager)",
         ),
-        (r"did not end within", "it hangs: look at dmesg of both hosts for the card and its driver"),
+        (r"did not end within", "it hangs: look at dmesg of both hosts for the NIC and its driver"),
         (r"no port from", "free ports, or give others: fabric_first_port, fabric_last_port"),
     )
 )

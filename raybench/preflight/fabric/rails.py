@@ -31,7 +31,7 @@ def verbs_rails(ends: Sequence[End], devices: str) -> tuple[tuple[Rail, ...], tu
     """The rails of RDMA devices. ``devices``: names or patterns, separated by commas; empty: all.
 
     A port that is down while others of its rail are up is a fault of its host. One that is down everywhere, as the
-    second port of many cards is, is no rail.
+    second port of many NICs is, is no rail.
     """
     chosen = {end.name: _chosen(end, str(end.options.get("fabric_devices") or devices)) for end in ends}
     names = [{_label(port) for port in ports} for ports in chosen.values() if ports]
@@ -99,7 +99,7 @@ def _missing(rails: Mapping[str, Mapping[str, Port]], chosen: Mapping[str, Seque
             host=host,
             device=name,
             text=f"it has no device on rail {name}, which {len(ports)} other hosts have",
-            advice="compare lspci and ibv_devices with another host; the card or its driver may be missing",
+            advice="compare lspci and ibv_devices with another host; the NIC or its driver may be missing",
             fault=True,
         )
         for name, ports in rails.items()

@@ -6,7 +6,7 @@ from typing import Any
 
 from raybench.errors import UsageError
 from raybench.preflight.fabric.commands import command_for
-from raybench.preflight.fabric.distinct import distinct_cards, distinct_ends
+from raybench.preflight.fabric.distinct import distinct_ends, distinct_nics
 from raybench.preflight.fabric.ends import End
 from raybench.preflight.fabric.rails import HostProblem, Rail, tcp_rails, verbs_rails
 from raybench.preflight.fabric.rounds import Round, Scope, leaves_by_name, leaves_by_size, plan_rounds
@@ -48,7 +48,7 @@ def survey(ends: Sequence[End], settings: FabricSettings) -> Fabric:
     problems += twice
     tool, notes = _tool(usable, settings)
     if tool in PERFTEST:
-        equipped, shared = distinct_cards([end for end in usable if tool in end.tools])
+        equipped, shared = distinct_nics([end for end in usable if tool in end.tools])
         problems += shared
         problems += [_without_tool(end, tool) for end in usable if tool not in end.tools]
         rails, found = verbs_rails(equipped, settings.devices)

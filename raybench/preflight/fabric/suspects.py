@@ -17,18 +17,18 @@ Kind = Literal["host", "device", "link", "leaf-link", "common", "fabric", "open"
 _ORDER: tuple[Kind, ...] = ("fabric", "host", "device", "leaf-link", "common", "link", "open", "passed")
 _SHOWN_PARTNERS = 4
 _HOST_ADVICE = (
-    "take it out of the pool and compare it with a good host: PCIe width and speed of its cards (lspci -vv), firmware, "
+    "take it out of the pool and compare it with a good host: PCIe width and speed of its NICs (lspci -vv), firmware, "
     "ACS and IOMMU, CPU governor, other jobs; then its cables and switch port"
 )
 _DEVICE_ADVICE = (
-    "look at this card alone: its PCIe slot (lspci -vv: LnkSta), firmware, cable and transceiver, and its switch port"
+    "look at this NIC alone: its PCIe slot (lspci -vv: LnkSta), firmware, cable and transceiver, and its switch port"
 )
 _LINK_ADVICE = (
     "both ends are good with others, so look between them: routing, the trunk or spine port that this pair's traffic "
     "hashes to, and its error counters"
 )
 _LEAF_ADVICE = "look at the trunks between these two leaf switches: ports down, at a lower rate, or with errors"
-_COMMON_ADVICE = "look at what these ways share: the host's switch port, its routes, and its card"
+_COMMON_ADVICE = "look at what these ways share: the host's switch port, its routes, and its NIC"
 _FABRIC_ADVICE = (
     "all hosts have it in common: rate and MTU of the ports, PCIe settings, flow control, or a wrong expectation "
     "(fabric_slow_ratio); no host is named"

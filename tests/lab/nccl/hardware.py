@@ -1,4 +1,4 @@
-"""GPUs and adapters of a node: a PCI tree in its /sys, and what NCCL looks for of nvidia-peermem."""
+"""GPUs and NICs of a node: a PCI tree in its /sys, and what NCCL looks for of nvidia-peermem."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ _PEERMEM = (("/sys/kernel/mm", "memory_peers/nv_mem"), ("/sys/module", "nvidia_p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adapter:
-    """An adapter with one port; ``kind`` is ib or roce. It shares a PCIe switch with the GPU of its number."""
+class Nic:
+    """A NIC with one port; ``kind`` is ib or roce. It shares a PCIe switch with the GPU of its number."""
 
     name: str
     kind: str
@@ -24,26 +24,26 @@ class Adapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """What a node has. With no adapters it still has libibverbs, as a machine with rdma-core installed does."""
+    """What a node has. With no NICs it still has libibverbs, as a machine with rdma-core installed does."""
 
     gpus: int = 1
-    adapters: tuple[Adapter, ...] = ()
+    nics: tuple[Nic, ...] = ()
     peermem: bool = True
 
     @property
     def devices(self) -> str:
-        """The adapters as ``emulation/verbs.c`` reads them: ``mlx5_0:ib:400,mlx5_1:roce:100:down``."""
-        return ",".join(f"{one.name}:{one.kind}:{one.gbit}{':down' if one.down else ''}" for one in self.adapters)
+        """The NICs as ``emulation/verbs.c`` reads them: ``mlx5_0:ib:400,mlx5_1:roce:100:down``."""
+        return ",".join(f"{one.name}:{one.kind}:{one.gbit}{':down' if one.down else ''}" for one in self.nics)
 
 
-def parse_adapters(text: str) -> tuple[Adapter, ...]:
+def parse_nics(text: str) -> tuple[Nic, ...]:
     """``mlx5_0:ib:400,mlx5_1:roce:100:down``, as scenarios write them. Raises ValueError."""
     found = []
     for part in filter(None, text.split(",")):
         name, kind, gbit, *state = part.split(":")
         if kind not in ("ib", "roce") or state not in ([], ["down"]):
-            raise ValueError(f"'{part}' is no adapter; write NAME:ib|roce:GBIT[:down]")
-        found.append(Adapter(name=name, kind=kind, gbit=int(gbit), down=bool(state)))
+            raise ValueError(f"'{part}' is no NIC; write NAME:ib|roce:GBIT[:down]")
+        found.append(Nic(name=name, kind=kind, gbit=int(gbit), down=bool(state)))
     return tuple(found)
 
 
@@ -80,13 +80,13 @@ def _entries(hardware: Hardware) -> Iterator[tuple[Path, str]]:
     yield Path("bus/pci/drivers_autoprobe"), "1"
     for number in range(hardware.gpus):
         yield from _device(number, 0, 0x1B + 0x11 * number, _GPU, "0x10de", "0x2330")
-    for number, adapter in enumerate(hardware.adapters):
+    for number, nic in enumerate(hardware.nics):
         bus = 0x1C + 0x11 * number
         yield from _device(number, 1, bus, _NIC, "0x15b3", "0x1021")
-        place = Path("infiniband", adapter.name)
+        place = Path("infiniband", nic.name)
         yield place / "device", f"/sys/class/{_chain(number, 1, bus)[-1]}"
         for index in range(4):
-            second = adapter.kind == "roce" and index % 2
+            second = nic.kind == "roce" and index % 2
             yield place / "ports/1/gid_attrs/types" / str(index), "RoCE v2" if second else "IB/RoCE v1"
 
 

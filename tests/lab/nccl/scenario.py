@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .hardware import Hardware, parse_adapters
+from .hardware import Hardware, parse_nics
 
 UNASKED = "unasked"
 Steps = tuple[str, ...]
@@ -79,9 +79,9 @@ class Scenario:
         return self.seconds > 25
 
 
-def machine(adapters: str = "", *, gpus: int = 1, peermem: bool = True) -> Hardware:
-    """A node's hardware: ``machine("mlx5_0:ib:400")``; with no adapters a node that has libibverbs only."""
-    return Hardware(gpus=gpus, adapters=parse_adapters(adapters), peermem=peermem)
+def machine(nics: str = "", *, gpus: int = 1, peermem: bool = True) -> Hardware:
+    """A node's hardware: ``machine("mlx5_0:ib:400")``; with no NICs a node that has libibverbs only."""
+    return Hardware(gpus=gpus, nics=parse_nics(nics), peermem=peermem)
 
 
 IB = machine("mlx5_0:ib:400")

@@ -8,7 +8,7 @@ import pytest
 from tests.lab.errors import LabUnavailableError
 
 from .cache import CACHE_VARIABLE, cache_folder, cached
-from .hardware import parse_adapters
+from .hardware import parse_nics
 from .release import find_releases, release_for_tests, unpack
 from .scenarios import SCENARIOS
 
@@ -87,4 +87,4 @@ def test_scenarios_have_names_of_their_own_and_say_what_is_broken() -> None:
 
 def test_an_adapter_of_another_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="opa"):
-        parse_adapters("hfi1_0:opa:100")
+        parse_nics("hfi1_0:opa:100")

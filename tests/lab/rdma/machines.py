@@ -132,7 +132,7 @@ class RdmaLab:
             "-kernel", self._image.kernel, "-initrd", self._image.initrd, "-append", line,
             "-drive", f"if=none,id=d0,file={self._image.root},format=raw,readonly=on",
             "-device", "virtio-blk-pci,drive=d0", "-device", "virtio-rng-pci",
-            *_card(number, "m", 0), *_card(number, "f", 1),
+            *_nic(number, "m", 0), *_nic(number, "f", 1),
         ]  # fmt: skip
         bound = ["setpriv", "--pdeathsig", "KILL", *self.inside(*command)]
         self._machines[number] = subprocess.Popen(bound, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -166,8 +166,8 @@ def _await_prompt(monitor: socket.socket) -> None:
         said += piece
 
 
-def _card(number: int, letter: str, place: int) -> Sequence[str]:
-    """A network card. The fabric's declares 100 Gb/s, from which Soft-RoCE takes its rate."""
+def _nic(number: int, letter: str, place: int) -> Sequence[str]:
+    """A NIC. The fabric's declares 100 Gb/s, from which Soft-RoCE takes its rate."""
     rate = ",speed=100000,duplex=full" if letter == "f" else ""
     return (
         "-netdev", f"tap,id={letter}0,ifname=tap{letter}{number},script=no,downscript=no",

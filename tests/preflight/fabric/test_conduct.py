@@ -25,8 +25,8 @@ HEADING = "#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]"
 
 
 def hosts(count: int, devices: int = 1, **changes: Any) -> list[Reply]:
-    cards = [verbs_device(f"mlx5_{number}", **changes) for number in range(devices)]
-    return [reply(f"h{number}", found(*cards, address=f"10.0.0.{number + 1}")) for number in range(count)]
+    nics = [verbs_device(f"mlx5_{number}", **changes) for number in range(devices)]
+    return [reply(f"h{number}", found(*nics, address=f"10.0.0.{number + 1}")) for number in range(count)]
 
 
 def output(gbit: float) -> str:
@@ -113,7 +113,7 @@ def test_the_direction_of_a_slow_host_is_told(receives: float, sends: float, wor
     assert words in report["suspects"][0]["summary"]
 
 
-def test_one_bad_card_of_four_is_a_device_and_three_are_the_host() -> None:
+def test_one_bad_nic_of_four_is_a_device_and_three_are_the_host() -> None:
     def speed(bad: set[str]) -> Callable[[str, str, str], float]:
         return lambda a, b, rail: 50.0 if "h2" in {a, b} and rail in bad else 392.0
 
@@ -354,7 +354,7 @@ def test_on_a_noisy_machine_without_link_rates_hardly_a_test_of_ten_hosts_fails(
     assert (EXIT_CODES[report["verdict"]] == 1) == any(one["verdict"] == "fail" for one in report["suspects"])
 
 
-def test_a_fabric_mostly_below_its_links_is_one_finding_and_no_card_is_blamed() -> None:
+def test_a_fabric_mostly_below_its_links_is_one_finding_and_no_nic_is_blamed() -> None:
     speed = noisy(0.03, 200.0)
     report = whole(hosts(10), FabricSettings(), lambda *ends: 380.0 if ends[0] == "h0" else speed(*ends))
     assert summaries(report) == [("fabric", [], True)]
@@ -426,9 +426,9 @@ def test_the_terminal_begins_and_ends_with_the_verdict() -> None:
 
 
 def on_machine(name: str, address: str, boot: str, network: str, gid: str = "") -> Reply:
-    cards = [verbs_device("mlx5_0", gids=[{"index": 0, "gid": gid, "type": None, "netdev": None}])] if gid else []
+    nics = [verbs_device("mlx5_0", gids=[{"index": 0, "gid": gid, "type": None, "netdev": None}])] if gid else []
     ids = {"boot_id": boot, "network_id": f"{boot} {network}" if network else ""}
-    return reply(name, found(*cards, address=address) | ids)
+    return reply(name, found(*nics, address=address) | ids)
 
 
 def problems_of(report: dict[str, Any]) -> dict[str, list[str]]:
@@ -451,7 +451,7 @@ def test_a_host_under_two_names_is_never_measured_against_itself() -> None:
             [on_machine("a", "10.0.0.1", "x", "net:[1]"), on_machine("alias", "10.1.0.1", "x", "net:[1]")],
             "alias: it is the same host as a, under another name",
         ),
-        (  # the address of a management card, say, that is the same everywhere
+        (  # the address of a management NIC, say, that is the same everywhere
             [on_machine("a", "169.254.95.120", "x", "net:[1]"), on_machine("b", "169.254.95.120", "y", "net:[1]")],
             "a: its address 169.254.95.120 is also that of b",
         ),
@@ -459,10 +459,10 @@ def test_a_host_under_two_names_is_never_measured_against_itself() -> None:
             [on_machine("a", "10.0.0.1", "", ""), on_machine("alias", "10.0.0.1", "", "")],
             "a: its address 10.0.0.1 is also that of alias",
         ),
-        (  # containers with a network each, and one card for both
+        (  # containers with a network each, and one NIC for both
             [on_machine("a", "10.0.0.1", "x", "net:[1]", "fe80::1"),
              on_machine("b", "10.0.0.2", "x", "net:[2]", "fe80::1")],
-            "b: its RDMA cards are those of a",
+            "b: its RDMA NICs are those of a",
         ),
     ],
 )  # fmt: skip

@@ -132,7 +132,7 @@ def test_software_pairs_have_to_be_bad_twice_before_they_count() -> None:
     assert (found.links, found.open_pairs, found.passed) == ((), (), ((2, 3),))
 
 
-def test_cards_are_taken_at_their_word() -> None:
+def test_nics_are_taken_at_their_word() -> None:
     evidence = scanned(4, [(1, 2), (1, 3), (2, 3)], {(0, 1): SLOW, (0, 2): SLOW, (0, 3): SLOW})
     assert [fault.hosts for fault in locate(evidence).hosts] == [(0,)]
     assert next_round(evidence) == ()

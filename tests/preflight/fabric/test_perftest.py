@@ -1,4 +1,4 @@
-"""Outputs of ib_write_bw and ib_write_lat as figures: recorded ones of real cards, and what must give no figure."""
+"""Outputs of ib_write_bw and ib_write_lat as figures: recorded ones of real NICs, and what must give no figure."""
 
 from pathlib import Path
 

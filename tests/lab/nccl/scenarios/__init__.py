@@ -2,12 +2,12 @@
 
 from tests.lab.nccl.scenario import Scenario
 
-from . import adapters, gpus, healthy, plugins, processes, sockets
+from . import gpus, healthy, nics, plugins, processes, sockets
 
 SCENARIOS: tuple[Scenario, ...] = (
     *healthy.SCENARIOS,
     *sockets.SCENARIOS,
-    *adapters.SCENARIOS,
+    *nics.SCENARIOS,
     *gpus.SCENARIOS,
     *plugins.SCENARIOS,
     *processes.SCENARIOS,

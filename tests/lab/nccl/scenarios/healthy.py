@@ -21,7 +21,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="one-node-healthy",
-        broken="nothing: two GPUs of one node, no adapter",
+        broken="nothing: two GPUs of one node, no NIC",
         verdict=Verdict(never=("tcp-fallback",), tcp_fallback=False),
         nodes=1,
         ranks_per_node=2,
@@ -30,7 +30,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="tcp-on-purpose",
-        broken="NCCL_IB_DISABLE=1 on nodes without adapters",
+        broken="NCCL_IB_DISABLE=1 on nodes without NICs",
         verdict=Verdict(network="socket", gdr=False, tcp_fallback=False),
         hardware=NO_ADAPTER,
         environment={"NCCL_IB_DISABLE": "1"},

@@ -62,7 +62,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="plugin-not-a-library-over-tcp",
-        broken="NCCL_NET_PLUGIN names a file that is no library, and there is no adapter",
+        broken="NCCL_NET_PLUGIN names a file that is no library, and there is no NIC",
         verdict=Verdict(top="net-plugin-broken", network="socket", gdr=False),
         hardware=NO_ADAPTER,
         prepare={0: "printf 'version https://git-lfs' >/tmp/libnccl-net-junk.so"},
@@ -71,7 +71,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="plugin-named-and-absent-over-tcp",
-        broken="NCCL_NET_PLUGIN=aws-ofi, which is not installed, and there is no adapter",
+        broken="NCCL_NET_PLUGIN=aws-ofi, which is not installed, and there is no NIC",
         verdict=Verdict(top="net-plugin-missing", network="socket", gdr=False),
         hardware=NO_ADAPTER,
         environment={"NCCL_NET_PLUGIN": "aws-ofi"},

@@ -110,7 +110,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="duplicate-gpu-over-tcp",
-        broken="two ranks on one GPU of two nodes without adapters",
+        broken="two ranks on one GPU of two nodes without NICs",
         verdict=Verdict(top="duplicate-gpu"),
         ranks_per_node=2,
         hardware=machine(gpus=2),
@@ -119,7 +119,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="not-openable-and-forced",
-        broken="the adapter cannot be opened and NCCL_NET=IB: the run dies of it",
+        broken="the NIC cannot be opened and NCCL_NET=IB: the run dies of it",
         verdict=Verdict(top="rdma-device-not-openable"),
         hardware=IB,
         environment={**GPUDIRECT, "FAKEIB_FAULT": "open_device:1=13", "NCCL_NET": "IB"},

@@ -28,13 +28,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="no-adapter",
-        broken="libibverbs and no adapter: whether one was wanted is not known",
+        broken="libibverbs and no NIC: whether one was wanted is not known",
         verdict=Verdict(top="tcp-fallback", network="socket", gdr=False),
         hardware=NO_ADAPTER,
     ),
     Scenario(
         name="no-adapter-four-nodes",
-        broken="no adapter in four nodes, and a played all-reduce",
+        broken="no NIC in four nodes, and a played all-reduce",
         verdict=Verdict(top="tcp-fallback", network="socket", gdr=False),
         nodes=4,
         hardware=NO_ADAPTER,
@@ -44,7 +44,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="ib-there-but-disabled",
-        broken="NCCL_IB_DISABLE=1 where there are adapters",
+        broken="NCCL_IB_DISABLE=1 where there are NICs",
         verdict=Verdict(network="socket", gdr=False, tcp_fallback=False, never=("tcp-fallback",)),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_IB_DISABLE": "1"},

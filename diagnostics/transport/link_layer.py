@@ -1,4 +1,4 @@
-"""Which link layer the adapters have: InfiniBand or Ethernet (RoCE), by all that proves it."""
+"""Which link layer the NICs have: InfiniBand or Ethernet (RoCE), by all that proves it."""
 
 from collections import Counter
 
@@ -30,7 +30,7 @@ def link_layer(facts: JobFacts) -> str | None:
 def _layer_of_errors(facts: JobFacts) -> str | None:
     """The link layer by what errors name: NCCL prints GIDs of RoCE only, and devices may be named by their layer."""
     errors = facts.of("completion-error", "verbs-failed", "async-event", "link-layer-mismatch", "ib-open-failed")
-    names = {event.fields.get("device", "") for event in (*errors, *facts.of("gdr-adapter"))}
+    names = {event.fields.get("device", "") for event in (*errors, *facts.of("gdr-nic"))}
     filters = (*facts.variables.get("NCCL_IB_HCA", ()), facts.typed_variables.get("NCCL_IB_HCA", ""))
     names.update(name for value in filters if "^" not in value for name in compiled(r"[\w.]+").findall(value))
     if any(compiled(_ROCE_NAMES).match(name) for name in names) or any(_has_gid(event) for event in errors):

@@ -8,12 +8,12 @@ _WATCH: Steps = ("init", "allreduce", "sleep=2.5", "meet")
 
 
 def _fault(call: str) -> Mapping[str, str]:
-    """Environment of a node whose adapter fails: ``reg_mr:3=12``, from the third call on errno 12."""
+    """Environment of a node whose NIC fails: ``reg_mr:3=12``, from the third call on errno 12."""
     return {**GPUDIRECT, "FAKEIB_FAULT": call}
 
 
 def _event(number: int) -> Mapping[str, str]:
-    """Environment of a node whose adapter reports an asynchronous event after a second."""
+    """Environment of a node whose NIC reports an asynchronous event after a second."""
     return {**GPUDIRECT, "FAKEIB_EVENT": f"1={number}"}
 
 
@@ -21,14 +21,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     # devices
     Scenario(
         name="hca-filter-fits",
-        broken="nothing: NCCL_IB_HCA names the adapter",
+        broken="nothing: NCCL_IB_HCA names the NIC",
         verdict=Verdict(network="ib", gdr=True, never=("hca-filter-excludes-all",)),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_IB_HCA": "=mlx5_0"},
     ),
     Scenario(
         name="net-ib-forced-without-adapter",
-        broken="NCCL_NET=IB and no adapter",
+        broken="NCCL_NET=IB and no NIC",
         verdict=Verdict(top="rdma-device-missing"),
         hardware=machine(),
         environment={"NCCL_NET": "IB"},
@@ -45,7 +45,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="adapter-on-one-node-only",
-        broken="the second node has no adapter",
+        broken="the second node has no NIC",
         verdict=Verdict(top="ranks-disagree-on-transport", network="mixed"),
         hardware=IB,
         hardware_of={2: machine()},
@@ -61,7 +61,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="two-adapters-and-one",
-        broken="the second node has one adapter, the first two",
+        broken="the second node has one NIC, the first two",
         verdict=Verdict(top="nic-count-mismatch", network="ib"),
         ranks_per_node=2,
         hardware=machine("mlx5_0:ib:400,mlx5_1:ib:400", gpus=2),
@@ -70,16 +70,16 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="two-adapters-each",
-        broken="nothing: two adapters in each of two nodes",
+        broken="nothing: two NICs in each of two nodes",
         verdict=Verdict(network="ib", gdr=True, never=("nic-count-mismatch",)),
         ranks_per_node=2,
         hardware=machine("mlx5_0:ib:400,mlx5_1:ib:400", gpus=2),
-        until=(2, 29, 99),  # later ones also take the adapter behind the other switch, without GPUDirect RDMA
+        until=(2, 29, 99),  # later ones also take the NIC behind the other switch, without GPUDirect RDMA
         environment=GPUDIRECT,
     ),
     Scenario(
         name="one-of-two-ports-down",
-        broken="the second adapter of the second node is down",
+        broken="the second NIC of the second node is down",
         verdict=Verdict(top="nic-count-mismatch", network="ib"),
         ranks_per_node=2,
         hardware=machine("mlx5_0:ib:400,mlx5_1:ib:400", gpus=2),
@@ -88,16 +88,16 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="ib-and-roce-in-a-node",
-        broken="each node has an InfiniBand and a RoCE adapter",
+        broken="each node has an InfiniBand and a RoCE NIC",
         verdict=Verdict(gdr=True),
         ranks_per_node=2,
         hardware=machine("mlx5_0:ib:400,mlx5_1:roce:400", gpus=2),
-        until=(2, 29, 99),  # later ones also take the adapter behind the other switch, without GPUDirect RDMA
+        until=(2, 29, 99),  # later ones also take the NIC behind the other switch, without GPUDirect RDMA
         environment=GPUDIRECT,
     ),
     Scenario(
         name="ib-here-roce-there",
-        broken="the first node's adapter is InfiniBand, the second's RoCE",
+        broken="the first node's NIC is InfiniBand, the second's RoCE",
         verdict=Verdict(top="hca-mixed-link-layers"),
         hardware=IB,
         hardware_of={2: machine("mlx5_0:roce:400")},
@@ -156,14 +156,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="ib-rts-no-device",
-        broken="ibv_modify_qp to RTS gives ENODEV: the adapter went away",
+        broken="ibv_modify_qp to RTS gives ENODEV: the NIC went away",
         verdict=Verdict(top="ib-connect-failed", network="ib"),
         hardware=IB,
         environment=_fault("modify_qp.RTS:1=19"),
     ),
     Scenario(
         name="roce-gid-index-empty",
-        broken="NCCL_IB_GID_INDEX names an empty entry, which the adapter refuses",
+        broken="NCCL_IB_GID_INDEX names an empty entry, which the NIC refuses",
         verdict=Verdict(top="roce-gid-invalid", network="roce"),
         hardware=ROCE,
         environment={**_fault("modify_qp.RTR:1=22"), "NCCL_IB_GID_INDEX": "7", "FAKEIB_GIDS": "8"},
@@ -245,7 +245,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # events
     Scenario(
         name="ib-device-fatal-event",
-        broken="the adapter reports a fatal error",
+        broken="the NIC reports a fatal error",
         verdict=Verdict(top="ib-async-event", network="ib"),
         hardware=IB,
         environment=_event(8),
@@ -288,7 +288,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="hca-filter-excludes-all",
-        broken="NCCL_IB_HCA names an adapter that no node has",
+        broken="NCCL_IB_HCA names a NIC that no node has",
         verdict=Verdict(top="hca-filter-excludes-all", network="socket", gdr=False),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_IB_HCA": "mlx5_9"},

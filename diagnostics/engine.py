@@ -208,7 +208,8 @@ def _sifted(
     for reading in readings:
         reading.gate.expect(MIN_BYTES)  # which compiles what is scanned for, once for all processes
     sieve = Sieve([reading.gate for reading in readings], processes)
-    yield from map_ahead(sieve.sift, pieces, processes) if processes > 1 else map(sieve.sift, pieces)
+    sizes = [bytes_to_sift([piece]) + 1 for piece in pieces]
+    yield from map_ahead(sieve.sift, pieces, processes, sizes) if processes > 1 else map(sieve.sift, pieces)
 
 
 @contextmanager

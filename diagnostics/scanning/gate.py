@@ -12,7 +12,19 @@ from functools import cache
 from typing import Any
 
 from diagnostics.inputs.reader import MAX_LINE_BYTES
-from diagnostics.scanning.literals import ALWAYS, BODIES, DETAIL, EXPRESSIONS, FOREIGN, HEADS, INIT, NOISE, ODD
+from diagnostics.scanning.literals import (
+    ALWAYS,
+    BODIES,
+    CONNECTED,
+    DETAIL,
+    EXPRESSIONS,
+    FOREIGN,
+    HEADS,
+    INIT,
+    KNOWN_CONNECTED,
+    NOISE,
+    ODD,
+)
 from diagnostics.scanning.search import compiled_database, escaped, matches
 
 DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
@@ -53,8 +65,8 @@ class Gate:
         """Scan from the start where at least so many bytes will come, with what is looked for compiled by now."""
         if size >= self.scan_from_bytes:
             self.scan_from_bytes = 0
-            for frequent in (DETAIL, ODD):
-                _database(frequent + INIT)
+            for frequent in (DETAIL + INIT, ODD + CONNECTED + INIT):
+                _database(frequent)
 
     def begin_piece(self, *, sparse: bool) -> None:
         """Settle what is read one by one from here to the next piece, by the pieces before."""
@@ -78,7 +90,8 @@ class Gate:
         """What is looked for beside ALWAYS, the less the longer the log is."""
         if self.detailed or self.sparse:
             return DETAIL + INIT
-        return ODD if self.skips_init else ODD + INIT
+        connected = () if all(text in self.known for text in KNOWN_CONNECTED) else CONNECTED
+        return ODD + connected + (() if self.skips_init else INIT)
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
         ends = matches(database, block)

@@ -23,7 +23,6 @@ ALWAYS = (
     "ROCm version",
     "rocm_smi_lib",
     "Abort COMPLETE",
-    "Connected all ",
     "Connected binomial ",
     "Connected NVLS ",
     " set by environment to",
@@ -271,8 +270,11 @@ EXPRESSIONS = (
     rb"(?:init|enqueue|group|bootstrap|channel|collectives|kernels|coll|runtime)\.cc:[0-9]+ (?:\(\w+\) )?-> [1-68]",
     rb"-> [1-68] \[(?:Proxy|Progress) Thread\]",
 )
+CONNECTED = (rb"Connected all ",)  # until both of its texts are known; then only what else begins so
+KNOWN_CONNECTED = (b"INFO Connected all rings", b"INFO Connected all trees")
 # frequent kinds: all of them while the detail lasts, later only the forms that change a judgement
 DETAIL = (
+    *CONNECTED,
     rb" via ",
     rb"Using network ",
     rb"GPU Direct RDMA",
@@ -290,7 +292,8 @@ INIT = (
     rb" nNodes ",
 )
 ODD = (
-    rb" via NET/[^/\n]+/[0-9]+(?:\([0-9]+\))?(?:/Shared|[ \r\n]|$)",
+    rb"Connected all (?:[^rt\n]|rings[^\n]|trees[^\n]|r[^i\n]|t[^r\n])",
+    rb" via NET/[^/\n]{1,60}/[0-9]{1,9}(?:\([0-9]{1,9}\))?(?:/Shared|[ \r\n]|$)",
     rb" via NET/(?:Socket|FastSocket)",
     rb" via SHM",
     rb" via COLLNET",

@@ -13,12 +13,12 @@ from diagnostics import engine
 from diagnostics.engine import Reading
 from diagnostics.inputs import launches, speakers
 from diagnostics.inputs.files import Input
-from diagnostics.inputs.forked import map_ahead
+from diagnostics.inputs.forked import dealt, map_ahead
 from diagnostics.inputs.jobs import Job, sort_by_job
 from diagnostics.inputs.reader import read_batches, read_range
 from diagnostics.scanning import sifting
 from diagnostics.scanning.gate import Gate
-from diagnostics.scanning.literals import FOREIGN
+from diagnostics.scanning.literals import FOREIGN, KNOWN_CONNECTED
 
 CASES = Path(__file__).parent / "cases"
 
@@ -62,7 +62,7 @@ def test_several_processes_give_the_answer_of_one(
     monkeypatch.setattr(engine, "MIN_BYTES", 2**16)
     monkeypatch.setattr(sifting, "PIECE_BYTES", 2**15)
     found = []
-    for ahead in (lambda _work, items, _processes: [None] * len(items), map_ahead):
+    for ahead in (lambda _work, items, *_: [None] * len(items), map_ahead):
         monkeypatch.setattr(engine, "map_ahead", ahead)
         job_list = sort_by_job([Input(name=str(log))])
         assert len(job_list) == 3
@@ -110,7 +110,7 @@ def test_mixes_of_cases_say_the_same_in_one_pass_and_line_by_line(
         scan, detail = dice.choice([0, 2**40]), dice.choice([0, 20, 200, 30_000])
         monkeypatch.setattr(engine, "Gate", partial(Gate, scan_from_bytes=scan, detail_left=detail))
         found = []
-        for ahead, processes in ((lambda _work, items, _processes: [None] * len(items), 2), (map_ahead, 3), (None, 1)):
+        for ahead, processes in ((lambda _work, items, *_: [None] * len(items), 2), (map_ahead, 3), (None, 1)):
             monkeypatch.setattr(engine, "map_ahead", ahead)
             monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
             found.append(engine.diagnose_paths([log]).to_json())
@@ -239,3 +239,29 @@ def test_a_pipe_whose_writer_comes_and_goes_quickly_is_read(tmp_path: Path) -> N
     blocks = [batch.block for batch in read_batches(str(pipe))]
     writer.join(10)
     assert blocks == [b"a line"]
+
+
+def test_late_lines_that_say_connected_are_left_out_only_where_both_texts_are_known() -> None:
+    head = b"n1:1:2 [0] NCCL "
+    usual = [head + text for text in KNOWN_CONNECTED]
+    others = (b"rings, use ring PXN 0 GDR 0", b"trees\r", b"ringsn2:3:4 [0] NCCL INFO Using network Socket", b"rows")
+    lines = [*usual, *(head + b"INFO Connected all " + text for text in others), *usual]
+    for known in ((), KNOWN_CONNECTED[:1], KNOWN_CONNECTED):
+        gate = Gate(scan_from_bytes=0, detail_left=0, known=dict.fromkeys(known, 0))
+        if gate.database() is None:
+            pytest.skip("needs hyperscan")
+        found = [raw for _, raw in gate.candidates(b"\n".join(lines))]
+        assert [raw for raw in lines if raw not in usual] == [raw for raw in found if raw not in usual]
+        assert {raw for raw in usual if raw in found} == {head + text for text in KNOWN_CONNECTED if text not in known}
+        assert gate.nccl_lines == len(lines) + 1  # one line holds two messages
+        counted = found.count(usual[0]) + gate.known.get(KNOWN_CONNECTED[0], 0)
+        assert counted == (0 if known == KNOWN_CONNECTED else 2)
+
+
+def test_large_and_small_items_are_dealt_so_that_processes_have_alike_to_do() -> None:
+    assert dealt([1] * 5, 2) == [0, 1, 0, 1, 0]
+    sizes = [1, 8] * 10
+    owners = dealt(sizes, 2)
+    loads = [sum(size for size, owner in zip(sizes, owners, strict=True) if owner == number) for number in (0, 1)]
+    assert abs(loads[0] - loads[1]) <= max(sizes)
+    assert list(map_ahead(lambda number: number * number, range(20), 3, [*sizes])) == [n * n for n in range(20)]

@@ -69,11 +69,11 @@ def plan(as_json: bool, **options: Any) -> None:
     planned = plan_fabric(options)
     with printing("stdout"):
         if as_json:
-            _print_json(planned.report)
+            _print_json(planned.to_json())
         else:
             from raybench.reports.fabric.plan import plan_lines
 
-            for line in plan_lines(planned.report):
+            for line in plan_lines(planned):
                 click.echo(line)
     sys.exit(planned.exit_code)
 

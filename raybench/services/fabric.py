@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raybench.documents.fabric import FabricReport
+from raybench.documents.fabric_plan import FabricPlan
 from raybench.errors import UsageError
 from raybench.preflight.fabric.rounds import SCOPES
 from raybench.preflight.fabric.settings import GPU_MEMORY, TOOLS, FabricSettings, settings_from
@@ -17,19 +18,6 @@ if TYPE_CHECKING:
 
 CHOICES: Mapping[str, Sequence[str]] = {"scope": SCOPES, "tool": TOOLS, "gpu_memory": GPU_MEMORY}
 DEFAULTS = FabricSettings()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FabricPlan:
-    """What a fabric of a size takes (``raybench.fabric-plan/1``). ``exit_code`` 1: a planted fault was not found."""
-
-    report: Mapping[str, Any]
-
-    @property
-    def exit_code(self) -> int:
-        """That of the command."""
-        simulated = self.report.get("simulation")
-        return 1 if simulated and simulated["exact"] < simulated["trials"] else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +51,7 @@ def plan(options: Mapping[str, Any]) -> FabricPlan:
     """Rounds and time of a fabric, as ``raybench.preflight.fabric.forecast`` takes ``options``; None: its default."""
     from raybench.preflight.fabric.forecast import forecast
 
-    return FabricPlan(report=forecast(**{name: value for name, value in options.items() if value is not None}))
+    return forecast(**{name: value for name, value in options.items() if value is not None})
 
 
 def measure_fabric(

@@ -13,8 +13,9 @@ SAMPLE = Path(__file__).parents[1] / "documents" / "samples" / "reports" / "fabr
 
 def test_a_plan_says_rounds_and_whether_planted_faults_are_found() -> None:
     planned = plan({"nodes": 8, "scope": "all", "leaf": None, "simulate": True, "trials": 20})
-    assert [one["rounds"] for one in planned.report["scopes"] if one["scope"] == "all"] == [7]
-    found = planned.report["simulation"]["exact"] == planned.report["simulation"]["trials"]
+    assert [one.rounds for one in planned.scopes if one.scope == "all"] == [7]
+    assert planned.simulation is not None
+    found = planned.simulation.exact == planned.simulation.trials
     assert planned.exit_code == (0 if found else 1)
     assert plan({"nodes": 8}).exit_code == 0
 

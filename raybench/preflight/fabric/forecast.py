@@ -2,11 +2,10 @@
 
 from typing import Any
 
+from raybench.documents.fabric_plan import FabricPlan, FabricSimulation, ScopePlan
 from raybench.preflight.fabric.rounds import SAMPLE_MATCHINGS, Scope, leaves_by_size, plan_rounds
 from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.fabric.simulate import EXTRA_ROUNDS, Trials, simulate
-
-SCHEMA = "raybench.fabric-plan/1"
 
 
 def forecast(  # noqa: PLR0913 - the options of the command
@@ -19,8 +18,8 @@ def forecast(  # noqa: PLR0913 - the options of the command
     simulate: bool = False,
     trials: int = 400,
     seed: int = 0,
-) -> dict[str, Any]:
-    """The plan as JSON: every scope's rounds and time, and for the chosen one the simulation, if it was asked for.
+) -> FabricPlan:
+    """The plan: every scope's rounds and time, and for the chosen one the simulation, if it was asked for.
 
     A round measures both directions of its pairs, one after the other. The time is that of the tests alone; collecting
     results over ssh comes on top (about 12 ms a host and fetch on the control node).
@@ -33,41 +32,38 @@ def forecast(  # noqa: PLR0913 - the options of the command
     }
     rounds["all"] = plan_rounds(nodes, "all")
     per_round = 2 * settings.test_seconds
-    report: dict[str, Any] = {
-        "schema": SCHEMA,
-        "nodes": nodes,
-        "leaf_size": leaf,
-        "leaves": len(leaves) or None,
-        "scope": chosen,
-        "seconds_per_round": per_round,
-        "scopes": [
-            {
-                "scope": name,
-                "rounds": len(plan),
-                "pairs": sum(map(len, plan)),
-                "of_all_pairs": sum(map(len, plan)) / (nodes * (nodes - 1) / 2),
-                "seconds": len(plan) * per_round,
-            }
+    scanned = rounds["ring" if chosen == "rails" else chosen]
+    return FabricPlan(
+        nodes=nodes,
+        leaf_size=leaf,
+        leaves=len(leaves) or None,
+        scope=chosen,
+        seconds_per_round=per_round,
+        scopes=tuple(
+            ScopePlan(
+                scope=name,
+                rounds=len(plan),
+                pairs=sum(map(len, plan)),
+                of_all_pairs=sum(map(len, plan)) / (nodes * (nodes - 1) / 2),
+                seconds=len(plan) * per_round,
+            )
             for name, plan in rounds.items()
-        ],
-    }
-    if simulate:
-        plan = rounds["ring" if chosen == "rails" else chosen]
-        report["simulation"] = _simulation(nodes, plan, leaves, trials, seed)
-    return report
+        ),
+        simulation=_simulation(nodes, scanned, leaves, trials, seed) if simulate else None,
+    )
 
 
-def _simulation(nodes: int, plan: Any, leaves: Any, trials: int, seed: int) -> dict[str, Any]:
+def _simulation(nodes: int, plan: Any, leaves: Any, trials: int, seed: int) -> FabricSimulation:
     leaf_of = [number for number, hosts in enumerate(leaves) for _ in hosts]
     done: Trials = simulate(nodes, plan, trials=trials, seed=seed, leaf_of=leaf_of)
     planted = [trial.planted for trial in done.trials]
-    return {
-        "trials": trials,
-        "exact": done.exact,
-        "most_extra_rounds_allowed": EXTRA_ROUNDS,
-        "extra_rounds": {str(rounds): number for rounds, number in done.extra_rounds.items()},
-        "planted_hosts": sum(len(one.hosts) for one in planted),
-        "planted_links": sum(len(one.links) for one in planted),
-        "scan_rounds": done.scan_rounds,
-        "basis": "outcomes are made up from the planted faults, without noise: it is the planning that is tried",
-    }
+    return FabricSimulation(
+        trials=trials,
+        exact=done.exact,
+        most_extra_rounds_allowed=EXTRA_ROUNDS,
+        extra_rounds={str(rounds): number for rounds, number in done.extra_rounds.items()},
+        planted_hosts=sum(len(one.hosts) for one in planted),
+        planted_links=sum(len(one.links) for one in planted),
+        scan_rounds=done.scan_rounds,
+        basis="outcomes are made up from the planted faults, without noise: it is the planning that is tried",
+    )

@@ -57,7 +57,7 @@ _DEVICE = (
     ),
     (
         "CUDA_ERROR_",
-        r"\b(?P<reason>CUDA_ERROR_(?!CHECK)[A-Z_]{4,})",
+        r"^(?!.*: W tensorflow/).*\b(?P<reason>CUDA_ERROR_(?!CHECK|TOO_MANY_PEERS|PEER_ACCESS_)[A-Z_]{4,})",
         "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
     ),
     (
@@ -146,6 +146,36 @@ _DEVICE = (
         "from cudaGetDeviceCount()",
         r"Unexpected error from cudaGetDeviceCount\(\).*?(?P<reason>Error \d+: .*)",
         "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run? Error 802: system not yet initialized",
+    ),
+    (
+        "system not yet initialized",
+        r"^(?!.*cudaGetDeviceCount).*\bError \d{3}: (?P<reason>system not yet initialized)",
+        "CUDA initialization: Error 802: system not yet initialized",
+    ),
+    *(
+        (literal, rf"(?P<reason>{expression})", sample)
+        for literal, expression, sample in (
+            (
+                "RESOURCE_EXHAUSTED: ",
+                r"(?<=RESOURCE_EXHAUSTED: )(?:Out of memory|OOM when allocating).*",
+                "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.",
+            ),
+            (
+                "OOM when allocating tensor",
+                r"OOM when allocating tensor.*",
+                "ResourceExhaustedError: OOM when allocating tensor with shape[64,1024] and type float",
+            ),
+            (
+                "memory for the cache blocks",
+                r"No available memory for the cache blocks.*",
+                "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
+            ),
+            (
+                "--mem-fraction-static",
+                r"Not enough memory\W.*--mem-fraction-static.*",
+                "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+            ),
+        )
     ),
     (
         "Xid (",

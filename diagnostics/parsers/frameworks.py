@@ -140,6 +140,23 @@ _TRAINING = (
         r"RayTaskError\(\w+\).*",
         "ray.exceptions.RayTaskError(RuntimeError): ray::RayTrainWorker.get_next() (pid=123, ip=10.0.0.1)",
     ),
+    ("Container failed", r"Container failed !!!", "LAUNCH ERROR 2022-11-21 02:35:54,385 Container failed !!!"),
+    ("Pod failed", r"LAUNCH \w+ .*Pod failed", "LAUNCH INFO 2022-11-21 02:35:54,384 Pod failed"),
+    (
+        "ExecuteUserScriptError",
+        r"ExecuteUserScriptError.*",
+        "Failed. Reason: AlgorithmError: ExecuteUserScriptError:",
+    ),
+    (
+        "a non-zero status of",
+        r"exited with a non-zero status of [1-9]\d*.*",
+        "The replica workerpool0-0 exited with a non-zero status of 1.",
+    ),
+    (
+        "libnccl",
+        r"(?:ImportError|OSError): .*\blibnccl\S*: cannot open shared object file.*",
+        "ImportError: libnccl.so.2: cannot open shared object file: No such file or directory",
+    ),
     (
         "returned non-zero exit status",
         r"returned non-zero exit status -?[1-9]\d*",
@@ -199,6 +216,16 @@ _SEGMENTS = (  # of PyTorch, beside NCCL's own
         "unable to write to file <",
         r"unable to write to file </(?P<segment>torch_\w+)>: (?P<reason>No space left on device.*)",
         "RuntimeError: unable to write to file </torch_123_456>: No space left on device (28)",
+    ),
+    (  # Open MPI's own transport in shared memory
+        "not enough space for /dev/shm",
+        r"not enough (?P<reason>space) for (?P<segment>/dev/shm/\S+)",
+        "It appears as if there is not enough space for /dev/shm/vader_segment.n1.1.0 (the shared-memory backing",
+    ),
+    (  # Python's multiprocessing
+        "No space left on device: '/",
+        r"(?P<reason>No space left on device): '(?P<segment>/(?:psm|sem|torch|pym)[-_]\w+)'",
+        "OSError: [Errno 28] No space left on device: '/psm_4f3a10b2'",
     ),
     (
         "insufficient shared memory",

@@ -113,6 +113,31 @@ _LAUNCHING = (
         "[node1:4117] *** An error occurred in MPI_Allreduce",
     ),
     (
+        "atal error in ",
+        r"Abort\(\d+\) on node \d+ .*|Fatal error in (?:internal_\w+|P?MPI_\w+).*",
+        "Abort(1090831) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Other MPI error, error stack:",
+    ),
+    (
+        "PMIX ERROR: ",
+        r"PMIX ERROR: (?:UNREACHABLE|LOST-CONNECTION|LOST_CONNECTION|TIMEOUT)\b.*",
+        "[gpu-a:4117] PMIX ERROR: UNREACHABLE in file src/server/pmix_server.c at line 2193",
+    ),
+    (
+        "unable to complete a TCP connection",
+        r"was unable to complete a TCP connection.*",
+        "A process or daemon was unable to complete a TCP connection",
+    ),
+    (
+        "failed to TCP connect to",
+        r"Open MPI failed to TCP connect to .*",
+        "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This should not happen.",
+    ),
+    (
+        "waiting for job step to complete",
+        r"srun: error: Timed out waiting for job step to complete",
+        "srun: error: Timed out waiting for job step to complete",
+    ),
+    (
         "MPI_INIT failed",
         r"(?:It looks like|PMPI_Init.*) ?MPI_INIT failed.*",
         "It looks like MPI_INIT failed for some reason; your parallel process is likely to abort.",
@@ -168,6 +193,16 @@ _KILLED = (
         "Killed process",
         r"(?P<signal>[Oo]ut of memory): Killed process",
         "Memory cgroup out of memory: Killed process 4117 (python)",
+    ),
+    (
+        "running low on memory",
+        r"Task was killed due to the node (?P<signal>running low on memory)",
+        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+    ),
+    (
+        "Process received signal",
+        r"\*\*\* Process received (?P<signal>signal) \*\*\*",
+        "[gpu-a:4117] *** Process received signal ***",
     ),
     (
         "node has died",

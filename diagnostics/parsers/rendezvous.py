@@ -69,7 +69,7 @@ _WAITED = (
     ("Wait timeout", r"(?:Error|error): (?P<text>Wait timeout)\s*$", "RuntimeError: Wait timeout"),
     (
         "Barrier timed out",
-        r"(?P<text>Barrier timed out\. .*(?:register|Init|start).*)",
+        r"(?P<text>Barrier timed out\. .*(?:register|Init|[Ss]tart|Connect).*)",
         "DEADLINE_EXCEEDED: Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0. This usually happens",
     ),
     (
@@ -98,6 +98,11 @@ _REFUSED = (
         "meta server node",
         r"(?P<reason>Failed to connect to the meta server node .*)",
         "[ERROR] DISTRIBUTED(11,7f,python):x] Register] Failed to connect to the meta server node url: 10.1.1.1:8118",
+    ),
+    (
+        " store has failed",
+        r"RendezvousConnectionError: (?P<reason>The connection to the \w+ store has failed)",
+        "RendezvousConnectionError: The connection to the C10d store has failed. See inner exception for details.",
     ),
     (
         "timed out. Original timeout was",

@@ -14,7 +14,10 @@ Source: NCCL's alloc.h.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+
+_MEMORY = r"(?i)out of memory|ALLOC_FAILED|OOM when|memory for the cache blocks|not enough memory"
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -31,7 +34,7 @@ def check(facts: JobFacts) -> Outcome:
         others.add(None)  # the line without NCCL's prefix, such as "last error:", repeats that of a process
     events += [event for event in warned(facts, "gpu-out-of-memory") if event.origin.process not in others]
     events += [event for event in facts.of("device-error") if says_memory(event) and not facts.survived(event)]
-    events += [event for event in facts.of("python-error") if "OutOfMemoryError" in event.fields["name"]]
+    events += [event for event in facts.of("python-error") if _raises_memory(event)]
     if not events:
         return CLEAR
     own = events[0].kind in ("python-error", "device-error")
@@ -51,7 +54,13 @@ def check(facts: JobFacts) -> Outcome:
 
 def says_memory(event: Event) -> bool:
     """Whether an error of the device is a lack of memory."""
-    return "out of memory" in event.fields["reason"] or "ALLOC_FAILED" in event.fields["reason"]
+    return compiled(_MEMORY).search(event.fields["reason"]) is not None
+
+
+def _raises_memory(event: Event) -> bool:
+    """Whether an exception tells of the GPU's memory; Ray's tells of the host's."""
+    name = event.fields["name"]
+    return "OutOfMemoryError" in name and not name.startswith("ray.")
 
 
 RULE = Rule(

@@ -24,8 +24,11 @@ from diagnostics.findings import Finding, Severity
 from diagnostics.judging.error_number import named_error
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.run_failed import says_to_go_on
 
 _FAILURE = r"(?i)couldn't|could not|fail|unable|error|RC: -"
+# what aws-ofi-nccl warns of on instances without EFA, and of its tuner and settings
+_HARMLESS = r"(?i)only efa provider is supported|tuner|cuda flush enabled|set to invalid value|ll128"
 _NONE_YET = ("unknown", "none")
 
 
@@ -139,9 +142,21 @@ def _reason(events: Sequence[Event]) -> str:
 def _ofi_warnings(facts: JobFacts) -> list[Event]:
     """Warnings of aws-ofi-nccl that tell of a failure, without those of the ways that it tries in turn."""
     tried = {(event.origin.file, event.origin.line) for event in facts.of("ofi-failed")}
-    failures = [event for event in warned(facts, "ofi") if compiled(_FAILURE).search(event.fields["text"])]
+    failures = [
+        event
+        for event in warned(facts, "ofi")
+        if compiled(_FAILURE).search(event.fields["text"]) or _is_last_word(event, facts)
+    ]
     tried |= {(event.origin.file, event.origin.line) for event in facts.of("gdr-disabled-by-plugin")}
     return [event for event in failures if (event.origin.file, event.origin.line) not in tried]
+
+
+def _is_last_word(event: Event, facts: JobFacts) -> bool:
+    """Whether its process does nothing behind a warning, which then says why, whatever its words."""
+    if compiled(_HARMLESS).search(event.fields["text"]) or says_to_go_on(event):
+        return False
+    process = facts.processes.get(event.origin.process) if event.origin.process else None
+    return process is None or process.last_progress <= event.origin.sequence
 
 
 RULE = Rule(

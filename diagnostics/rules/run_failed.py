@@ -46,7 +46,8 @@ _GOES_ON = (
 _WAY_OUT = r"(?i)\b(?:set|use) (?:NCCL|RCCL)_\w+=\S+ (?:in order )?to .*"  # what to do about it, and not what it does
 _FAILS = (
     r"(?i)fail|error|invalid|unable|cannot|can't|could not|mismatch|not supported|unsupported|timed? ?out|refused|"
-    r"denied|abort|corrupt|exceed|too (?:large|many|small)|not found|no \w+ found|missing|unexpected|wrong|lost"
+    r"denied|abort|corrupt|exceed|too (?:large|many|small|big)|not (?:found|ready|enough|set)|no (?:\w+ found|valid)|"
+    r"missing|unexpected|wrong|lost|incompatible|incorrect|unknown|non-exist|pass NULL|is null|but (?:only|max)\b"
 )
 _OF_NCCL = (
     r"(?:^|[\s/])[\w/.\-]+\.(?:cc|h|cu):\d+ (?:\(\w+\) )?(?:NCCL )?WARN"  # a plugin's file is another's, mostly .c

@@ -7,8 +7,8 @@ A column a fact would be wider than any screen with two nodes, and a row a rank 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from raybench.reports.model import Cell, Grid
 from raybench.reports.text import counted
-from raybench.reports.view import Cell, Grid
 
 Facts = Mapping[str, str]
 Named = Callable[[Sequence[int]], str]  # members by index as text: ``ranks 0-7 and 12 more``

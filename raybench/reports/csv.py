@@ -25,19 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.figures import FiguresPoint
-from raybench.documents.point import Point
 from raybench.documents.result import RunResult
-from raybench.documents.workload import WorkloadPoint
-from raybench.reports.figures_point import figures_text
-from raybench.reports.listed_pairs import listed_pairs
 from raybench.reports.text import printable
-from raybench.stability import stability_warnings
+from raybench.reports.workloads.table import workload_columns, workload_csv
 from raybench.whole_file import write_whole
 
-WORKLOAD_COLUMNS = (
-    "label", "samples_per_s", "tokens_per_s", "mfu", "overhead", "largest_batch", "save_gb_per_s", "load_gb_per_s",
-)  # fmt: skip
 HEADER = (
     "run_id", "benchmark", "kind", "status", "backend", "emulated", "nodes", "ranks",
     "dtype", "reduce_op", "root", "in_place", "parameters",
@@ -46,10 +38,8 @@ HEADER = (
     "algbw_gb_per_s", "busbw_gb_per_s", "verified", "wrong_elements", "slowest_rank",
     "source_rank", "destination_rank", "algorithm", "warnings",
     "expected_busbw_gb_per_s", "expected_ratio", "expected_basis",
-    *WORKLOAD_COLUMNS,
+    "label", *workload_columns(),
 )  # fmt: skip
-_FIGURES = "figures"  # a last column where a benchmark has figures of its own: ``name=value unit``, joined by ``;``
-MOST_PAIRS = 10_000  # of one matrix: all pairs of 100 ranks
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -62,7 +52,7 @@ def render_csv(result: RunResult, _diagnosis: object = None) -> str:
     """One row a point, below the names of the columns; a diagnosis has no place among them."""
     text = io.StringIO(newline="")
     rows = [*csv_rows(result)]
-    header = (*HEADER, _FIGURES) if any(_FIGURES in row for row in rows) else HEADER
+    header = dict.fromkeys((*HEADER, *(name for row in rows for name in row)))  # and those of kinds that are no line
     writer = csv.DictWriter(text, header, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -81,15 +71,9 @@ def csv_rows(result: RunResult) -> Iterator[dict[str, str]]:
     }
     for benchmark in result.benchmarks:
         described = run | _benchmark_fields(benchmark)
-        for part in benchmark.workload:
-            yield _cells(described | _workload_fields(part))
-        if benchmark.workload:
-            continue
-        listed = listed_pairs(benchmark, cluster, MOST_PAIRS)
-        for point in listed.points:
-            yield _cells(described | _point_fields(point))
-        if listed.remark or not listed.points:
-            yield _cells(described | {"warnings": listed.remark or benchmark.reason})
+        rows = [*workload_csv(benchmark, cluster)]
+        for row in rows or [{"warnings": benchmark.reason}]:
+            yield _cells(described | row)
 
 
 def _benchmark_fields(benchmark: BenchmarkResult) -> dict[str, Any]:
@@ -101,51 +85,6 @@ def _benchmark_fields(benchmark: BenchmarkResult) -> dict[str, Any]:
         "status": benchmark.status,
         **{key: benchmark.parameters.get(key) for key in known},
         "parameters": ";".join(rest),
-    }
-
-
-def _point_fields(point: Point) -> dict[str, Any]:
-    seconds = point.seconds
-    of_a_pair = point.source_rank is not None  # result.json has no interval for pairs either
-    low, high = (None, None) if of_a_pair else point.interval_seconds or (None, None)
-    times = {name: getattr(seconds, name) for name in ("median", "mean", "min", "max", "p99", "stddev")}
-    times |= {"ci95_low": low, "ci95_high": high}
-    return {
-        "message_bytes": point.message_bytes,
-        "element_count": point.element_count,
-        "launches": len(point.launches),
-        "blocks": sum(len(launch) for launch in point.launches),
-        "samples": len(point.samples_seconds),
-        **{f"{name}_us": None if value is None else value * 1e6 for name, value in times.items()},
-        "algbw_gb_per_s": point.algbw_gb_per_s,
-        "busbw_gb_per_s": point.busbw_gb_per_s,
-        "verified": point.verified,
-        "wrong_elements": point.wrong_elements if point.verified is not None else None,
-        "slowest_rank": point.slowest_rank if point.rank_seconds else None,
-        "source_rank": point.source_rank,
-        "destination_rank": point.destination_rank,
-        "algorithm": point.algorithm,
-        "warnings": " | ".join(stability_warnings(point)),
-        "expected_busbw_gb_per_s": point.expected.bus_gb_per_s if point.expected else None,
-        "expected_ratio": point.expected_ratio,
-        "expected_basis": point.expected.basis if point.expected else None,
-    }
-
-
-def _workload_fields(point: WorkloadPoint) -> dict[str, Any]:
-    """A training, memory or checkpoint point: the figures that others have too, and its own at the end."""
-    content = point.to_json() if point.failed is None else {}
-    seconds = content.get("seconds") or content.get("durable_seconds") or {}
-    names = ("median", "mean", "min", "max", "p99", "stddev")
-    return {
-        **{f"{name}_us": seconds[name] * 1e6 for name in names if name in seconds},
-        "samples": len(content.get("samples_seconds", ())) or None,
-        "verified": content.get("verified"),
-        "slowest_rank": content.get("slowest_rank"),
-        "warnings": point.failed or point.wrong or " | ".join(point.warnings),
-        "label": point.label,
-        **{name: content.get(name) for name in WORKLOAD_COLUMNS[1:]},
-        **({_FIGURES: figures_text(point)} if isinstance(point, FiguresPoint) else {}),
     }
 
 

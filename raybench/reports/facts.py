@@ -8,9 +8,9 @@ from typing import Any
 
 from raybench.documents.cluster import ClusterInfo, NodeInfo
 from raybench.reports.agreement import Agreement, agreement_of, difference_grid, left_out_facts
+from raybench.reports.model import Cell, Grid
 from raybench.reports.spans import names_in_short, ranks_in_short, spans_in_short
 from raybench.reports.text import counted
-from raybench.reports.view import Cell, Grid
 
 # Names that differ from node to node and rank to rank by their nature: never a difference. They are in result.json.
 _IDENTITIES = (

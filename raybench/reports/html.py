@@ -11,10 +11,10 @@ from raybench.reports.errors import MissingLibraryError
 from raybench.reports.facts import facts_of, node_facts, node_grid, rank_facts
 from raybench.reports.findings import all_findings, headline, network_facts, place, severity
 from raybench.reports.findings_in_short import evidence_view, findings_view
+from raybench.reports.model import Grid
 from raybench.reports.pairs import PairMatrix, ends_in_short, pair_matrices
 from raybench.reports.plots.svg import Plot
 from raybench.reports.rows import (
-    Table,
     all_warnings,
     cluster_line,
     dropped_lines,
@@ -27,14 +27,13 @@ from raybench.reports.rows import (
 from raybench.reports.text import printable
 from raybench.reports.traffic_table import traffic_view
 from raybench.reports.view import (
-    Grid,
     pair_caption,
     pair_grid,
     pairs_grid,
     summary_grid,
     table_grid,
 )
-from raybench.reports.workloads import workload_sections
+from raybench.reports.workloads.table import workload_plots, workload_sections
 from raybench.units import format_bytes, format_seconds
 from raybench.whole_file import write_whole
 
@@ -97,6 +96,7 @@ def _shown(value: Any) -> Any:
 def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str, Any]:
     measured = tables(result.benchmarks)
     has_plots = has_matplotlib()
+    plots = workload_plots(result.benchmarks, emulated=result.cluster.emulated) if has_plots else {}
     views = _matrix_views(result, has_plots=has_plots)
     return {
         "result": result,
@@ -107,9 +107,9 @@ def _context(result: RunResult, diagnosis: Mapping[str, Any] | None) -> dict[str
         "summary": summary_grid(measured),
         "expectations": tuple(expectation_remarks(result.benchmarks)),
         "tables": [(table, table_grid(table)) for table in measured],
-        "plots": _plots(measured, emulated=result.cluster.emulated) if has_plots else (),
+        "plots": plots.get("Over message size", ()),
         "install": None if has_plots else INSTALL,
-        "workload_plots": _workload_plots(result) if has_plots else (),
+        "workload_plots": plots.get("Plots", ()),
         "workloads": workload_sections(result.benchmarks),
         "matrices": views,
         "pairs": pairs_grid((view.title, view.matrix) for view in views),
@@ -136,19 +136,6 @@ def has_matplotlib() -> bool:
     except ImportError:
         return False
     return True
-
-
-def _plots(measured: tuple[Table, ...], *, emulated: bool) -> tuple[Plot, ...]:
-    from raybench.reports.plots.collectives import size_plots  # only with matplotlib
-
-    collectives = tuple(table for table in measured if table.kind in {"collective", "p2p"})
-    return size_plots(collectives, emulated=emulated)
-
-
-def _workload_plots(result: RunResult) -> tuple[Plot, ...]:
-    from raybench.reports.plots.workload import workload_plots  # only with matplotlib
-
-    return workload_plots(result.benchmarks, emulated=result.cluster.emulated)
 
 
 def _matrix_views(result: RunResult, *, has_plots: bool) -> tuple[MatrixView, ...]:

@@ -9,6 +9,8 @@ from raybench.reports.pairs import pair_matrices
 from raybench.reports.rows import is_matrix, is_measured
 
 WHERE = "result.json"
+MOST_CSV_PAIRS = 10_000  # of one matrix: all pairs of 100 ranks
+MOST_SUMMARY_PAIRS = 1000  # of one matrix; of more the slowest, and the number of the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

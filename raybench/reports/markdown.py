@@ -7,6 +7,7 @@ from typing import Any
 from raybench.documents.result import RunResult
 from raybench.reports.findings import all_findings, headline, next_steps, place
 from raybench.reports.findings_in_short import findings_view
+from raybench.reports.model import Grid
 from raybench.reports.pairs import ends_in_short, pair_matrices, pair_text, ranked_pairs
 from raybench.reports.rows import (
     all_warnings,
@@ -19,8 +20,8 @@ from raybench.reports.rows import (
     unmeasured,
 )
 from raybench.reports.text import printable
-from raybench.reports.view import Grid, summary_grid, table_grid
-from raybench.reports.workloads import workload_sections
+from raybench.reports.view import summary_grid, table_grid
+from raybench.reports.workloads.table import workload_sections
 from raybench.units import format_bytes
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~@&$])")

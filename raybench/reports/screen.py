@@ -9,35 +9,25 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.checkpoint import CheckpointPoint
-from raybench.documents.figures import FiguresPoint
-from raybench.documents.memory import MemoryPoint
 from raybench.documents.result import RunResult
-from raybench.documents.training import TrainingPoint
-from raybench.documents.workload import WorkloadPoint
 from raybench.reports.columns import Line
-from raybench.reports.figures_point import figures_in_short
 from raybench.reports.findings import all_findings, headline, next_steps, severity
-from raybench.reports.pairs import pair_matrices
 from raybench.reports.rows import (
-    Table,
     cluster_line,
     dropped_lines,
     is_doubtful,
-    matrices,
     tables,
     unmeasured,
 )
 from raybench.reports.terminal.result import comment, print_lines, verdict_lines
-from raybench.reports.text import bandwidth, count_of, fixed, printable
-from raybench.stats import median
-from raybench.units import format_bytes, format_seconds
+from raybench.reports.text import count_of, printable
+from raybench.reports.workloads.display import Row
+from raybench.reports.workloads.table import workload_rows
+from raybench.units import format_seconds
 from raybench.verdicts import Conclusion
 
 _SCREEN = 23  # lines of a terminal, less the prompt
 _LEAST_ROWS = 4
-Row = tuple[str, str, str]  # what, its figures, and what is to be known of them
 _SEVERITY_STYLE = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 
 
@@ -117,82 +107,10 @@ def _cut(text: str, width: int) -> str:
 
 
 def _rows(result: RunResult) -> Iterator[Row]:
-    """One a benchmark, in place and out of place together; one a point of a workload."""
-    for table in tables(result.benchmarks):
-        yield _collective(table)
-    for benchmark in matrices(result.benchmarks):
-        yield _matrix(benchmark, result)
-    for benchmark in result.benchmarks:
-        for point in benchmark.workload:
-            yield _workload(point)
+    yield from workload_rows(result)
     for one in unmeasured(result):
         what = one.names[0] if len(one.names) == 1 else f"{len(one.names)} benchmarks"
         yield what, one.word, one.reason if len(one.names) == 1 else f"{one.reason}: {', '.join(one.names)}"
-
-
-def _collective(table: Table) -> Row:
-    points = table.points
-    peak = max(points, key=lambda point: point.busbw_gb_per_s)
-    sizes = "-".join(dict.fromkeys(format_bytes(point.message_bytes) for point in (points[0], points[-1])))
-    figures = f"{bandwidth(peak.busbw_gb_per_s):>6} GB/s busbw at {format_bytes(peak.message_bytes)}"
-    ratio = f"{peak.expected_ratio:.2f} of expected" if peak.expected_ratio is not None else ""
-    if peak.expected is not None and peak.expected.limit is None and ratio:
-        ratio = f"{peak.expected_ratio:.2f} of the baseline, not judged"
-    wrong = sum(point.wrong_elements for point in points)
-    doubtful = sum(map(is_doubtful, points))
-    remarks = (
-        f"WRONG: {count_of(wrong, 'element')}" if wrong else "",
-        "" if table.status == "complete" else table.status,
-        ratio,
-        f"{doubtful} of {len(points)} unstable" if doubtful else "",
-    )
-    return f"{table.title}, {sizes}", figures, ", ".join(filter(None, remarks))
-
-
-def _matrix(benchmark: BenchmarkResult, result: RunResult) -> Row:
-    matrix = pair_matrices(benchmark, result.cluster, result.findings)[-1]
-    speeds = list(matrix.gb_per_second.values())
-    spread = f"{bandwidth(min(speeds))} to {bandwidth(max(speeds))}"
-    wrong = sum(point.wrong_elements for point in benchmark.points)
-    remarks = (
-        f"WRONG: {count_of(wrong, 'element')}" if wrong else "",
-        "" if benchmark.status == "complete" else benchmark.status,
-        spread,
-    )
-    name = f"{printable(benchmark.name)}, {count_of(len(speeds), 'pair')} of {format_bytes(matrix.message_bytes)}"
-    return name, f"{bandwidth(median(speeds)):>6} GB/s median", ", ".join(filter(None, remarks))
-
-
-def _workload(point: WorkloadPoint) -> Row:
-    wrong = f"WRONG: {printable(point.wrong)}" if point.wrong else ""
-    if point.failed is not None:
-        return printable(point.label), "failed", printable(point.failed)
-    if isinstance(point, TrainingPoint):
-        figures = f"{format_seconds(point.seconds.mean)} a step, {fixed(point.samples_per_s)} samples/s"
-        waits = f"{point.overhead:.0%} waits for communication" if point.overhead is not None else ""
-        done = f"{len(point.samples_seconds)} of {point.steps_asked} timed steps"
-        label = printable(point.label) + (" (partial)" if not point.complete else "")
-        return label, figures, wrong or (waits if point.complete else done)
-    if isinstance(point, MemoryPoint):
-        least = "" if point.complete else "at least "
-        figures = f"largest batch {least}{point.largest_batch or 'none'}"
-        return (
-            printable(point.label),
-            figures,
-            f"limit {format_bytes(point.limit_bytes)}{' of a process' * point.emulated}",
-        )
-    if isinstance(point, FiguresPoint):
-        return printable(point.label), figures_in_short(point), wrong or ("" if point.complete else "partial")
-    return _checkpoint(point, wrong) if isinstance(point, CheckpointPoint) else (printable(point.label), "", wrong)
-
-
-def _checkpoint(point: CheckpointPoint, wrong: str) -> Row:
-    save, load = (
-        "-" if rate is None else f"{bandwidth(rate)} GB/s" for rate in (point.save_gb_per_s, point.load_gb_per_s)
-    )
-    blocked = f"blocked {format_seconds(median(point.blocked_seconds))}" if point.blocked_seconds else ""
-    partial = "" if point.complete else "partial"
-    return printable(point.label), f"save {save}, load {load}", wrong or partial or blocked
 
 
 def _findings(result: RunResult, width: int) -> Iterator[tuple[str, str]]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from raybench.documents.cluster import ClusterInfo
+from raybench.reports.model import Cell, Grid
 from raybench.reports.text import counted, printable
-from raybench.reports.view import Cell, Grid
 from raybench.stats import median
 
 MOST_DEVICES = 40

@@ -1,9 +1,9 @@
 """What the HTML report shows, as plain rows of text: no markup, nothing to escape twice. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from raybench.documents.point import Point
+from raybench.reports.model import Cell, Grid
 from raybench.reports.pairs import PairMatrix, SlowPair, ranked_pairs
 from raybench.reports.rows import Table, is_doubtful
 from raybench.reports.text import bandwidth, microseconds, percent
@@ -12,23 +12,6 @@ from raybench.stats import median
 from raybench.units import format_bytes, format_seconds
 
 LEAST_PAIRS, MOST_PAIRS = 5, 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One cell. ``tone``: "", "bad", "warn" or "strong"."""
-
-    text: str
-    tone: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """A table: headings and rows of cells; ``groups`` are (title, columns it spans) above the headings."""
-
-    headings: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    groups: tuple[tuple[str, int], ...] = ()
 
 
 SUMMARY_HEADINGS = (

@@ -43,7 +43,7 @@ from raybench.cli.checkpoint import command as checkpoint_command
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.checkpoint import CheckpointPoint
 from raybench.errors import ProblemFoundError, UsageError
-from raybench.reports.workloads import workload_sections
+from raybench.reports.workloads.table import workload_sections
 from tests.collectives.ranks import run_ranks
 
 from .servers import gcs_emulator, keys, s3_server, use_test_credentials

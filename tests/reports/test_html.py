@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from raybench.documents.result import RunResult
 from raybench.reports.errors import MissingLibraryError
 from raybench.reports.html import render_html, write_html
-from raybench.reports.workloads import _rate
+from raybench.reports.workloads.cells import rate
 
 from .sample import cluster, launches, pairs, point, run_result, sweep
 
@@ -270,4 +270,4 @@ def test_a_matrix_alone_is_measured() -> None:
 
 
 def test_a_rate_of_megabytes_a_second_is_not_shown_as_nothing() -> None:
-    assert [_rate(rate).text for rate in (None, 0.0019, 0.0111, 12.3)] == ["-", "0.0019", "0.0111", "12.30"]
+    assert [rate(speed).text for speed in (None, 0.0019, 0.0111, 12.3)] == ["-", "0.0019", "0.0111", "12.30"]

@@ -10,7 +10,7 @@ from raybench.reports.html import render_html
 from raybench.reports.plots import figure as figures
 from raybench.reports.plots.svg import Plot, plot_style
 from raybench.reports.plots.training import MOST_DRAWN, training_plots
-from raybench.reports.plots.workload import workload_plots
+from raybench.reports.workloads.table import workload_plots
 
 from .gallery import checkpoint_run, memory_run, training_run
 from .sample import run_result
@@ -18,7 +18,7 @@ from .test_summary import benchmark, trained
 
 
 def plots(result: Any) -> dict[str, Plot]:
-    return {plot.name: plot for plot in workload_plots(result.benchmarks, emulated=False)}
+    return {plot.name: plot for plot in workload_plots(result.benchmarks, emulated=False)["Plots"]}
 
 
 def test_a_training_has_loss_step_time_and_phases() -> None:

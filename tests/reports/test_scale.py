@@ -190,8 +190,8 @@ def test_rows_of_pairs_that_are_left_out_are_counted(monkeypatch: pytest.MonkeyP
     assert (len(listed.points), listed.left_out) == (10, 46)
     assert (0, 7) in {(point.source_rank, point.destination_rank) for point in listed.points}
     assert listed_pairs(benchmark, found, 56).remark is None
-    monkeypatch.setattr("raybench.reports.csv.MOST_PAIRS", 10)
-    monkeypatch.setattr("raybench.reports.summary.MOST_PAIRS", 10)
+    monkeypatch.setattr("raybench.reports.workloads.messages.MOST_CSV_PAIRS", 10)
+    monkeypatch.setattr("raybench.reports.workloads.messages.MOST_SUMMARY_PAIRS", 10)
     result = run_result(benchmark, cluster=found)
     rows = list(csv_rows(result))
     assert len(rows) == 11

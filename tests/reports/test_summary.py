@@ -10,7 +10,7 @@ from raybench.documents.communication import Communication
 from raybench.documents.memory import MemoryPoint, Use
 from raybench.documents.training import TrainingPoint
 from raybench.reports.summary import summary_of
-from raybench.reports.workloads import workload_sections
+from raybench.reports.workloads.table import workload_sections
 from tests.reports.sample import run_result, sweep
 
 GIB = 2**30

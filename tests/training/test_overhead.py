@@ -13,7 +13,7 @@ from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.training import TrainingPoint
-from raybench.reports.workloads import workload_sections
+from raybench.reports.workloads.table import workload_sections
 from raybench.stats import median, order_interval
 
 FACTS = {"gpu": None, "dtype": "float32", "tokens_per_sample": 64, "expected_wire_bytes": 1.0}

@@ -15,7 +15,7 @@ from raybench.config import load_config
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.figures import Figure, FiguresPoint
 from raybench.errors import UsageError
-from raybench.reports.workloads import workload_sections
+from raybench.reports.workloads.table import workload_sections
 
 from .installed import install
 

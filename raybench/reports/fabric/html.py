@@ -7,10 +7,10 @@ from typing import Any
 from raybench.documents.fabric import FabricReport, FabricRounds, FabricTest
 from raybench.reports.fabric.heatmap import fabric_heatmap
 from raybench.reports.html import INSTALL, has_matplotlib, page_template
+from raybench.reports.model import Cell, Grid
 from raybench.reports.plots.svg import Plot
 from raybench.reports.spans import names_in_short
 from raybench.reports.text import counted
-from raybench.reports.view import Cell, Grid
 from raybench.whole_file import write_whole
 
 _SHOWN_TESTS = 100

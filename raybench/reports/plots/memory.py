@@ -16,7 +16,7 @@ _LIMIT_ROOM = 3.0  # a limit beyond so many times the highest bar would flatten 
 
 def memory_plots(points: Sequence[MemoryPoint], *, emulated: bool) -> Iterator[Plot]:
     """One plot a model and strategy that has any figure."""
-    for number, point in enumerate(points):
+    for number, point in enumerate(one for one in points if one.failed is None):
         if any(use.peak or use.estimate for use in point.uses):
             yield _stack(point, f"memory-{number}", emulated=emulated)
 

@@ -24,6 +24,7 @@ _PHASES = {
 
 def training_plots(points: Sequence[TrainingPoint], *, emulated: bool) -> Iterator[Plot]:
     """Loss, step time and phases of the strategies of a run."""
+    points = [point for point in points if point.failed is None]
     shown = points[:MOST_LINES]
     left_out = f" Only in the table: {len(points) - MOST_LINES} more." if points[MOST_LINES:] else ""
     yield from _loss(shown, left_out, emulated=emulated)

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from raybench.documents.communication import HIGH_OVERHEAD, MODERATE_OVERHEAD, OverheadBand, band_of_overhead
 from raybench.documents.study.ratio import Ratio
+from raybench.reports.model import Cell, Grid
 from raybench.reports.text import bandwidth, fixed, percent, percent_beside, printable
-from raybench.reports.view import Cell, Grid
 from raybench.units import format_seconds
 
 RowType = TypeVar("RowType")

@@ -7,6 +7,7 @@ from raybench.documents.study.cost import COSTED_SAMPLES, RowCost
 from raybench.documents.study.result import StudyResult
 from raybench.documents.study.scaling import FitCoefficients, ModeAnswer, ProjectedPoint, ScalingAnswer, ScalingRow
 from raybench.documents.study.trial import Measured, TrialResult
+from raybench.reports.model import Cell, Section
 from raybench.reports.study.cells import (
     ESTIMATOR,
     NONE,
@@ -24,8 +25,6 @@ from raybench.reports.study.cells import (
     times,
 )
 from raybench.reports.text import count_of, fixed, percent, printable
-from raybench.reports.view import Cell
-from raybench.reports.workloads import Section
 from raybench.units import format_seconds
 
 _VERIFIED: Mapping[bool | None, str | None] = {True: "yes", False: "WRONG", None: None}

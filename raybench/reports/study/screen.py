@@ -10,10 +10,11 @@ from raybench.documents.study.row import TrainingRow
 from raybench.documents.study.scaling import ModeAnswer, ScalingAnswer
 from raybench.documents.study.strategy import StrategyAnswer
 from raybench.reports.columns import Line
-from raybench.reports.screen import Row, document_screen
+from raybench.reports.screen import document_screen
 from raybench.reports.study.cells import gb_per_second, interval, memory, rate, ratio_share, seconds, times
 from raybench.reports.study.view import emulated_study_notice, study_title
 from raybench.reports.text import count_of, printable
+from raybench.reports.workloads.display import Row
 
 _MOST_REMARKS = 3
 

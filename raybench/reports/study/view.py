@@ -15,6 +15,7 @@ from raybench.documents.study.scaling import ScalingAnswer
 from raybench.documents.study.strategy import StrategyAnswer
 from raybench.documents.study.sweep import LinearFit, PowerFit, SweepAnswer
 from raybench.documents.study.trial import TrialResult
+from raybench.reports.model import Cell, Section
 from raybench.reports.study.cells import (
     ESTIMATOR,
     NONE,
@@ -34,8 +35,6 @@ from raybench.reports.study.cells import (
 )
 from raybench.reports.study.scaling import scaling_sections
 from raybench.reports.text import count_of, percent, printable
-from raybench.reports.view import Cell
-from raybench.reports.workloads import Section
 from raybench.units import format_seconds
 
 _PROOF_TONES = {"proved": "", "unproven": "warn", "refuted": "bad"}

@@ -33,7 +33,7 @@ from raybench.reports.terminal.matrix import matrix_lines
 from raybench.reports.terminal.section import section_lines
 from raybench.reports.terminal.table import table_lines
 from raybench.reports.text import count_of, printable
-from raybench.reports.workloads import workload_sections
+from raybench.reports.workloads.table import workload_sections
 from raybench.units import format_seconds
 from raybench.verdicts import Conclusion, Verdict
 

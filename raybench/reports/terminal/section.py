@@ -4,8 +4,7 @@ import textwrap
 from collections.abc import Iterator
 
 from raybench.reports.columns import Column, Line, fit, lines, total_width
-from raybench.reports.view import Cell
-from raybench.reports.workloads import Section
+from raybench.reports.model import Cell, Section
 
 _STYLES = {"bad": "bold red", "warn": "yellow", "strong": "bold"}
 

@@ -1,15 +1,25 @@
-"""How a point of named figures is shown: in a table, on the screen, in the summary and in a CSV row. Pure."""
+"""How a kind whose points are named figures is shown, such as one of an installed package. Pure."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.figures import Figure, FiguresPoint
+from raybench.reports.model import Cell, Grid, Section
 from raybench.reports.text import fixed, printable
-from raybench.reports.view import Cell, Grid
+from raybench.reports.workloads.display import Json, Row, display_of_points, points_of
 from raybench.units import format_seconds
 
 
-def figures_grid(points: Sequence[FiguresPoint]) -> Grid:
+def _sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
+    """One table a benchmark."""
+    for benchmark in benchmarks:
+        points = points_of([benchmark], FiguresPoint)
+        if points:
+            title = benchmark.name.replace("_", " ").capitalize()
+            yield Section(title=printable(title), grid=_grid(points), notes=_notes(points))
+
+
+def _grid(points: Sequence[FiguresPoint]) -> Grid:
     """A row a point, a column a figure."""
     columns = list(dict.fromkeys((figure.name, figure.unit) for point in points for figure in point.figures))
     headings = (printable(f"{name} ({unit})" if unit else name) for name, unit in columns)
@@ -25,7 +35,7 @@ def figures_grid(points: Sequence[FiguresPoint]) -> Grid:
     return Grid(headings=("point", *headings, "median", "checked"), rows=tuple(rows))
 
 
-def figures_notes(points: Sequence[FiguresPoint]) -> tuple[str, ...]:
+def _notes(points: Sequence[FiguresPoint]) -> tuple[str, ...]:
     """Why a point failed, what its check found, and reasons to doubt it."""
     failed = [f"{point.label}: FAILED: {point.failed}" for point in points if point.failed]
     wrong = [f"{point.label}: WRONG: {point.wrong}" for point in points if point.wrong]
@@ -33,18 +43,19 @@ def figures_notes(points: Sequence[FiguresPoint]) -> tuple[str, ...]:
     return tuple(map(printable, (*failed, *wrong, *doubts)))
 
 
-def figures_in_short(point: FiguresPoint) -> str:
-    """Its first two figures, for a row of the screen."""
-    return ", ".join(printable(f"{one.name} {_text(one)}") for one in point.figures[:2])
+def _row(point: FiguresPoint) -> Row:
+    """With its first two figures."""
+    figures = ", ".join(printable(f"{one.name} {_text(one)}") for one in point.figures[:2])
+    wrong = f"WRONG: {printable(point.wrong)}" if point.wrong else ""
+    return printable(point.label), figures, wrong or ("" if point.complete else "partial")
 
 
-def figures_text(point: FiguresPoint) -> str:
+def _csv(point: FiguresPoint) -> Json:
     """All figures in one cell: ``requests=812 1/s; errors=0``."""
-    return "; ".join(f"{one.name}={_text(one)}" for one in point.figures)
+    return {"figures": "; ".join(f"{one.name}={_text(one)}" for one in point.figures)}
 
 
-def figures_summary(point: FiguresPoint) -> dict[str, Any]:
-    """The point in summary.json."""
+def _summary(point: FiguresPoint) -> Json:
     return {
         "failed": point.failed,
         "complete": point.complete,
@@ -69,3 +80,8 @@ def _checked(point: FiguresPoint) -> Cell:
 def _text(figure: Figure) -> str:
     value = "unknown" if figure.value is None else f"{figure.value:.6g}"
     return f"{value} {figure.unit}".rstrip()
+
+
+DISPLAY = display_of_points(
+    FiguresPoint, sections=_sections, row=_row, summary=_summary, columns=("figures",), figures=_csv
+)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from raybench.documents.training import TrainingPoint
+from raybench.reports.model import Cell, Grid
 from raybench.reports.text import fixed, percent, printable
-from raybench.reports.view import Cell, Grid
 
 Metric = tuple[str, Callable[[TrainingPoint], str | None]]
 TIGHT = 0.8  # of the device's memory

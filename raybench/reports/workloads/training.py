@@ -1,0 +1,197 @@
+"""How a training is shown: step times, the summary by strategy, the phases of a step, communication. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.communication import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN
+from raybench.documents.training import TrainingPoint
+from raybench.reports.model import Cell, Section
+from raybench.reports.text import fixed, percent, percent_beside, printable
+from raybench.reports.workloads.cells import gibibytes, grid_of, megabytes, milliseconds, number, verdict
+from raybench.reports.workloads.display import Json, Row, display_of_points, points_of
+from raybench.reports.workloads.training_summary import advice_of, summary_grid_of
+from raybench.stats import deviation
+from raybench.units import format_seconds
+
+_GIB = 2**30
+_MEMORY_IS = {"cuda": "memory of the device", "rss": "resident memory of the rank's process (RSS), no device's"}
+_BAND_TONES = {"high": "bad", "moderate to high": "warn", "moderate": "warn"}
+
+
+def _sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
+    trained = [(one, point) for one in benchmarks for point in points_of([one], TrainingPoint)]
+    if not trained:
+        return
+    points = [point for _, point in trained]
+    yield Section(title="Training", grid=grid_of(_TRAINING, points), notes=tuple(_training_notes(trained)))
+    advice = advice_of(points)
+    yield Section(title="Training summary", grid=summary_grid_of(points), notes=(advice,) if advice else ())
+    yield Section(title="Phases of a step", grid=grid_of(_PHASES, points))
+    if any(point.communication.best_exposed is not None for point in points):
+        yield Section(title="Communication", grid=grid_of(_COMMUNICATION, points), notes=_communication_notes(points))
+
+
+def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) -> Iterator[str]:
+    for benchmark, point in trained:
+        name = printable(point.label)
+        if len(point.launches) > 1:
+            means = [sum(launch) / len(launch) for launch in point.launches]
+            mean = sum(means) / len(means)
+            spread = deviation(means, mean)
+            yield (
+                f"{name}: {len(means)} launches, mean step {format_seconds(mean)}, stddev {format_seconds(spread)} "
+                f"({percent(spread / mean)})"
+            )
+        if point.memory.get("kind") == "rss":
+            yield f"{name}: rss: the peak is the resident memory of the rank's process (RSS), and no device's"
+        if point.mfu is None and point.peak_reason:
+            yield f"{name}: no MFU: {printable(point.peak_reason)}"
+        if point.facts.get("gpu") and point.utilization.get("gpu") is None:
+            reason = point.facts.get("gpu_utilization_unknown") or "NVML was not asked"
+            yield f"{name}: how busy the GPU was is unknown: {printable(str(reason))}"
+        if point.verified is None:
+            yield f"{name}: not compared with one process: {printable(point.check.get('reason') or 'no reason given')}"
+        if point.straggler_reason is None and not point.stragglers:
+            yield f"{name}: no rank holds up the others"
+        yield from (f"{name}: {printable(remark)}" for remark in point.communication.remarks)
+        yield from (printable(warning) for warning in benchmark.warnings)
+        if benchmark.reason:
+            yield f"{name}: {printable(benchmark.reason)}"
+
+
+def _name(point: TrainingPoint) -> Cell:
+    name = printable(point.label)
+    return Cell(text=name) if point.complete else Cell(text=f"{name} (partial)", tone="warn")
+
+
+def _communication_notes(points: Sequence[TrainingPoint]) -> tuple[str, ...]:
+    notes = ["overhead: exposed communication over the step; low below 20%, moderate to 40%, high above"]
+    if any("differencing_of_gradients_only" in point.communication.exposed for point in points):
+        notes.append("fsdp: differencing leaves out what gathering parameters costs; the profiler's figure counts")
+    notes += [
+        f"{printable(one.label)}: overhead unknown: {one.overhead_reason}" for one in points if one.overhead_reason
+    ]
+    return tuple(notes)
+
+
+def _memory(point: TrainingPoint) -> Cell:
+    memory = point.memory
+    if memory.get("kind") == "cuda":
+        return gibibytes(float(memory["peak_allocated_bytes"]))
+    return Cell(text=f"{float(memory['peak_bytes']) / _GIB:.3f} rss")
+
+
+def _mfu(point: TrainingPoint) -> Cell:
+    return Cell(text=percent(point.mfu), tone="strong" if point.mfu is not None else "")
+
+
+def _loss(point: TrainingPoint) -> Cell:
+    return Cell(text=f"{point.losses[0]:.4f} to {point.losses[-1]:.4f}")
+
+
+def _phase(name: str) -> Callable[[TrainingPoint], Cell]:
+    def cell(point: TrainingPoint) -> Cell:
+        seconds = point.phases.get(name)
+        if seconds is None:
+            return Cell(text="-")
+        return Cell(text=f"{fixed(seconds * 1e3, 8)} ({percent(seconds / point.seconds.mean)})")
+
+    return cell
+
+
+def _exposed(name: str) -> Callable[[TrainingPoint], Cell]:
+    def cell(point: TrainingPoint) -> Cell:
+        exposed = point.communication.exposed
+        if name == "differencing" and name not in exposed:
+            name_there = "differencing_of_gradients_only"
+            return milliseconds(exposed.get(name_there))
+        return milliseconds(exposed.get(name))
+
+    return cell
+
+
+def _overhead(point: TrainingPoint) -> Cell:
+    band = point.overhead_band
+    if point.overhead is None or band == UNKNOWN:
+        return Cell(text="-") if band is None else Cell(text=UNKNOWN, tone="warn")
+    text = percent_beside(point.overhead, (MODERATE_OVERHEAD, HIGH_OVERHEAD))
+    return Cell(text=f"{text} {band}", tone=_BAND_TONES.get(band or "", ""))
+
+
+_TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
+    ("benchmark", _name),
+    ("step mean (ms)", lambda point: Cell(text=fixed(point.seconds.mean * 1e3, 8), tone="strong")),
+    ("median", lambda point: milliseconds(point.seconds.median)),
+    ("p95", lambda point: milliseconds(point.seconds.p95)),
+    ("min", lambda point: milliseconds(point.seconds.min)),
+    ("max", lambda point: milliseconds(point.seconds.max)),
+    ("stddev", lambda point: milliseconds(point.seconds.stddev)),
+    ("samples/s", lambda point: Cell(text=fixed(point.samples_per_s, 9), tone="strong")),
+    ("tokens/s", lambda point: number(point.tokens_per_s)),
+    ("TFLOP/s a rank", lambda point: Cell(text=f"{point.tflop_per_s_per_rank:.4g}")),
+    ("MFU", _mfu),
+    ("loss", _loss),
+    ("peak (GiB)", _memory),
+    ("matches single-process reference", lambda point: verdict(point.verified)),
+)
+_PHASES: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
+    ("benchmark", _name),
+    ("data (ms)", _phase("data")),
+    ("forward", _phase("forward")),
+    ("backward", _phase("backward")),
+    ("gradient sync", _phase("gradient_sync")),
+    ("optimizer", _phase("optimizer")),
+    ("cpu", lambda point: Cell(text=percent(point.utilization.get("cpu")))),
+    ("gpu", lambda point: Cell(text=percent(point.utilization.get("gpu")))),
+)
+_COMMUNICATION: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
+    ("benchmark", _name),
+    ("exposed by differencing (ms)", _exposed("differencing")),
+    ("by profiler", _exposed("profiler")),
+    ("by replay", _exposed("replay")),
+    ("total", lambda point: milliseconds(point.communication.total)),
+    ("computation", lambda point: milliseconds(point.communication.computation)),
+    ("idle", lambda point: milliseconds(point.communication.idle)),
+    ("MB per step", lambda point: number(megabytes(point.communication.wire_bytes))),
+    ("formula", lambda point: number(megabytes(point.communication.expected_bytes))),
+    ("overhead", _overhead),
+)
+
+
+def _row(point: TrainingPoint) -> Row:
+    figures = f"{format_seconds(point.seconds.mean)} a step, {fixed(point.samples_per_s)} samples/s"
+    wrong = f"WRONG: {printable(point.wrong)}" if point.wrong else ""
+    waits = f"{point.overhead:.0%} waits for communication" if point.overhead is not None else ""
+    done = f"{len(point.samples_seconds)} of {point.steps_asked} timed steps"
+    return _name(point).text, figures, wrong or (waits if point.complete else done)
+
+
+def _summary(point: TrainingPoint) -> Json:
+    return {
+        "steps": len(point.samples_seconds),
+        "steps_asked": point.steps_asked,
+        "complete": point.complete,
+        "step_time_ms": point.seconds.mean * 1e3,
+        "min_step_time_ms": point.seconds.min * 1e3,
+        "max_step_time_ms": point.seconds.max * 1e3,
+        "samples_per_s": point.samples_per_s,
+        "tokens_per_s": point.tokens_per_s,
+        "tflop_per_s_per_rank": point.tflop_per_s_per_rank,
+        "mfu": point.mfu,
+        "overhead": point.overhead,
+        "overhead_band": point.overhead_band,
+        "memory": dict(point.memory) | {"is": _MEMORY_IS.get(str(point.memory.get("kind")), "unknown")},
+        "first_loss": point.losses[0],
+        "final_loss": point.losses[-1],
+        "verified": point.verified,
+    }
+
+
+DISPLAY = display_of_points(
+    TrainingPoint,
+    sections=_sections,
+    row=_row,
+    summary=_summary,
+    columns=("samples_per_s", "tokens_per_s", "mfu", "overhead"),
+    plots="raybench.reports.plots.training:training_plots",
+)

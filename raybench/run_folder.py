@@ -1,4 +1,4 @@
-"""The folder of one run: a journal of raw samples while it measures, the result at the end, and room kept for it."""
+"""The folder of one run: a journal of raw samples while it measures, the result at its end, reserved space for it."""
 
 import contextlib
 import errno
@@ -51,7 +51,7 @@ def _make_folders(path: Path) -> Iterator[Path]:
 
 
 def _reserved(path: Path) -> IO[bytes]:
-    """An open file that holds room on the disk and has no name: a run that is killed gives it free."""
+    """An open file that reserves disk space and has no name: a run that is killed gives it free."""
     file = path.open("xb")
     try:
         path.unlink()
@@ -163,7 +163,7 @@ class RunFolder:
                 self.problems.append(f"logs/{name} could not be written ({error.strerror})")
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a JSON file whole or not at all. Raises OSError when there is no room even in the reserve."""
+        """Write a JSON file whole or not at all. Raises OSError when there is no space even in the reserve."""
         data = msgspec.json.encode(content)
         try:
             write_whole(self.path / name, data)
@@ -188,7 +188,7 @@ class RunFolder:
             self.path.rmdir()
 
     def release(self) -> None:
-        """Give the reserved room free."""
+        """Give the reserved space free."""
         with contextlib.suppress(OSError):
             self._reserve.close()
 

@@ -1,4 +1,4 @@
-"""Reasons to doubt a measured point, each with its numbers and a next step. Pure.
+"""Why a measured point is not stable, each with its numbers and a next step. Pure.
 
 pyperf's tests, carried over to network operations. pyperf judges values that each average many loops; a sample here is
 one operation, and of a hundred of those nearly always one is 50 % off. A warning on each point teaches people to skip
@@ -44,7 +44,7 @@ MAX_MEAN_RATIO = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StabilityWarning:
-    """One reason to doubt one point. ``size`` orders doubts of one kind, larger is worse; ``text`` has the numbers."""
+    """One warning about one point. ``size`` orders warnings of one kind, larger is worse; ``text`` has the numbers."""
 
     kind: str
     size: float
@@ -62,7 +62,7 @@ class StabilityRule:
 
 
 def warnings_of(point: Point) -> tuple[StabilityWarning, ...]:
-    """Every reason to doubt one point, in the order of the table above; none for a point without samples."""
+    """Every stability warning of one point, in the order of the table above; none for a point without samples."""
     if not point.samples_seconds:
         return ()
     results = ((rule.kind, rule.check(point)) for rule in RULES)
@@ -72,7 +72,7 @@ def warnings_of(point: Point) -> tuple[StabilityWarning, ...]:
 
 
 def stability_warnings(point: Point) -> tuple[str, ...]:
-    """One sentence a reason to doubt the point, with its numbers and a next step."""
+    """One sentence per stability warning of the point, with its numbers and a next step."""
     return tuple(f"{doubt.text}: {_rule(doubt.kind).advice}" for doubt in warnings_of(point))
 
 

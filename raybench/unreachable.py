@@ -24,7 +24,7 @@ _REASONS = (
     (r"interpreter '[^']*' was not found|python[0-9.]*: (command )?not found", "there is no Python at that path",
      "ssh {host} 'command -v python3'; ansible_python_interpreter in the inventory may name one, 3.8 or newer"),
     (r"No space left on device|Disk quota exceeded", "a file system is full there",
-     "ssh {host} 'df -h / /tmp ~; df -i / /tmp ~', and make room"),
+     "ssh {host} 'df -h / /tmp ~; df -i / /tmp ~', and free some space"),
     (r"Read-only file system", "a file system is read-only there",
      "on {host}: dmesg | tail for why; ansible_remote_tmp in the inventory may name a folder that can be written"),
     (r"Permission denied \(|Permission denied, please|Authentication failed|no key .* accepted|Too many authentication",

@@ -67,7 +67,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
     ],
     "free-gpu-memory": [
         {
-            "text": "See who holds the memory; leave NCCL room (buffers per channel and peer), or lower its share.",
+            "text": "See who holds the memory; leave memory for NCCL's buffers, or lower its share.",
             "commands": [
                 "nvidia-smi",
                 "export NCCL_BUFFSIZE=1048576 NCCL_MAX_CTAS=8   # smaller buffers, less bandwidth",
@@ -76,7 +76,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "never": ["amd"],
         },
         {
-            "text": "See who holds the memory, and leave the library room for its buffers.",
+            "text": "See who holds the memory, and leave memory for the library's buffers.",
             "commands": ["rocm-smi --showmeminfo vram"],
             "link": ENV + "#nccl-buffsize",
             "only": ["amd"],

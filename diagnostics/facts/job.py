@@ -94,7 +94,7 @@ class JobFacts:
         return {key: tuple(sorted(found)) for key, found in ranks.items()}
 
     def ranks_of(self, events: Iterable[Event]) -> tuple[int, ...]:
-        """World ranks that printed these events, as far as they can be told."""
+        """World ranks that printed these events, as far as they can be determined."""
         ranks: set[int] = set()
         for event in events:
             if event.origin.process is not None and (found := self.ranks_of_process.get(event.origin.process)):

@@ -97,7 +97,7 @@ def ask_rules(facts: JobFacts, rules: Iterable[Rule]) -> tuple[list[Finding], li
 
 
 def _finish(finding: Finding, setting: Setting) -> Finding:
-    """The finding with its recommendations, and with text of the log made inert."""
+    """The finding with its recommendations, and with control characters in text of the log escaped."""
     return replace(
         finding,
         summary=quote(finding.summary),

@@ -1,4 +1,4 @@
-"""A diagnosis as text: for the terminal, for programs, for a ticket, for a page. Text of the log stays inert in all."""
+"""A diagnosis as text: for the terminal, for programs, for a ticket, for a page. Text of the log is escaped in all."""
 
 import importlib
 import json

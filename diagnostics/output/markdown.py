@@ -22,8 +22,8 @@ def render(diagnosis: Diagnosis) -> str:
 
 def escape(text: str) -> str:
     """Text that Markdown and the HTML inside it show as it is."""
-    inert = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _SPECIAL.sub(r"\\\1", inert).replace("://", ":\u200b//")
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\1", escaped).replace("://", ":\u200b//")
 
 
 def fenced(lines: list[str]) -> str:

@@ -217,7 +217,7 @@ def _conduct(
         ):
             try:
                 trials, stopped = do_trials(
-                    study, folder, interrupt=interrupt, told=told.tell, timeout_seconds=options.timeout
+                    study, folder, interrupt=interrupt, on_trial=told.tell, timeout_seconds=options.timeout
                 )
             except UsageError:
                 if options.resume is None:

@@ -38,7 +38,7 @@ _COMMANDS = {
 
 
 def with_peers(result: RunResult) -> RunResult:
-    """The run with a finding for each node, rank or way that is slower than its peers, and what was compared.
+    """The run with a finding for each node, rank or path that is slower than its peers, and what was compared.
 
     A rank that is slow by itself is also slow in its pairs: that is said once.
     """
@@ -195,11 +195,11 @@ def _subject(part: SlowPart) -> str:
         return f"rank {part.ranks[0]} ({part.nodes[0]})"
     nodes = part.nodes * (3 - len(part.nodes))  # both ranks may be of one node
     one, other = (f"rank {rank} ({node})" for rank, node in zip(part.ranks, nodes, strict=True))
-    return f"the way from {one} to {other}" if part.direction else f"the way between {one} and {other}"
+    return f"the path from {one} to {other}" if part.direction else f"the path between {one} and {other}"
 
 
 def _reaches(part: SlowPart) -> str:
-    """With the direction where only one is slow, which tells ways in from ways out."""
+    """With the direction where only one is slow, which tells inbound from outbound paths."""
     if part.kind == "way" or not part.direction:
         return "reaches"
     return "sends at" if part.direction == "sends" else "receives at"

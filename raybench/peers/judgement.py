@@ -78,5 +78,5 @@ def severity_of(share: Share, control: float, *, emulated: bool) -> Severity | N
 
 
 def is_blind(control: float) -> bool:
-    """Whether the control is so wide that hardly anything could be told."""
+    """Whether the control is so wide that hardly anything could be determined."""
     return CONTROL * control >= -math.log(NOT_JUDGED)

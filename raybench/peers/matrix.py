@@ -1,4 +1,4 @@
-"""A point-to-point matrix: the nodes, ranks and ways whose bandwidth is below that of their peers. Pure.
+"""A point-to-point matrix: the nodes, ranks and paths whose bandwidth is below that of their peers. Pure.
 
 Pairs of a pass send at the same time, so a pair is compared with the others of its pass: what disturbs the machine
 disturbs both. Pairs between nodes are compared with pairs between nodes, pairs within a node with such pairs. A node
@@ -25,16 +25,16 @@ Kind = Literal["node", "rank", "way"]
 Direction = Literal["", "sends", "receives"]
 _DIRECTIONS: tuple[Direction, ...] = ("", "sends", "receives")
 _MANY_PAIRS = 12  # of a pass: whether a subject's own pair is among them moves their median no more
-_LEAST_WAYS, _LEAST_BLOCKS = 6, 5
+_LEAST_PATHS, _LEAST_BLOCKS = 6, 5
 _GOOD = 0.9  # a direction above it is fine
 _MOST_NAMED = 3  # one in so many, at most, or it is no fault but how the machine is built
-_WAY_DEVIATIONS = 4.0
+_PATH_DEVIATIONS = 4.0
 _TO_DEVIATION = 1.4826
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowPart:
-    """A node, a rank or a way that is slower than its peers. ``direction``: "" both, or the only slow one."""
+    """A node, a rank or a path that is slower than its peers. ``direction``: "" both, or the only slow one."""
 
     kind: Kind
     ranks: tuple[int, ...]
@@ -50,7 +50,7 @@ class SlowPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixJudgement:
-    """What stands out, and why nothing could be told where that is so."""
+    """What stands out, and why nothing could be determined where that is so."""
 
     slow: tuple[SlowPart, ...] = ()
     patterns: tuple[SlowPairs, ...] = ()  # slow pairs that no part explains
@@ -276,15 +276,15 @@ class _Search:
 
     def left(self) -> dict[bool, set[Pair]]:
         """Pairs between nodes and within nodes that nothing of what was found explains."""
-        ways = {frozenset(part.ranks) for part in self.found if part.kind == "way"}
+        paths = {frozenset(part.ranks) for part in self.found if part.kind == "way"}
         named = self._named[True] | self._named[False]
         return {
-            between: {pair for pair in self._usable(between, named) if frozenset(pair) not in ways}
+            between: {pair for pair in self._usable(between, named) if frozenset(pair) not in paths}
             for between in (True, False)
         }
 
     def look_at_ways(self) -> None:
-        """Single ways between ranks that are both good with others; many of them are how the machine is built."""
+        """Single paths between ranks that are both good with others; many of them are how the machine is built."""
         found = [part for between in (True, False) for part in self._ways(between=between)]
         ranks = {rank for pair in self._matrix.blocks for rank in pair}
         if len(found) <= max(1, len(ranks) // 4):
@@ -295,29 +295,29 @@ class _Search:
         kinds: dict[bool, list[Pair]] = {}
         for pair in sorted(usable):
             kinds.setdefault(self._matrix.is_on_rail(pair), []).append(pair)
-        apart = between and all(len(pairs) >= _LEAST_WAYS for pairs in kinds.values())
+        apart = between and all(len(pairs) >= _LEAST_PATHS for pairs in kinds.values())
         for pairs in kinds.values() if apart else [sorted(usable)]:
             speeds = {pair: self._matrix.speed([pair]) for pair in pairs}
             typical, spread = _typical(list(speeds.values()))
-            if len(pairs) < _LEAST_WAYS:
+            if len(pairs) < _LEAST_PATHS:
                 if min(speeds.values(), default=typical) < LARGE * typical:
                     self.blind = f"{len(pairs)} pairs of a kind are too few to tell a slow one"
                 continue
             for one, other in pairs:
-                ways = [way for way in ((one, other), (other, one)) if way in speeds]
-                if one > other and len(ways) > 1:
+                paths = [path for path in ((one, other), (other, one)) if path in speeds]
+                if one > other and len(paths) > 1:
                     continue  # both directions were looked at from the other end
-                both = self._way(ways, typical, spread)
-                single = [self._way([way], typical, spread) for way in ways] if not (both or self._emulated) else []
+                both = self._path(paths, typical, spread)
+                single = [self._path([path], typical, spread) for path in paths] if not (both or self._emulated) else []
                 yield from (part for part in (both, *single) if part is not None)
 
-    def _way(self, ways: Sequence[Pair], typical: float, spread: float) -> SlowPart | None:
-        """A way that is slow in all of its blocks, and farther from its peers than pairs are from each other."""
-        blocks = [[block / typical for block in self._matrix.blocks[way]] for way in ways]
+    def _path(self, paths: Sequence[Pair], typical: float, spread: float) -> SlowPart | None:
+        """A path that is slow in all of its blocks, and farther from its peers than pairs are from each other."""
+        blocks = [[block / typical for block in self._matrix.blocks[path]] for path in paths]
         shares = [share for one in blocks for share in one]
-        if len(shares) < _LEAST_BLOCKS or not max(shares) < min(LARGE, 1 - _WAY_DEVIATIONS * spread):
+        if len(shares) < _LEAST_BLOCKS or not max(shares) < min(LARGE, 1 - _PATH_DEVIATIONS * spread):
             return None
-        pair = ways[0]
+        pair = paths[0]
         return SlowPart(
             kind="way",
             ranks=pair,
@@ -325,8 +325,8 @@ class _Search:
             between=self._matrix.between(pair),
             share=Share(value=median(shares), low=min(shares), high=max(shares), rounds=tuple(map(median, blocks))),
             severity="critical",
-            direction="sends" if len(ways) == 1 else "",
-            gb_per_s=self._matrix.speed(ways),
+            direction="sends" if len(paths) == 1 else "",
+            gb_per_s=self._matrix.speed(paths),
             peers_gb_per_s=typical,
         )
 

@@ -30,7 +30,7 @@ class SlowRank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedJudgement:
-    """The slow ranks, slowest first; why nothing could be told where that is so."""
+    """The slow ranks, slowest first; why nothing could be determined where that is so."""
 
     slow: tuple[SlowRank, ...] = ()
     not_judged: str | None = None

@@ -1,4 +1,4 @@
-"""Slow pairs that no single node, rank or way explains: a rail, a leaf, all ways between two nodes, some links. Pure.
+"""Slow pairs that no single node, rank or path explains: a rail, a leaf, all paths between two nodes, some links. Pure.
 
 Pairs are compared with pairs that are built alike, so that how a machine is wired is no fault: between nodes those on
 a rail with all on rails, others with those of the same two places in their nodes; within a node with the same two
@@ -43,7 +43,7 @@ class SlowPairs:
     def text(self) -> str:
         """``12 of 48 pairs between nodes reach 0.55 of the fastest of their kind: all on rail 1``."""
         which = f"{len(self.pairs)} of {self.of} pairs {'between' if self.between else 'within'} nodes"
-        told = "no single node, rank or way explains them"
+        told = "no single node, rank or path explains them"
         if self.rail is not None:
             told = f"all on rail {self.rail}"
         elif self.nodes:

@@ -19,7 +19,7 @@ from raybench.studies.folder import REPORT, RESULT, StudyFolder
 
 if TYPE_CHECKING:
     from raybench.processes.interrupt import Interrupt
-    from raybench.studies.runner import Told
+    from raybench.studies.runner import OnTrial
 
 WORKLOADS = ("train", "run")  # of study network; the others compare training
 REPEATS = 5
@@ -100,7 +100,7 @@ def with_epoch(study: Study, samples: int | None) -> Study:
 
 
 def do_trials(
-    study: Study, folder: StudyFolder, *, interrupt: "Interrupt", told: "Told", timeout_seconds: float
+    study: Study, folder: StudyFolder, *, interrupt: "Interrupt", on_trial: "OnTrial", timeout_seconds: float
 ) -> tuple[list[TrialResult], bool]:
     """What is known of every trial in the end, and whether somebody stopped the study.
 
@@ -108,7 +108,9 @@ def do_trials(
     """
     from raybench.studies.runner import Runner
 
-    runner = Runner(folder=folder, study=study, stopping=interrupt.event, timeout_seconds=timeout_seconds, told=told)
+    runner = Runner(
+        folder=folder, study=study, stopping=interrupt.event, timeout_seconds=timeout_seconds, on_trial=on_trial
+    )
     try:
         with interrupt.deferred():
             return runner.run(), interrupt.event.is_set()

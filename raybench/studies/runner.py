@@ -28,7 +28,7 @@ _WRONG_USE = 2
 _MOST_FAILURES = 2
 _LIBC = ctypes.CDLL(None)
 
-Told = Callable[[Trial, TrialResult | None, float | None], None]
+OnTrial = Callable[[Trial, TrialResult | None, float | None], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,14 +59,14 @@ class _Experience:
 class Runner:
     """Runs what is left of a study, until ``stopping`` is set.
 
-    ``told(trial, outcome, left_seconds)`` hears of each trial before it (outcome None) and after it.
+    ``on_trial(trial, outcome, left_seconds)`` hears of each trial before it (outcome None) and after it.
     """
 
     folder: StudyFolder
     study: Study
     stopping: threading.Event
     timeout_seconds: float
-    told: Told
+    on_trial: OnTrial
 
     def run(self) -> list[TrialResult]:
         """Every trial that is not complete, in order. A trial that fails does not stop the others.
@@ -86,9 +86,9 @@ class Runner:
                 break
             if not experience.is_hopeless(trial.variant):
                 ahead = [one.variant for one in todo[index:] if not experience.is_hopeless(one.variant)]
-                self.told(trial, None, left_seconds(ahead, experience.seconds))
+                self.on_trial(trial, None, left_seconds(ahead, experience.seconds))
                 known[trial] = self._try(trial, experience)
-                self.told(trial, known[trial], None)
+                self.on_trial(trial, known[trial], None)
         if set(experience.refused) == {variant.name for variant in self.study.variants}:
             raise UsageError(next(iter(experience.refused.values())))
         return list(known.values())

@@ -11,7 +11,7 @@ WIDE_SPREAD = 0.10
 
 
 def likely_causes(row: TrainingRow, base: TrainingRow, *, emulated: bool) -> Iterator[str]:
-    """What the row's own figures point to, the strongest first; what cannot be told says so."""
+    """What the row's own figures point to, the strongest first; what cannot be determined says so."""
     if emulated:
         yield "the nodes are EMULATED and share this machine's CPUs: more of them cannot be faster"
     if row.overhead is None:

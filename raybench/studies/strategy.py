@@ -34,7 +34,7 @@ def strategy_variant(name: str) -> Variant:
 
 
 def answer_strategy(study: Study, outcomes: Sequence[TrialResult], costing: Costing | None = None) -> StrategyAnswer:
-    """Recommend the fastest; among those that cannot be told from it, the one that needs least memory."""
+    """Recommend the fastest; among those that cannot be distinguished from it, the one that needs least memory."""
     rows = tuple(training_rows(study, outcomes, costing))
     price = costing.price if costing else None
     remarks = tuple(_remarks(rows))

@@ -93,10 +93,10 @@ def _why_batch(
         text += f"; {peak_text(chosen)}"
         if largest is not chosen and largest.memory_bytes:
             text += f", {largest.variant} {largest.memory_bytes / 2**30:.2f}"
-    return text + "".join(_doubts(rows))
+    return text + "".join(_caveats(rows))
 
 
-def _doubts(rows: Sequence[TrainingRow]) -> Iterator[str]:
+def _caveats(rows: Sequence[TrainingRow]) -> Iterator[str]:
     """The batch whose repeats differ by more than the gain that decides."""
     known = [(row.step_seconds_stddev / row.step_seconds, row.variant) for row in rows
              if row.step_seconds and row.step_seconds_stddev is not None]  # fmt: skip

@@ -31,7 +31,7 @@ def hostile(tmp_path: Path) -> Diagnosis:
 
 
 @pytest.mark.parametrize("output_format", FORMATS)
-def test_hostile_text_stays_inert(hostile: Diagnosis, output_format: str) -> None:
+def test_hostile_text_is_escaped(hostile: Diagnosis, output_format: str) -> None:
     text = render(hostile, output_format)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", text)
     if output_format == "html":

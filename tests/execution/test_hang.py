@@ -1,4 +1,4 @@
-"""What is said of ranks in which nothing moves, from what was seen of each; what cannot be told blames nobody."""
+"""What is said of ranks in which nothing moves, from what was seen of each; what cannot be determined blames nobody."""
 
 from pathlib import Path
 from typing import Any

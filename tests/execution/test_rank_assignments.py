@@ -1,4 +1,4 @@
-"""Jobs, variables and likeness of nodes: what each rank is told, and which nodes may be measured together."""
+"""Assignments, variables and compatibility of nodes: what each rank gets, and which nodes may be measured together."""
 
 from pathlib import Path
 from typing import Any

@@ -91,17 +91,17 @@ def test_a_shaped_link_is_measured_and_its_node_stands_out(ray_lab: Lab) -> None
 
 
 def test_a_foreign_actor_survives_our_run_and_its_abort(ray_lab: Lab) -> None:
-    stranger = ray_lab.nodes[1].popen(
+    other_job = ray_lab.nodes[1].popen(
         ["python", "-c", FOREIGN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
 
     def foreign(process: Process) -> bool:
         return "ray::Guest" in process.command or " -c " in process.command
 
-    with stranger:  # on one of the two nodes that the runs take
-        assert stranger.stdin is not None
-        assert stranger.stdout is not None
-        assert stranger.stdout.readline() == "1\n"
+    with other_job:  # on one of the two nodes that the runs take
+        assert other_job.stdin is not None
+        assert other_job.stdout is not None
+        assert other_job.stdout.readline() == "1\n"
         with lab_run(ray_lab, *ENDLESS, "--nodes", "2") as run:
             run.wait_for_points(1)
             run.process.send_signal(signal.SIGINT)
@@ -117,10 +117,10 @@ def test_a_foreign_actor_survives_our_run_and_its_abort(ray_lab: Lab) -> None:
             ray_lab.nodes[0].signal(command, signal.SIGKILL)
             assert run.finish(10) == -signal.SIGKILL
         assert nothing_left(ray_lab, 10, but=foreign)
-        stranger.stdin.write("again\n")
-        stranger.stdin.flush()
-        assert stranger.stdout.readline() == "2\n"
-        stranger.stdin.close()
+        other_job.stdin.write("again\n")
+        other_job.stdin.flush()
+        assert other_job.stdout.readline() == "2\n"
+        other_job.stdin.close()
     assert nothing_left(ray_lab, 5)
     assert not list(Path("/tmp").glob("raybench-lab-*/shared/raybench-*"))
 

@@ -130,7 +130,7 @@ def patterns(judgement: MatrixJudgement) -> list[tuple[int, str, int | None, tup
         ((4, 2), lambda a, b: 0.5 if {a, b} in ({0, 3}, {2, 5}, {4, 7}) else 1.0, (6, "critical", None, ())),
         ((8, 1), lambda a, b: 0.7 if (a < 4) != (b < 4) else 1.0, (32, "warning", None, ())),  # two leaves
         ((8, 1), lambda a, b: 0.5 if min(a, b) < 5 else 1.0, (50, "warning", None, ())),  # most are slow
-        ((4, 4), lambda a, b: 0.5 if a // 4 == b // 4 == 2 and a < 10 and b < 10 else 1.0, None),  # a way, see below
+        ((4, 4), lambda a, b: 0.5 if a // 4 == b // 4 == 2 and a < 10 and b < 10 else 1.0, None),  # a path, see below
     ],
 )
 def test_pairs_that_no_rank_node_or_way_explains_are_never_called_alike(

@@ -1,4 +1,4 @@
-"""The HTML report: complete, self-contained, inert, the same each time."""
+"""The HTML report: complete, self-contained, escaped, the same each time."""
 
 import builtins
 import re
@@ -101,7 +101,7 @@ def test_nothing_is_loaded_from_anywhere(page: Page) -> None:
     assert "@import" not in text
 
 
-def test_hostile_text_is_inert() -> None:
+def test_hostile_text_is_escaped() -> None:
     finding = {
         "severity": HOSTILE,
         "summary": HOSTILE,

@@ -24,7 +24,7 @@ def test_emulated_wrong_and_skipped_are_said() -> None:
     assert "- gather, skipped: gloo has none" in text
 
 
-def test_hostile_text_is_inert() -> None:
+def test_hostile_text_is_escaped() -> None:
     hostile = "<script>|[x](javascript:a)\n# h\x1b[31m"
     text = render_markdown(run_result(sweep(hostile, reason=hostile), run_id=hostile))
     assert "<script>" not in text

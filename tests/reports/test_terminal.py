@@ -113,12 +113,12 @@ def test_matrix_names_the_slow_pair() -> None:
     text = printed(with_peers(run_result(pairs(8, slow=[(0, 3)]), cluster=cluster(4, 2))), 80)
     assert "slow pair: rank 0 (node-0) -> rank 3 (node-1)" in text
     assert "slowest pair" not in text
-    assert "VERDICT: CRITICAL: the way from rank 0 (node-0) to rank 3 (node-1)" in text
+    assert "VERDICT: CRITICAL: the path from rank 0 (node-0) to rank 3 (node-1)" in text
     assert len(data_lines(text)) == 8
 
 
 def test_a_pair_that_no_finding_names_is_called_slow_nowhere() -> None:
-    """Of two ranks nothing can be told: what stands beside "OK" may not be red."""
+    """Of two ranks nothing can be determined: what stands beside "OK" may not be red."""
     result = with_peers(run_result(pairs(2, per_node=1, slow=[(0, 1)]), cluster=cluster(2, 1)))
     assert result.conclusion.verdict == "ok"
     terminal, page, markdown = printed(result, 80), render_html(result), render_markdown(result)
@@ -157,7 +157,7 @@ def test_paths_are_printed_whole() -> None:
     assert str(path) in printed(run_result(), 80, output_dir=path.parent, report_path=path)
 
 
-def test_hostile_text_is_inert() -> None:
+def test_hostile_text_is_escaped() -> None:
     finding = {"severity": HOSTILE, "summary": HOSTILE, "hosts": [HOSTILE], "recommendations": [{"text": HOSTILE}]}
     hostile = sweep(HOSTILE, parameters={"dtype": HOSTILE}, warnings=(HOSTILE,), reason=HOSTILE)
     skipped = BenchmarkResult(name=HOSTILE, kind="p2p", parameters={}, status="skipped", reason=HOSTILE)

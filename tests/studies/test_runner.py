@@ -42,7 +42,7 @@ def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
     study = Study(kind="strategy", workload=("train",), variants=variants, repeats=1, seed=_seed(names))
     folder = StudyFolder.create(str(tmp_path / "studies"), study)
     trials = runner.Runner(
-        folder=folder, study=study, stopping=threading.Event(), timeout_seconds=30, told=lambda *_: None
+        folder=folder, study=study, stopping=threading.Event(), timeout_seconds=30, on_trial=lambda *_: None
     )
     return trials.run()
 
@@ -87,7 +87,7 @@ def test_a_trial_whose_files_cannot_be_made_says_so(tmp_path: Path) -> None:
         study=study,
         stopping=threading.Event(),
         timeout_seconds=30,
-        told=lambda trial, outcome, _: told.append((trial, outcome)),
+        on_trial=lambda trial, outcome, _: told.append((trial, outcome)),
     ).run()
     assert "it could not be run: " in (outcome.reason or "")
     assert (told[-1][1], time.monotonic() - begun < 5) == (outcome, True)

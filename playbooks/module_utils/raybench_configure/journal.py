@@ -1,7 +1,7 @@
 """The journal: what the host was before raybench changed it, kept on the host itself.
 
 One file an entry, under a folder that only root may enter, forced to disk before the change that it is about.
-The first state of a setting is never overwritten; what was written last is, so that edits made since can be told.
+The first state of a setting is never overwritten; what was written last is, so that edits made since can be determined.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What the module ``raybench_probe`` reads of a host, a room a kind of reading. Judges nothing, changes nothing."""
+"""What the module ``raybench_probe`` reads of a host, one file per kind of reading. Judges nothing, changes nothing."""

@@ -77,7 +77,7 @@ def _is_ours(pid: str, parents: Mapping[str, str]) -> bool:
 
 
 class FileSystems:
-    """Size and room of the file systems of folders, each asked apart: one without its server never answers."""
+    """Size and free space of the file systems of folders, each asked apart: one without its server never answers."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._asked = [(folder, Apart(partial(_file_system, folder))) for folder in [*folders, _SHARED_MEMORY]]

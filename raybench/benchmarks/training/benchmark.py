@@ -47,7 +47,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, 
     label = labels_of(spec, context.world_size)[0]
     timed = yield from _time(context, trainer, options, label, facts)
     exposure = _exposure(context, trainer, spec.name, options)
-    del trainer  # the check needs the room
+    del trainer  # the check needs the memory
     timed |= {"label": label, "exposure": exposure, "facts": facts}
     yield TrainingRecord(**(timed | _NO_STEPS), check=UNCHECKED, interim=True)
     yield TrainingRecord(**timed, check=_check(context, trainable, spec, options, dtype))

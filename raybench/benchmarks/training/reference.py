@@ -1,4 +1,4 @@
-"""Whether the ranks train as one process would: a few steps of the same data, compared step by step.
+"""Whether the ranks match a single-process reference: a few steps of the same data, compared step by step.
 
 Both begin from the same parameters. Rank 0 computes the whole batch by itself, without any communication, and the
 losses and gradient norms of the first steps must agree within rounding. A rank whose gradients are not averaged is off

@@ -27,7 +27,7 @@ class Trainer:
         self._forward = forward_context(dtype, context.device)
         self._scaler = loss_scaler(dtype, context.device)
         self._clock: PhaseClock | None = None
-        self._micro_step = 0
+        self._micro_batch = 0
         if strategy.has_gradient_marks:
             for parameter in self.parameters:
                 register: Any = parameter.register_post_accumulate_grad_hook
@@ -43,7 +43,7 @@ class Trainer:
         self._clock = clock
         losses = []
         for micro in range(self._options.accumulate):
-            self._micro_step = micro
+            self._micro_batch = micro
             losses.append(self._micro(number, synchronised and micro == self._options.accumulate - 1))
         found_norm = self._update(norm=norm)
         loss = torch.stack(losses).mean()  # within the step: where its end is reached, its loss is there
@@ -55,7 +55,7 @@ class Trainer:
 
     def _micro(self, number: int, synchronised: bool) -> torch.Tensor:
         batch = batch_of(
-            self._trainable, self._options, self._context.rank, number * self._options.accumulate + self._micro_step
+            self._trainable, self._options, self._context.rank, number * self._options.accumulate + self._micro_batch
         )
         batch = tuple(part.to(self._context.device, non_blocking=True) for part in batch)
         self._mark("data")
@@ -76,7 +76,7 @@ class Trainer:
 
     def _mark(self, name: str) -> None:
         if self._clock is not None:
-            self._clock.mark(f"{name}:{self._micro_step}")
+            self._clock.mark(f"{name}:{self._micro_batch}")
 
     def _update(self, *, norm: bool) -> torch.Tensor | None:
         found = None
@@ -101,7 +101,7 @@ def optimizer_of(options: TrainingOptions, parameters: list[nn.Parameter]) -> to
 
 
 def batch_of(trainable: Trainable, options: TrainingOptions, rank: int, number: int) -> Batch:
-    """The samples of one rank and micro-step, on the CPU: the same whenever and wherever they are made."""
+    """The samples of one rank and micro-batch, on the CPU: the same whenever and wherever they are made."""
     generator = torch.Generator().manual_seed(((options.seed * 1_000_003 + number) * 1_000_003 + rank) % 2**63)
     return trainable.batch(generator, options.batch_size)
 

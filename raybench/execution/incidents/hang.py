@@ -1,7 +1,7 @@
 """Who holds up a run in which nothing moves: pure, from what each rank was seen to do.
 
 In this order: a rank that is in no operation while others wait for it; ranks whose operations do not fit together; all
-inside one operation, so that the network or its library is stuck. What cannot be told blames nobody.
+inside one operation, so that the network or its library is stuck. What cannot be determined blames nobody.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _LINE_ADVICE = "Look at the line quoted, where the rank does not go on; its whol
 
 
 def hang(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec], *, world_size: int) -> list[Incident]:
-    """The culprits of a hang; none where ranks still move, or where it cannot be told."""
+    """The culprits of a hang; none where ranks still move, or where it cannot be determined."""
     alive = [one for one in ranks if state_of(one) not in ("ended", "finished")]
     waiting = [one for one in alive if state_of(one) == "waiting"]
     elsewhere = [one for one in alive if state_of(one) != "waiting"]

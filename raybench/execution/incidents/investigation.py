@@ -74,9 +74,9 @@ class Investigation:
     def without_culprit(
         self, limit: Incident, seen: Sequence[Seen], *, spec: BenchmarkSpec | None, points: int, limit_seconds: float
     ) -> Incident:
-        """The limit where nobody is to blame: the ranks were slow for it, or it cannot be told what holds them up."""
+        """The limit where nobody is to blame: the ranks were slow for it, or what holds them up is unknown."""
         if is_stalled(seen):
-            text = f"{limit.reason}; whether the ranks hang or are slow cannot be told"
+            text = f"{limit.reason}; whether the ranks hang or are slow is unknown"
             return replace(limit, reason=text, explanation=explanation_of(seen), confidence="possible")
         iterations = [one.position.iteration for one in seen if one.position.phase == "timing"]
         text = at_work_text(

@@ -18,7 +18,7 @@ Signature = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """``culprits``: the ranks that differ from the plan or from most others; all, where it cannot be told."""
+    """``culprits``: the ranks that differ from the plan or from most others; all, where it cannot be determined."""
 
     culprits: tuple[int, ...]
     text: str

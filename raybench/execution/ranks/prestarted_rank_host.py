@@ -3,7 +3,7 @@
 Importing torch is half of a cold start, and an agent can begin with it only once Ray has placed it. So the driver
 begins at once. The nodes of an embedded cluster all use that process; of a cluster that is joined, the agent of the
 driver's machine takes it over if ranks forked from it are the same in every respect as ranks of a process of the
-agent's own (see ``likeness``). Otherwise the process is not used.
+agent's own (see ``process_compatibility``). Otherwise the process is not used.
 """
 
 import contextlib

@@ -85,11 +85,11 @@ def _address_in(content: bytes) -> str | None:
 
 def _check_listener(address: str, source: str) -> None:
     """Raises ClusterUnavailableError where somebody else has the port by now, as after a cluster that was killed."""
-    stranger = foreign_listener(address)
-    if stranger is not None:
+    foreign_user = foreign_listener(address)
+    if foreign_user is not None:
         raise ClusterUnavailableError(
             f"the Ray cluster at '{address}', which {source} names, is not joined: what listens there belongs to "
-            f"{user_name(stranger)}, who could have this command run programs of theirs. {_CHOICE}"
+            f"{user_name(foreign_user)}, who could have this command run programs of theirs. {_CHOICE}"
         )
 
 

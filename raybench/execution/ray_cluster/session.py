@@ -103,15 +103,15 @@ def _joined(
     problem = connection_problem(address, _CONNECT_SECONDS)
     if problem is not None:
         raise no_cluster(address, problem)
-    stranger = None if os.environ.get("RAY_USE_TLS", "0") == "1" else grpc_problem(address, _CONNECT_SECONDS)
-    if stranger is not None:
+    problem = None if os.environ.get("RAY_USE_TLS", "0") == "1" else grpc_problem(address, _CONNECT_SECONDS)
+    if problem is not None:
         raise ClusterUnavailableError(
-            f"what listens at '{address}' is not the head of a Ray cluster ({stranger}); check the port: 6379 unless "
-            "'ray start' was told otherwise"
+            f"what listens at '{address}' is not the head of a Ray cluster ({problem}); check the port: 6379 unless "
+            "'ray start' was given another"
         )
     with contextlib.ExitStack() as stack:
         _take_own_token(address)
-        visiting = not _head_is_here(address) and _is_stranger(address)
+        visiting = not _head_is_here(address) and _is_outside(address)
         if visiting:
             stack.enter_context(Visitor(address, workplace / "v"))
         _init(address, hint=_INWARD if visiting else "")
@@ -141,7 +141,7 @@ def _head_is_here(address: str) -> bool:
     return address.rpartition(":")[0].strip("[]") in {"127.0.0.1", "::1", "localhost", *interfaces()}
 
 
-def _is_stranger(address: str) -> bool:
+def _is_outside(address: str) -> bool:
     """Whether this machine is no node of the cluster. Raises ClusterUnavailableError where it could not join as one."""
     facts = head_facts(address)
     if is_member(facts):
@@ -215,7 +215,7 @@ def _init(address: str, *, hint: str = "") -> None:
     if not outcome:
         raise ClusterUnavailableError(
             f"what listens at '{address}' does not answer as a Ray cluster within {_JOIN_SECONDS:.0f} s; check the "
-            "port (6379 unless 'ray start' was told otherwise) and that Ray there has the version of this machine"
+            "port (6379 unless 'ray start' was given another) and that Ray there has the version of this machine"
             f"{hint}"
         )
     if outcome[0] is not None:

@@ -55,7 +55,7 @@ CHECKS: tuple[Check, ...] = (
     _check("host-hugepages", "Transparent huge pages", host.hugepages),
     _check("host-memory", "Memory", storage.memory),
     _check("host-swap", "Swap in use", storage.swap),
-    _check("host-disk", "Room on disks", storage.disk),
+    _check("host-disk", "Free disk space", storage.disk),
     _check("host-folders", "Folders that jobs write to", storage.folders),
     _check("host-mounts", "File systems mounted read-only", storage.read_only),
     _check("host-shm", "Shared memory", storage.shared_memory),

@@ -1,4 +1,4 @@
-"""What joins GPUs: NVLink, NVSwitch, and the way from a GPU to a NIC."""
+"""What joins GPUs: NVLink, NVSwitch, and the path from a GPU to a NIC."""
 
 import re
 

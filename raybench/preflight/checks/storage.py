@@ -28,7 +28,7 @@ def memory(view: HostView) -> Judgement:
     percent = view.expected.memory_available_min_percent
     if available < total * percent / 100:
         return warned(
-            seen, f"{percent:g} % available", "a run needs room", "end what takes the memory: ps aux --sort -rss"
+            seen, f"{percent:g} % available", "a run needs free memory", "end what takes the memory: ps aux --sort -rss"
         )
     return passed(seen, f"{percent:g} % available")
 
@@ -48,7 +48,7 @@ def swap(view: HostView) -> Judgement:
 
 
 def disk(view: HostView) -> Judgement:
-    """Room and inodes where raybench, Ray and NCCL write."""
+    """Free space and inodes where raybench, Ray and NCCL write."""
     systems = {path: state for path, state in view.value("file_systems").items() if path != "/dev/shm"}  # noqa: S108
     silent = sorted(name.partition(":")[2] for name in view.readings if name.startswith("file_system:"))
     if silent:
@@ -66,7 +66,7 @@ def disk(view: HostView) -> Judgement:
         return passed(seen, f"{limit:g} % free")
     verdict = failed if percent < limit / 2 else warned
     return verdict(
-        seen, f"{limit:g} % free", "gpud's limit; half of it fails", f"make room: du -xh {path} | sort -h | tail"
+        seen, f"{limit:g} % free", "gpud's limit; half of it fails", f"free space: du -xh {path} | sort -h | tail"
     )
 
 

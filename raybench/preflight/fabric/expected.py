@@ -25,7 +25,7 @@ TCP_JUDGED_UP_TO_GBIT = 25.0  # beyond, one host's CPUs decide over TCP, not the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """Gb/s of payload that a pair should reach. None where it cannot be told; ``basis`` says from what, or why not."""
+    """Gb/s of payload that a pair should reach. None where it is unknown; ``basis`` says from what, or why not."""
 
     gbit_per_s: float | None
     basis: str

@@ -1,8 +1,8 @@
 """From slow pairs to what is at fault: further rounds against hosts that are proven good, then the verdict. Pure.
 
-A pair is slow because of its one end, its other end, both, or the way between them. A test that is good proves both of
+A pair is slow because of its one end, its other end, both, or the path between them. A test that is good proves both of
 its ends. So each suspect is measured with a proven host; where that is slow too, with a different one, and only then is
-the host named. Where both ends turn out good, the way between them is measured once more and named if it is still slow.
+the host named. Where both ends turn out good, the path is measured once more and named if it is still slow.
 Software devices share processors with whatever else runs: there each bad pair has to be bad again before it counts.
 """
 
@@ -21,7 +21,7 @@ COMMON_LINKS = 3  # a host that has so many faulty paths, more than half of thos
 class Fault:
     """A host or a pair that is at fault. ``partners`` are the proven hosts against which it showed."""
 
-    hosts: tuple[int, ...]  # one: the host; two: the way between them
+    hosts: tuple[int, ...]  # one: the host; two: the path between them
     outcome: PairVerdict
     partners: tuple[int, ...] = ()
 
@@ -110,12 +110,12 @@ class _Chooser:
 
 
 def _is_open_link(pair: Pair, now: Standing) -> bool:
-    """Whether both ends are good, so that it must be the way, and it was measured only once."""
+    """Whether both ends are good, so that it must be the path, and it was measured only once."""
     return len(now.persistent[pair]) < 2 and now.proven.issuperset(pair)
 
 
 def locate(evidence: Evidence) -> Location:
-    """The verdict on hosts and ways, as far as the tests so far carry it."""
+    """The verdict on hosts and paths, as far as the tests so far carry it."""
     now = standing(evidence)
     hosts = [
         Fault(hosts=(host,), outcome=_outcome(now, host), partners=tuple(sorted(found)))
@@ -155,7 +155,7 @@ def _worst(outcomes: Sequence[PairVerdict]) -> PairVerdict:
 
 
 def _common_hosts(evidence: Evidence, links: Sequence[Sequence[int]], named: set[int]) -> tuple[Fault, ...]:
-    """Hosts that most of their measured ways are bad of. Of two that blame each other, the one with more of them."""
+    """Hosts that most of their measured paths are bad of. Of two that blame each other, the one with more of them."""
     partners: dict[int, set[int]] = {}
     for one, other in links:
         partners.setdefault(one, set()).add(other)
@@ -178,7 +178,7 @@ def _common_hosts(evidence: Evidence, links: Sequence[Sequence[int]], named: set
 
 
 def leaf_faults(links: Sequence[Pair], measured: Mapping[Pair, int], leaf_of: Sequence[int]) -> tuple[Pair, ...]:
-    """Pairs of leaves all of whose measured ways are bad, two at least: the fault is between the leaves.
+    """Pairs of leaves all of whose measured paths are bad, two at least: the fault is between the leaves.
 
     ``links``: faulty paths between good hosts; ``measured[(leaf, leaf)]``: how many pairs of hosts were measured
     between.

@@ -21,11 +21,11 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (
             r"not measured: ",
-            "the ends connect, but no data arrives: see to MTU and PFC on the way, or raise --seconds (fabric_seconds)",
+            "the ends connect, but no data arrives: check MTU and PFC on the path, or raise --seconds (fabric_seconds)",
         ),
         (
             r"completion with error|failed status 12|transport retry",
-            "packets get lost on the way: cable, switch port, routing, or flow control (PFC) of RoCE",
+            "packets get lost on the path: cable, switch port, routing, or flow control (PFC) of RoCE",
         ),
         (
             r"modify qp|unable to connect the hca|failed to connect",

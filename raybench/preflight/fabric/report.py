@@ -224,7 +224,7 @@ def _host_verdict(
         return "fail"
     if problems or named or not taking_part:
         return "error"
-    # slow with some, and whose fault that is could not be told
+    # slow with some, and whose fault that is could not be determined
     return "warn" if any(name in one.hosts and one.kind in {"open", "common"} for one in ranked) else "pass"
 
 
@@ -276,7 +276,7 @@ def _suspect(number: int, one: Suspect) -> FabricSuspect:
 
 
 def _suspect_verdict(one: Suspect) -> TestVerdict:
-    """fail for whatever is slow and stayed slow, also where it could not be told whose fault it is."""
+    """fail for whatever is slow and stayed slow, also where it could not be determined whose fault it is."""
     if one.outcome is PairVerdict.FAILED:
         return "error"
     return "warn" if one.kind == "passed" or one.doubtful else "fail"

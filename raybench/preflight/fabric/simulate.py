@@ -1,6 +1,6 @@
 """Planted faults: does the localisation find exactly what was planted, and in how many rounds? Pure.
 
-The outcomes of tests are made up from the planted faults, without noise: a test is slow when one of its ends or the way
+The outcomes of tests are made from the planted faults, without noise: a test is slow when one of its ends or the path
 between them is bad. What is simulated is the planning, not a network.
 """
 
@@ -48,7 +48,7 @@ class Trials:
 
     @property
     def exact(self) -> int:
-        """Trials in which exactly the planted hosts and ways were named, and nothing else."""
+        """Trials in which exactly the planted hosts and paths were named, and nothing else."""
         return sum(trial.exact for trial in self.trials)
 
     @property
@@ -68,7 +68,7 @@ def simulate(
 ) -> Trials:
     """So many trials. Each plants bad hosts and faulty paths, together ``fraction`` of the hosts, one at least.
 
-    Bad ways are planted among the pairs that the scan measures: of a pair that nobody measures nothing is known.
+    Bad paths are planted among the pairs that the scan measures: of a pair that nobody measures nothing is known.
     """
     scan = _Scan(host_count, rounds)
     source = random.Random(seed)

@@ -1,4 +1,4 @@
-"""What is at fault, in words and in order: hosts, devices, ways between hosts or leaves. Pure."""
+"""What is at fault, in words and in order: hosts, devices, paths between hosts or leaves. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _LINK_ADVICE = (
     "hashes to, and its error counters"
 )
 _LEAF_ADVICE = "look at the trunks between these two leaf switches: ports down, at a lower rate, or with errors"
-_COMMON_ADVICE = "look at what these ways share: the host's switch port, its routes, and its NIC"
+_COMMON_ADVICE = "look at what these paths share: the host's switch port, its routes, and its NIC"
 _FABRIC_ADVICE = (
     "all hosts have it in common: rate and MTU of the ports, PCIe settings, flow control, or a wrong expectation "
     "(fabric_slow_ratio); no host is named"
@@ -126,7 +126,7 @@ def _host_suspect(
 
 
 def _one_way(tests: Sequence[Judged], name: str) -> str:
-    """Where a host is slow in one direction only, in which: that tells its ways in from its ways out."""
+    """Where a host is slow in one direction only, in which: that tells inbound from outbound paths."""
     slow = {
         receiving: [
             one.outcome is PairVerdict.SLOW
@@ -178,8 +178,8 @@ def _way(
     outcome = PairVerdict.SLOW if any(test.outcome is PairVerdict.SLOW for test in bad) else PairVerdict.FAILED
     verb = "is slow" if outcome is PairVerdict.SLOW else "cannot be tested"
     summary = {
-        "link": f"the way between {one} and {other} {verb}; both are good with others",
-        "open": f"the pair {one} and {other} {verb}; which of the two, or the way, could not be told",
+        "link": f"the path between {one} and {other} {verb}; both are good with others",
+        "open": f"the pair {one} and {other} {verb}; whether one of the hosts or the path is at fault is unknown",
         "passed": f"the pair {one} and {other} was not good once and good when it was repeated",
     }[kind]
     advice = {"link": _LINK_ADVICE, "open": _OPEN_ADVICE, "passed": _PASSED_ADVICE}[kind]
@@ -212,7 +212,7 @@ def _common(fabric: Fabric, settings: FabricSettings, rail: RailJudgement, fault
         outcome=PairVerdict.SLOW,
         confirmed=False,
         severity=_severity(tests, settings),
-        summary=f"{name} is good with some, but {len(partners)} slow ways have it in common ({_listed(partners)})",
+        summary=f"{name} is good with some, but {len(partners)} slow paths have it in common ({_listed(partners)})",
         seen=_figures(tests, settings),
         expected=_expectation(tests),
         basis=_basis(tests),

@@ -1,4 +1,4 @@
-"""A fabric test over lab hosts by real ssh: a slow host and a slow way found and told apart, a dead host reported."""
+"""A fabric test over lab hosts by real ssh: a slow host and a slow path found and told apart, a dead host reported."""
 
 import json
 import sys

@@ -187,7 +187,7 @@ def test_two_trials_are_as_far_from_their_median_as_each_other() -> None:
     assert [round(abs(change), 1) for change in _changes(trials)] == [33.3, 33.3]
 
 
-def test_what_nodes_said_is_inert() -> None:
+def test_what_nodes_said_is_escaped() -> None:
     content = network_content(label="\x1b[31m<script>alert(1)</script>")
     text, page = printed(content), render_study_html(content)
     assert "\x1b" not in text + page

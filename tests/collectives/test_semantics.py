@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from itertools import chain, pairwise
 from math import prod
+from pathlib import Path
 
 import pytest
 
@@ -121,6 +122,14 @@ def published(name: str, n: int) -> float:
 def test_bus_factors_are_those_of_nccl_tests(name: str) -> None:
     for world_size in (1, 2, 3, 8, 1024):
         assert collective(name).bus_factor(world_size) == pytest.approx(published(name, world_size))
+
+
+def test_every_bus_factor_is_derived_in_the_methods() -> None:
+    """docs/methods.md has a row with the least time and the factor of each operation."""
+    text = (Path(__file__).parents[2] / "docs/methods.md").read_text()
+    table = text.partition("| operation | least time | f |")[2].partition("\n\n")[0]
+    rows = {name.strip() for line in table.splitlines()[2:] for name in line.split("|")[1].split(",")}
+    assert rows == set(OPERATIONS)
 
 
 def test_sent_data_differs_between_ranks() -> None:

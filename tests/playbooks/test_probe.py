@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from raybench_probe import filters, gather, network, ports, process, programs, settings, system
 
+from raybench.preflight import probe_answer
+
 _ROOMS = Path(__file__).resolve().parents[2] / "playbooks/module_utils"
 
 
@@ -339,3 +341,8 @@ def test_processors_that_a_login_may_not_use_are_not_counted() -> None:
     )  # fmt: skip
     assert done.stdout.split() == ["1", str(os.cpu_count())]
     assert system.processor()["usable"] == len(os.sched_getaffinity(0))
+
+
+def test_the_form_of_every_value_is_checked_where_it_arrives() -> None:
+    """A reading without a form would be taken as whatever a host sends."""
+    assert set(gather._VALUES) <= set(probe_answer._VALUES)

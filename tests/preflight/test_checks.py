@@ -1,11 +1,17 @@
 """Every check: what makes it fire, and the near miss beside it that must not."""
 
 from collections.abc import Mapping
+from importlib import import_module
+from inspect import get_annotations, isfunction
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 
+from raybench.preflight import checks
 from raybench.preflight.checks import CHECKS, selected
+from raybench.preflight.host_view import HostView
+from raybench.preflight.verdict import Judgement
 
 from . import recorded
 from .hosts import files, host, result, value, verdict
@@ -273,6 +279,19 @@ def test_every_check_has_a_case() -> None:
         "software-raybench",
     }
     assert {check.name for check in CHECKS} == {case[0] for case in CASES} | informing
+
+
+def test_every_function_that_judges_a_host_is_a_check() -> None:
+    """One that was written and has no line in CHECKS would never run."""
+    modules = [import_module(f"{checks.__name__}.{found.name}") for found in iter_modules(checks.__path__)]
+    judges = {
+        value
+        for module in modules
+        for name, value in vars(module).items()
+        if isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+        if list(get_annotations(value).values()) == [HostView, Judgement]
+    }
+    assert {f"{one.__module__}.{one.__name__}" for one in judges - {check.judge for check in CHECKS}} == set()
 
 
 @pytest.mark.parametrize(

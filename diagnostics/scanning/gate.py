@@ -30,11 +30,14 @@ from diagnostics.scanning.search import compiled_database, escaped, matches
 DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
 
 MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
-MAX_DULL = 50_000
-MAX_DULL_BYTES = 300
+MAX_SHAPE_BYTES = 2**23  # of all shapes that one gate remembers
+SHAPE_OVERHEAD_BYTES = 100  # of each in a set
 MARK = b"] NCCL INFO "
 _DIGITS = b"0123456789"
 _TOLD_BY_DIGITS = tuple(stem for literal in FOREIGN if (stem := literal.translate(None, _DIGITS)) != literal)
+_SEARCHED = tuple(  # a line that holds any of FOREIGN holds one of these
+    one for one in dict.fromkeys(FOREIGN) if not any(other in one for other in FOREIGN if other != one)
+)
 
 Candidate = tuple[int, bytes]  # the number of the line, from 0 in its block, and the line
 
@@ -58,6 +61,8 @@ class Gate:
     sparse: bool = False  # so few lines are NCCL's in this piece that the frequent kinds are looked for all the same
     wrapped: int = 0  # so many lines at the start of the next block may be the rest of the last line of this one
     _dull: set[bytes] = field(default_factory=set)  # lines without their digits, of which FOREIGN has none
+    _telling: set[bytes] = field(default_factory=set)  # the same, of lines in which something of FOREIGN was found
+    _shape_bytes_left: int = MAX_SHAPE_BYTES
     detailed: bool = True  # lines of the frequent kinds are read one by one here
     _seen_bytes: int = 0
 
@@ -153,10 +158,9 @@ class Gate:
         dull = self._dull
         fresh = [number for number, shape in enumerate(shapes) if shape not in dull]
         self.nccl_lines += block.count(MARK) - sum(lines[number].count(MARK) for number in fresh)  # of the dull ones
-        chosen, nothing = self._sort_out(lines, fresh)
-        if len(dull) < MAX_DULL:
-            found = (shapes[number] for number in nothing if len(shapes[number]) <= MAX_DULL_BYTES)
-            dull.update(shape for shape in found if not is_foreign(shape, _TOLD_BY_DIGITS))
+        chosen, nothing, unmarked = self._sort_out(lines, fresh)
+        self._remember(nothing, shapes)
+        chosen += self._foreign_lines(lines, shapes, unmarked)
         chosen += self._wrapped_lines(lines, chosen)
         for number in sorted(set(chosen)):
             yield number, lines[number][:MAX_LINE_BYTES]
@@ -179,8 +183,8 @@ class Gate:
             self.wrapped -= 1
             yield number
 
-    def _sort_out(self, lines: list[bytes], fresh: list[int]) -> tuple[list[int], list[int]]:
-        """Numbers of those lines that tell something, and of those that tell nothing, whatever digits they hold."""
+    def _sort_out(self, lines: list[bytes], fresh: list[int]) -> tuple[list[int], list[int], list[int]]:
+        """Numbers of NCCL's lines that tell something, of those that tell nothing, and of lines without its name."""
         chosen, nothing, unmarked = [], [], []
         for number in fresh:
             raw = lines[number]
@@ -193,13 +197,35 @@ class Gate:
                     nothing.append(number)
             elif not self._is_repeated(raw):
                 chosen.append(number)
-        foreign = _foreign_lines(lines, unmarked)
-        return chosen + foreign, nothing + sorted(set(unmarked).difference(foreign))
+        return chosen, nothing, unmarked
+
+    def _foreign_lines(self, lines: list[bytes], shapes: list[bytes], unmarked: list[int]) -> list[int]:
+        """Numbers of the lines among ``unmarked`` that can matter; of those alike but for digits one is looked at."""
+        dull, telling = self._dull, self._telling
+        fresh = [number for number in unmarked if shapes[number] not in dull and shapes[number] not in telling]
+        found = _foreign_among(lines, fresh)
+        self._remember(sorted(set(fresh).difference(found)), shapes)
+        for number in found:
+            self._keep_shape(shapes[number], telling)
+        told = set(found)
+        return [number for number in unmarked if number in told or shapes[number] in telling]
+
+    def _remember(self, nothing: list[int], shapes: list[bytes]) -> None:
+        """Look no more at lines like these, which tell nothing, where no digit could change that."""
+        for number in nothing:
+            if shapes[number] not in self._dull and not is_foreign(shapes[number], _TOLD_BY_DIGITS):
+                self._keep_shape(shapes[number], self._dull)
+
+    def _keep_shape(self, shape: bytes, where: set[bytes]) -> None:
+        if shape not in where and len(shape) <= self._shape_bytes_left:
+            self._shape_bytes_left -= len(shape) + SHAPE_OVERHEAD_BYTES
+            where.add(shape)
 
     def _by_line(self, block: bytes) -> Iterator[Candidate]:
-        number = -1
-        present = tuple(literal for literal in FOREIGN if literal in block)
-        for number, raw in enumerate(block.split(b"\n")):
+        lines, shapes = block.split(b"\n"), block.translate(None, _DIGITS).split(b"\n")
+        unmarked = [number for number, raw in enumerate(lines) if b"CCL" not in raw]
+        foreign = set(self._foreign_lines(lines, shapes, unmarked))
+        for number, raw in enumerate(lines):
             if b"CCL" in raw:
                 self.nccl_lines += names_library(raw)
                 if _is_noise(raw):
@@ -207,10 +233,10 @@ class Gate:
                 self.wrapped = MAX_WRAPPED_LINES if b"NCCL WARN" in raw else 0
                 self.detail_left -= 1
                 yield number, raw[:MAX_LINE_BYTES]
-            elif self.wrapped or is_foreign(raw, present):
+            elif self.wrapped or number in foreign:
                 self.wrapped = MAX_WRAPPED_LINES if b"Last error:" in raw else max(self.wrapped - 1, 0)
                 yield number, raw[:MAX_LINE_BYTES]
-        self.lines += number + 1
+        self.lines += len(lines)
 
     def _says_nothing(self, raw: bytes) -> bool:
         """Whether a marked line is one of those that ODD leaves out."""
@@ -250,7 +276,7 @@ def is_foreign(raw: bytes, literals: tuple[bytes, ...] = FOREIGN) -> bool:
     return False
 
 
-def _foreign_lines(lines: list[bytes], unmarked: list[int]) -> list[int]:
+def _foreign_among(lines: list[bytes], unmarked: list[int]) -> list[int]:
     """Numbers of the lines among ``unmarked`` that can matter: each literal is looked for in all of them at once."""
     starts, total = [], 0
     for number in unmarked:
@@ -258,7 +284,7 @@ def _foreign_lines(lines: list[bytes], unmarked: list[int]) -> list[int]:
         total += len(lines[number]) + 1
     joined = b"\n".join([lines[number] for number in unmarked])
     found: set[int] = set()
-    for literal in FOREIGN:
+    for literal in _SEARCHED:
         place = joined.find(literal)
         while place >= 0:
             index = bisect_left(starts, place + 1) - 1

@@ -265,3 +265,15 @@ def test_large_and_small_items_are_dealt_so_that_processes_have_alike_to_do() ->
     loads = [sum(size for size, owner in zip(sizes, owners, strict=True) if owner == number) for number in (0, 1)]
     assert abs(loads[0] - loads[1]) <= max(sizes)
     assert list(map_ahead(lambda number: number * number, range(20), 3, [*sizes])) == [n * n for n in range(20)]
+
+
+def test_without_a_scanner_each_shape_of_a_line_is_searched_once_and_told_by_what_it_holds() -> None:
+    step, error = b"step %d loss 0.5 " + b"x" * 900, b"worker %d: RuntimeError: no memory"
+    lines = [line % number for number in range(300) for line in (step, error)]
+    for detail in (0, 30_000):
+        gate = Gate(scan_from_bytes=2**40, detail_left=detail)
+        for begin in range(0, len(lines), 100):
+            block = lines[begin : begin + 100]
+            found = [raw for _, raw in gate.candidates(b"\n".join(block))]
+            assert found == [raw for raw in block if raw.startswith(b"worker")]
+        assert (gate.lines, len(gate._dull), len(gate._telling)) == (600, 1, 1)

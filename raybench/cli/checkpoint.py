@@ -1,18 +1,16 @@
 """``raybench checkpoint``."""
 
 import sys
-from dataclasses import fields
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from raybench.benchmarks.checkpoint.options import CheckpointOptions
-from raybench.benchmarks.checkpoint.stores import PLACES
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
-from raybench.config import load_config
+from raybench.cli.output import printing
 from raybench.errors import ProblemFoundError, UsageError
+from raybench.services.checkpoint import PLACES_TO_SAVE
 
 EXAMPLES = """\b
 Examples:
@@ -23,7 +21,7 @@ Examples:
 """
 
 _OPTIONS: list[Any] = [
-    click.option("--to", multiple=True, metavar="PLACE", help=f"{PLACES[0].upper()}{PLACES[1:]}; may "
+    click.option("--to", multiple=True, metavar="PLACE", help=f"{PLACES_TO_SAVE}; may "
                  "be repeated.  [default: checkpoints]"),
     click.option("-m", "--model", metavar="NAME", help="Model whose parameters and Adam moments are saved, as for "
                  "'raybench train'.  [default: small]"),
@@ -52,16 +50,13 @@ def command(
     Writes and reads through torch.distributed.checkpoint, in a format without pickles. What is saved is removed again.
     Writes DIR/RUN_ID as 'raybench run' does.
     """
-    written = given(options)
-    own = {field.name for field in fields(CheckpointOptions)}
-    settings = {name: value for name, value in written.items() if name not in own}
-    chosen = {name: value for name, value in written.items() if name in own}
+    chosen = given(options)
     chosen |= {name: _parts(chosen[name]) for name in ("layouts", "modes") if name in chosen}
-    if check is not None and not check.strip():
-        raise UsageError("--check is empty; write the folder of a kept checkpoint, or s3://bucket/prefix/NAME")
     if check is not None:
-        sys.exit(_check(check, CheckpointOptions(**{**chosen, "to": (check,)}), as_json=as_json))
-    config = load_config(config_file, {**settings, "suite": "checkpoint", "checkpoint": chosen})
+        sys.exit(_check(check, chosen, as_json=as_json))
+    from raybench.services.run_config import workload_config
+
+    config = workload_config("checkpoint", config_file, chosen)
     sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet, dry_run=dry_run))
 
 
@@ -69,49 +64,18 @@ def _parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def _divided(place: str) -> tuple[str, str]:
-    """The place that holds a checkpoint, and its folder there. Raises UsageError where a bucket is all there is."""
-    scheme, separator, rest = place.partition("://")
-    above, slash, folder = (rest if separator else place).rstrip("/").rpartition("/")
-    if separator and scheme != "file":
-        if not above:
-            raise UsageError(f"--check {place} names no checkpoint in the bucket; write {place.rstrip('/')}/NAME")
-        return f"{scheme}://{above}", folder
-    return above or slash or ".", folder
-
-
-def _look_for(place: str) -> None:
-    """Raises UsageError where no checkpoint was ever begun: what is not there cannot be damaged."""
-    scheme, separator, rest = place.partition("://")
-    if separator and scheme != "file":
-        return
-    folder = Path(rest if separator else place)
-    if not folder.is_dir():
-        raise UsageError(f"--check {place}: there is no such folder; name one that --keep left, with its own name")
-    if not any(folder.glob("rank-*.bin")) and not (folder / "manifest.json").exists():
-        raise UsageError(f"--check {place}: this folder holds no checkpoint; name one that --keep left in it")
-
-
-def _check(place: str, options: CheckpointOptions, *, as_json: bool) -> int:
-    """Say whether a checkpoint is whole. Raises ProblemFoundError where it is not, UsageError where there is none."""
+def _check(place: str, options: Mapping[str, Any], *, as_json: bool) -> int:
+    """Print whether a checkpoint is whole. Raises ProblemFoundError where it is not, UsageError where there is none."""
     import json
 
-    from raybench.benchmarks.checkpoint.manifest import CheckpointError
-    from raybench.benchmarks.checkpoint.storage import check_checkpoint  # imports torch
-    from raybench.benchmarks.checkpoint.stores import open_store
-    from raybench.benchmarks.checkpoint.stores.store import StoreError
+    from raybench.services.checkpoint import check_checkpoint
 
-    above, folder = _divided(place)
-    try:
-        _look_for(place)
-        store = open_store(above, endpoint=options.endpoint, limit_seconds=options.limit_seconds)
-        stored = check_checkpoint(store, folder)
-    except (CheckpointError, StoreError, UsageError) as error:
+    checked = check_checkpoint(place, options)
+    with printing("stdout"):
         if as_json:
-            click.echo(json.dumps({"place": place, "whole": False, "reason": str(error)}))
-        if isinstance(error, CheckpointError):
-            raise ProblemFoundError(str(error)) from error
-        raise UsageError(str(error)) from error
-    whole = {"place": place, "whole": True, "stored_bytes": stored}
-    click.echo(json.dumps(whole) if as_json else f"{place}: whole, {stored} bytes match their checksums")
+            click.echo(json.dumps(checked.to_json()))
+        elif checked.whole:
+            click.echo(f"{place}: whole, {checked.stored_bytes} bytes match their checksums")
+    if not checked.whole:
+        raise (ProblemFoundError if checked.exit_code == 1 else UsageError)(checked.reason)
     return 0

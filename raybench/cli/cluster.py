@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raybench.cli.output import announce, printing, say
-from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.documents.cluster_status import ClusterStatus
+    from raybench.services.cluster import ClusterOptions, FinishedCluster
 
 EXAMPLES = """\b
 Examples:
@@ -29,10 +28,11 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
     click.option("-l", "--limit", metavar="PATTERN", help="Only these hosts, as Ansible's --limit; the head must be "
                  "among them."),
     click.option("-f", "--forks", type=click.IntRange(1, 1000), metavar="N", help="Hosts at a time."),
-    click.option("--timeout", type=click.FloatRange(1, 86400), default=3600.0, show_default=True, metavar="S",
-                 help="Time limit of the whole, seconds."),
-    click.option("--host-timeout", type=click.FloatRange(1, 86400), metavar="S", help="Give a host up that has not let "
-                 "raybench log in after so many seconds, and say where its login hangs.  [default: 60]"),
+    click.option("--timeout", "timeout_seconds", type=click.FloatRange(1, 86400), default=3600.0, show_default=True,
+                 metavar="S", help="Time limit of the whole, seconds."),
+    click.option("--host-timeout", "host_timeout_seconds", type=click.FloatRange(1, 86400), metavar="S",
+                 help="Give a host up that has not let raybench log in after so many seconds, and say where its login "
+                 "hangs.  [default: 60]"),
     click.option("--json", "as_json", is_flag=True, help="Print JSON (raybench.cluster_status/1) instead of a table."),
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
 )  # fmt: skip
@@ -61,86 +61,67 @@ def command() -> None:
 @click.option("--wheelhouse", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
               help="Folder of wheels on this machine, for hosts that reach no package index.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Say what would be done and do nothing.")
-def up(allow_missing: bool, python: str | None, wheelhouse: Path | None, check: bool, **common: Any) -> None:
+def up(as_json: bool, quiet: bool, **options: Any) -> None:
     """Bring up the cluster. Called again, it changes nothing but brings back what fell out."""
-    variables: dict[str, Any] = {"ray_node_allow_missing": True} if allow_missing else {}
-    if python is not None:
-        variables["ray_node_python"] = python
-    if wheelhouse is not None:
-        variables["ray_node_wheelhouse"] = str(wheelhouse.absolute())
-    report = _play("up", variables, common, check=check)
-    wanted = [node for node in report.nodes if not allow_missing or node.role == "head"]
-    tolerated = {node.name for node in report.nodes} - {node.name for node in wanted}
-    failed = [node for node in report.nodes if node.problem and not (node.name in tolerated and node.unreachable)]
-    complete = all(node.alive for node in wanted) and not failed
-    if check:
-        complete = not failed and not report.error
-    _end(report, common, 0 if complete else 3)
+    announce("reading the inventory", quiet=quiet)
+    from raybench.services.cluster import up as bring_up
+
+    own = {name: options.pop(name) for name in ("allow_missing", "python", "wheelhouse", "check")}
+    _end(bring_up(_chosen(options), **own, on_task=_told(quiet=quiet)), as_json=as_json)
 
 
 @command.command(epilog=EXAMPLES, short_help="Look at the cluster.")
 @_common
-def status(**common: Any) -> None:
+def status(as_json: bool, quiet: bool, **options: Any) -> None:
     """Hosts, roles, whether Ray's head has them, GPUs, CPUs, versions, uptime. Exits with 1 where a node is missing."""
-    report = _play("status", {}, common)
-    code = 0 if all(node.alive for node in report.nodes) else 1
-    _end(report, common, 3 if any(node.problem for node in report.nodes) or report.error else code)
+    announce("reading the inventory", quiet=quiet)
+    from raybench.services.cluster import status as look
+
+    _end(look(_chosen(options), on_task=_told(quiet=quiet)), as_json=as_json)
 
 
 @command.command(epilog=EXAMPLES, short_help="Take down the cluster, and nobody else's.")
 @_common
-def down(**common: Any) -> None:
+def down(as_json: bool, quiet: bool, **options: Any) -> None:
     """End what raybench started on the hosts, children included, and nothing else."""
-    report = _play("down", {}, common)
-    _end(report, common, 0 if all(node.running is False and not node.problem for node in report.nodes) else 3)
+    announce("reading the inventory", quiet=quiet)
+    from raybench.services.cluster import down as take_down
+
+    _end(take_down(_chosen(options), on_task=_told(quiet=quiet)), as_json=as_json)
 
 
-def _play(
-    action: Any, variables: Mapping[str, Any], common: Mapping[str, Any], *, check: bool = False
-) -> "ClusterStatus":
-    announce("reading the inventory", quiet=common["quiet"])
-    from raybench.hosts.cluster_play import inventory_of, play_cluster
+def _chosen(options: Mapping[str, Any]) -> "ClusterOptions":
+    from raybench.services.cluster import ClusterOptions
 
-    inventory = inventory_of(common["inventory"], common["limit"])
-    shown: list[str] = []
+    return ClusterOptions(**options)
+
+
+def _told(*, quiet: bool) -> Callable[[str], None]:
+    """Say each task that is worth it, once."""
+    said: set[str] = set()
 
     def show(task: str) -> None:
-        if not common["quiet"] and task.partition(" ")[0] in _TOLD and task not in shown:
-            shown.append(task)
+        if not quiet and task.partition(" ")[0] in _TOLD and task not in said:
+            said.add(task)
             say(f"raybench: {task}")
 
-    report = play_cluster(
-        action,
-        inventory,
-        limit=common["limit"],
-        variables=variables,
-        forks=common["forks"],
-        timeout_seconds=common["timeout"],
-        host_timeout_seconds=common["host_timeout"],
-        on_task=show,
-        check=check,
-    )
-    if report.error and not any(node.problem or node.running is not None for node in report.nodes):
-        raise UsageError(f"the playbook did not run: {report.error}")
-    return report
+    return show
 
 
 _TOLD = {"Log", "Build", "Make", "Copy", "Install", "Start", "Wait", "End", "Look"}
 
 
-def _end(report: "ClusterStatus", common: Mapping[str, Any], code: int) -> None:
+def _end(finished: "FinishedCluster", *, as_json: bool) -> None:
     from raybench.reports.hosts.cluster import print_cluster
 
     with printing("stdout"):
-        if common["as_json"]:
-            _print_json(report.to_json())
+        if as_json:
+            _print_json(finished.report.to_json())
         else:
-            print_cluster(report, sys.stdout)
-    if report.status in {"canceled", "timeout"}:
-        how = "stopped" if report.status == "canceled" else "ended by its time limit (--timeout)"
-        say(f"raybench: {how} half-way; 'raybench cluster status' says what runs, 'raybench cluster down' ends it")
-        code = 3
-    sys.exit(code)
+            print_cluster(finished.report, sys.stdout)
+    if finished.remark:
+        say(f"raybench: {finished.remark}")
+    sys.exit(finished.exit_code)
 
 
 def _print_json(content: Mapping[str, Any]) -> None:

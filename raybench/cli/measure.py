@@ -10,7 +10,7 @@ from raybench.cli.output import announce, printing, say
 from raybench.config import RunConfig
 
 if TYPE_CHECKING:
-    from raybench.execution.supervisor import Display
+    from raybench.reports.progress import ProgressDisplay
     from raybench.services.run import FinishedRun
 
 
@@ -70,7 +70,7 @@ def _verdict(diagnosis: Mapping[str, Any]) -> str:
     return f"{diagnosis['verdict']}, network {diagnosis['network']}, {gdr}, {len(diagnosis['findings'])} findings"
 
 
-def _display() -> "Display":
+def _display() -> "ProgressDisplay":
     from raybench.reports.progress import ProgressDisplay
 
     return ProgressDisplay()

@@ -2,15 +2,12 @@
 
 import re
 import sys
-from dataclasses import fields
 from typing import Any
 
 import click
 
-from raybench.benchmarks.footprint.options import MemoryOptions
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
-from raybench.config import load_config
 from raybench.errors import UsageError
 
 EXAMPLES = """\b
@@ -49,13 +46,12 @@ def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, dry
 
     Writes DIR/RUN_ID as 'raybench run' does.
     """
-    written = given(options)
-    own = {field.name for field in fields(MemoryOptions)}
-    settings = {name: value for name, value in written.items() if name not in own}
-    chosen = {name: value for name, value in written.items() if name in own}
+    from raybench.services.run_config import workload_config
+
+    chosen = given(options)
     if "batch_sizes" in chosen:
         chosen["batch_sizes"] = sizes_of(chosen["batch_sizes"])
-    config = load_config(config_file, {**settings, "suite": "memory", "memory": chosen})
+    config = workload_config("memory", config_file, chosen)
     sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet, dry_run=dry_run))
 
 

@@ -1,16 +1,12 @@
 """``raybench train``."""
 
 import sys
-from dataclasses import fields, replace
 from typing import Any
 
 import click
 
-from raybench.benchmarks.training.options import STRATEGIES, TrainingOptions
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
-from raybench.config import RunConfig, load_config
-from raybench.errors import unknown_name
 
 EXAMPLES = """\b
 Examples:
@@ -75,23 +71,7 @@ def command(
     The first steps are checked against one process that computes the whole batch. Without a cluster to join, one is
     embedded on this machine: real ranks, EMULATED machines. Writes DIR/RUN_ID as 'raybench run' does.
     """
-    written = given(options)
-    own = {field.name for field in fields(TrainingOptions)}
-    settings = {name: value for name, value in written.items() if name not in own}
-    if strategy is not None:
-        settings["suite"] = suite_of(strategy)
-    settings["training"] = {name: value for name, value in written.items() if name in own}
-    config = load_config(config_file, settings)
-    if config.suite == RunConfig().suite:  # neither the command line nor a file names a strategy
-        config = replace(config, suite="ddp")
-    suite_of(config.suite)
+    from raybench.services.run_config import training_config
+
+    config = training_config(config_file, given(options), strategy)
     sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet, dry_run=dry_run))
-
-
-def suite_of(strategies: str) -> str:
-    """The benchmarks of a comma list of strategies. Raises UsageError for one that there is not."""
-    names = [part.strip() for part in strategies.split(",")]
-    for name in names:
-        if name not in STRATEGIES:
-            raise unknown_name("strategy", name, STRATEGIES)
-    return ",".join(names)

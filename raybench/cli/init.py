@@ -1,6 +1,5 @@
 """``raybench init``: a first inventory."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,10 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from raybench.cli.output import announce, printing
-from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.hosts.inventory_draft import DraftHost
+    from raybench.services.init import WrittenInventory
 
 EXAMPLES = """\b
 Examples:
@@ -39,72 +37,30 @@ def command(
 
     No host is contacted. A file that is there is never overwritten without --force.
     """
-    from raybench.hosts.inventory_draft import draft_text  # not needed for --help
-
-    if output.exists() and not force:
-        raise UsageError(f"{output} is there already; --force replaces it, --output names another file")
-    hosts, source = _hosts((*names, *lists), hostfile)
-    chosen = head or hosts[0].name
-    if chosen not in {host.name for host in hosts}:
-        raise UsageError(f"--head {chosen} is none of the {len(hosts)} hosts; name it among them, too")
     announce("checking the inventory")
-    _write(output, draft_text(hosts, chosen), hosts, chosen)
+    from raybench.services.init import write_inventory  # not needed for --help
+
+    written = write_inventory((*names, *lists), output, hostfile=hostfile, head=head, force=force)
     with printing("stdout"):
-        for line in _lines(output, hosts, chosen, source):
+        for line in _lines(written):
             click.echo(line)
     sys.exit(0)
 
 
-def _hosts(words: tuple[str, ...], hostfile: Path | None) -> tuple[tuple["DraftHost", ...], str]:
-    """The hosts, and what named them where it was not the command line. Raises UsageError where there are none."""
-    from raybench.hosts.inventory_draft import hosts_of, names_of_job, read_hostfile
-
-    source = ""
-    if hostfile is not None:
-        words = (*words, *read_hostfile(hostfile))
-    if not words:
-        words, source = names_of_job(os.environ)
-    hosts = hosts_of(words)
-    if not hosts:
-        raise UsageError(
-            "name the hosts: raybench init gpu-01 gpu-02, --hosts 'gpu-[01-10]' or --hostfile FILE (a job of Slurm, "
-            "PBS, LSF or SGE, which would tell them, was not found)"
-        )
-    return hosts, source
-
-
-def _write(output: Path, text: str, hosts: tuple["DraftHost", ...], head: str) -> None:
-    """Write the file once Ansible has read it as it is meant. Raises UsageError where it cannot be written."""
-    from raybench.hosts.inventory import read_inventory
-    from raybench.whole_file import write_whole
-
-    draft = output.with_name(f".{output.stem}-{os.getpid()}.yml")
-    try:
-        write_whole(draft, text)
-        read = read_inventory([draft])
-        if set(read.names) != {host.name for host in hosts} or read.groups.get("ray_head") != (head,):
-            raise UsageError(f"Ansible reads other hosts than were named: {', '.join(read.names)}; please report this")
-        write_whole(output, text)
-    except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror or error}; choose another --output") from error
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _lines(output: Path, hosts: tuple["DraftHost", ...], head: str, source: str) -> list[str]:
+def _lines(written: "WrittenInventory") -> list[str]:
     from raybench.host_ranges import folded
 
-    workers = [host.name for host in hosts if host.name != head]
-    count = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}{f' of {source}' if source else ''}"
+    path, number = written.path, len(written.hosts)
+    count = f"{number} host{'s' if number > 1 else ''}{f' of {written.source}' if written.source else ''}"
     steps = (
-        (f"raybench preflight -i {output}", "are they right?"),
-        (f"raybench configure -i {output} --check", "what would be set right; nothing is changed"),
-        (f"raybench cluster up -i {output}", "Ray over all of them"),
-        (f"raybench run --nodes {len(hosts)}", "measured, verified communication"),
+        (f"raybench preflight -i {path}", "are they right?"),
+        (f"raybench configure -i {path} --check", "what would be set right; nothing is changed"),
+        (f"raybench cluster up -i {path}", "Ray over all of them"),
+        (f"raybench run --nodes {number}", "measured, verified communication"),
     )
     width = max(len(step) for step, _ in steps)
     return [
-        f"{output}: {count}, head {head}{f', workers {folded(workers, 8)}' if workers else ''}",
+        f"{path}: {count}, head {written.head}{f', workers {folded(written.workers, 8)}' if written.workers else ''}",
         "Next:",
         *(f"  {step:<{width}}   {what}" for step, what in steps),
     ]

@@ -13,6 +13,7 @@ from raybench.reports.formats import FORMATS
 
 if TYPE_CHECKING:
     from raybench.documents.result import RunResult
+    from raybench.services.show import KeptRun
 
 EXAMPLES = """\b
 Examples:
@@ -45,58 +46,31 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
     code is 0 where it could be shown, whatever the verdict is.
     """
     from raybench.documents.reading import taking_apart
+    from raybench.services.show import kept_run
 
     if output_format == _TEXT and output is not None:
         raise click.UsageError("--output needs --format: the text is made for a terminal")
     if output_format != _TEXT and full:
         raise click.UsageError(f"--full is for the terminal; --format {output_format} has all there is")
-    folder = run if run.is_dir() else run.parent
     with taking_apart(f"what is kept of the run {run}"):  # findings are no typed parts of it yet
-        result, diagnosis = _read(run, folder)
+        kept = kept_run(run)
+        for remark in kept.remarks:
+            say(f"raybench: {remark}")
         if output_format == _TEXT:
-            _print_text(result, folder, full=full)
+            _print_text(kept, full=full)
         else:
-            _deliver(_rendered(result, diagnosis, output_format), output)
+            _deliver(_rendered(kept.result, kept.diagnosis, output_format), output)
 
 
-def _read(run: Path, folder: Path) -> "tuple[RunResult, Mapping[str, Any] | None]":
-    """The run, and the diagnosis of its logs, whose findings count for a verdict that was not recorded."""
-    from msgspec.structs import replace
-
-    from raybench.documents.result import RunResult, result_file
-
-    result = RunResult.read(result_file(run), "the result")
-    diagnosis = _diagnosis(folder / "diagnosis.json") if run.is_dir() or run.name == "result.json" else None
-    return replace(result, log_findings=tuple((diagnosis or {}).get("findings", ()))), diagnosis
-
-
-def _diagnosis(path: Path) -> Mapping[str, Any] | None:
-    """The diagnosis in a file; None, and a word on it, where there is none that can be read."""
-    from raybench.documents.part import take
-    from raybench.documents.reading import DocumentError, read_document, taking_apart
-
-    if not path.exists():
-        return None
-    try:
-        content = read_document(path, "raybench.diagnosis/1", "the diagnosis of its logs")
-        with taking_apart(f"the diagnosis of its logs {path}"):
-            take(content, "findings", of=list[dict[str, Any]])
-    except DocumentError as error:
-        say(f"raybench: shown without the diagnosis of its logs: {error}")
-        return None
-    return content
-
-
-def _print_text(result: "RunResult", folder: Path, *, full: bool) -> None:
+def _print_text(kept: "KeptRun", *, full: bool) -> None:
     from raybench.reports.screen import print_screen
     from raybench.reports.terminal.result import print_result
 
-    report = folder / "report.html"
     with printing("stdout"):
         if full:
-            print_result(result, sys.stdout, output_dir=folder, report_path=report if report.is_file() else None)
+            print_result(kept.result, sys.stdout, output_dir=kept.folder, report_path=kept.report)
         else:
-            print_screen(result, sys.stdout, place=report if report.is_file() else folder)
+            print_screen(kept.result, sys.stdout, place=kept.report or kept.folder)
 
 
 def _rendered(result: "RunResult", diagnosis: Mapping[str, Any] | None, output_format: str) -> str:

@@ -1,0 +1,60 @@
+"""A run that was measured before, as it was kept, with the diagnosis of its logs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raybench.documents.result import RunResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRun:
+    """A run from its folder. ``report`` is its page, where there is one. ``remarks`` say what could not be read."""
+
+    result: RunResult
+    diagnosis: Mapping[str, Any] | None
+    folder: Path
+    report: Path | None
+    remarks: tuple[str, ...]
+
+
+def kept_run(path: Path) -> KeptRun:
+    """The run in a folder or in a ``result.json``, of this or an earlier version. Raises UsageError.
+
+    The findings of its logs' diagnosis count for a verdict that was not recorded. A diagnosis beside a file of another
+    name is not taken for that of the run.
+    """
+    from msgspec.structs import replace
+
+    from raybench.documents.result import result_file
+
+    folder, remarks = path if path.is_dir() else path.parent, list[str]()
+    result = RunResult.read(result_file(path), "the result")
+    own = path.is_dir() or path.name == "result.json"
+    diagnosis = _diagnosis(folder / "diagnosis.json", remarks) if own else None
+    report = folder / "report.html"
+    return KeptRun(
+        result=replace(result, log_findings=tuple((diagnosis or {}).get("findings", ()))),
+        diagnosis=diagnosis,
+        folder=folder,
+        report=report if report.is_file() else None,
+        remarks=tuple(remarks),
+    )
+
+
+def _diagnosis(path: Path, remarks: list[str]) -> Mapping[str, Any] | None:
+    """The diagnosis in a file; None, and a remark, where there is none that can be read."""
+    from raybench.documents.part import take
+    from raybench.documents.reading import DocumentError, read_document, taking_apart
+
+    if not path.exists():
+        return None
+    try:
+        content = read_document(path, "raybench.diagnosis/1", "the diagnosis of its logs")
+        with taking_apart(f"the diagnosis of its logs {path}"):
+            take(content, "findings", of=list[dict[str, Any]])
+    except DocumentError as error:
+        remarks.append(f"shown without the diagnosis of its logs: {error}")
+        return None
+    return content

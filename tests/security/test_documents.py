@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from raybench.benchmarks.checkpoint.manifest import CheckpointError, Manifest, Part, Tensor, decode
-from raybench.cli.estimate_machine import _measured
 from raybench.config import load_config
 from raybench.documents.reading import DocumentError, read_document
 from raybench.documents.study.plan import Study, Variant, VariantFacts
 from raybench.errors import RaybenchError, UsageError
 from raybench.hosts.own_cluster import read_record
+from raybench.services.estimate_machine import _measured
 from raybench.services.run import baseline_at
 from raybench.studies.folder import StudyFolder
 from tests.documents.mutation import mutated

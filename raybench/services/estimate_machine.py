@@ -1,9 +1,8 @@
-"""What ``raybench estimate`` takes for the machine: GPU, links and network cards, each given, measured or looked up."""
+"""What an estimate takes for the machine: GPU, links and network cards, each given, measured or looked up."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from raybench.documents.result import RunResult, result_file
 from raybench.errors import UsageError
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from raybench.hardware.nodes import NodeType
     from raybench.performance_model.layout import Layout, Network
     from raybench.performance_model.measured import MeasuredLinks
+    from raybench.services.estimate import EstimateOptions
 
 _SLOWEST = 1e-6  # GB/s, Gbit/s: slower than any line
 
@@ -26,33 +26,33 @@ class Machine:
     basis: dict[str, str]
 
 
-def machine_of(options: Mapping[str, Any]) -> Machine:
+def machine_of(options: "EstimateOptions") -> Machine:
     """The GPU and the node type that were named. Raises UsageError for names that the tables do not have."""
     from raybench.hardware.gpus import gpu_for
     from raybench.hardware.nodes import node_type_named
 
-    node = node_type_named(options["node_type"]) if options["node_type"] else None
-    gpu = gpu_for(options["gpu"]) if options["gpu"] else node.gpu if node else None
+    node = node_type_named(options.node_type) if options.node_type else None
+    gpu = gpu_for(options.gpu) if options.gpu else node.gpu if node else None
     return Machine(gpu, node, {"peak and memory": f"{gpu.name}, {gpu.source}"} if gpu else {})
 
 
-def network_of(options: Mapping[str, Any], machine: Machine, layout: "Layout") -> "Network":
+def network_of(options: "EstimateOptions", machine: Machine, layout: "Layout") -> "Network":
     """Bandwidths and latencies. Raises UnknownLinksError where what the layout needs is neither given nor known."""
     from raybench.performance_model.layout import Network
 
     _check_speeds(options)
-    links = _measured(options["result_file"]) if options["result_file"] else None
+    links = _measured(options.result_file) if options.result_file else None
     if links is not None:
         machine.basis["all ranks" if links.nodes > 1 else "links within a node"] = links.basis
-    bus = options["bandwidth"] or (links.bus_gb_per_s if links and links.nodes > 1 else None)
+    bus = options.bandwidth or (links.bus_gb_per_s if links and links.nodes > 1 else None)
     within = links.bus_gb_per_s if links and links.nodes == 1 else None
     network = Network(
-        node_gb_per_s=_node_speed({**options, "bandwidth": bus}, machine, layout, within),
+        node_gb_per_s=_node_speed(replace(options, bandwidth=bus), machine, layout, within),
         fabric_gb_per_s=_fabric_speed(options, machine),
         bus_gb_per_s=bus,
     )
-    if options["latency_us"] is not None:
-        network = replace(network, fabric_hop_seconds=options["latency_us"] * 1e-6)
+    if options.latency_us is not None:
+        network = replace(network, fabric_hop_seconds=options.latency_us * 1e-6)
     elif (
         links is not None and links.latency_seconds and (links.nodes, links.ranks) == (layout.nodes, layout.world_size)
     ):
@@ -61,14 +61,14 @@ def network_of(options: Mapping[str, Any], machine: Machine, layout: "Layout") -
     return network
 
 
-def _check_speeds(options: Mapping[str, Any]) -> None:
+def _check_speeds(options: "EstimateOptions") -> None:
     for name in ("nic_gb_per_s", "node_gb_per_s", "bandwidth", "nics", "nic_gbit"):
-        value = options[name]
+        value = getattr(options, name)
         if value is not None and not _SLOWEST <= value < 1e6:
             raise UsageError(f"--{name.replace('_', '-')} is {value:g}; it must be from {_SLOWEST:g} to a million")
-    if (options["nics"] is None) != (options["nic_gbit"] is None) and not options["node_type"]:
+    if (options.nics is None) != (options.nic_gbit is None) and not options.node_type:
         raise UsageError("--nics and --nic-gbit belong together: so many cards of so many Gbit/s each")
-    hop = options["latency_us"]
+    hop = options.latency_us
     if hop is not None and not 0 <= hop < 1e7:
         raise UsageError(f"--latency-us is {hop:g}; it must be at least 0 and below ten seconds")
 
@@ -84,23 +84,23 @@ def _measured(path: str) -> "MeasuredLinks":
 
 
 def _node_speed(
-    options: Mapping[str, Any], machine: Machine, layout: "Layout", measured_gb_per_s: float | None
+    options: "EstimateOptions", machine: Machine, layout: "Layout", measured_gb_per_s: float | None
 ) -> float:
     """Of one GPU's links within its node: given, else measured, else a share of the line rate."""
     from raybench.performance_model.estimate import NVLINK_SHARE, PCIE_SHARE
     from raybench.performance_model.layout import UnknownLinksError
 
-    if options["node_gb_per_s"] is None and measured_gb_per_s is not None:
+    if options.node_gb_per_s is None and measured_gb_per_s is not None:
         return measured_gb_per_s
-    if options["node_gb_per_s"] is not None:
+    if options.node_gb_per_s is not None:
         machine.basis["links within a node"] = "given"
-        return float(options["node_gb_per_s"])
+        return float(options.node_gb_per_s)
     if machine.gpu is None:
-        if layout.node.ranks > 1 and options["bandwidth"] is None:
+        if layout.node.ranks > 1 and options.bandwidth is None:
             raise UnknownLinksError(
                 "nothing is known of the links within a node; give --gpu, --node-gb-per-s or --bandwidth"
             )
-        return float(options["bandwidth"] or 1.0)
+        return float(options.bandwidth or 1.0)
     line = machine.gpu.board_gb_per_s
     published = (NVLINK_SHARE, "NVLink, as published healthy systems reach")
     share, kind = published if line else (PCIE_SHARE, f"PCIe {machine.gpu.pcie_generation}, the share assumed")
@@ -111,14 +111,14 @@ def _node_speed(
     return share * speed
 
 
-def _fabric_speed(options: Mapping[str, Any], machine: Machine) -> float | None:
+def _fabric_speed(options: "EstimateOptions", machine: Machine) -> float | None:
     """Of all network cards of a node: given, else a share of the line rate; None where nothing is known."""
     from raybench.performance_model.estimate import NIC_SHARE
 
-    if options["nic_gb_per_s"] is not None:
+    if options.nic_gb_per_s is not None:
         machine.basis["network between nodes"] = "given"
-        return float(options["nic_gb_per_s"])
-    count, rate = options["nics"], options["nic_gbit"]
+        return float(options.nic_gb_per_s)
+    count, rate = options.nics, options.nic_gbit
     if machine.node is not None:
         count, rate = count or machine.node.nics, rate or machine.node.nic_gbit
     if count is None or rate is None:

@@ -1,0 +1,217 @@
+"""What a training run will send, hold, take and cost, before it is run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raybench.errors import UsageError
+from raybench.services.estimate_machine import machine_of, network_of
+
+if TYPE_CHECKING:
+    from raybench.documents.estimate import EstimateReport
+    from raybench.hardware.gpus import Gpu
+    from raybench.performance_model.cost import Price
+    from raybench.performance_model.estimate import EstimateRequest
+    from raybench.performance_model.layout import Layout, Network
+    from raybench.performance_model.transformer import Transformer
+    from raybench.services.estimate_machine import Machine
+
+BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
+_MOST = 10**12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateOptions:
+    """A training run and the machine that it is to run on, as ``raybench estimate --help`` says of each.
+
+    None: the model's, the machine's, or not known. ``result_file`` is an earlier run whose all_reduce gives bandwidth
+    and latency.
+    """
+
+    model: str = "llama-8b"
+    layers: int | None = None
+    hidden: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    feedforward: int | None = None
+    vocabulary: int | None = None
+    world_size: int = 8
+    gpus_per_node: int | None = None
+    strategy: str = "ddp"
+    node_type: str | None = None
+    gpu: str | None = None
+    memory: str | None = None
+    nics: int | None = None
+    nic_gbit: float | None = None
+    nic_gb_per_s: float | None = None
+    node_gb_per_s: float | None = None
+    bandwidth: float | None = None
+    result_file: str | None = None
+    latency_us: float | None = None
+    batch_size: int = 1
+    sequence_length: int | None = None
+    accumulation: int = 1
+    reduce_each: bool = False
+    dtype: str = "bf16"
+    parameter_dtype: str = "fp32"
+    reduce_dtype: str = "fp32"
+    optimizer: str = "adamw"
+    activation_checkpointing: bool = False
+    no_flash_attention: bool = False
+    bucket_view: bool = True
+    lora_rank: int = 0
+    lora_targets: str | None = None
+    qlora: bool = False
+    efficiency: str | None = None
+    price: float | None = None
+    prices: str | None = None
+    currency: str = "USD"
+    epoch_samples: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedEstimate:
+    """The estimate as its document, and as lines of text with the formula of each figure."""
+
+    report: "EstimateReport"
+    lines: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the command: 1 where the model does not fit."""
+        return self.report.exit_code
+
+
+def estimate(options: EstimateOptions) -> FinishedEstimate:
+    """Communication, memory, step time, throughput and cost; nothing is run. Raises UsageError for what cannot be."""
+    from raybench.performance_model.estimate import estimate as estimated
+    from raybench.performance_model.estimate_report import estimate_lines, estimate_report
+
+    result = estimated(_request(options))
+    return FinishedEstimate(report=estimate_report(result), lines=tuple(estimate_lines(result)))
+
+
+def _request(options: EstimateOptions) -> "EstimateRequest":
+    from raybench.performance_model.estimate import EstimateRequest, assumed_efficiency
+    from raybench.performance_model.layout import Layout
+
+    machine = machine_of(options)
+    given_ranks = _at_least_one(options.gpus_per_node, "--gpus-per-node")
+    ranks_per_node = given_ranks or (machine.node.gpus if machine.node else 8)
+    _at_least_one(options.accumulation, "--accumulation")
+    layout = Layout(world_size=options.world_size, ranks_per_node=ranks_per_node)
+    model = _model(options)
+    given = options.efficiency
+    network, why_unknown = _network(options, machine, layout)
+    return EstimateRequest(
+        model=model,
+        setup=_setup(options, model),
+        layout=layout,
+        network=network,
+        network_unknown=why_unknown,
+        dtype=options.dtype,
+        reduce_bytes=BYTES[options.reduce_dtype],
+        accumulation=options.accumulation,
+        gpu=machine.gpu,
+        memory_bytes=_memory(options, machine.gpu),
+        efficiency=_efficiency(given) if given else assumed_efficiency(machine.gpu),
+        efficiency_source="given" if given else "assumed, not known; give --efficiency",
+        price=_price(options),
+        epoch_samples=_at_least_one(options.epoch_samples, "--epoch-samples"),
+        basis=machine.basis,
+    )
+
+
+def _network(options: EstimateOptions, machine: "Machine", layout: "Layout") -> tuple["Network | None", str | None]:
+    """The network, or why nothing that takes its time can be estimated: volumes and memory can be all the same."""
+    from raybench.performance_model.layout import UnknownLinksError
+
+    try:
+        return network_of(options, machine, layout), None
+    except UnknownLinksError as error:
+        return None, str(error)
+
+
+def _model(options: EstimateOptions) -> "Transformer":
+    from raybench.performance_model.transformer import preset_named
+
+    model = preset_named(options.model)
+    names = ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")
+    changes = {
+        name: value for name in names if (value := _at_least_one(getattr(options, name), f"--{name.replace('_', '-')}"))
+    }
+    return model.resized(**changes) if changes else model
+
+
+def _targets(text: str | None) -> tuple[str, ...]:
+    """Names of linear layers; none given: all of them."""
+    names = () if text is None else tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise UsageError(f"--lora-targets '{text}' has an empty part; write names such as q_proj,v_proj")
+    return names
+
+
+def _setup(options: EstimateOptions, model: "Transformer") -> Any:
+    from raybench.performance_model.training_setup import TrainingSetup
+
+    length = options.sequence_length
+    if length is not None and 0 < model.positions < length:
+        raise UsageError(
+            f"--sequence-length is {length}, and {options.model} has a table of {model.positions} positions; "
+            "take a shorter one, or a model with rotary positions such as llama"
+        )
+    return TrainingSetup(
+        batch_size=options.batch_size,
+        sequence_length=min(model.context, 4096) if length is None else length,
+        strategy=options.strategy,
+        optimizer=options.optimizer,
+        parameter_bytes=BYTES[options.parameter_dtype],
+        compute_bytes=BYTES[options.dtype],
+        checkpointing=options.activation_checkpointing,
+        flash_attention=not options.no_flash_attention,
+        bucket_view=options.bucket_view,
+        gradients_kept=options.strategy == "ddp" and options.world_size > 1,
+        whole_gradients=options.accumulation > 1 and not options.reduce_each,
+        lora_rank=options.lora_rank,
+        lora_targets=_targets(options.lora_targets),
+        quantized=options.qlora,
+    )
+
+
+def _memory(options: EstimateOptions, gpu: "Gpu | None") -> int | None:
+    from raybench.units import parse_amount
+
+    if options.memory:
+        return parse_amount("--memory", options.memory, "64M")
+    return gpu.memory_bytes if gpu else None
+
+
+def _efficiency(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(":")
+    try:
+        return float(low), float(high or low)
+    except ValueError:
+        raise UsageError(f"--efficiency '{text}' is not LOW:HIGH, such as 0.35:0.45") from None
+
+
+def _price(options: EstimateOptions) -> "Price | None":
+    from raybench.performance_model.cost import Price, list_price
+
+    if options.price is not None:
+        return Price(per_node_hour=options.price, source="given", currency=options.currency)
+    if options.prices and not options.node_type:
+        raise UsageError("--prices needs --node-type: the name of a line in it")
+    return list_price(options.node_type, _prices(options.prices)) if options.node_type else None
+
+
+def _prices(path: str | None) -> str | None:
+    try:
+        return None if path is None else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--prices {path} cannot be read: {error}") from error
+
+
+def _at_least_one(value: int | None, name: str) -> int | None:
+    if value is not None and not 1 <= value <= _MOST:
+        raise UsageError(f"{name} is {value}; it must be at least 1 and at most {_MOST}")
+    return value

@@ -1,0 +1,27 @@
+"""An estimate as a call. Its figures are in tests/cli/test_estimate.py and tests/performance_model."""
+
+import pytest
+
+from raybench.cli.estimate import command
+from raybench.errors import UsageError
+from raybench.services.estimate import EstimateOptions, estimate
+
+
+def test_a_model_that_does_not_fit_is_a_problem_and_the_lines_say_what_the_document_does() -> None:
+    fits = estimate(EstimateOptions(world_size=64, strategy="fsdp", node_type="p5.48xlarge"))
+    assert (fits.exit_code, fits.report.memory.fits, fits.report.gpu) == (0, True, "H100 SXM")
+    assert any("llama-8b" in line for line in fits.lines)
+    assert estimate(EstimateOptions(model="llama-70b", gpu="H100")).exit_code == 1
+
+
+def test_an_estimate_that_cannot_be_is_refused() -> None:
+    for wrong, said in ((EstimateOptions(world_size=0), "world"), (EstimateOptions(layers=-1), "--layers is -1")):
+        with pytest.raises(UsageError, match=said):
+            estimate(wrong)
+
+
+def test_the_command_has_the_defaults_of_the_call() -> None:
+    """An option that is given to one of them only would mean two things."""
+    given = command.make_context("estimate", []).params
+    del given["as_json"]
+    assert EstimateOptions(**given) == EstimateOptions()

@@ -1,8 +1,6 @@
 """``raybench study``: several runs, one question."""
 
-import contextlib
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,24 +8,16 @@ import click
 
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import announce, printing, say
-from raybench.cli.study_options import (
-    PRICE_OPTIONS,
-    Pricing,
-    StudyOptions,
-    names_of,
-    numbers_of,
-    study_command,
-)
-from raybench.errors import UsageError, unknown_name
+from raybench.cli.study_options import PRICE_OPTIONS, PrintOptions, study_command
 
 if TYPE_CHECKING:
     import threading
 
-    from raybench.documents.study.plan import Kind, Study, Trial, Variant
+    from raybench.documents.study.plan import Study, Trial
     from raybench.documents.study.result import StudyResult
     from raybench.documents.study.trial import TrialResult
     from raybench.services.study import FinishedStudy
-    from raybench.studies.folder import StudyFolder
+    from raybench.services.study_options import StudyOptions
 
 EXAMPLES = """\b
 Examples:
@@ -82,18 +72,9 @@ def command() -> None:
                  "the others are compared with.  [default: tcp,rdma-no-gdr,rdma]"),
     epilog=_NETWORK_EXAMPLES,
 )  # fmt: skip
-def network(options: StudyOptions, networks: str | None) -> None:
+def network(options: "StudyOptions", shown: PrintOptions) -> None:
     """Is the faster network worth it? One workload over each, each run's network proved."""
-
-    def variants() -> Sequence["Variant"]:
-        from raybench.studies.network import network_variant
-
-        names = names_of(networks, "--networks", "tcp,rdma-no-gdr,rdma")
-        if len(names) < 2:
-            raise UsageError(f"--networks {networks} has nothing to compare with; name two networks or more")
-        return [network_variant(name) for name in names]
-
-    _conduct("network", options, variants, planned={"networks": networks})
+    _conduct(options, shown)
 
 
 @study_command(
@@ -105,17 +86,9 @@ def network(options: StudyOptions, networks: str | None) -> None:
                  "what strong scaling can divide]"),
     epilog=_SCALING_EXAMPLES,
 )  # fmt: skip
-def scaling(options: StudyOptions, nodes: str | None, mode: str | None, batch_size: int | None) -> None:
+def scaling(options: "StudyOptions", shown: PrintOptions) -> None:
     """What do more nodes bring? Speedup, efficiency, fits, projection, cost."""
-
-    def variants() -> Sequence["Variant"]:
-        from raybench.studies.scaling import MODES, scaling_variants
-
-        modes = [one for one in MODES if mode in (None, "both", one)]
-        return scaling_variants(numbers_of(nodes, "--nodes", "1,2,4"), modes, batch_size)
-
-    planned = {"nodes": nodes, "mode": mode, "batch_size": batch_size}
-    _conduct("scaling", options, variants, planned=planned)
+    _conduct(options, shown)
 
 
 @study_command(
@@ -124,15 +97,9 @@ def scaling(options: StudyOptions, nodes: str | None, mode: str | None, batch_si
                  "[default: ddp,fsdp]"),
     epilog=_STRATEGY_EXAMPLES,
 )  # fmt: skip
-def strategy(options: StudyOptions, strategies: str | None) -> None:
+def strategy(options: "StudyOptions", shown: PrintOptions) -> None:
     """Which strategy to train with? Throughput against the memory of each, and why."""
-
-    def variants() -> Sequence["Variant"]:
-        from raybench.studies.strategy import strategy_variant
-
-        return [strategy_variant(one) for one in names_of(strategies, "--strategies", "ddp,fsdp")]
-
-    _conduct("strategy", options, variants, planned={"strategies": strategies})
+    _conduct(options, shown)
 
 
 @study_command(
@@ -140,15 +107,9 @@ def strategy(options: StudyOptions, strategies: str | None) -> None:
     click.option("--batch-sizes", metavar="B,...", help="Samples a rank.  [default: 1,2,4,8,16]"),
     epilog=_BATCH_EXAMPLES,
 )
-def batch_size_study(options: StudyOptions, batch_sizes: str | None) -> None:
+def batch_size_study(options: "StudyOptions", shown: PrintOptions) -> None:
     """How do throughput and memory grow with the batch, and where does more stop to help?"""
-
-    def variants() -> Sequence["Variant"]:
-        from raybench.studies.sweep import batch_variant
-
-        return [batch_variant(one) for one in names_of(batch_sizes, "--batch-sizes", "1,2,4,8,16")]
-
-    _conduct("batch-size", options, variants, planned={"batch_sizes": batch_sizes})
+    _conduct(options, shown)
 
 
 @study_command(
@@ -156,22 +117,9 @@ def batch_size_study(options: StudyOptions, batch_sizes: str | None) -> None:
     click.option("--models", metavar="NAME,...", help="Models of 'raybench train', such as gpt2,llama-8b."),
     epilog=_MODEL_EXAMPLES,
 )
-def model_size(options: StudyOptions, models: str | None) -> None:
+def model_size(options: "StudyOptions", shown: PrintOptions) -> None:
     """How do throughput and memory change with the model?"""
-
-    def variants() -> Sequence["Variant"]:
-        from raybench.benchmarks.training.shapes import model_names
-        from raybench.studies.sweep import model_variant
-
-        if models is None:
-            raise UsageError("say which models to compare, such as --models gpt2,gpt2-xl; or go on with --resume DIR")
-        chosen = [model_variant(one) for one in names_of(models, "--models", "")]
-        for variant in chosen:
-            if variant.name.lower() not in model_names():
-                raise unknown_name("model", variant.name, model_names())
-        return chosen
-
-    _conduct("model-size", options, variants, planned={"models": models})
+    _conduct(options, shown)
 
 
 @click.command("show", short_help="Show a study again, complete or not, from the folders of its trials.")
@@ -181,76 +129,29 @@ def model_size(options: StudyOptions, models: str | None) -> None:
 @click.option("--full", is_flag=True, help="Print every table; they are in the report in any case.")
 def show(folder: str, as_json: bool, full: bool, **given: Any) -> None:
     """Show a study again, complete or not, from the folders of its trials; with a price that was not given before."""
-    from raybench.services.study import answer, with_epoch
-    from raybench.studies.folder import StudyFolder
+    from raybench.services.study import show_study
+    from raybench.services.study_options import Pricing
 
-    pricing = Pricing(**given)
-    price = pricing.price_of_node()
-    opened = StudyFolder.open(Path(folder))
-    study = with_epoch(opened.study(), pricing.epoch_samples)
-    finished = answer(study, opened, opened.outcomes(study), price=price)
-    sys.exit(_show(finished, as_json=as_json, full=full))
+    sys.exit(_show(show_study(Path(folder), Pricing(**given)), as_json=as_json, full=full))
 
 
 for _member in (network, scaling, strategy, batch_size_study, model_size, show):
     command.add_command(_member)
 
 
-def _conduct(
-    kind: "Kind",
-    options: StudyOptions,
-    variants: Callable[[], Sequence["Variant"]],
-    *,
-    planned: dict[str, Any],
-) -> None:
-    """Plan the study or take up an earlier one, do it, show the answer, and end with its exit code."""
+def _conduct(options: "StudyOptions", shown: PrintOptions) -> None:
+    """Do the study, show the answer, and end with its exit code."""
     from raybench.processes.interrupt import Interrupt
-    from raybench.services.study import answer, do_trials, take_up, with_epoch
+    from raybench.services.study import conduct
 
-    price = options.pricing.price_of_node()
-    folder = _folder(kind, options, variants, planned)
-    with folder.held():
-        study = with_epoch(take_up(folder, kind, options.repeats), options.pricing.epoch_samples)
-        with (
-            Interrupt().installed() as interrupt,
-            contextlib.closing(_Telling(study, interrupt.event, quiet=options.quiet)) as told,
-        ):
-            try:
-                trials, stopped = do_trials(
-                    study, folder, interrupt=interrupt, on_trial=told.tell, timeout_seconds=options.timeout
-                )
-            except UsageError:
-                if options.resume is None:
-                    folder.discard()
-                raise
-        finished = answer(study, folder, trials, price=price, stopped=stopped)
-        sys.exit(_show(finished, as_json=options.as_json, full=options.full))
-
-
-def _folder(
-    kind: "Kind",
-    options: StudyOptions,
-    variants: Callable[[], Sequence["Variant"]],
-    planned: dict[str, Any],
-) -> "StudyFolder":
-    """The folder of the study to go on with, or of a new one, whose variants have been checked."""
-    from raybench.documents.study.plan import Settings
-    from raybench.services.study import begin_study, plan_study
-    from raybench.studies.folder import StudyFolder
-
-    if options.resume is not None:
-        options.require_nothing_planned(planned)
-        return StudyFolder.open(Path(options.resume))
-    study = plan_study(
-        kind,
-        variants(),
-        options.workload,
-        seed=options.chosen_seed,
-        repeats=options.repeats,
-        settings=Settings(price=options.pricing.price_of_node(), epoch_samples=options.pricing.epoch_samples),
-    )
-    announce(f"checking what {len(study.variants)} variants need", quiet=options.quiet)
-    return begin_study(study, options.output_dir or "studies")
+    with Interrupt().installed() as interrupt:
+        finished = conduct(
+            options,
+            interrupt=interrupt,
+            telling=lambda study: _Telling(study, interrupt.event, quiet=shown.quiet),
+            planned=lambda study: announce(f"checking what {len(study.variants)} variants need", quiet=shown.quiet),
+        )
+    sys.exit(_show(finished, as_json=shown.as_json, full=shown.full))
 
 
 class _Telling:

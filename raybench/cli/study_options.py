@@ -1,21 +1,14 @@
 """What every study takes on the command line, and how its workload's options are told from its own."""
 
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from raybench.errors import UsageError
-
 if TYPE_CHECKING:
-    from raybench.performance_model.cost import Price
-
-WORKLOADS = ("train", "run")
-_LEAST_SEED, _MOST_SEED = 0, 2**31 - 1
-_LONGEST_SECONDS = 100 * 86400
+    from raybench.documents.study.plan import Kind
+    from raybench.services.study_options import StudyOptions
 
 PRICE_OPTIONS: list[Any] = [
     click.option("--price", type=float, metavar="P", help="Of a node for an hour: adds costs."),
@@ -42,75 +35,12 @@ _OPTIONS: list[Any] = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pricing:
-    """What a node costs and how long an epoch is, as given on the command line. None: not given."""
+class PrintOptions:
+    """How a study is shown."""
 
-    price: float | None
-    currency: str
-    node_type: str | None
-    prices: str | None
-    epoch_samples: int | None
-
-    def __post_init__(self) -> None:
-        if self.epoch_samples is not None and self.epoch_samples < 1:
-            raise UsageError(f"--epoch-samples is {self.epoch_samples}; it must be at least 1")
-        if self.prices is not None and self.node_type is None:
-            raise UsageError("--prices needs --node-type: the name of a line in it")
-
-    def price_of_node(self) -> "Price | None":
-        """The price, given or listed; None where neither was asked for. Raises UsageError for an unknown machine."""
-        from raybench.performance_model.cost import Price, list_price
-
-        if self.price is not None:
-            return Price(per_node_hour=self.price, source="given", currency=self.currency)
-        if self.node_type is None:
-            return None
-        listed = list_price(self.node_type, _table(self.prices))
-        if listed is None:
-            raise UsageError(f"there is no list price of '{self.node_type}'; give --price, of a node for an hour")
-        return listed
-
-
-def _table(path: str | None) -> str | None:
-    try:
-        return None if path is None else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--prices {path} cannot be read: {error}") from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyOptions:
-    """The options that are the same for every study. None: not given."""
-
-    repeats: int | None
-    seed: int | None
-    output_dir: str | None
-    resume: str | None
-    timeout: float
     as_json: bool
     full: bool
     quiet: bool
-    pricing: Pricing
-    workload: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.timeout <= _LONGEST_SECONDS:
-            raise UsageError(f"--timeout is {self.timeout:g}; it must be from 1 to {_LONGEST_SECONDS} seconds")
-        if self.seed is not None and not _LEAST_SEED <= self.seed <= _MOST_SEED:
-            raise UsageError(f"--seed is {self.seed}; it must be from {_LEAST_SEED} to {_MOST_SEED}")
-
-    @property
-    def chosen_seed(self) -> int:
-        """The seed given, or a new one."""
-        return self.seed if self.seed is not None else random.randrange(_MOST_SEED)
-
-    def require_nothing_planned(self, options: Mapping[str, Any]) -> None:
-        """Raise UsageError where ``--resume`` is given with what the study's plan says already."""
-        planned = {**options, "seed": self.seed, "output_dir": self.output_dir}
-        given = [f"--{name.replace('_', '-')}" for name, value in planned.items() if value is not None]
-        given += [self.workload[0]] if self.workload else []
-        if given:
-            raise UsageError(f"{given[0]} is part of the plan of the study to resume; leave it out")
 
 
 class WorkloadCommand(click.Command):
@@ -127,17 +57,21 @@ class WorkloadCommand(click.Command):
         return super().parse_args(ctx, args[:end])
 
 
-def study_command(kind: str, *options: Any, epilog: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Decorate ``function(options, **own)``: the study's own options, then those of every study."""
+def study_command(
+    kind: "Kind", *options: Any, epilog: str
+) -> Callable[[Callable[["StudyOptions", "PrintOptions"], None]], click.Command]:
+    """Decorate ``function(options, printing)``: the options of this kind, then those of every study."""
 
-    def decorate(function: Callable[..., None]) -> click.Command:
+    def decorate(function: Callable[["StudyOptions", "PrintOptions"], None]) -> click.Command:
         @click.pass_context
         def call(context: click.Context, /, workload: tuple[str, ...], **given: Any) -> None:
-            names = ("repeats", "seed", "output_dir", "resume", "timeout", "as_json", "full", "quiet")
-            common = {name: given.pop(name) for name in names}
+            from raybench.services.study_options import Pricing, StudyOptions
+
+            shown = PrintOptions(**{field.name: given.pop(field.name) for field in fields(PrintOptions)})
             pricing = Pricing(**{field.name: given.pop(field.name) for field in fields(Pricing)})
+            common = {name: given.pop(name) for name in ("repeats", "seed", "output_dir", "resume", "timeout")}
             whole = workload_of(workload, context.meta["raybench.after"])
-            function(StudyOptions(**common, pricing=pricing, workload=whole), **given)
+            function(StudyOptions(kind=kind, subject=given, workload=whole, pricing=pricing, **common), shown)
 
         call.__doc__ = function.__doc__
         wrapped: Any = click.argument("workload", nargs=-1, type=click.UNPROCESSED, metavar="[-- WORKLOAD]")(call)
@@ -152,22 +86,8 @@ def study_command(kind: str, *options: Any, epilog: str) -> Callable[[Callable[.
 
 def workload_of(unknown: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
     """The workload's command: its name leads either part, or it is ``train``. Empty where nothing was given."""
+    from raybench.services.study_options import WORKLOADS
+
     if after and after[0] in WORKLOADS:
         return (after[0], *unknown, *after[1:])
     return (*unknown, *after)
-
-
-def names_of(text: str | None, option: str, default: str) -> list[str]:
-    """The parts of a comma list, the default's where there is no text. Raises UsageError for an empty one."""
-    parts = [part.strip() for part in (default if text is None else text).split(",")]
-    if not all(parts):
-        raise UsageError(f"{option} '{text}' has an empty part; separate names with one comma each")
-    return parts
-
-
-def numbers_of(text: str | None, option: str, default: str) -> list[int]:
-    """Whole numbers of a comma list, the default's where there is no text. Raises UsageError for anything else."""
-    parts = names_of(text, option, default)
-    if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
-        raise UsageError(f"{option} '{text}' is no list of whole numbers, such as 1,2,4,8")
-    return [int(part) for part in parts]

@@ -1,11 +1,11 @@
 """What a training run will send, hold, take and cost, before it is run."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raybench.errors import UsageError
 from raybench.services.estimate_machine import machine_of, network_of
+from raybench.services.study_options import price_table
 
 if TYPE_CHECKING:
     from raybench.documents.estimate import EstimateReport
@@ -201,14 +201,7 @@ def _price(options: EstimateOptions) -> "Price | None":
         return Price(per_node_hour=options.price, source="given", currency=options.currency)
     if options.prices and not options.node_type:
         raise UsageError("--prices needs --node-type: the name of a line in it")
-    return list_price(options.node_type, _prices(options.prices)) if options.node_type else None
-
-
-def _prices(path: str | None) -> str | None:
-    try:
-        return None if path is None else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--prices {path} cannot be read: {error}") from error
+    return list_price(options.node_type, price_table(options.prices)) if options.node_type else None
 
 
 def _at_least_one(value: int | None, name: str) -> int | None:

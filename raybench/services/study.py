@@ -1,27 +1,29 @@
 """A study from what is asked to its answer: planned or taken up again, its trials done, the answer kept."""
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from raybench.documents.price import Price
-from raybench.documents.study.plan import Kind, Settings, Study, Variant
+from raybench.documents.study.plan import Kind, Settings, Study, Trial, Variant
 from raybench.documents.study.result import StudyResult
 from raybench.documents.study.trial import TrialResult
 from raybench.errors import UsageError
 from raybench.reports.errors import MissingLibraryError
 from raybench.secret_values import moved_to_environment
+from raybench.services.study_options import WORKLOADS, Pricing, StudyOptions
+from raybench.services.study_variants import variants_of
 from raybench.studies.folder import REPORT, RESULT, StudyFolder
 
 if TYPE_CHECKING:
     from raybench.processes.interrupt import Interrupt
     from raybench.studies.runner import OnTrial
 
-WORKLOADS = ("train", "run")  # of study network; the others compare training
 REPEATS = 5
 
 
@@ -38,6 +40,68 @@ class FinishedStudy:
     def exit_code(self) -> int:
         """That of the command: never 0 where the result could not be kept."""
         return self.result.exit_code if self.kept else self.result.exit_code or 3
+
+
+class Telling(Protocol):
+    """Where a person sees how far a study is."""
+
+    def tell(self, trial: Trial, outcome: TrialResult | None, left_seconds: float | None) -> None:
+        """Say which trial begins, or, with its outcome, how it ended."""
+
+    def close(self) -> None:
+        """End the display."""
+
+
+def conduct(
+    options: StudyOptions,
+    *,
+    interrupt: "Interrupt",
+    telling: Callable[[Study], Telling],
+    planned: Callable[[Study], None] = lambda _: None,
+) -> FinishedStudy:
+    """Plan a study or take up an earlier one, do its trials, and keep the answer.
+
+    ``interrupt`` is installed by the caller. ``planned`` is called with a new study before its variants are checked,
+    ``telling`` before the first trial. Raises UsageError for a study that cannot be begun; it leaves no folder.
+    """
+    price = options.pricing.price_of_node()
+    folder = _folder(options, planned)
+    with folder.held():
+        study = with_epoch(take_up(folder, options.kind, options.repeats), options.pricing.epoch_samples)
+        with contextlib.closing(telling(study)) as told:
+            try:
+                trials, stopped = do_trials(
+                    study, folder, interrupt=interrupt, on_trial=told.tell, timeout_seconds=options.timeout
+                )
+            except UsageError:
+                if options.resume is None:
+                    folder.discard()
+                raise
+        return answer(study, folder, trials, price=price, stopped=stopped)
+
+
+def show_study(path: Path, pricing: Pricing) -> FinishedStudy:
+    """The answer of an earlier study, complete or not, made again from its trials, with a price that is given now."""
+    price = pricing.price_of_node()
+    folder = StudyFolder.open(path)
+    study = with_epoch(folder.study(), pricing.epoch_samples)
+    return answer(study, folder, folder.outcomes(study), price=price)
+
+
+def _folder(options: StudyOptions, planned: Callable[[Study], None]) -> StudyFolder:
+    """The folder of the study to go on with, or of a new one, whose variants have been checked."""
+    if options.resume is not None:
+        return StudyFolder.open(Path(options.resume))
+    study = plan_study(
+        options.kind,
+        variants_of(options.kind, options.subject),
+        options.workload,
+        seed=options.chosen_seed,
+        repeats=options.repeats,
+        settings=Settings(price=options.pricing.price_of_node(), epoch_samples=options.pricing.epoch_samples),
+    )
+    planned(study)
+    return begin_study(study, options.output_dir or "studies")
 
 
 def plan_study(

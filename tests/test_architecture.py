@@ -39,6 +39,12 @@ REPORTS_MAY_IMPORT = {
     *("host_ranges", "unreachable", "installation"),
 }
 SEE_REPORTS = {"services", "cli"}
+# The command line parses, calls a service and prints: what is decided, and what touches hosts or Ray, is below it.
+CLI_MAY_IMPORT = {
+    *("cli", "services", "reports", "documents", "config", "processes"),
+    *("raybench", "errors", "units", "whole_file", "host_ranges"),
+}
+CLI_MAY_IMPORT_OF_DIAGNOSTICS = {"output", "findings"}
 API_MAY_IMPORT = {"documents", "config", "services"}  # raybench/__init__.py, when it is called
 
 # Where each heavy or outward library may be imported.
@@ -119,6 +125,34 @@ def test_the_layers_name_what_exists_and_each_part_once() -> None:
     assert sorted(listed) == sorted(there), "LAYERS and the package differ"
     assert there | {"reports"} >= REPORTS_MAY_IMPORT
     assert {part for parts in CONFINED.values() for part in parts} <= there | {"reports"}
+
+
+def test_the_command_line_decides_nothing_past_the_services() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path, part in modules("raybench")
+        if part == "cli"
+        for name, line in imports(path)
+        if (name.startswith("raybench") and part_of(name) not in CLI_MAY_IMPORT)
+        or (name.startswith("diagnostics") and part_of(name) not in CLI_MAY_IMPORT_OF_DIAGNOSTICS)
+    ]
+    assert found == []
+    assert CLI_MAY_IMPORT.isdisjoint({"execution", "hosts", "studies", "benchmarks", "preflight"})
+
+
+def test_services_are_called_without_a_command_line() -> None:
+    """With click not to be had at all; each module is imported, and two that need nothing but this machine called."""
+    names = [f"raybench.services.{path.stem}" for path in (ROOT / "raybench/services").glob("[a-z]*.py")]
+    code = (
+        "import importlib, sys\n"
+        "sys.modules['click'] = None\n"
+        f"for name in {names!r}: importlib.import_module(name)\n"
+        "from raybench.services.diagnose import rule_page\n"
+        "from raybench.services.expected import SystemOptions, expected_bandwidth\n"
+        "print(len(rule_page(None)) > 0, expected_bandwidth(SystemOptions(gpu='H100'), sizes='1G').exit_code)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert answer.stdout.strip() == "True 0"
 
 
 def test_an_import_against_the_direction_would_be_seen(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.cost import Price
     from raybench.performance_model.estimate import EstimateRequest
     from raybench.performance_model.layout import Layout, Network
+    from raybench.performance_model.training_setup import Optimizer, Strategy
     from raybench.performance_model.transformer import Transformer
     from raybench.services.estimate_machine import Machine
 
@@ -37,7 +38,7 @@ class EstimateOptions:
     vocabulary: int | None = None
     world_size: int = 8
     gpus_per_node: int | None = None
-    strategy: str = "ddp"
+    strategy: "Strategy" = "ddp"
     node_type: str | None = None
     gpu: str | None = None
     memory: str | None = None
@@ -55,7 +56,7 @@ class EstimateOptions:
     dtype: str = "bf16"
     parameter_dtype: str = "fp32"
     reduce_dtype: str = "fp32"
-    optimizer: str = "adamw"
+    optimizer: "Optimizer" = "adamw"
     activation_checkpointing: bool = False
     no_flash_attention: bool = False
     bucket_view: bool = True

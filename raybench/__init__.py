@@ -45,10 +45,10 @@ def run(config: "RunConfig | None" = None, /, **options: Any) -> "FinishedRun":
 def diagnose(*paths: "str | os.PathLike[str]") -> "Diagnosis":
     """What NCCL's logs show: files, folders or globs, each job judged by itself.
 
-    Raises diagnostics.errors.UnreadableInputError where nothing of it can be read.
+    Raises raybench.errors.UsageError where nothing of it can be read.
     """
     import os
 
-    from diagnostics.engine import diagnose_paths
+    from raybench.services.diagnose import diagnose as diagnose_logs
 
-    return diagnose_paths([os.fspath(path) for path in paths])
+    return diagnose_logs([os.fspath(path) for path in paths]).diagnosis

@@ -1,0 +1,103 @@
+"""The documents name what exists: every file, and every import that the picture of the architecture draws."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_NAMED = re.compile(r"[\w./*-]*\w\.(?:py|yml|csv|j2|toml)\b")
+# Files of a recipe's example, and those that a run or a user writes.
+EXAMPLES = {
+    "CONTRIBUTING.md": {
+        "raybench/benchmarks/collectives/all_max.py",
+        "collectives/all_max.py",
+        "raybench/benchmarks/checkpoint/stores/memory.py",
+        "mine/__init__.py",
+        "mine/rank.py",
+        "mine/records.py",
+    },
+}
+WRITTEN = {"result.csv", "hosts.yml", "run.yml", "cluster.yml"}
+
+
+@cache
+def tracked() -> tuple[str, ...]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    if not listed:
+        pytest.skip("this is no git checkout")
+    return tuple(listed)
+
+
+def documents() -> list[str]:
+    return ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+
+
+def missing(text: str, files: tuple[str, ...]) -> list[str]:
+    """Files that code in backticks names and that no path of ``files`` ends with."""
+    named = {path for code in re.findall(r"`([^`\n]+)`", text) for path in _NAMED.findall(code)} - WRITTEN
+    patterns = {path: re.compile("(?:^|/)" + re.escape(path).replace(r"\*", "[^/]*") + "$") for path in named}
+    return sorted(path for path, pattern in patterns.items() if not any(map(pattern.search, files)))
+
+
+@pytest.mark.parametrize("document", documents())
+def test_every_file_that_a_document_names_exists(document: str) -> None:
+    found = missing((ROOT / document).read_text(), tracked())
+    assert set(found) - EXAMPLES.get(document, set()) == set(), "name the file as it is called now"
+
+
+def test_a_file_that_was_renamed_is_found_by_its_old_name() -> None:
+    files = ("raybench/execution/placement.py", "playbooks/module_utils/raybench_fabric_end.py")
+    text = "`placement.py`, `execution/placement.py`, `raybench_fabric_*.py`; `place.py`, `agents/placement.py`"
+    assert missing(text, files) == ["agents/placement.py", "place.py"]
+
+
+def edges(picture: str) -> Iterator[tuple[set[str], set[str]]]:
+    """(packages, packages that they import) for each solid arrow; a box names its packages in bold."""
+    boxes = {
+        name: {part.strip() for bold in re.findall(r"<b>(.*?)</b>", label) for part in bold.split(",")}
+        for name, label in re.findall(r"^ *(\w+)\[\"(.*)\"\]$", picture, flags=re.MULTILINE)
+    }
+    for above, below in re.findall(r"^ *(\w+) --> (\w+)$", picture, flags=re.MULTILINE):
+        yield boxes[above], boxes[below]
+
+
+def folder(package: str) -> str:
+    return package if package == "diagnostics" else f"raybench/{package}"
+
+
+@cache
+def imported_by(package: str) -> frozenset[str]:
+    """The modules that a package imports, also within functions."""
+    names: set[str] = set()
+    for path in (ROOT / folder(package)).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names |= {f"{node.module}.{one.name}" for one in node.names}
+            if isinstance(node, ast.Import):
+                names |= {one.name for one in node.names}
+    return frozenset(names)
+
+
+def imports(above: str, below: str) -> bool:
+    start = folder(below).replace("/", ".")
+    return any(name == start or name.startswith(f"{start}.") for name in imported_by(above))
+
+
+def test_every_arrow_of_the_picture_is_an_import_and_none_points_up() -> None:
+    picture = (ROOT / "docs/architecture.md").read_text().partition("```mermaid\n")[2].partition("```")[0]
+    drawn = list(edges(picture))
+    assert len(drawn) > 10
+    for above, below in drawn:
+        assert any(imports(one, other) for one in above for other in below), f"{above} imports nothing of {below}"
+        assert not any(imports(other, one) for one in above for other in below), f"{below} imports {above}"
+
+
+def test_an_arrow_that_is_not_so_is_found() -> None:
+    assert imports("services", "execution")
+    assert not imports("execution", "services")
+    assert not imports("reports", "benchmarks")

@@ -4,7 +4,8 @@ RaybenchError
 ├── UsageError (ValueError)           wrong options, sizes, configuration        exit code 2
 │   └── ClusterUnavailableError       no such cluster, or too few nodes          exit code 2
 ├── ProblemFoundError (RuntimeError)  the check itself failed                    exit code 1
-└── IncompleteRunError (RuntimeError) something broke while measuring            exit code 3
+├── IncompleteRunError (RuntimeError) something broke while measuring            exit code 3
+└── MissingLibraryError (ImportError) an optional library is not installed       exit code 3
 """
 
 from collections.abc import Iterable
@@ -36,6 +37,10 @@ class IncompleteRunError(RaybenchError, RuntimeError):
     """The run could not be finished. What was measured until then is kept."""
 
     exit_code = 3
+
+
+class MissingLibraryError(RaybenchError, ImportError):
+    """A library that only this needs is not installed; the message says how to install it."""
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> UsageError:

@@ -74,7 +74,7 @@ def _print_text(kept: "KeptRun", *, full: bool) -> None:
 
 
 def _rendered(result: "RunResult", diagnosis: Mapping[str, Any] | None, output_format: str) -> str:
-    from raybench.reports.errors import MissingLibraryError
+    from raybench.errors import MissingLibraryError
 
     try:
         return FORMATS[output_format].render(result, diagnosis)

@@ -1,5 +1,6 @@
 """A checkpoint benchmark's point: one place, layout and mode of saving."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
@@ -8,7 +9,7 @@ from raybench.documents.part import Part
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, PositiveSeconds
 from raybench.documents.run_verdict import Check
-from raybench.documents.workload import summary_json
+from raybench.documents.workload import Sample, seconds_row, summary_json
 from raybench.stats import median, summarize
 
 
@@ -73,6 +74,26 @@ class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="c
     def checks(self, *, complete: bool) -> tuple[Check, ...]:  # noqa: ARG002 - of all points alike
         """Nothing beside its data."""
         return ()
+
+    def row(self) -> Json:
+        """Its figures by the columns of ``result_table``; times are those until all is stored."""
+        durable = self.durable_seconds
+        return {
+            "label": self.label,
+            **(seconds_row(summarize(durable), len(durable)) if durable else {}),
+            "tensor_bytes": self.tensor_bytes,
+            "stored_bytes": self.stored_bytes,
+            "save_gb_per_s": self.save_gb_per_s,
+            "load_gb_per_s": self.load_gb_per_s,
+            "complete": self.complete,
+            "verified": self.verified,
+            "wrong_elements": self.wrong_elements,
+            "failed": self.failed,
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """Every save until all is stored."""
+        return ((0, None, seconds) for seconds in self.durable_seconds)
 
     def to_json(self) -> Json:
         """The point as in the schema."""

@@ -6,10 +6,13 @@ the playbook writes it. Figures are Gb/s (10^9 bits), or microseconds of latency
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from raybench.documents.plain import Json, PlainDocument, PlainPart
 from raybench.verdicts import Conclusion, TestVerdict, Verdict
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _FIRST_VERDICTS = {"pass": "ok", "warn": "warning", "fail": "critical", "error": "incomplete"}
 _MOST = 1e9  # Gb/s, microseconds: beyond any
@@ -206,6 +209,13 @@ class FabricReport(PlainDocument):
     def matrix(self, rail: str) -> Mapping[tuple[str, str], FabricTest]:
         """(source, destination) -> its test on a rail; the last of several."""
         return {test.path: test for test in self.pairs if test.rail == rail}
+
+    def to_dataframe(self) -> "DataFrame":
+        """A row a test of a pair, in ``unit`` (docs/api.md). Raises MissingLibraryError without pandas."""
+        from raybench.documents.table import columns_of, dataframe, row_of  # the playbook that writes it needs neither
+
+        rows = ({**row_of(test), "unit": self.unit} for test in self.pairs)
+        return dataframe(rows, (*columns_of(FabricTest), "unit"))
 
     def hosts_of(self, rail: str) -> tuple[str, ...]:
         """Hosts with a test on a rail, in the inventory's order."""

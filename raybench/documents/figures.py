@@ -1,6 +1,7 @@
 """A point of a workload that has no document of its own, such as an installed one: named figures, and its samples."""
 
 import math
+from collections.abc import Iterator
 from typing import ClassVar
 
 from msgspec import field
@@ -9,7 +10,7 @@ from raybench.documents.part import Part
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, PositiveSeconds
 from raybench.documents.run_verdict import Check
-from raybench.documents.workload import summary_json
+from raybench.documents.workload import Sample, seconds_row, summary_json
 from raybench.stats import Summary, summarize
 
 
@@ -19,6 +20,11 @@ class Figure(Part, frozen=True, kw_only=True):
     name: str
     value: float | None
     unit: str = ""
+
+    @property
+    def column(self) -> str:
+        """``requests (1/s)`` in a table; ``hits (1)`` without a unit: columns that every point has are without one."""
+        return f"{self.name} ({self.unit or 1})"
 
     def contradiction(self) -> str | None:
         """JSON has neither NaN nor infinity."""
@@ -69,6 +75,23 @@ class FiguresPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="figu
     def checks(self, *, complete: bool) -> tuple[Check, ...]:  # noqa: ARG002 - of all points alike
         """Nothing beside its data."""
         return ()
+
+    def row(self) -> Json:
+        """Its figures by the columns of ``result_table``, and by their own: ``requests (1/s)``."""
+        times = self.seconds
+        return {
+            "label": self.label,
+            **(seconds_row(times, len(self.samples_seconds)) if times else {}),
+            "complete": self.complete,
+            "verified": self.verified,
+            "wrong_elements": self.wrong_elements,
+            "failed": self.failed,
+            **{figure.column: figure.value for figure in self.figures},
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """Every time, in the order of measuring."""
+        return ((0, None, seconds) for seconds in self.samples_seconds)
 
     def to_json(self) -> Json:
         """The point as in the schema."""

@@ -1,6 +1,6 @@
 """A memory benchmark's point: what training takes by batch size, and the largest batch that fits."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from msgspec import field
@@ -9,6 +9,7 @@ from raybench.documents.part import Part
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count
 from raybench.documents.run_verdict import Check
+from raybench.documents.workload import Sample
 
 
 class Use(Part, frozen=True, kw_only=True):
@@ -97,6 +98,22 @@ class MemoryPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="memor
         """That the search came to its end."""
         found = Check(name="memory", outcome="passed", text="the largest batch that fits was found")
         return (found,) if complete else ()
+
+    def row(self) -> Json:
+        """Its figures by the columns of ``result_table``; the peak is that of the largest batch that fits."""
+        fitting = [use.peak for use in self.uses if use.fits and use.batch_size == self.largest_batch]
+        return {
+            "label": self.label,
+            "largest_batch": self.largest_batch,
+            "limit_bytes": self.limit_bytes,
+            "peak_memory_bytes": fitting[0] if fitting else None,
+            "complete": self.complete,
+            "failed": self.failed,
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """Nothing is timed."""
+        return iter(())
 
     def to_json(self) -> Json:
         """The point as in the schema."""

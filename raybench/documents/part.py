@@ -153,6 +153,11 @@ def _keys(kind: Any) -> tuple[frozenset[str], Mapping[str, _Prepare]]:
     return frozenset(known), below
 
 
+def fields_of(kind: type[AnyPart]) -> tuple[str, ...]:
+    """The attributes of a part, in their order."""
+    return tuple(name for name, _ in _fields(kind) if name != "unknown_keys")
+
+
 def _fields(kind: type[Any]) -> tuple[tuple[str, str], ...]:
     """The attributes of a part with the keys that they are converted from."""
     if issubclass(kind, PlainPart):

@@ -1,6 +1,6 @@
 """A point of a collective or of a pair of ranks: one message size, all of its samples, and what follows from them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import Annotated, ClassVar
@@ -10,6 +10,7 @@ from msgspec import Meta, field
 from raybench.documents.part import DamageError, Part, take
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, Seconds
+from raybench.documents.workload import Sample, seconds_row
 from raybench.stats import Summary, median, median_interval, summarize
 
 _Lengths = tuple[tuple[Count, ...], ...]
@@ -149,6 +150,26 @@ class Point(Part, frozen=True, kw_only=True):
         """The rank with the largest mean time of its own."""
         index = max(range(len(self.rank_seconds)), key=self.rank_seconds.__getitem__)
         return self.ranks[index] if self.ranks else index
+
+    def row(self) -> Json:
+        """Its figures by the columns of ``result_table``."""
+        return {
+            "message_bytes": self.message_bytes,
+            "source_rank": self.source_rank,
+            "destination_rank": self.destination_rank,
+            **seconds_row(self.seconds, len(self.samples_seconds), self.interval_seconds),
+            "algbw_gb_per_s": self.algbw_gb_per_s,
+            "busbw_gb_per_s": self.busbw_gb_per_s,
+            "expected_ratio": self.expected_ratio,
+            "verified": self.verified,
+            "wrong_elements": self.wrong_elements,
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """Every time, in the order of measuring."""
+        for launch, blocks in enumerate(self.launches):
+            for block, times in enumerate(blocks):
+                yield from ((launch, block, seconds) for seconds in times)
 
     def to_json(self) -> Json:
         """The point as in the schema."""

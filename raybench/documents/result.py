@@ -6,7 +6,7 @@ Schema ``raybench.result/1``: keys are added, never renamed or removed. GB is 10
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import field
 
@@ -14,8 +14,13 @@ from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.cluster import ClusterInfo
 from raybench.documents.part import Document, take
 from raybench.documents.plain import Json
+from raybench.documents.result_table import POINT_COLUMNS, SAMPLE_COLUMNS, point_rows, sample_rows
 from raybench.documents.run_verdict import Check, all_checks, conclude_run
+from raybench.documents.table import dataframe
 from raybench.verdicts import Conclusion, Verdict
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SCHEMA = "raybench.result/1"
 
@@ -89,6 +94,14 @@ class RunResult(Document, frozen=True, kw_only=True):
     def wrong_elements(self) -> int:
         """Elements that differed from their expected value, over the whole run."""
         return sum(point.wrong_elements for benchmark in self.benchmarks for point in benchmark.points)
+
+    def to_dataframe(self, of: Literal["points", "samples"] = "points") -> "DataFrame":
+        """A row a point, or a row a sample (docs/api.md has the columns). Raises MissingLibraryError without pandas."""
+        if of == "samples":
+            return dataframe(sample_rows(self), SAMPLE_COLUMNS)
+        rows = list(point_rows(self))
+        own = (name for row in rows for name in row if name not in POINT_COLUMNS)  # figures of installed workloads
+        return dataframe(rows, tuple(dict.fromkeys((*POINT_COLUMNS, *own))))
 
     def to_json(self) -> Json:
         """The run as in the schema."""

@@ -1,7 +1,7 @@
 """A training benchmark's point: the steps of all ranks, and what follows from them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, ClassVar
@@ -13,7 +13,7 @@ from raybench.documents.part import DamageError, Part, take
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, Seconds
 from raybench.documents.run_verdict import Check
-from raybench.documents.workload import summary_json
+from raybench.documents.workload import Sample, seconds_row, summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
 
 
@@ -225,6 +225,28 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
         """That the training still had numbers at its end."""
         finite = all(map(math.isfinite, self.losses[-1:]))
         return (Check(name="loss", outcome="passed", text="losses finite"),) if self.losses and finite else ()
+
+    def row(self) -> Json:
+        """Its figures by the columns of ``result_table``."""
+        return {
+            "label": self.label,
+            **seconds_row(self.seconds, len(self.samples_seconds), self.interval_seconds),
+            "samples_per_s": self.samples_per_s,
+            "tokens_per_s": self.tokens_per_s,
+            "tflop_per_s_per_rank": self.tflop_per_s_per_rank,
+            "mfu": self.mfu,
+            "overhead": self.overhead,
+            "overhead_band": self.overhead_band,
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "complete": self.complete,
+            "verified": self.verified,
+            "failed": self.failed,
+        }
+
+    def samples(self) -> Iterator[Sample]:
+        """Every step, in the order of measuring."""
+        for launch, steps in enumerate(self.launches):
+            yield from ((launch, None, seconds) for seconds in steps)
 
     def to_json(self) -> Json:
         """The point as in the schema."""

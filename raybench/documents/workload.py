@@ -1,10 +1,13 @@
 """What every point of a workload has: a label, whether it was checked, and how it is written."""
 
+from collections.abc import Iterator
 from typing import ClassVar, Protocol
 
 from raybench.documents.plain import Json
 from raybench.documents.run_verdict import Check
 from raybench.stats import Summary
+
+Sample = tuple[int, int | None, float]  # launch, block within it where there are any, seconds
 
 
 class WorkloadPoint(Protocol):
@@ -40,6 +43,12 @@ class WorkloadPoint(Protocol):
     def checks(self, *, complete: bool) -> tuple[Check, ...]:
         """What the verdict says of it beside its data; ``complete``: its whole benchmark is."""
 
+    def row(self) -> Json:
+        """Its figures by the columns of ``result_table``."""
+
+    def samples(self) -> Iterator[Sample]:
+        """Every time, in the order of measuring."""
+
     def to_json(self) -> Json:
         """The point as in the schema."""
 
@@ -55,3 +64,10 @@ def summary_json(summary: Summary) -> Json:
         "p99": summary.p99,
         "stddev": summary.stddev,
     }
+
+
+def seconds_row(summary: Summary, count: int, interval: tuple[float, float] | None = None) -> Json:
+    """Statistics of ``count`` samples as columns, with the 95 % interval of their median where there is one."""
+    low, high = interval or (None, None)
+    times = {f"{name}_seconds": value for name, value in summary_json(summary).items()}
+    return {"sample_count": count, **times, "ci95_low_seconds": low, "ci95_high_seconds": high}

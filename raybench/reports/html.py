@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from raybench.documents.result import RunResult
+from raybench.errors import MissingLibraryError
 from raybench.installation import install_advice
-from raybench.reports.errors import MissingLibraryError
 from raybench.reports.facts import facts_of, node_facts, node_grid, rank_facts
 from raybench.reports.findings import all_findings, headline, network_facts, place, severity
 from raybench.reports.findings_in_short import evidence_view, findings_view

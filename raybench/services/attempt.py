@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from raybench.reports.errors import MissingLibraryError
+from raybench.errors import MissingLibraryError
 from raybench.run_folder import RunFolder
 
 Made = TypeVar("Made")

@@ -109,7 +109,7 @@ def keep(report: FabricReport, folder: Path) -> FinishedFabric:
 
 def _draw(report: FabricReport, path: Path) -> str:
     """Write the page; why not where it cannot be."""
-    from raybench.reports.errors import MissingLibraryError
+    from raybench.errors import MissingLibraryError
 
     try:
         from raybench.reports.fabric.html import write_fabric_html

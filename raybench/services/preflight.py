@@ -116,8 +116,8 @@ def _own_checks(one: "Gathered", options: PreflightOptions) -> "Sequence[CheckRe
 
 def _kept(report: "PreflightReport", folder: Path) -> FinishedPreflight:
     """The report, which is written by now, with its page."""
+    from raybench.errors import MissingLibraryError
     from raybench.preflight.writing import REPORT_NAME
-    from raybench.reports.errors import MissingLibraryError
     from raybench.reports.preflight.page import write_preflight_page
 
     page, files, remarks = folder / "preflight.html", [folder / REPORT_NAME], []

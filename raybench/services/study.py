@@ -13,8 +13,7 @@ from raybench.documents.price import Price
 from raybench.documents.study.plan import Kind, Settings, Study, Trial, Variant
 from raybench.documents.study.result import StudyResult
 from raybench.documents.study.trial import TrialResult
-from raybench.errors import UsageError
-from raybench.reports.errors import MissingLibraryError
+from raybench.errors import MissingLibraryError, UsageError
 from raybench.secret_values import moved_to_environment
 from raybench.services.study_options import WORKLOADS, Pricing, StudyOptions
 from raybench.services.study_variants import variants_of

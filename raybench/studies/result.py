@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from raybench.documents.price import Price
 from raybench.documents.study.plan import Study
-from raybench.documents.study.result import AnyAnswer, Environment, Status, StudyResult, broken_trials
+from raybench.documents.study.result import Environment, Status, StudyResult, broken_trials
+from raybench.documents.study.table import AnyAnswer
 from raybench.documents.study.trial import TrialResult
 from raybench.studies.costs import Costing
 from raybench.studies.network import answer_network

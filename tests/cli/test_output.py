@@ -14,8 +14,7 @@ import pytest
 from raybench.cli.measure import show
 from raybench.cli.output import printing, say
 from raybench.documents.result import RunResult
-from raybench.errors import UsageError
-from raybench.reports.errors import MissingLibraryError
+from raybench.errors import MissingLibraryError, UsageError
 from raybench.reports.progress import ProgressDisplay
 from raybench.run_folder import RunFolder, check_can_be_folder, check_output_dir
 from raybench.services import run as run_service

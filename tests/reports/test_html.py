@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from raybench.documents.result import RunResult
-from raybench.reports.errors import MissingLibraryError
+from raybench.errors import MissingLibraryError
 from raybench.reports.html import render_html, write_html
 from raybench.reports.workloads.cells import rate
 

@@ -4,21 +4,21 @@ Keys are added, never renamed or removed.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from msgspec import field
 
 from raybench.documents.part import FieldwiseDocument, FieldwisePart, take
 from raybench.documents.plain import Json
-from raybench.documents.study.network import NetworkAnswer
 from raybench.documents.study.plan import Kind, Settings, Variant
-from raybench.documents.study.scaling import ScalingAnswer
-from raybench.documents.study.strategy import StrategyAnswer
-from raybench.documents.study.sweep import SweepAnswer
+from raybench.documents.study.table import TRIAL_COLUMNS, AnyAnswer, answer_columns, answer_rows, trial_rows
 from raybench.documents.study.trial import TrialResult
+from raybench.documents.table import dataframe
 from raybench.verdicts import Conclusion, Verdict
 
-AnyAnswer = NetworkAnswer | ScalingAnswer | StrategyAnswer | SweepAnswer
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 Status = Literal["complete", "partial", "failed"]
 _SWEEPS = ("batch-size", "model-size")
 _NO_VERDICT = "it was written before studies had a verdict; 'raybench study show' on its folder makes one"
@@ -79,6 +79,12 @@ class StudyResult(FieldwiseDocument, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """That of the verdict."""
         return self.conclusion.exit_code
+
+    def to_dataframe(self, of: Literal["rows", "trials"] = "rows") -> "DataFrame":
+        """A row of the answer's table, or a row a figure of a trial (docs/api.md). Raises MissingLibraryError."""
+        if of == "trials":
+            return dataframe(trial_rows(self.trials), TRIAL_COLUMNS)
+        return dataframe(answer_rows(self.answer), answer_columns(self.answer))
 
     @property
     def broken(self) -> tuple[TrialResult, ...]:

@@ -67,7 +67,7 @@ def up(as_json: bool, quiet: bool, **options: Any) -> None:
     from raybench.services.cluster import up as bring_up
 
     own = {name: options.pop(name) for name in ("allow_missing", "python", "wheelhouse", "check")}
-    _end(bring_up(_chosen(options), **own, on_task=_told(quiet=quiet)), as_json=as_json)
+    _end(bring_up(_chosen(options), **own, on_task=_task_printer(quiet=quiet)), as_json=as_json)
 
 
 @command.command(epilog=EXAMPLES, short_help="Look at the cluster.")
@@ -77,7 +77,7 @@ def status(as_json: bool, quiet: bool, **options: Any) -> None:
     announce("reading the inventory", quiet=quiet)
     from raybench.services.cluster import status as look
 
-    _end(look(_chosen(options), on_task=_told(quiet=quiet)), as_json=as_json)
+    _end(look(_chosen(options), on_task=_task_printer(quiet=quiet)), as_json=as_json)
 
 
 @command.command(epilog=EXAMPLES, short_help="Take down the cluster, and nobody else's.")
@@ -87,7 +87,7 @@ def down(as_json: bool, quiet: bool, **options: Any) -> None:
     announce("reading the inventory", quiet=quiet)
     from raybench.services.cluster import down as take_down
 
-    _end(take_down(_chosen(options), on_task=_told(quiet=quiet)), as_json=as_json)
+    _end(take_down(_chosen(options), on_task=_task_printer(quiet=quiet)), as_json=as_json)
 
 
 def _chosen(options: Mapping[str, Any]) -> "ClusterOptions":
@@ -96,19 +96,19 @@ def _chosen(options: Mapping[str, Any]) -> "ClusterOptions":
     return ClusterOptions(**options)
 
 
-def _told(*, quiet: bool) -> Callable[[str], None]:
+def _task_printer(*, quiet: bool) -> Callable[[str], None]:
     """Say each task that is worth it, once."""
     said: set[str] = set()
 
     def show(task: str) -> None:
-        if not quiet and task.partition(" ")[0] in _TOLD and task not in said:
+        if not quiet and task.partition(" ")[0] in _SAID_TASKS and task not in said:
             said.add(task)
             say(f"raybench: {task}")
 
     return show
 
 
-_TOLD = {"Log", "Build", "Make", "Copy", "Install", "Start", "Wait", "End", "Look"}
+_SAID_TASKS = {"Log", "Build", "Make", "Copy", "Install", "Start", "Wait", "End", "Look"}
 
 
 def _end(finished: "FinishedCluster", *, as_json: bool) -> None:

@@ -148,13 +148,13 @@ def _conduct(options: "StudyOptions", shown: PrintOptions) -> None:
         finished = conduct(
             options,
             interrupt=interrupt,
-            telling=lambda study: _Telling(study, interrupt.event, quiet=shown.quiet),
+            progress=lambda study: _Progress(study, interrupt.event, quiet=shown.quiet),
             planned=lambda study: announce(f"checking what {len(study.variants)} variants need", quiet=shown.quiet),
         )
     sys.exit(_show(finished, as_json=shown.as_json, full=shown.full))
 
 
-class _Telling:
+class _Progress:
     """Progress on standard error; what went wrong is said even where progress is not wanted."""
 
     def __init__(self, study: "Study", stopping: "threading.Event", *, quiet: bool) -> None:
@@ -167,7 +167,7 @@ class _Telling:
             plan = f"{len(study.variants)} variants x {study.repeats} repeats" if study.repeats > 1 else "one repeat"
             self._display.start(self._total, f"study {study.kind}: {plan} of 'raybench {' '.join(study.workload)}'")
 
-    def tell(self, trial: "Trial", outcome: "TrialResult | None", left_seconds: float | None) -> None:
+    def on_trial(self, trial: "Trial", outcome: "TrialResult | None", left_seconds: float | None) -> None:
         """Say which trial begins, or what was wrong with it."""
         if outcome is None and self._display:
             text = f"{trial.variant} (repeat {trial.block + 1} of {self._study.repeats})"

@@ -41,10 +41,10 @@ class FinishedStudy:
         return self.result.exit_code if self.kept else self.result.exit_code or 3
 
 
-class Telling(Protocol):
+class StudyProgress(Protocol):
     """Where a person sees how far a study is."""
 
-    def tell(self, trial: Trial, outcome: TrialResult | None, left_seconds: float | None) -> None:
+    def on_trial(self, trial: Trial, outcome: TrialResult | None, left_seconds: float | None) -> None:
         """Say which trial begins, or, with its outcome, how it ended."""
 
     def close(self) -> None:
@@ -55,22 +55,22 @@ def conduct(
     options: StudyOptions,
     *,
     interrupt: "Interrupt",
-    telling: Callable[[Study], Telling],
+    progress: Callable[[Study], StudyProgress],
     planned: Callable[[Study], None] = lambda _: None,
 ) -> FinishedStudy:
     """Plan a study or take up an earlier one, do its trials, and keep the answer.
 
     ``interrupt`` is installed by the caller. ``planned`` is called with a new study before its variants are checked,
-    ``telling`` before the first trial. Raises UsageError for a study that cannot be begun; it leaves no folder.
+    ``progress`` before the first trial. Raises UsageError for a study that cannot be begun; it leaves no folder.
     """
     price = options.pricing.price_of_node()
     folder = _folder(options, planned)
     with folder.held():
         study = with_epoch(take_up(folder, options.kind, options.repeats), options.pricing.epoch_samples)
-        with contextlib.closing(telling(study)) as told:
+        with contextlib.closing(progress(study)) as shown:
             try:
                 trials, stopped = do_trials(
-                    study, folder, interrupt=interrupt, on_trial=told.tell, timeout_seconds=options.timeout
+                    study, folder, interrupt=interrupt, on_trial=shown.on_trial, timeout_seconds=options.timeout
                 )
             except UsageError:
                 if options.resume is None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import raybench
 from diagnostics.findings import Diagnosis
 from raybench.errors import UsageError
 from raybench.services.diagnose import diagnose, follow, rule_page
@@ -18,6 +19,7 @@ def test_a_log_is_worth_what_its_findings_are() -> None:
     assert (finished.exit_code, finished.refusal) == (1, "")
     assert "gdr-missing" in {finding.rule for finding in finished.diagnosis.findings}
     assert diagnose([WARNING], fail_on="critical").exit_code == 0
+    assert raybench.diagnose(WARNING) == finished.diagnosis
 
 
 def test_what_holds_nothing_of_nccl_is_refused_with_its_diagnosis(tmp_path: Path) -> None:
@@ -25,22 +27,23 @@ def test_what_holds_nothing_of_nccl_is_refused_with_its_diagnosis(tmp_path: Path
     finished = diagnose([tmp_path / "a.log"], fail_on="never")
     assert (finished.exit_code, finished.diagnosis.verdict) == (2, "unknown")
     assert finished.refusal.startswith("nothing to judge: ")
-    with pytest.raises(UsageError, match="none"):
-        diagnose([tmp_path / "none"])
+    for call in (lambda: diagnose([tmp_path / "none"]), lambda: raybench.diagnose(tmp_path / "none")):
+        with pytest.raises(UsageError, match="none"):
+            call()
 
 
 def test_a_log_that_grows_tells_its_news_once_and_under_the_same_stand_ins(tmp_path: Path) -> None:
     """Ctrl-C comes while news are told."""
-    log, told = tmp_path / "a.log", list[tuple[Diagnosis, Diagnosis]]()
+    log, news_of = tmp_path / "a.log", list[tuple[Diagnosis, Diagnosis]]()
     log.write_text(BAD.read_text())
 
     def news(new: Diagnosis, whole: Diagnosis) -> None:
-        told.append((new, whole))
+        news_of.append((new, whole))
         raise KeyboardInterrupt
 
     finished = follow([log], news, waiting=lambda: None, redact=True)
     assert finished.exit_code == 1
-    ((new, whole),) = told
+    ((new, whole),) = news_of
     assert new.findings[0].rule == "duplicate-gpu"
     assert new.findings == whole.findings == finished.diagnosis.findings
     assert diagnose([log]).diagnosis.findings != whole.findings

@@ -18,14 +18,14 @@ from raybench.studies.folder import StudyFolder
 from tests.studies.sample import run_result, training_point
 
 
-class Told:
-    """Keeps what it is told."""
+class Progress:
+    """Keeps the trials that it hears of."""
 
     def __init__(self) -> None:
         self.trials: list[Trial] = []
         self.closed = False
 
-    def tell(self, trial: Trial, *_: TrialResult | float | None) -> None:
+    def on_trial(self, trial: Trial, *_: TrialResult | float | None) -> None:
         self.trials.append(trial)
 
     def close(self) -> None:
@@ -46,10 +46,10 @@ def done(tmp_path: Path) -> StudyFolder:
 
 
 def test_a_study_whose_trials_are_done_is_answered_again_and_none_is_run(done: StudyFolder) -> None:
-    told = Told()
+    progress = Progress()
     options = StudyOptions(kind="strategy", resume=str(done.path))
-    finished = conduct(options, interrupt=Interrupt(), telling=lambda _: told)
-    assert (finished.kept, finished.remarks, told.trials, told.closed) == (True, (), [], True)
+    finished = conduct(options, interrupt=Interrupt(), progress=lambda _: progress)
+    assert (finished.kept, finished.remarks, progress.trials, progress.closed) == (True, (), [], True)
     assert [trial.status for trial in finished.result.trials] == ["complete"] * 4
     written = {path.name for path in done.path.iterdir()}
     assert {"study.json", "study.html"} <= written
@@ -85,7 +85,7 @@ def test_each_kind_of_study_compares_what_it_is_asked_for(
 def test_a_study_that_cannot_be_planned_leaves_no_folder(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     asked = StudyOptions(**options, output_dir=str(tmp_path / "studies"))
     with pytest.raises(UsageError, match=said):
-        conduct(asked, interrupt=Interrupt(), telling=lambda _: pytest.fail("begun"))
+        conduct(asked, interrupt=Interrupt(), progress=lambda _: pytest.fail("begun"))
     assert not (tmp_path / "studies").exists()
 
 

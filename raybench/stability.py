@@ -73,7 +73,7 @@ def warnings_of(point: Point) -> tuple[StabilityWarning, ...]:
 
 def stability_warnings(point: Point) -> tuple[str, ...]:
     """One sentence per stability warning of the point, with its numbers and a next step."""
-    return tuple(f"{doubt.text}: {_rule(doubt.kind).advice}" for doubt in warnings_of(point))
+    return tuple(f"{warning.text}: {_rule(warning.kind).advice}" for warning in warnings_of(point))
 
 
 def stability_check(points: Sequence[Point]) -> Check | None:
@@ -87,8 +87,8 @@ def stability_check(points: Sequence[Point]) -> Check | None:
 
 def benchmark_warnings(points: Sequence[Point]) -> tuple[str, ...]:
     """One line a kind of problem, however many points have it: the points, the worst one's numbers, a next step."""
-    found = [(point, doubt) for point in points for doubt in warnings_of(point)]
-    by_rule = ((rule, [(point, doubt) for point, doubt in found if doubt.kind == rule.kind]) for rule in RULES)
+    found = [(point, warning) for point in points for warning in warnings_of(point)]
+    by_rule = ((rule, [(point, warning) for point, warning in found if warning.kind == rule.kind]) for rule in RULES)
     return tuple(_line(rule, affected, points) for rule, affected in by_rule if affected)
 
 

@@ -38,18 +38,18 @@ def with_samples(samples: Sequence[float], replaced: Sequence[float]) -> Launche
 
 
 def kinds(measured: Point) -> set[str]:
-    return {doubt.kind for doubt in warnings_of(measured)}
+    return {warning.kind for warning in warnings_of(measured)}
 
 
 STEADY = (1e-3,) * 5
 HUNDRED = tuple(sample for block in blocks(*STEADY) for sample in block)
 
 
-def test_steady_samples_raise_no_doubt() -> None:
+def test_steady_samples_raise_no_warning() -> None:
     assert stability_warnings(point((blocks(*STEADY),))) == ()
 
 
-def test_no_samples_raise_no_doubt() -> None:
+def test_no_samples_raise_no_warning() -> None:
     assert stability_warnings(point(())) == ()
     assert benchmark_warnings(()) == ()
 
@@ -72,12 +72,12 @@ def test_rule_fires_and_its_near_miss_does_not(kind: str, fires: Launches, near_
     assert kind not in kinds(point(near_miss))
 
 
-def test_one_outlier_in_a_hundred_is_no_doubt() -> None:
+def test_one_outlier_in_a_hundred_is_no_warning() -> None:
     """pyperf's test of single values would warn here, and on nearly every point of a real network."""
     assert kinds(point(with_samples(HUNDRED, (10e-3,)))) == set()
 
 
-def test_launches_that_differ_no_more_than_their_blocks_are_no_doubt() -> None:
+def test_launches_that_differ_no_more_than_their_blocks_are_no_warning() -> None:
     wide = (0.9e-3, 1.1e-3, 1e-3, 0.95e-3, 1.05e-3)
     shifted = tuple(middle * 1.08 for middle in wide)
     assert "launches" not in kinds(point((blocks(*wide), blocks(*shifted))))
@@ -111,7 +111,7 @@ def test_a_benchmark_gets_one_line_a_kind_with_sizes_joined() -> None:
     assert line.count("--warmup") == 1
 
 
-def test_a_benchmark_doubtful_at_every_size_says_all() -> None:
+def test_a_benchmark_unstable_at_every_size_says_all() -> None:
     points = [point((blocks(1.15e-3, *STEADY),), size) for size in (8, 16, 32)]
     assert "all 3 sizes" in benchmark_warnings(points)[0]
 

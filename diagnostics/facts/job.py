@@ -203,8 +203,8 @@ class JobFacts:
         """Whether a line is among the last of its file."""
         return event.origin.line > self.last_lines.get(event.origin.file, 0) - LAST_LINES
 
-    def is_of_strangers(self, event: Event) -> bool:
-        """Whether the allocator of NCCL printed a line, which strangers call, and which goes on whatever they send."""
+    def is_from_unknown_client(self, event: Event) -> bool:
+        """Whether the allocator of NCCL printed a line: unknown clients reach its port, and it goes on."""
         return event.origin.process is not None and (event.origin.process, event.origin.thread) in self._allocators
 
     @cached_property

@@ -1,6 +1,6 @@
 """PyTorch flight-recorder dumps (``nccl_trace_rank_<rank>``), read without executing or believing anything in them.
 
-A dump is a pickle of plain dicts, lists, strings and numbers (``plain_pickle``), or JSON. What a stranger made can only
+A dump is a pickle of plain dicts, lists, strings and numbers (``plain_pickle``), or JSON. What others made can only
 be read or rejected: its size, its work and what is made of it are bounded, and so is what all dumps together may take.
 """
 

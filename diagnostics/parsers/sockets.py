@@ -1,4 +1,4 @@
-"""Errors of sockets: no interface, no connection, a peer that went away, a stranger that called."""
+"""Errors of sockets: no interface, no connection, a peer that went away, an unknown client."""
 
 from diagnostics.parsers.base import Pattern
 

@@ -17,21 +17,21 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 def check(facts: JobFacts) -> Outcome:
     """Found where ranks, sizes or handshakes do not fit."""
-    strangers = [
+    unknown_clients = [
         event
         for event in facts.of("foreign-connection")
         if event.fields.get("what") in ("magic", "address family", "address") and event.origin.level != "INFO"
     ]
     truncated = [event for event in facts.of("message-truncated") if event.fields["what"].startswith("Message")]
     counts = facts.of("rank-count-mismatch")
-    events = sorted(strangers + truncated + counts, key=lambda event: event.origin.sequence)
+    events = sorted(unknown_clients + truncated + counts, key=lambda event: event.origin.sequence)
     if not events:
         return _at_allocator(facts)
     if counts:
         summary = "Processes of different launches met: rank counts or ranks do not fit"
     elif truncated:
         summary = "Peers disagree about the size of a bootstrap message: different NCCL versions or settings"
-    elif all("address" in event.fields["what"] for event in strangers):
+    elif all("address" in event.fields["what"] for event in unknown_clients):
         summary = "A peer sent an address that is none: it found no interface, or runs another NCCL version"
     else:
         summary = "A connection from outside the job reached NCCL's port"

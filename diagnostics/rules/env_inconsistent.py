@@ -6,7 +6,7 @@ another NCCL's own choice.
 Why: the variables were exported on one node only, images differ, or a launcher does not pass them on. Ranks that
 choose different algorithms or networks hang or get truncated messages.
 
-Not when: the variable names something local (host identity, files, this node's interfaces and adapters); a rank does
+Not when: the variable names something local (host identity, files, this node's interfaces and NICs); a rank does
 not echo it at all: NCCL prints a variable when it is first used, so absence proves nothing.
 
 Source: NCCL's param.cc.

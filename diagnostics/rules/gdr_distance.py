@@ -1,12 +1,12 @@
-"""GPU and adapter are too far apart for GPUDirect RDMA.
+"""GPU and NIC are too far apart for GPUDirect RDMA.
 
 Symptom: ``GPU Direct RDMA Disabled for GPU 17000 / HCA 0 (distance 8 > 5)``.
 
 Why: across a processor, direct transfers are slow on much hardware, so NCCL uses them only up to a distance. The
 numbers mean different paths in different versions; this rule decodes them by the version in the log.
 
-Not when: the level itself was lowered (gdr-level-lowered); the adapter cannot register GPU memory anyway; the same
-GPU has a nearer adapter that is enabled; one node.
+Not when: the level itself was lowered (gdr-level-lowered); the NIC cannot register GPU memory anyway; the same
+GPU has a nearer NIC that is enabled; one node.
 
 Source: NCCL's topo.h, ncclTopoCheckGdr; user guide, NCCL_NET_GDR_LEVEL.
 """
@@ -36,10 +36,10 @@ def check(facts: JobFacts) -> Outcome:
             facts,
             far,
             severity="warning" if facts.multi_node else "info",
-            summary=f"GPU and adapter are too far apart for GPUDirect RDMA: {_decode(far[0], facts)}",
+            summary=f"GPU and NIC are too far apart for GPUDirect RDMA: {_decode(far[0], facts)}",
             explanation="NCCL keeps to direct transfers within common PCIe switches unless told otherwise. On "
             "bare metal this "
-            "shows GPUs and adapters on different root ports or sockets; in virtual machines the switches are "
+            "shows GPUs and NICs on different root ports or sockets; in virtual machines the switches are "
             "often hidden, and "
             "a topology file or a higher level helps.",
             occurrences=len(far),
@@ -61,7 +61,7 @@ def _decode(event: Event, facts: JobFacts) -> str:
 
 RULE = Rule(
     id="gdr-distance",
-    title="GPU and adapter are too far apart",
+    title="GPU and NIC are too far apart",
     severity="warning",
     actions=("check-distance", "raise-gdr-level"),
     check=check,

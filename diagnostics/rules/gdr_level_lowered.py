@@ -2,7 +2,7 @@
 
 Symptom: ``NCCL_NET_GDR_LEVEL set by environment to LOC`` (or NVL, PIX, 0, 1) and channels without GDRDMA.
 
-Why: the variable lowers the distance up to which GPU and adapter talk directly. LOC switches GPUDirect RDMA off.
+Why: the variable lowers the distance up to which GPU and NIC talk directly. LOC switches GPUDirect RDMA off.
 
 Not when: channels show GDRDMA all the same; the level is PXB or above.
 
@@ -33,9 +33,7 @@ def check(facts: JobFacts) -> Outcome:
             severity="warning",
             confidence="certain" if level in ("LOC", "0") else "likely",
             summary=f"NCCL_NET_GDR_LEVEL={level} keeps GPUDirect RDMA off",
-            explanation=(
-                "The default allows GPUs and adapters behind common PCIe switches (PXB); this value allows less."
-            ),
+            explanation=("The default allows GPUs and NICs behind common PCIe switches (PXB); this value allows less."),
         )
     )
 

@@ -3,8 +3,8 @@
 Symptom: channels between nodes show ``via NET/IB/0`` without ``/GDRDMA``; bandwidth is below the link's and the
 processor is busy.
 
-Why: GPUDirect RDMA lets the adapter read and write GPU memory. It needs (1) the nvidia-peermem module or DMA-BUF, (2)
-a GPU that supports it, (3) GPU and adapter near enough on PCIe. The rules gdr-module-missing, gdr-distance,
+Why: GPUDirect RDMA lets the NIC read and write GPU memory. It needs (1) the nvidia-peermem module or DMA-BUF, (2)
+a GPU that supports it, (3) GPU and NIC near enough on PCIe. The rules gdr-module-missing, gdr-distance,
 gdr-level-lowered and gdr-disabled-by-plugin report the cause where the log proves it; this finding is then info.
 
 Not when: one node; TCP; only the send side lacks it (normal on PCIe GPUs before Ampere). Omni-Path through verbs and
@@ -62,7 +62,7 @@ def _severity(facts: JobFacts) -> tuple[Severity, str]:
     if any(name.startswith(("hfi", "opa")) for name in names):
         return (
             "info",
-            "Omni-Path adapters used through verbs offer no GPUDirect RDMA to NCCL, so this is expected here.",
+            "Omni-Path NICs used through verbs offer no GPUDirect RDMA to NCCL, so this is expected here.",
         )
     network = transport.job_network(facts)
     large_efa = network == "plugin:aws-ofi-nccl" and _large_efa(facts)
@@ -86,7 +86,7 @@ def _cause(facts: JobFacts) -> str:
     return (
         "Cause: cannot tell, because the log has no lines of the NET subsystem. "
         "NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,ENV would show "
-        "whether the adapters can register GPU memory and how far they are from the GPUs."
+        "whether the NICs can register GPU memory and how far they are from the GPUs."
     )
 
 

@@ -2,10 +2,10 @@
 
 Symptom: some ranks or hosts show ``/GDRDMA`` on their receive channels, others do not.
 
-Why: one host lacks the peer-memory module, or some GPUs are too far from every adapter.
+Why: one host lacks the peer-memory module, or some GPUs are too far from every NIC.
 
 Not when: only send channels lack it: GPUs before Ampere without NVLink send through host memory by default (info).
-Channels over another GPU's adapter (PXN) follow that GPU. Where every GPU and every adapter has it on some channels,
+Channels over another GPU's NIC (PXN) follow that GPU. Where every GPU and every NIC has it on some channels,
 only far pairs lack it, as in groups that hold a part of a machine's GPUs (info).
 
 Source: NCCL's topo.cc, NCCL_NET_GDR_READ.
@@ -48,16 +48,16 @@ def check(facts: JobFacts) -> Outcome:
 
 
 def _split(facts: JobFacts, receive: list[Channel], lacking: list[Channel]) -> Outcome:
-    """One finding: which hosts, GPUs or adapters never have it, or that only some far pairs lack it."""
+    """One finding: which hosts, GPUs or NICs never have it, or that only some far pairs lack it."""
     hosts = _never([(channel.event.origin.host or "", channel) for channel in receive])
     gpus = _never([((channel.event.origin.host or "", channel.target_device or ""), channel) for channel in receive])
-    adapters = _never([((channel.event.origin.host or "", _adapter(channel)), channel) for channel in receive])
+    nics = _never([((channel.event.origin.host or "", _nic(channel)), channel) for channel in receive])
     if hosts and all(hosts):
         where = f"host {listed(sorted(hosts))} lacks it"
     elif gpus:
         where = f"{plural(len(gpus), 'GPU')} never {'has' if len(gpus) == 1 else 'have'} it"
-    elif adapters:
-        where = f"{plural(len(adapters), 'adapter')} never {'has' if len(adapters) == 1 else 'have'} it"
+    elif nics:
+        where = f"{plural(len(nics), 'NIC')} never {'has' if len(nics) == 1 else 'have'} it"
     else:
         return found(_far_pairs(facts, lacking))
     return found(
@@ -79,9 +79,9 @@ def _far_pairs(facts: JobFacts, lacking: list[Channel]) -> Finding:
         facts,
         [channel.event for channel in lacking],
         severity="info",
-        summary="GPUDirect RDMA is used, but not between every GPU and every adapter",
-        explanation="Each GPU and each adapter has it on some of its channels. Groups with a part of the GPUs also use "
-        "adapters that are far from them, which is normal.",
+        summary="GPUDirect RDMA is used, but not between every GPU and every NIC",
+        explanation="Each GPU and each NIC has it on some of its channels. Groups with a part of the GPUs also use "
+        "NICs that are far from them, which is normal.",
         occurrences=sum(channel.count for channel in lacking),
         actions=("check-distance",),
     )
@@ -93,8 +93,8 @@ def _never(channels: list[tuple[_Key, Channel]]) -> list[_Key]:
     return [key for key in dict.fromkeys(key for key, _ in channels) if key not in direct]
 
 
-def _adapter(channel: Channel) -> str:
-    """The adapter's number in ``IB/3/GDRDMA``."""
+def _nic(channel: Channel) -> str:
+    """The NIC's number in ``IB/3/GDRDMA``."""
     return channel.kind.split("/")[1].split("(")[0] if "/" in channel.kind else ""
 
 

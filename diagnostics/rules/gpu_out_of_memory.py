@@ -5,7 +5,7 @@ Symptom: ``Cuda failure 'out of memory'``, ``Failed to CUDA malloc``, ``torch.Ou
 Why: NCCL needs buffers for each channel and peer, usually some hundred MiB, after the program has taken its share.
 Another process on the GPU counts too.
 
-Not when: a stranger's bytes reach NCCL's allocator, which takes them for a size (``[Rem Allocator] Allocation failed``,
+Not when: bytes of an unknown client reach NCCL's allocator as a size (``[Rem Allocator] Allocation failed``,
 bootstrap-mismatch); an allocation fails for another reason that CUDA names (cuda-error); "Cannot allocate memory" from
 a verbs call (memlock-limit) or /dev/shm (shm-too-small).
 
@@ -27,7 +27,7 @@ def check(facts: JobFacts) -> Outcome:
         for event in facts.of("cuda-failure")
         if "out of memory" in event.fields["reason"] and event.origin.level != "INFO"
     ]
-    events = [event for event in events if not facts.is_of_strangers(event)]
+    events = [event for event in events if not facts.is_from_unknown_client(event)]
     others = {e.origin.process for e in facts.of("cuda-failure") if "out of memory" not in e.fields["reason"]}
     named = {event.origin.process for event in warned(facts, "gpu-out-of-memory")} - {None}
     if others and not named - others:

@@ -1,4 +1,4 @@
-"""NCCL_IB_HCA leaves no adapter.
+"""NCCL_IB_HCA leaves no NIC.
 
 Symptom: an echo of ``NCCL_IB_HCA`` and ``NET/IB : No device found.``
 
@@ -33,7 +33,7 @@ def check(facts: JobFacts) -> Outcome:
             [echoes[0], *hit],
             severity="critical" if facts.multi_node is not False else "info",
             confidence="likely",
-            summary=f"NCCL_IB_HCA={value} leaves no RDMA adapter",
+            summary=f"NCCL_IB_HCA={value} leaves no RDMA NIC",
             explanation=(
                 "The filter names prefixes of adapters; no active adapter of this node fits it, so TCP is what remains."
             ),
@@ -44,7 +44,7 @@ def check(facts: JobFacts) -> Outcome:
 
 RULE = Rule(
     id="hca-filter-excludes-all",
-    title="NCCL_IB_HCA leaves no adapter",
+    title="NCCL_IB_HCA leaves no NIC",
     severity="critical",
     actions=("fix-hca-filter", "list-rdma-devices"),
     check=check,

@@ -1,9 +1,9 @@
-"""InfiniBand and RoCE adapters are mixed.
+"""InfiniBand and RoCE NICs are mixed.
 
 Symptom: one ``NET/IB : Using`` list holds ``/IB`` and ``/RoCE``, or one rank's holds InfiniBand alone and another's
 RoCE alone; from 2.26.2 on NCCL refuses incompatible peers.
 
-Why: without a filter NCCL takes every active verbs port, so a management or storage adapter joins the data adapters.
+Why: without a filter NCCL takes every active verbs port, so a management or storage NIC joins the data NICs.
 Two ranks that pick different kinds cannot connect.
 
 Not when: all ports have one link layer.
@@ -30,7 +30,7 @@ def check(facts: JobFacts) -> Outcome:
                 facts,
                 refused,
                 severity="critical",
-                summary="InfiniBand and RoCE adapters cannot be connected with each other",
+                summary="InfiniBand and RoCE NICs cannot be connected with each other",
                 explanation=(
                     "NCCL found devices of both kinds on one path and stopped. Restrict the job to one of them."
                 ),
@@ -50,16 +50,16 @@ def check(facts: JobFacts) -> Outcome:
             events,
             severity="info" if works else "warning",
             confidence="possible",
-            summary="InfiniBand and RoCE adapters are in one list" + ("; data channels were set up" if works else ""),
+            summary="InfiniBand and RoCE NICs are in one list" + ("; data channels were set up" if works else ""),
             explanation=(
-                "It may work, but ranks may pick adapters that cannot reach each other, or a slow management port."
+                "It may work, but ranks may pick NICs that cannot reach each other, or a slow management port."
             ),
         )
     )
 
 
 def _apart(facts: JobFacts) -> Finding | None:
-    """Ranks that have adapters of one kind only, and not of the same kind."""
+    """Ranks that have NICs of one kind only, and not of the same kind."""
     layers: dict[str, list[Process]] = defaultdict(list)
     for process in facts.processes.values():
         kinds = {device.layer for device in process.devices or ()}
@@ -76,9 +76,9 @@ def _apart(facts: JobFacts) -> Finding | None:
         [found[0].devices_event for found in layers.values() if found[0].devices_event],
         severity="warning" if works else "critical",
         confidence="likely",
-        summary="Ranks have adapters of different kinds: "
+        summary="Ranks have NICs of different kinds: "
         + "; ".join(f"{layer} on {', '.join(names[:4])}" for layer, names in sorted(hosts.items())),
-        explanation="InfiniBand and RoCE cannot talk to each other. Choose adapters of one kind on every node, or TCP.",
+        explanation="InfiniBand and RoCE cannot talk to each other. Choose NICs of one kind on every node, or TCP.",
     )
 
 

@@ -1,4 +1,4 @@
-"""A storage or management adapter is among the data adapters.
+"""A storage or management NIC is among the data NICs.
 
 Symptom: one of the listed devices is much slower than the others.
 
@@ -20,7 +20,7 @@ def check(facts: JobFacts) -> Outcome:
     slow = [(event, speed) for event, speed in speeds if 0 < 4 * speed <= fastest]
     if not speeds:
         many = len({device.name for device in facts.devices}) > 1
-        return unsure("adapter speeds are printed from NCCL 2.24 on with NCCL_DEBUG_SUBSYS=INIT,NET") if many else CLEAR
+        return unsure("NIC speeds are printed from NCCL 2.24 on with NCCL_DEBUG_SUBSYS=INIT,NET") if many else CLEAR
     if not slow:
         return CLEAR
     names = sorted({event.fields.get("name") or event.fields.get("virtual", "") for event, _ in slow})
@@ -31,8 +31,7 @@ def check(facts: JobFacts) -> Outcome:
             severity="warning" if facts.multi_node is not False else "info",
             confidence="likely",
             summary=(
-                f"Slow adapter among the data adapters: {', '.join(names[:6])} ({slow[0][1] // 1000} of "
-                f"{fastest // 1000} Gb/s)"
+                f"Slow NIC among the data NICs: {', '.join(names[:6])} ({slow[0][1] // 1000} of {fastest // 1000} Gb/s)"
             ),
             explanation="It looks like a storage or management port. NCCL_IB_HCA should name the data adapters only.",
         )
@@ -41,7 +40,7 @@ def check(facts: JobFacts) -> Outcome:
 
 RULE = Rule(
     id="hca-wrong-included",
-    title="A slow adapter is among the data adapters",
+    title="A slow NIC is among the data NICs",
     severity="warning",
     actions=("select-adapters",),
     check=check,

@@ -63,7 +63,8 @@ def _more_nodes_than_hosts(facts: JobFacts, communicator: Communicator, lines: l
         confidence="certain" if named else "likely",
         summary=f"NCCL counts {communicator.nodes or len(identities)} nodes on {plural(hosts, 'host')}{named}",
         explanation=(
-            "Ranks of one machine take each other for strangers and use the network instead of NVLink or shared memory."
+            "Ranks of one machine think that they are on different machines, and use the network instead of NVLink "
+            "or shared memory."
         ),
         hosts=communicator.hosts,
     )

@@ -5,7 +5,7 @@ Symptom: ``Missing "iommu=pt" from kernel command line``, ``Missing "HSA_FORCE_F
 
 Why: RCCL looks at the kernel's command line and the environment when it starts. Without IOMMU pass-through, direct
 transfers between devices are translated, which costs bandwidth and on some machines hangs; NUMA balancing moves pages
-while adapters read them.
+while NICs read them.
 
 Not when: the log is of NVIDIA's library, which has no such messages. The job runs all the same: info.
 

@@ -1,8 +1,8 @@
-"""An adapter reported something outside a transfer.
+"""A NIC reported something outside a transfer.
 
 Symptom: ``NET/IB : Got async event : GID table change``, ``async fatal event on QP``, ``local catastrophic error``.
 
-Why: adapters report changes of addresses, of the subnet manager, and faults of queue pairs or of themselves.
+Why: NICs report changes of addresses, of the subnet manager, and faults of queue pairs or of themselves.
 
 Not when: port errors (ib-port-down). Changes of the address table, client re-registration and ``communication
 established`` are harmless where the run goes on: info.
@@ -46,17 +46,17 @@ def check(facts: JobFacts) -> Outcome:
             facts,
             chosen,
             severity="critical" if fatal else "warning" if odd else "info",
-            summary=f"Adapter event: {', '.join(names[:4])}",
-            explanation="The adapter cannot go on with this queue or at all; the next transfer fails."
+            summary=f"NIC event: {', '.join(names[:4])}",
+            explanation="The NIC cannot go on with this queue or at all; the next transfer fails."
             if fatal
-            else "The adapter reports a change. By itself it harms nothing while the job goes on.",
+            else "The NIC reports a change. By itself it harms nothing while the job goes on.",
             occurrences=facts.count("async-event") if chosen is events else len(chosen),
         )
     )
 
 
 def _is_violation(event: Event) -> bool:
-    """Whether the adapter tells of memory that it may not touch, as the completion of that transfer does too."""
+    """Whether the NIC tells of memory that it may not touch, as the completion of that transfer does too."""
     return "access violation" in event.fields["event"].lower()
 
 
@@ -67,7 +67,7 @@ def _is_fatal(event: Event) -> bool:
 
 RULE = Rule(
     id="ib-async-event",
-    title="An adapter reported an event",
+    title="A NIC reported an event",
     severity="critical where fatal, warning where unusual, else info",
     actions=("check-port",),
     check=check,

@@ -31,13 +31,13 @@ _MEANING = {
         ("fix-gid", "select-adapters", "measure-link"),
     ),
     "ENODATA": ("the row of the GID table is empty", ("fix-gid",)),
-    "ENETDOWN": ("the interface of the adapter is down", ("check-port", "check-route")),
+    "ENETDOWN": ("the interface of the NIC is down", ("check-port", "check-route")),
     "ENETUNREACH": (
         "there is no route from the local address to the peer's: another subnet, rail or link-local address",
         ("check-route", "fix-gid", "select-adapters"),
     ),
     "ETIMEDOUT": (
-        "the peer's address does not answer: no path between these two adapters (rail, VLAN or subnet)",
+        "the peer's address does not answer: no path between these two NICs (rail, VLAN or subnet)",
         ("measure-link", "check-route", "fix-gid", "select-adapters", "check-fabric"),
     ),
     "EHOSTUNREACH": (

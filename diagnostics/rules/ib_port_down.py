@@ -1,4 +1,4 @@
-"""A port of an adapter went down.
+"""A port of a NIC went down.
 
 Symptom: ``NET/IB : mlx5_0:1 Got async event : port error``.
 
@@ -29,8 +29,7 @@ def check(facts: JobFacts) -> Outcome:
             facts,
             [*events, *active[:1]],
             severity="info" if recovered else "critical",
-            summary=f"Port {', '.join(ports[:6]) or 'of an adapter'} went down"
-            + (" and came back" if recovered else ""),
+            summary=f"Port {', '.join(ports[:6]) or 'of a NIC'} went down" + (" and came back" if recovered else ""),
             explanation=(
                 "The link was lost while the job ran. Transfers over it fail when it stays away "
                 "longer than the timeout."

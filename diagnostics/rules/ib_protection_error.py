@@ -1,4 +1,4 @@
-"""An adapter was refused access to memory.
+"""A NIC was refused access to memory.
 
 Symptom: ``Got completion ... with error 4`` (local protection), 10 (remote access) or 11 (remote operation).
 
@@ -39,7 +39,7 @@ def check(facts: JobFacts) -> Outcome:
             summary=f"RDMA {_NAMES[status]} (status {status})"
             + (f" with {', '.join(peers[:4])}" if peers else "")
             + (f" on {', '.join(devices[:4])}" if devices else ""),
-            explanation="The adapter may not use the memory it was given. With GPUDirect RDMA the usual "
+            explanation="The NIC may not use the memory it was given. With GPUDirect RDMA the usual "
             "reasons are the peer "
             "memory module, ACS, IOMMU or ATS; NCCL_NET_GDR_LEVEL=LOC shows whether GPUDirect is involved.",
             occurrences=len(events),
@@ -49,7 +49,7 @@ def check(facts: JobFacts) -> Outcome:
 
 RULE = Rule(
     id="ib-protection-error",
-    title="An adapter was refused access to memory",
+    title="A NIC was refused access to memory",
     severity="critical",
     actions=("check-acs", "load-peer-memory", "use-dmabuf"),
     check=check,

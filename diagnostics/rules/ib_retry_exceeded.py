@@ -3,7 +3,7 @@
 Symptom: ``Got completion from peer 192.0.2.5<33092> with error 12`` (IBV_WC_RETRY_EXC_ERR, vendor error 129), or 13
 where the receiver stalls.
 
-Why: the adapter sent a packet several times and got no answer: the peer's process or host died, a link flaps, packets
+Why: the NIC sent a packet several times and got no answer: the peer's process or host died, a link flaps, packets
 are lost (RoCE without PFC or ECN), the nodes have no path to each other, or the timeout is too short for the fabric.
 
 Not when: only status 5 is printed; that follows from something else.
@@ -34,7 +34,7 @@ def check(facts: JobFacts) -> Outcome:
         summary=(
             f"RDMA transfers{where} {'find the receiver not ready' if stalled else 'get no answer'} (retries exceeded)"
         ),
-        explanation="The peer's host or process is gone, or the path between these adapters loses packets or "
+        explanation="The peer's host or process is gone, or the path between these NICs loses packets or "
         "does not exist. "
         "Bootstrap over Ethernet can work all the same. Flush errors (status 5) on other ranks follow from this.",
         occurrences=len(events),

@@ -1,8 +1,8 @@
-"""The library that talks to RDMA adapters is missing.
+"""The library that talks to RDMA NICs is missing.
 
 Symptom: ``Failed to open libibverbs.so[.1]`` (spelt ``Count not open libibverbs`` from 2.30.3 on), then TCP.
 
-Why: the image or node lacks rdma-core's user-space library, so NCCL cannot see any adapter.
+Why: the image or node lacks rdma-core's user-space library, so NCCL cannot see any NIC.
 
 Not when: all ranks share one node, where it is only worth knowing.
 
@@ -34,8 +34,8 @@ def check(facts: JobFacts) -> Outcome:
             facts,
             events,
             severity="critical" if critical else "warning" if facts.multi_node else "info",
-            summary="The verbs library libibverbs cannot be opened, so no RDMA adapter can be used",
-            explanation=("NCCL loads libibverbs at run time. Without it, InfiniBand and RoCE adapters stay unseen.")
+            summary="The verbs library libibverbs cannot be opened, so no RDMA NIC can be used",
+            explanation=("NCCL loads libibverbs at run time. Without it, InfiniBand and RoCE NICs stay unseen.")
             + by_nodes(facts, on_one="no data crosses the network, so it costs nothing"),
             occurrences=facts.count("libibverbs-missing"),
             blocks=refused,

@@ -2,7 +2,7 @@
 
 Symptom: no line names the network, or no channel between nodes is shown.
 
-Why: NCCL prints almost nothing at NCCL_DEBUG=WARN or VERSION; per-adapter lines belong to the subsystem NET, which is
+Why: NCCL prints almost nothing at NCCL_DEBUG=WARN or VERSION; per-NIC lines belong to the subsystem NET, which is
 off by default; from 2.22 on channels appear with the first collective only.
 
 Not when: everything that matters for the job is there.

@@ -1,9 +1,9 @@
-"""Memory cannot be registered with the adapter.
+"""Memory cannot be registered with the NIC.
 
 Symptom: ``Call to ibv_reg_mr failed with error Bad address`` (14), ``ibv_reg_dmabuf_mr failed with error Operation not
 supported`` (95).
 
-Why: the adapter's driver does not accept this memory: the peer memory module is missing or does not fit the driver,
+Why: the NIC's driver does not accept this memory: the peer memory module is missing or does not fit the driver,
 the memory is of the virtual kind (cuMem) that the module cannot map, or DMA-BUF is not supported.
 
 Not when: the error is "Cannot allocate memory" (memlock-limit); the attempt is a probe printed at INFO.
@@ -37,7 +37,7 @@ def check(facts: JobFacts) -> Outcome:
             events,
             severity="critical",
             confidence="likely",
-            summary=f"Memory cannot be registered with the RDMA adapter: {reason}",
+            summary=f"Memory cannot be registered with the RDMA NIC: {reason}",
             explanation=(f"{_MEANING[error.name]} " if error and error.name in _MEANING else "")
             + "GPU memory is usually meant: the peer memory module is missing or does not fit the driver, or the "
             "memory is of a kind that it cannot map. NCCL_NET_GDR_LEVEL=LOC or NCCL_CUMEM_ENABLE=0 tell these apart.",

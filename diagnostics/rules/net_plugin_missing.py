@@ -6,7 +6,7 @@ plugin named in NCCL_NET_PLUGIN.
 
 Why: these fabrics are not reachable through verbs. Without aws-ofi-nccl or the vendor's plugin, TCP remains.
 
-Not when: the machine has verbs adapters; there ``No plugin found, using internal implementation`` is normal and means
+Not when: the machine has verbs NICs; there ``No plugin found, using internal implementation`` is normal and means
 nothing; the name is ``none``, which is how users ask for no plugin; a plugin is there and does not load
 (net-plugin-broken).
 

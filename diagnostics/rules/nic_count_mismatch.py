@@ -34,8 +34,7 @@ def check(facts: JobFacts) -> Outcome:
                 severity="critical" if fatal else "warning",
                 summary=f"Ranks have different numbers of adapters: between {fields['min']} and {fields['max']}",
                 explanation=(
-                    "NCCL compared the ranks itself. A node with fewer adapters slows down all, or "
-                    "fails initialisation."
+                    "NCCL compared the ranks itself. A node with fewer NICs slows down all, or fails initialisation."
                 ),
             )
         )
@@ -76,9 +75,9 @@ def _differing(facts: JobFacts, lists: Mapping[str, list[Process]], sizes: Mappi
             severity="warning",
             summary=f"Nodes use different numbers of adapters: {short[0]} {sizes[short[0]]}, {full} {most}"
             + (f"; {', '.join(gone[:8])} missing on {short[0]}" if gone else ""),
-            explanation="A missing adapter usually is a port that is down or a card that fell off the bus. "
+            explanation="A missing NIC usually is a port that is down or a NIC that fell off the bus. "
             "Collectives run at the "
-            "pace of the node with fewer adapters, or fail while connecting.",
+            "pace of the node with fewer NICs, or fail while connecting.",
             hosts=short,
             actions=("count-adapters", "check-port"),
         )
@@ -102,7 +101,7 @@ def _fewer_than_platform(facts: JobFacts) -> Outcome:
             facts,
             [platform, provider],
             severity="info" if share or not local else "warning",
-            summary=f"{seen} of the platform's {expected} EFA adapters in use",
+            summary=f"{seen} of the platform's {expected} EFA NICs in use",
             explanation=(
                 "Fitting for a job that uses a part of the machine; with all eight GPUs it would cap the bandwidth."
             ),

@@ -33,7 +33,7 @@ def check(facts: JobFacts) -> Outcome:
     """Found where connections were lost before the end of the run."""
     silent = [event for event in facts.of("ras-peer-dead") if not _after_the_end(event, facts)]
     killed = before_any_cut(facts, [event for event in facts.of("process-killed") if _is_ended(event, facts)] + silent)
-    lost = [event for event in warned(facts, "peer-closed") if not facts.is_of_strangers(event)]
+    lost = [event for event in warned(facts, "peer-closed") if not facts.is_from_unknown_client(event)]
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
     lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
     lost += facts.of("communicator-aborted")

@@ -3,7 +3,7 @@
 Symptom: some ranks print ``Using network IB``, others ``Using network Socket``; or a handshake fails with ``wrong
 type 4 != 3``; or a transport is found on no side.
 
-Why: one node lacks its adapters or the plugin, or the variables did not reach every node (mpirun passes only those
+Why: one node lacks its NICs or the plugin, or the variables did not reach every node (mpirun passes only those
 named with -x).
 
 Not when: every process names the same network; groups of processes that share no communicator differ: they exchange

@@ -1,9 +1,9 @@
-"""NCCL found no RDMA adapter.
+"""NCCL found no RDMA NIC.
 
 Symptom: ``NET/IB : No device found.``, from 2.24.3 on followed by ``NET/IB : Using ; OOB ...`` with an empty list,
 which looks like success and is none.
 
-Why: no adapter, no driver, no port in state ACTIVE, or a container that was not given /dev/infiniband.
+Why: no NIC, no driver, no port in state ACTIVE, or a container that was not given /dev/infiniband.
 
 Not when: another rank-independent cause is printed (the device cannot be opened, the verbs library is missing,
 NCCL_IB_HCA filters everything): those rules report it. On one node it matters little and is info.
@@ -37,8 +37,8 @@ def check(facts: JobFacts) -> Outcome:
             facts,
             events,
             severity="critical" if refused else "info" if not matters else ("critical" if wanted else "warning"),
-            summary="No RDMA adapter found" + (f" on {plural(len(hosts), 'host')}" if hosts else ""),
-            explanation="NCCL saw no verbs device with an active port: no adapter, no driver, port down, or a "
+            summary="No RDMA NIC found" + (f" on {plural(len(hosts), 'host')}" if hosts else ""),
+            explanation="NCCL saw no verbs device with an active port: no NIC, no driver, port down, or a "
             "container without "
             "/dev/infiniband." + by_nodes(facts, on_one="no data crosses the network, so it costs nothing"),
             occurrences=facts.count("ib-no-device") or len(events),
@@ -49,7 +49,7 @@ def check(facts: JobFacts) -> Outcome:
 
 RULE = Rule(
     id="rdma-device-missing",
-    title="No RDMA adapter found",
+    title="No RDMA NIC found",
     severity="warning, critical together with tcp-fallback, info on one node",
     actions=("list-rdma-devices", "give-devices"),
     check=check,

@@ -1,8 +1,8 @@
-"""The adapters are listed but cannot be opened.
+"""The NICs are listed but cannot be opened.
 
 Symptom: ``Call to ibv_open_device failed``, ``NET/IB : Unable to open device mlx5_0``; the job then uses TCP.
 
-Why: /sys shows the adapters to everybody, but using one needs access to /dev/infiniband/uverbs*. A container without
+Why: /sys shows the NICs to everybody, but using one needs access to /dev/infiniband/uverbs*. A container without
 the device files, a device cgroup of the scheduler or plain permissions forbid it.
 
 Not when: the message concerns the query of one port only, of a device that is used in the end.
@@ -33,9 +33,9 @@ def check(facts: JobFacts) -> Outcome:
             facts,
             sorted(events + calls, key=lambda event: event.origin.sequence),
             severity="critical" if severity == "critical" else "warning" if severity == "warning" else "info",
-            summary=f"RDMA adapters are there but cannot be opened{': ' + listed(names) if names else ''}",
+            summary=f"RDMA NICs are there but cannot be opened{': ' + listed(names) if names else ''}",
             explanation=(
-                "The adapters are visible in /sys but their device files cannot be used, so NCCL "
+                "The NICs are visible in /sys but their device files cannot be used, so NCCL "
                 + ("has not the network that it was told to take." if refused else "goes on without them.")
             )
             + by_nodes(facts, on_one="that costs nothing"),
@@ -47,7 +47,7 @@ def check(facts: JobFacts) -> Outcome:
 
 RULE = Rule(
     id="rdma-device-not-openable",
-    title="RDMA adapters cannot be opened",
+    title="RDMA NICs cannot be opened",
     severity="warning, critical together with tcp-fallback, info on one node",
     actions=("open-device-permission", "give-devices"),
     check=check,

@@ -1,11 +1,11 @@
 """The user switched RDMA off.
 
-Symptom: the network is Socket on a machine with RDMA adapters.
+Symptom: the network is Socket on a machine with RDMA NICs.
 
 Why: ``NCCL_IB_DISABLE=1``, ``NCCL_NET=Socket`` or a network name in the program's configuration takes the verbs
 network out of the choice. Often a leftover of a debugging session, sometimes in /etc/nccl.conf or ~/.nccl.conf.
 ``NCCL_NET_PLUGIN=none`` does the same where the network is reached through a plugin only, as EFA and Slingshot are.
-NCCL does not always echo the variable; but without it NCCL names its adapters, or says that it has none, so the start
+NCCL does not always echo the variable; but without it NCCL names its NICs, or says that it has none, so the start
 of a rank without either line shows the choice too (confidence "possible").
 
 Not when: the variable is only mentioned with another value.
@@ -46,7 +46,7 @@ def check(facts: JobFacts) -> Outcome:
             confidence="likely" if typed else "certain",
             summary=f"RDMA is switched off on purpose: {setting.rstrip('.')}",
             explanation=(
-                "NCCL leaves out InfiniBand, RoCE and EFA adapters where it is told to, and uses TCP between nodes."
+                "NCCL leaves out InfiniBand, RoCE and EFA NICs where it is told to, and uses TCP between nodes."
             ),
         )
     )
@@ -59,9 +59,9 @@ def _untried(facts: JobFacts, event: Event) -> Finding:
         severity="info",
         confidence="possible",
         summary="TCP between nodes, and no sign that RDMA was looked for",
-        explanation="NCCL names its RDMA adapters, or says that it has none, before it takes sockets. The log shows "
+        explanation="NCCL names its RDMA NICs, or says that it has none, before it takes sockets. The log shows "
         "the start of a rank without either, so RDMA was probably switched off (NCCL_IB_DISABLE, NCCL_NET), or "
-        "lines are missing. If the machines have RDMA adapters, this costs most of their bandwidth.",
+        "lines are missing. If the machines have RDMA NICs, this costs most of their bandwidth.",
         hosts=facts.hosts,
     )
 

@@ -1,6 +1,6 @@
 """The RoCE address index (GID) does not fit.
 
-Symptom: ``Call to ibv_modify_qp failed with error Invalid argument`` (22) on a RoCE adapter, a remote GID of zeros,
+Symptom: ``Call to ibv_modify_qp failed with error Invalid argument`` (22) on a RoCE NIC, a remote GID of zeros,
 "No data available" (61), or ``read failed in ncclIbRoceGetVersionNum``: NCCL cannot read the table, as in containers.
 
 Why: each RoCE port has a table of addresses, for RoCE v1 and v2, IPv6 and IPv4. ``NCCL_IB_GID_INDEX`` picks a row;

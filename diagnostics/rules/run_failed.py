@@ -117,10 +117,10 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     raised = [event for event in facts.of("python-error") if is_of_framework(event)]
     told = [*warned, *facts.of(*_TOLD), *raised]
     told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
-    told = [event for event in told if not facts.is_of_strangers(event)]
+    told = [event for event in told if not facts.is_from_unknown_client(event)]
     told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
-    if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the adapters that it has not all the same, and goes on
+    if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the NICs that it has not all the same, and goes on
         told = [event for event in told if not compiled(_OF_ABSENT_VERBS).search(event.text)]
     told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
     told += facts.of("watchdog-exception", "launcher-failure", "process-killed", "communicator-aborted")
@@ -160,7 +160,7 @@ def _said(events: list[Event]) -> str:
             return "no way leads from one rank to another: neither P2P, nor shared memory, nor a network"
         if event.kind == "completion-error":
             status = event.fields.get("status") or event.fields.get("error", "?")
-            return f"a transfer of the adapter ended with status {status}"
+            return f"a transfer of the NIC ended with status {status}"
         if said := _exception(event) or event.fields.get("text") or _RESULTS.get(event.fields.get("code", ""), ""):
             return said[:160]
         if signal := event.fields.get("signal"):

@@ -28,7 +28,7 @@ def check(facts: JobFacts) -> Outcome:
                 refused,
                 severity="critical",
                 summary=f"A rank cannot make its shared memory segment ({error})",
-                explanation="There is room in /dev/shm, but the system refuses the segment to this process: look at "
+                explanation="Space is free in /dev/shm, but the system refuses the segment to this process: look at "
                 "the owner and mode of /dev/shm, and at what the container or a security module allows.",
             )
         )

@@ -56,7 +56,7 @@ def _bus_error(facts: JobFacts) -> Outcome:
             severity="critical",
             confidence="likely",
             summary="A process was ended by a bus error: shared memory (/dev/shm) is full, most likely",
-            explanation="The process wrote to a mapped file that has no room: NCCL's segments, and the batches of "
+            explanation="The process wrote to a mapped file without space left: NCCL's segments, and the batches of "
             "PyTorch's data loader, are files in /dev/shm, of which a container gets 64 MiB by default. Less often it "
             f"is a file on a disk that is full or gone.{need_of(facts)}",
         )

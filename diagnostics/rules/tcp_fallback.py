@@ -4,11 +4,11 @@ Symptom: multi-node training is several times slower than it should be, with no 
 falling back; the only traces are ``Using network Socket`` and channels ``via NET/Socket/0``.
 
 Why: NCCL takes the first network that initialises with at least one device: a plugin, then InfiniBand or RoCE, then
-TCP sockets. Whatever hides the adapters (a missing device file, a driver, a filter, a variable) leaves sockets, and
+TCP sockets. Whatever hides the NICs (a missing device file, a driver, a filter, a variable) leaves sockets, and
 the job runs.
 
 Not when: all ranks share one node (then no data crosses a network and the line is harmless); the user asked for TCP
-(a variable says so, or a rank starts without looking for an adapter at all);
+(a variable says so, or a rank starts without looking for a NIC at all);
 the network is EFA, GPUDirect-TCPX, FasTrak, gIB or UCX. FastSocket is TCP by design and reported only with a sign of
 RDMA.
 
@@ -84,8 +84,7 @@ def _explain(wanted: bool) -> str:
             "announce it."
         )
     return (
-        cost
-        + "Nothing in the log shows that RDMA adapters exist or were wanted; on plain Ethernet this is all there is."
+        cost + "Nothing in the log shows that RDMA NICs exist or were wanted; on plain Ethernet this is all there is."
     )
 
 

@@ -3,11 +3,11 @@
 Symptom: ``Pattern 4, ... nChannels 1, ... type SYS/SYS``; ``Could not find a path for pattern 4``; a topology file
 that cannot be read or that was made for another machine; few channels.
 
-Why: GPUs and adapters hang on different sockets, a virtual machine hides the PCIe switches, a link runs narrow, or
+Why: GPUs and NICs hang on different sockets, a virtual machine hides the PCIe switches, a link runs narrow, or
 NCCL_TOPO_FILE replaces what NCCL would have found.
 
 Not when: the file is the one of the cloud's image or of a plugin (Azure, AWS); the patterns of NVLS and CollNet find
-no channel (0 channels is normal there); a virtual adapter has no PCI path.
+no channel (0 channels is normal there); a virtual NIC has no PCI path.
 
 Source: NCCL's graph/search.cc; user guide, NCCL_TOPO_FILE.
 """
@@ -20,7 +20,7 @@ from diagnostics.findings import Finding
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
-_ABSENT = "NCCL goes on with what it detects; inside virtual machines that hides which GPU and adapter are near."
+_ABSENT = "NCCL goes on with what it detects; inside virtual machines that hides which GPU and NIC are near."
 _STOPS = "It is damaged, cut, or of another release, and NCCL stops there. Unset the variable, or write the file anew."
 _OF_THE_PLATFORM = r"^/(?:opt|etc|usr|var/run|run)/|aws-ofi-nccl|/microsoft/|gpudirect|nvidia-topologyd"
 

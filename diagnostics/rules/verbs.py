@@ -46,5 +46,5 @@ def peer_names(facts: JobFacts, events: Iterable[Event]) -> list[str]:
 
 
 def device_names(events: Iterable[Event]) -> list[str]:
-    """Adapters named by these events."""
+    """NICs named by these events."""
     return sorted({event.fields["device"].rstrip(",.") for event in events if event.fields.get("device")})

@@ -33,12 +33,12 @@ _OPTIONS: list[Any] = [
     click.option("--strategy", default="ddp", show_default=True, metavar="ddp|fsdp|fsdp-grad-op|fsdp-hybrid",
                  help="How parameters, gradients and optimizer state are spread."),
     click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100': its "
-                 "GPUs, network cards and list price."),
+                 "GPUs, NICs and list price."),
     click.option("--gpu", metavar="NAME", help="H100, A100, L40S, ..., or a device name of nvidia-smi."),
     click.option("--memory", metavar="SIZE", help="Memory of a GPU, such as 80G, instead of the table's."),
-    click.option("--nics", type=int, help="Network cards a node, with --nic-gbit."),
-    click.option("--nic-gbit", type=float, help="Line rate of one card, Gbit/s; 92 % of it are counted on."),
-    click.option("--nic-gb-per-s", type=float, help="What all cards of a node together carry, measured, GB/s."),
+    click.option("--nics", type=int, help="NICs a node, with --nic-gbit."),
+    click.option("--nic-gbit", type=float, help="Line rate of one NIC, Gbit/s; 92 % of it are counted on."),
+    click.option("--nic-gb-per-s", type=float, help="What all NICs of a node together carry, measured, GB/s."),
     click.option("--node-gb-per-s", type=float, help="What a GPU's links within the node carry, measured, GB/s."),
     click.option("--bandwidth", type=float, help="Measured bus bandwidth of all ranks, GB/s (raybench run)."),
     click.option("--result", "result_file", metavar="FILE", help="result.json of a raybench run: its all_reduce gives "

@@ -42,7 +42,7 @@ def command() -> None:
 
 _SCOPE = click.option(
     "--scope", type=click.Choice(CHOICES["scope"]),
-    help="ring: neighbours; sample: every pair of leaves, or four random partners each; rails: neighbours, one card at "
+    help="ring: neighbours; sample: every pair of leaves, or four random partners each; rails: neighbours, one NIC at "
          "a time; all: every pair.  [default: sample]",
 )  # fmt: skip
 

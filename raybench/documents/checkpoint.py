@@ -64,7 +64,7 @@ class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="c
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons to doubt the times."""
+        """Stability warnings of the times."""
         if not self.complete:
             return (f"partial: the run ended after {len(self.durable_seconds)} of {self.saves_asked} saves",)
         if self.failed is None and len(self.durable_seconds) < 3:

@@ -49,7 +49,7 @@ class FiguresPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="figu
     wrong_elements: Count = 0
     failed: str | None = None
     complete: bool = True
-    remarks: tuple[str, ...] = field(default=(), name="warnings")  # reasons to doubt it
+    remarks: tuple[str, ...] = field(default=(), name="warnings")  # stability warnings
     is_verifiable: ClassVar[bool] = True
     DERIVED: ClassVar[frozenset[str]] = frozenset({"seconds"})
 
@@ -62,7 +62,7 @@ class FiguresPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="figu
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons to doubt it."""
+        """Its stability warnings."""
         return (
             self.remarks if self.complete else ("partial: the run ended before this point was through", *self.remarks)
         )

@@ -201,7 +201,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons to doubt the step time."""
+        """Stability warnings of the step time."""
         found = []
         if not self.complete:
             found.append(self._partial())

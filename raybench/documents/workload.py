@@ -38,7 +38,7 @@ class WorkloadPoint(Protocol):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons to doubt it."""
+        """Its stability warnings."""
 
     def checks(self, *, complete: bool) -> tuple[Check, ...]:
         """What the verdict says of it beside its data; ``complete``: its whole benchmark is."""

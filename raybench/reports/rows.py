@@ -136,7 +136,7 @@ def expectation_remarks(benchmarks: Iterable[BenchmarkResult]) -> Iterator[str]:
         yield f"expected bandwidth{which} unknown: {printable(reason)}"
 
 
-def is_doubtful(point: Point) -> bool:
+def is_unstable(point: Point) -> bool:
     """Whether any stability rule has something against the point."""
     return bool(warnings_of(point))
 

@@ -15,7 +15,7 @@ from raybench.reports.findings import all_findings, headline, next_steps, severi
 from raybench.reports.rows import (
     cluster_line,
     dropped_lines,
-    is_doubtful,
+    is_unstable,
     tables,
     unmeasured,
 )
@@ -127,7 +127,7 @@ def _findings(result: RunResult, width: int) -> Iterator[tuple[str, str]]:
 def _unstable(result: RunResult) -> Iterable[str]:
     """Instability, once."""
     points = [point for table in tables(result.benchmarks) for point in table.points]
-    doubtful = sum(map(is_doubtful, points))
-    if doubtful:
-        return (f"~ {doubtful} of {len(points)} points unstable: other jobs? More --iters or --repeats.",)
+    unstable = sum(map(is_unstable, points))
+    if unstable:
+        return (f"~ {unstable} of {len(points)} points unstable: other jobs? More --iters or --repeats.",)
     return ()

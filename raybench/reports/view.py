@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from raybench.documents.point import Point
 from raybench.reports.model import Cell, Grid
 from raybench.reports.pairs import PairMatrix, SlowPair, ranked_pairs
-from raybench.reports.rows import Table, is_doubtful
+from raybench.reports.rows import Table, is_unstable
 from raybench.reports.text import bandwidth, microseconds, percent
 from raybench.stability import interval_half_width
 from raybench.stats import median
@@ -32,7 +32,7 @@ def _summary_row(table: Table) -> tuple[Cell, ...]:
     points = table.points
     peak = max(points, key=lambda point: point.busbw_gb_per_s)
     smallest = points[0]
-    doubtful = sum(map(is_doubtful, points))
+    unstable = sum(map(is_unstable, points))
     return (
         Cell(text=table.title),
         Cell(text=f"{format_bytes(smallest.message_bytes)} to {format_bytes(points[-1].message_bytes)}"),
@@ -41,7 +41,7 @@ def _summary_row(table: Table) -> tuple[Cell, ...]:
         _interval(peak),
         Cell(text=format_seconds(smallest.seconds.median)),
         _interval(smallest),
-        Cell(text=f"{doubtful} of {len(points)}" if doubtful else "none", tone="warn" if doubtful else ""),
+        Cell(text=f"{unstable} of {len(points)}" if unstable else "none", tone="warn" if unstable else ""),
         _wrong_total(points),
         Cell(text=table.status, tone="" if table.status == "complete" else "bad"),
     )
@@ -99,7 +99,7 @@ def _wrong(point: Point) -> Cell:
 
 def _interval(point: Point) -> Cell:
     text = percent(interval_half_width(point))
-    return Cell(text=f"~ {text}", tone="warn") if is_doubtful(point) else Cell(text=text)
+    return Cell(text=f"~ {text}", tone="warn") if is_unstable(point) else Cell(text=text)
 
 
 def pairs_grid(titled: Iterable[tuple[str, PairMatrix]]) -> Grid:

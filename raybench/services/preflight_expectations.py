@@ -11,7 +11,7 @@ _KINDS = {PREFIX + item.name: kind_of(item.type) for item in fields(Expectations
 
 
 def expectations_from(pairs: Sequence[str]) -> dict[str, Any]:
-    """Variables of the role from NAME=VALUE. Raises UsageError on a stranger and on a value of another type."""
+    """Variables of the role from NAME=VALUE. Raises UsageError on an unknown one and on a value of another type."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

@@ -89,7 +89,7 @@ def test_json_goes_to_the_file_asked_for(tmp_path: Path) -> None:
 
 
 def test_pages() -> None:
-    assert "GPU and adapter are too far apart" in run("--explain", "gdr-distance").output
+    assert "GPU and NIC are too far apart" in run("--explain", "gdr-distance").output
     assert "tcp-fallback" in run("--list-rules").output
     assert run("--explain").output == run("--list-rules").output
     assert getattr(run("--explain", "nonsense").exception, "exit_code", None) == 2

@@ -253,7 +253,7 @@ def test_why_a_host_gives_no_answer_and_what_a_slow_or_talkative_login_is_called
     with Lab(nodes=6) as lab:
         if lab.ssh is None:
             pytest.skip("no sshd on this machine: apt-get install openssh-server")
-        good, stranger, broken, slow, hung, loud = (node.hostname for node in lab.nodes)
+        good, unknown_key, broken, slow, hung, loud = (node.hostname for node in lab.nodes)
         for node, shell in zip(lab.nodes[3:], ("sleep 8", "sleep 4711", "printf '[welcome] {hi} '"), strict=True):
             node.run(["sh", "-c", "cat >/root/.bashrc"], text_in=shell + "\n", check=True)
         empty = lab.folder.path / "no_known_hosts"
@@ -261,7 +261,7 @@ def test_why_a_host_gives_no_answer_and_what_a_slow_or_talkative_login_is_called
         options = f"-o UserKnownHostsFile={empty} -o IdentityFile={lab.ssh.identity_file} -o BatchMode=yes"
         lab.nodes[2].run(["sh", "-c", "echo 'echo libpython is gone >&2; exit 1' > /root/py; chmod +x /root/py"])
         settings: dict[str, dict[str, object]] = {
-            stranger: {"ansible_ssh_common_args": options},
+            unknown_key: {"ansible_ssh_common_args": options},
             broken: {"ansible_python_interpreter": "/root/py"},
         }
         hosts = write_inventory(lab.folder.path / "hosts.yml", lab_inventory(lab, **settings))
@@ -271,8 +271,8 @@ def test_why_a_host_gives_no_answer_and_what_a_slow_or_talkative_login_is_called
     report = {host["host"]: host for host in json.loads(done.stdout)["hosts"]}
     assert done.returncode == 3, done.stderr
     absent = {name for name, host in report.items() if not host["reached"]}
-    assert absent == {stranger, broken, hung}
-    assert "Host key verification failed" in report[stranger]["reason"]
+    assert absent == {unknown_key, broken, hung}
+    assert "Host key verification failed" in report[unknown_key]["reason"]
     assert "libpython is gone" in report[broken]["reason"]
     assert report[hung]["reason"].startswith("no answer within 17 s: hangs at login: authentication succeeds")
     assert ".bashrc" in report[hung]["checks"][0]["advice"]

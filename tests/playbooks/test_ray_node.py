@@ -99,7 +99,7 @@ def test_a_supervisor_that_is_asked_ends_all_below_it_and_daemons_that_left_too(
     assert (supervised.state()["phase"], supervised.state()["asked"]) == ("ended", True)
 
 
-def test_what_a_killed_supervisor_leaves_is_known_by_its_id_and_strangers_are_left_alone(
+def test_what_a_killed_supervisor_leaves_is_known_by_its_id_and_other_processes_are_left_alone(
     supervised: Supervised,
 ) -> None:
     environment = {"RAYBENCH_NODE_ID": "0" * 32}

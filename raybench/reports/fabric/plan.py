@@ -15,7 +15,7 @@ def plan_lines(report: FabricPlan) -> Iterator[str]:
     for scope in report.scopes:
         time = format_seconds(scope.seconds)
         yield f"  {scope.scope:<8} {scope.rounds:>7} {scope.pairs:>9} {scope.of_all_pairs:>8.2%}  {time}"
-    yield "# sample: every pair of leaves where leaves are given, else random matchings; rails: as ring, card by card"
+    yield "# sample: every pair of leaves where leaves are given, else random matchings; rails: as ring, NIC by NIC"
     simulated = report.simulation
     if simulated:
         yield "#"

@@ -11,7 +11,7 @@ from typing import Any
 from raybench.documents.point import Point
 from raybench.reports.plots import figure
 from raybench.reports.plots.svg import PAGE, SERIES, WRONG
-from raybench.reports.rows import Table, is_doubtful
+from raybench.reports.rows import Table, is_unstable
 from raybench.reports.text import printable
 from raybench.units import format_bytes
 
@@ -73,7 +73,7 @@ def _draw_place(
     values = [value(point, point.seconds.median) for point in points]
     style = {"color": series.colour, "linewidth": 1.6, "marker": series.marker, "markersize": 4.5}
     drawn = axes.plot(sizes, values, label=label, linestyle=line, **style)[0]
-    drawn.set_markevery([position for position, point in enumerate(points) if not is_doubtful(point)])
+    drawn.set_markevery([position for position, point in enumerate(points) if not is_unstable(point)])
     bounds = [point.interval_seconds or (point.seconds.median,) * 2 for point in points]
     ends = [sorted(value(point, second) for second in pair) for point, pair in zip(points, bounds, strict=True)]
     axes.fill_between(sizes, *zip(*ends, strict=True), color=series.colour, alpha=0.22, linewidth=0)
@@ -82,12 +82,12 @@ def _draw_place(
 
 def _mark(axes: Any, series: Series, values: Sequence[tuple[Point, float]]) -> None:
     """Hollow where unstable, crossed out where elements were wrong."""
-    doubtful = [(point.message_bytes, value) for point, value in values if is_doubtful(point)]
+    unstable = [(point.message_bytes, value) for point, value in values if is_unstable(point)]
     wrong = [(point.message_bytes, value) for point, value in values if point.wrong_elements]
     hollow = {"mfc": PAGE, "mec": series.colour, "markersize": 5.5, "markeredgewidth": 1.2}
     crossed = {"marker": "x", "markersize": 11, "mew": 2.5, "color": WRONG, "clip_on": False}
-    if doubtful:
-        axes.plot(*zip(*doubtful, strict=True), linestyle="none", marker=series.marker, **hollow)
+    if unstable:
+        axes.plot(*zip(*unstable, strict=True), linestyle="none", marker=series.marker, **hollow)
     if wrong:
         axes.plot(*zip(*wrong, strict=True), linestyle="none", **crossed)
 

@@ -238,8 +238,8 @@ def _tflops(row: TrainingRow) -> Cell:
 
 def _strategy_section(answer: StrategyAnswer) -> Section:
     columns = _training_columns(answer.price, answer.ratios)
-    doubt = "" if answer.certain else "likely (the intervals do not decide; raise --repeats) "
-    advice = f"{doubt}use {answer.recommended}: {answer.why}" if answer.recommended else answer.why
+    warning = "" if answer.certain else "likely (the intervals do not decide; raise --repeats) "
+    advice = f"{warning}use {answer.recommended}: {answer.why}" if answer.recommended else answer.why
     return Section(title="Strategies", grid=present(columns, answer.rows), notes=(printable(advice), ESTIMATOR))
 
 

@@ -18,7 +18,7 @@ from raybench.reports.pairs import (
     unexplained,
 )
 from raybench.reports.rows import all_warnings
-from raybench.reports.terminal.table import DOUBT_MARK, doubts_in_short
+from raybench.reports.terminal.table import WARNING_MARK, warnings_in_short
 from raybench.reports.text import bandwidth, printable
 from raybench.stats import median
 from raybench.units import format_bytes
@@ -38,7 +38,7 @@ def matrix_lines(
     yield from _grid(matrix, width)
     for text, style in (
         *_summary(matrix),
-        *([(f"{DOUBT_MARK} {doubts_in_short(warnings)}", "yellow")] if warnings else []),
+        *([(f"{WARNING_MARK} {warnings_in_short(warnings)}", "yellow")] if warnings else []),
     ):
         for line in textwrap.wrap(text, width - 2, subsequent_indent="  ", break_on_hyphens=False):
             yield (("# ", "dim"), (line, style))

@@ -23,7 +23,7 @@ from raybench.reports.rows import (
     dropped_lines,
     emulated_notice,
     expectation_remarks,
-    is_doubtful,
+    is_unstable,
     matrices,
     tables,
     unmeasured,
@@ -178,7 +178,7 @@ def _footer(result: RunResult, width: int, output_dir: Path | None, report_path:
     for wrong in result.wrong if not result.wrong_elements else ():
         yield from comment(f"WRONG: {printable(wrong)}", width, "bold red")
     yield tuple(_status(result))
-    if any(is_doubtful(point) for table in tables(result.benchmarks) for point in table.points):
+    if any(is_unstable(point) for table in tables(result.benchmarks) for point in table.points):
         advice = "~ unstable: other jobs on the nodes or the network? More --iters or --repeats; numbers in the report"
         yield from comment(advice, width, "yellow")
     for remark in expectation_remarks(result.benchmarks):
@@ -203,12 +203,12 @@ def _verification(result: RunResult) -> Segment:
 
 def _status(result: RunResult) -> Iterator[Segment]:
     points = [point for table in tables(result.benchmarks) for point in table.points]
-    doubtful = sum(map(is_doubtful, points))
+    unstable = sum(map(is_unstable, points))
     skipped = sum(benchmark.status == "skipped" for benchmark in result.benchmarks)
     elapsed = result.total_seconds
     yield "# ", "dim"
     yield result.status, _STATUS_STYLE[result.status]
     yield f": {count_of(len(result.benchmarks) - skipped, 'benchmark')}", ""
     yield (f", {skipped} skipped" if skipped else ""), "yellow"
-    yield (f", {doubtful} of {count_of(len(points), 'point')} unstable" if doubtful else ""), "yellow"
+    yield (f", {unstable} of {count_of(len(points), 'point')} unstable" if unstable else ""), "yellow"
     yield (f", took {format_seconds(elapsed)}" if elapsed else ""), ""

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from raybench.documents.point import Point
 from raybench.reports.columns import Column, Line, Segment, fit, lines, total_width
-from raybench.reports.rows import Table, is_doubtful
+from raybench.reports.rows import Table, is_unstable
 from raybench.reports.text import bandwidth, microseconds, percent, printable
 from raybench.stability import interval_half_width
 from raybench.stats import summarize
 from raybench.units import format_bytes
 
-DOUBT_MARK = "~"
+WARNING_MARK = "~"
 # What goes first where room is short: the highest. Type, redop and root are in the table's title as well.
 _KEEP_CONSTANT, _KEEP_P99, _KEEP_COUNT, _KEEP_ALGORITHM_BANDWIDTH, _KEEP_EXPECTED, _KEEP_INTERVAL = range(6, 0, -1)
 
@@ -28,7 +28,7 @@ def table_lines(table: Table, width: int, *, emulated: bool) -> Iterator[Line]:
     remarks += [(f"expected: {table.expected_basis}", "dim")] if table.expected_basis else []
     remarks += [(f"stopped: {printable(reason)}", "red") for reason in table.reasons]
     if table.warnings:
-        remarks.append((f"{DOUBT_MARK} {doubts_in_short(table.warnings)}", "yellow"))
+        remarks.append((f"{WARNING_MARK} {warnings_in_short(table.warnings)}", "yellow"))
     for text, style in remarks:
         for line in textwrap.wrap(text, width - 2, subsequent_indent="  ", break_on_hyphens=False):
             yield (("# ", "dim"), (line, style))
@@ -44,8 +44,8 @@ def launches_in_short(point: Point) -> str:
     )
 
 
-def doubts_in_short(warnings: Sequence[str]) -> str:
-    """What is doubtful where, on one line: the numbers and the advice of each warning are in the report."""
+def warnings_in_short(warnings: Sequence[str]) -> str:
+    """What is unstable where, on one line: the numbers and the advice of each warning are in the report."""
     return "; ".join(printable(warning.partition(";")[0]) for warning in warnings)
 
 
@@ -119,4 +119,4 @@ def _wrong(point: Point) -> Segment:
 
 def _interval(point: Point) -> Segment:
     half_width = percent(interval_half_width(point))
-    return (half_width + DOUBT_MARK, "yellow") if is_doubtful(point) else (half_width + " ", "")
+    return (half_width + WARNING_MARK, "yellow") if is_unstable(point) else (half_width + " ", "")

@@ -36,11 +36,11 @@ def _grid(points: Sequence[FiguresPoint]) -> Grid:
 
 
 def _notes(points: Sequence[FiguresPoint]) -> tuple[str, ...]:
-    """Why a point failed, what its check found, and reasons to doubt it."""
+    """Why a point failed, what its check found, and its stability warnings."""
     failed = [f"{point.label}: FAILED: {point.failed}" for point in points if point.failed]
     wrong = [f"{point.label}: WRONG: {point.wrong}" for point in points if point.wrong]
-    doubts = [f"{point.label}: {warning}" for point in points for warning in point.warnings]
-    return tuple(map(printable, (*failed, *wrong, *doubts)))
+    warned = [f"{point.label}: {warning}" for point in points for warning in point.warnings]
+    return tuple(map(printable, (*failed, *wrong, *warned)))
 
 
 def _row(point: FiguresPoint) -> Row:

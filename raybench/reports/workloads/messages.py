@@ -12,7 +12,7 @@ from raybench.documents.point import Point
 from raybench.documents.result import RunResult
 from raybench.reports.listed_pairs import MOST_CSV_PAIRS, MOST_SUMMARY_PAIRS, listed_pairs
 from raybench.reports.pairs import pair_matrices
-from raybench.reports.rows import Table, is_doubtful, is_measured, matrices, tables
+from raybench.reports.rows import Table, is_measured, is_unstable, matrices, tables
 from raybench.reports.text import bandwidth, count_of, printable
 from raybench.reports.workloads.display import Display, Json, Row
 from raybench.stability import stability_warnings
@@ -40,12 +40,12 @@ def _collective(table: Table) -> Row:
     if peak.expected is not None and peak.expected.limit is None and ratio:
         ratio = f"{peak.expected_ratio:.2f} of the baseline, not judged"
     wrong = sum(point.wrong_elements for point in points)
-    doubtful = sum(map(is_doubtful, points))
+    unstable = sum(map(is_unstable, points))
     remarks = (
         f"WRONG: {count_of(wrong, 'element')}" if wrong else "",
         "" if table.status == "complete" else table.status,
         ratio,
-        f"{doubtful} of {len(points)} unstable" if doubtful else "",
+        f"{unstable} of {len(points)} unstable" if unstable else "",
     )
     return f"{table.title}, {sizes}", figures, ", ".join(filter(None, remarks))
 

@@ -120,7 +120,7 @@ def test_an_agent_that_nobody_asks_ends_with_its_processes(tmp_path: Path) -> No
         assert any("nobody asked" in (entry.get("problem") or "") for entry in running["h0"].results())
 
 
-def test_a_stranger_without_the_token_gets_no_answer() -> None:
+def test_a_client_without_the_token_gets_no_answer() -> None:
     talk = load("raybench_fabric_talk")
     port = free_port()
     listener = talk.Listener("127.0.0.1", port, "right", lambda _: {"state": "alive"})

@@ -67,7 +67,7 @@ def page() -> Page:
 
 
 def test_parts_are_there(page: Page) -> None:
-    headings = {"Summary", "Not measured", "Reasons to warning", "Between ranks", "All figures", "Nodes", "Environment"}
+    headings = {"Summary", "Not measured", "Stability warnings", "Between ranks", "All figures", "Nodes", "Environment"}
     assert all(heading in page.text for heading in headings)
     assert "gloo has no gather" in page.text
     assert "Wrong results: 17 elements" in page.text

@@ -153,8 +153,8 @@ class Diagnosis:
 
     @property
     def empty(self) -> bool:
-        """Whether there was nothing to judge: no line of NCCL or PyTorch, no dump, and no finding above info."""
-        read = self.lines.nccl or self.counters.get("flight_records")
+        """Whether there was nothing to judge: no line of NCCL or PyTorch, no table, no dump, no finding above info."""
+        read = self.lines.nccl or self.counters.get("flight_records") or self.verdict == "ok"
         return not read and all(finding.severity == "info" for finding in self.findings)
 
     @property

@@ -52,6 +52,11 @@ def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -
     """What keeps a log without faults from showing that the job works; empty where it does show it."""
     if any(finding.rule == "application-error" for finding in findings):
         return "the log ends with an exception of the program; see what it did to the run."
+    return "" if _tests_passed(facts) else _not_shown(network, facts)
+
+
+def _not_shown(network: str, facts: JobFacts) -> str:
+    """What NCCL's own lines leave open; empty where they show a job that works."""
     if network == "unknown" or not facts.lines_nccl:
         return (
             "the log does not say which network NCCL chose. "
@@ -70,6 +75,14 @@ def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -
             "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
         )
     return ""
+
+
+def _tests_passed(facts: JobFacts) -> bool:
+    """Whether the log is of nccl-tests without NCCL's own lines, and each table of it ends with right values only."""
+    tables = sum(event.fields["rank"] == "0" for event in facts.of("tests-rank"))
+    ended = min(facts.count("work-done"), facts.count("tests-ended"))
+    whole = not facts.notes and not facts.unterminated and not facts.communicators
+    return whole and not facts.net_channels and 0 < ended >= tables
 
 
 def _left_behind(facts: JobFacts) -> str:
@@ -135,6 +148,11 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
     """Why this is the verdict, and what would answer a question that is left open."""
     if verdict in ("critical", "warning"):
         return findings[0].summary
+    if verdict == "ok" and _tests_passed(facts):
+        return (
+            "nccl-tests ran to its end, and its values are right. The network that it took is not shown: "
+            "NCCL_DEBUG=INFO would."
+        )
     if nothing := _without_nccl(network, facts):
         return nothing
     if verdict == "unknown":

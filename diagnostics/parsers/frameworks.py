@@ -324,6 +324,14 @@ PATTERNS = (
             "- [2] Timeout at collective: ALLREDUCE, #730",
         ),
     ),
+    Pattern(  # cut by a terminal or a pager before it names the operation
+        kind="timeout-signal",
+        literal="Watchdog caught collective",
+        expression=(
+            r"(?:Rank (?P<late>\d+)\] )?Watchdog caught collective(?! operation timeout: WorkNCCL\([^)]*OpType=\w)"
+        ),
+        samples=("[Rank 3] NCCL watchdog thread terminated with exception: [Rank 3] Watchdog caught collective oper",),
+    ),
     Pattern(
         kind="ranks-at",
         literal="] started ",
@@ -344,6 +352,12 @@ PATTERNS = (
             "#   Rank  0 Pid   1320 on ip-172-31-20-228 device  0 [0x00] Tesla V100-SXM2-16GB",
             "#  Rank  7 Group  0 Pid  92834 on    node1 device  7 [0xdf] NVIDIA H100 80GB HBM3",
         ),
+    ),
+    Pattern(
+        kind="tests-ended",
+        literal="Avg bus bandwidth",
+        expression=r"# Avg bus bandwidth *: *[\d.]+",
+        samples=("# Avg bus bandwidth    : 595.81",),
     ),
     Pattern(
         kind="timeout-signal",

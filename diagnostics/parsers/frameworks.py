@@ -180,7 +180,34 @@ _CALLS = (
         "HorovodInternalError: ncclAllReduce failed: unhandled cuda error",
     ),
 )
+_CHECKS = (
+    (
+        "failed with error",
+        r"\bnccl[A-Z]\w+(?:\(.*\))? failed with error \S.*",
+        "ncclCommInitRank failed with error 2",
+    ),
+    (
+        "ncclSuccess",
+        r"(?i:check|assert\w*|assertion) ?.{0,40}?failed\b.*\bncclSuccess\b.*",
+        "F0000 00:00:00.000000 nccl_manager.cc:1 Check failed: result == ncclSuccess (2 vs. 0)",
+    ),
+    (
+        "CCL: ",
+        r"\b[NR]CCL: (?:internal error|invalid (?:usage|argument)|unhandled \w+ error|remote process exited).*",
+        "E tensorflow/core/nccl/nccl_manager.cc:123] NCCL: internal error",
+    ),
+    (
+        "see MPI output for details",
+        r"MPI_\w+ failed, see MPI output for details.*",
+        "  what():  MPI_Allreduce failed, see MPI output for details.",
+    ),
+)
 _STALLED = (
+    (
+        "abort timed out after",
+        r"Future for ProcessGroup abort timed out after.*",
+        "[PG 0 Rank 0] Future for ProcessGroup abort timed out after 600000 ms",
+    ),
     (
         "self.watchdog_timeout",
         r"Watchdog timeout \(self\.watchdog_timeout=.*",
@@ -193,6 +220,11 @@ _STALLED = (
     ),
 )
 _APART = (
+    (
+        "timed out in monitoredBarrier",
+        r"(?P<text>Rank \d+ timed out in monitoredBarrier.*)",
+        "RuntimeError: Rank 0 timed out in monitoredBarrier after 10000 ms.",
+    ),
     (
         "by subset of ranks",
         r"(?P<text>tensors were submitted to be reduced, gathered or broadcasted by subset of ranks.*)",
@@ -211,80 +243,14 @@ _UNLIKE = (
         "Mismatched allreduce tensor shapes: One rank sent a tensor of shape [4096, 10], but another rank sent [8]",
     ),
 )
-_SEGMENTS = (  # of PyTorch, beside NCCL's own
-    (
-        "unable to write to file <",
-        r"unable to write to file </(?P<segment>torch_\w+)>: (?P<reason>No space left on device.*)",
-        "RuntimeError: unable to write to file </torch_123_456>: No space left on device (28)",
-    ),
-    (  # Open MPI's own transport in shared memory
-        "not enough space for /dev/shm",
-        r"not enough (?P<reason>space) for (?P<segment>/dev/shm/\S+)",
-        "It appears as if there is not enough space for /dev/shm/vader_segment.n1.1.0 (the shared-memory backing",
-    ),
-    (  # Python's multiprocessing
-        "No space left on device: '/",
-        r"(?P<reason>No space left on device): '(?P<segment>/(?:psm|sem|torch|pym)[-_]\w+)'",
-        "OSError: [Errno 28] No space left on device: '/psm_4f3a10b2'",
-    ),
-    (
-        "insufficient shared memory",
-        r"Unexpected bus error encountered in worker.*insufficient shared memory",
-        "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
-    ),
-    (
-        "out of shared memory",
-        r"^(?!.*killed by signal).*workers are (?P<text>out of shared memory).*",
-        "It is possible that dataloader's workers are out of shared memory. Please try to raise your limit.",
-    ),
-)
-_DESCRIPTORS = (
-    (
-        "Too many open files",
-        r"(?:Error|error|failed)\b.*?(?P<reason>Too many open files)",
-        "RuntimeError: Too many open files. Communication with the workers is no longer possible.",
-    ),
-)
-_UCX = (
-    (
-        "Transport retry count exceeded",
-        r"UCX +(?:ERROR|error) (?P<reason>Transport retry count exceeded.*)",
-        "[1650000000.1] [n1:33 :0] ib_mlx5_log.c:177  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
-    ),
-)
-_LIBFABRIC = (
-    (
-        "libfabric:",
-        r"libfabric:\d+:\d+:.*<warn> err: ?(?P<code>\d+),? (?:message: )?(?P<reason>[^()]*?)(?: My \w+ addr.*)?$",
-        "libfabric:4117:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid address",
-    ),
-)
-_QUEUES = (
-    (
-        "libfabric:",
-        r"libfabric:\d+:\d+:.*<warn> Unable to create (?:extended )?(?:CQ|QP): (?P<insert>Cannot allocate memory)",
-        "libfabric:17:17327797::efa:cq:efa_rdm_cq_open():92<warn> Unable to create extended CQ: Cannot allocate memory",
-    ),
-)
-_LOST = (
-    (
-        "gloo/transport/tcp",
-        r"gloo/transport/tcp/\S+\] (?:Connection \w+ by peer|(?:Read|Write) error|writev) ?\[(?P<peer>[^\]]+)\]",
-        "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:4117",
-    ),
-)
 
 PATTERNS = (
     *rows("launcher-failure", _SERVING, _TRAINING, names_text=True),
     *rows("run-error", _CALLS),
-    *rows("peer-closed", _LOST),
+    *rows("run-error", _CHECKS, names_text=True),
     *rows("watchdog-stuck", _STALLED, names_text=True),
     *rows("desync", _APART),
     *rows("collective-mismatch", _UNLIKE),
-    *rows("shm-extend-failed", _SEGMENTS),
-    *rows("files-exhausted", _DESCRIPTORS),
-    *rows("plugin-request-failed", _LIBFABRIC, _UCX),
-    *rows("plugin-queue-failed", _QUEUES),
     Pattern(
         kind="collective-mismatch",
         literal="mismatch between collectives",
@@ -343,21 +309,6 @@ PATTERNS = (
         literal="missing ranks: ",
         expression=r"(?P<text>\S+ \[missing ranks: ?(?P<ranks>[\d, ]+)\])",
         samples=("horovod/common/operations.cc:588] HorovodBroadcast_dense_1_bias_Momentum_0 [missing ranks: 1]",),
-    ),
-    Pattern(  # a program of nccl-tests on its ranks, before it measures
-        kind="tests-rank",
-        literal=" Pid ",
-        expression=r"#\s+Rank +(?P<rank>\d+) (?:Group +\d+ +)?Pid +(?P<pid>\d+) on +(?P<where>\S+) +device",
-        samples=(
-            "#   Rank  0 Pid   1320 on ip-172-31-20-228 device  0 [0x00] Tesla V100-SXM2-16GB",
-            "#  Rank  7 Group  0 Pid  92834 on    node1 device  7 [0xdf] NVIDIA H100 80GB HBM3",
-        ),
-    ),
-    Pattern(
-        kind="tests-ended",
-        literal="Avg bus bandwidth",
-        expression=r"# Avg bus bandwidth *: *[\d.]+",
-        samples=("# Avg bus bandwidth    : 595.81",),
     ),
     Pattern(
         kind="timeout-signal",

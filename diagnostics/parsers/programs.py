@@ -1,6 +1,6 @@
 """All that is not NCCL's own: what frameworks, launchers and devices say, and what the scan looks for to find it."""
 
-from diagnostics.parsers import devices, frameworks, launchers, rendezvous, restarts
+from diagnostics.parsers import devices, frameworks, killed, launchers, libraries, rendezvous, restarts
 from diagnostics.parsers.base import Pattern
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -8,6 +8,8 @@ PATTERNS: tuple[Pattern, ...] = (
     *rendezvous.PATTERNS,
     *restarts.PATTERNS,
     *launchers.PATTERNS,
+    *killed.PATTERNS,
+    *libraries.PATTERNS,
     *devices.PATTERNS,
 )
 LITERALS: tuple[str, ...] = tuple(dict.fromkeys(pattern.literal for pattern in PATTERNS))

@@ -120,6 +120,16 @@ _REFUSED = (
         "RuntimeError: [/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:12345: Connection refused",
     ),
     (
+        "gloo/transport/tcp",
+        r"gloo/transport/tcp/\S+\] (?P<reason>Connect timeout) ?\[(?P<peer>[^\]]+)\]",
+        "RuntimeError: [/gloo/transport/tcp/pair.cc:598] Connect timeout [10.0.0.1]:12345",
+    ),
+    (
+        "connect/validate to host",
+        r"TCP client failed to connect/validate to host \S+ - (?P<reason>timed out).*",
+        "[c10d] TCP client failed to connect/validate to host 10.0.0.1:29500 - timed out (try=1, timeout=60000ms): x",
+    ),
+    (
         "bootstrap the communication group",
         r"Failed to bootstrap the communication group\W*(?:system error:)?(?P<reason>.*)",
         "- [comm.cc:100]: Failed to bootstrap the communication group. system error:Connection refused",

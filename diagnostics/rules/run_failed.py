@@ -79,7 +79,8 @@ _MODULES = (
 )
 _OF_GROUPS = (
     r"(?i)\b(?:nccl|rccl|gloo|c10d|process ?group\w*|tcpstore|rendezvous|communicator)\b|socket (?:has )?time|"
-    r"connection (?:was )?(?:reset|closed|refused|timed out)|broken pipe|\brank \d+ .*(?:timed? ?out|died|failed)"
+    r"connection (?:was )?(?:reset|closed|refused|timed out)|broken pipe|\brank \d+ .*(?:timed? ?out|died|failed)|"
+    r"pair closure|remote peer|(?:got|sent) 0 bytes|shutdown, see above"
 )
 _TOLD = (
     "run-error",

@@ -1,0 +1,102 @@
+"""How launchers, schedulers, shells and the kernel say that a process was killed or crashed.
+
+Lines without NCCL's own mark. Beside them stand those of PyTorch, in its own module.
+"""
+
+from diagnostics.parsers.rows import rows
+
+_KILLED = (
+    (
+        "is killed by signal: ",
+        r"is killed by signal: (?P<signal>[A-Z]\w+(?: \w+)?)",
+        "DataLoader worker (pid 4117) is killed by signal: Bus error. It is possible that",
+    ),
+    (
+        "xceeded memory limit",
+        r"(?P<signal>exceeded memory limit)",
+        "slurmstepd: error: StepId=12.0 exceeded memory limit (123 > 100), being killed",
+    ),
+    (
+        "xceeded job memory limit",
+        r"(?P<signal>Exceeded job memory limit)",
+        "slurmstepd: error: Exceeded job memory limit",
+    ),
+    (
+        "Killed process",
+        r"(?P<signal>[Oo]ut of memory): Killed process",
+        "Memory cgroup out of memory: Killed process 4117 (python)",
+    ),
+    ("EXIT CODE: ", r"EXIT CODE: (?P<number>13[24-7]|139)\b", "=   EXIT CODE: 139"),
+    (
+        "THE EXIT STRING: ",
+        r"TERMINATED WITH THE EXIT STRING: (?P<signal>Segmentation fault|Killed|Bus error|Aborted)",
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)",
+    ),
+    (
+        "running low on memory",
+        r"Task was killed due to the node (?P<signal>running low on memory)",
+        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+    ),
+    (
+        "Process received signal",
+        r"\*\*\* Process received (?P<signal>signal) \*\*\*",
+        "[gpu-a:4117] *** Process received signal ***",
+    ),
+    (
+        "node has died",
+        r"because its (?:owner's )?node has died",
+        "The actor is dead because its node has died. Node Id: 677df2a9020c5db45e755b00",
+    ),
+    ("OOMKilled", r"\b(?P<signal>OOMKilled)\b(?!\"?: *[Ff]alse)", "      Reason:       OOMKilled"),
+    (
+        "due to memory pressure",
+        r"killed due to (?P<signal>memory pressure)",
+        "(raylet) node_manager.cc:3065: 1 Workers (tasks / actors) killed due to memory pressure (OOM)",
+    ),
+    ("Fatal Python error: Abo", r"Fatal Python error: (?P<signal>Aborted)", "Fatal Python error: Aborted"),
+    (
+        "Fatal Python error: Ill",
+        r"Fatal Python error: (?P<signal>Illegal instruction)",
+        "Fatal Python error: Illegal instruction",
+    ),
+    (
+        "error_sighandler",
+        r"error_sighandler\].*Caught error: (?P<signal>[\w ]+)",
+        "[node1:mpi_rank_3][error_sighandler] Caught error: Segmentation fault (signal 11)",
+    ),
+    ("Segfault encountered", r"(?P<signal>Segfault) encountered", "!!!!!!! Segfault encountered !!!!!!!"),
+    ("Killed", r"^(?P<signal>Killed)\s*$", "Killed"),
+    ("Bus error", r"^(?P<signal>Bus error)(?: \(core dumped\))?\s*$", "Bus error (core dumped)"),
+    ("Aborted", r"^(?P<signal>Aborted)\s*$", "Aborted"),
+)
+_NUMBER = r"(?P<number>-(?:4|6|7|8|9|11)|13[24-7]|139)\b"  # of a signal: negative in Python, behind 128 in a shell
+_EXITS = (
+    ("xitcode", rf"exitcode {{0,3}}: {{0,3}}{_NUMBER}", "  exitcode  : -11 (pid: 280966)"),
+    *(
+        (
+            literal,
+            rf"(?:[Ee]xited|exits|returned|finished|terminated|failed) with (?:exit )?(?:code|status)[ :=]*{_NUMBER}",
+            sample,
+        )
+        for literal, sample in (
+            ("with exit code", "srun: error: gpu-a: task 3: Exited with exit code 137"),
+            ("with code ", "launch.py: error: child process 4117 exited with code -11"),
+            ("with status ", "slurmstepd: info: task 0 [2211] exited with status 139"),
+        )
+    ),
+    ("xit Code:", rf"Exit Code: +{_NUMBER}", "      Exit Code:    137"),
+    ("exit code", rf"\bexit code[ :=]+{_NUMBER}", "Child process unexpectedly failed with exit code -9"),
+    ("return code = ", rf"exits with return code = {_NUMBER}", "['python', 'a.py'] exits with return code = -9"),
+    (
+        ") received by PID",
+        r"Signal \d{1,2} \((?P<signal>SIG(?:ILL|ABRT|BUS|FPE|KILL|SEGV))\) received by PID",
+        "  traceback : Signal 11 (SIGSEGV) received by PID 280966",
+    ),
+    (
+        "died with <Signals.",
+        r"died with <Signals\.(?P<signal>SIG(?:ILL|ABRT|BUS|FPE|KILL|SEGV)):",
+        "subprocess.CalledProcessError: Command '['python']' died with <Signals.SIGKILL: 9>.",
+    ),
+)
+
+PATTERNS = rows("process-killed", _KILLED, _EXITS)

@@ -1,0 +1,93 @@
+"""What libraries and tools beside NCCL say of a failure: UCX, libfabric, Gloo, shared memory, nccl-tests.
+
+Lines without NCCL's own mark.
+"""
+
+from diagnostics.parsers.base import Pattern
+from diagnostics.parsers.rows import rows
+
+_SEGMENTS = (  # of PyTorch, beside NCCL's own
+    (
+        "unable to write to file <",
+        r"unable to write to file </(?P<segment>torch_\w+)>: (?P<reason>No space left on device.*)",
+        "RuntimeError: unable to write to file </torch_123_456>: No space left on device (28)",
+    ),
+    (  # Open MPI's own transport in shared memory
+        "not enough space for /dev/shm",
+        r"not enough (?P<reason>space) for (?P<segment>/dev/shm/\S+)",
+        "It appears as if there is not enough space for /dev/shm/vader_segment.n1.1.0 (the shared-memory backing",
+    ),
+    (  # Python's multiprocessing
+        "No space left on device: '/",
+        r"(?P<reason>No space left on device): '(?P<segment>/(?:psm|sem|torch|pym)[-_]\w+)'",
+        "OSError: [Errno 28] No space left on device: '/psm_4f3a10b2'",
+    ),
+    (
+        "insufficient shared memory",
+        r"Unexpected bus error encountered in worker.*insufficient shared memory",
+        "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+    ),
+    (
+        "out of shared memory",
+        r"^(?!.*killed by signal).*workers are (?P<text>out of shared memory).*",
+        "It is possible that dataloader's workers are out of shared memory. Please try to raise your limit.",
+    ),
+)
+_DESCRIPTORS = (
+    (
+        "Too many open files",
+        r"(?:Error|error|failed)\b.*?(?P<reason>Too many open files)",
+        "RuntimeError: Too many open files. Communication with the workers is no longer possible.",
+    ),
+)
+_UCX = (
+    (
+        "Transport retry count exceeded",
+        r"UCX +(?:ERROR|error) (?P<reason>Transport retry count exceeded.*)",
+        "[1650000000.1] [n1:33 :0] ib_mlx5_log.c:177  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
+    ),
+)
+_LIBFABRIC = (
+    (
+        "libfabric:",
+        r"libfabric:\d+:\d+:.*<warn> err: ?(?P<code>\d+),? (?:message: )?(?P<reason>[^()]*?)(?: My \w+ addr.*)?$",
+        "libfabric:4117:1708520807::efa:cq:efa_rdm_txe_handle_error():737<warn> err: 5, message: Invalid address",
+    ),
+)
+_QUEUES = (
+    (
+        "libfabric:",
+        r"libfabric:\d+:\d+:.*<warn> Unable to create (?:extended )?(?:CQ|QP): (?P<insert>Cannot allocate memory)",
+        "libfabric:17:17327797::efa:cq:efa_rdm_cq_open():92<warn> Unable to create extended CQ: Cannot allocate memory",
+    ),
+)
+_LOST = (
+    (
+        "gloo/transport/tcp",
+        r"gloo/transport/tcp/\S+\] (?:Connection \w+ by peer|Socket .*?closed|\w+ error|writev) ?\[(?P<peer>[^]]+)",
+        "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:4117",
+    ),
+)
+
+PATTERNS = (
+    *rows("peer-closed", _LOST),
+    *rows("shm-extend-failed", _SEGMENTS),
+    *rows("files-exhausted", _DESCRIPTORS),
+    *rows("plugin-request-failed", _LIBFABRIC, _UCX),
+    *rows("plugin-queue-failed", _QUEUES),
+    Pattern(  # a program of nccl-tests on its ranks, before it measures
+        kind="tests-rank",
+        literal=" Pid ",
+        expression=r"#\s+Rank +(?P<rank>\d+) (?:Group +\d+ +)?Pid +(?P<pid>\d+) on +(?P<where>\S+) +device",
+        samples=(
+            "#   Rank  0 Pid   1320 on ip-172-31-20-228 device  0 [0x00] Tesla V100-SXM2-16GB",
+            "#  Rank  7 Group  0 Pid  92834 on    node1 device  7 [0xdf] NVIDIA H100 80GB HBM3",
+        ),
+    ),
+    Pattern(
+        kind="tests-ended",
+        literal="Avg bus bandwidth",
+        expression=r"# Avg bus bandwidth *: *[\d.]+",
+        samples=("# Avg bus bandwidth    : 595.81",),
+    ),
+)

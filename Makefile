@@ -26,36 +26,36 @@ lint: ## style and types, as CI checks them
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/lab
-	$(BIN)/mypy tests/benchmarks
+	$(BIN)/mypy tests/measurements
 
 format: ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 bench-parity: ## the same loop under torchrun and under raybench, alternating, as a ratio (minutes; a quiet machine)
-	$(BIN)/python -m tests.benchmarks.steady
+	$(BIN)/python -m tests.measurements.steady
 
 bench-first-result: ## seconds to the first all_reduce against torchrun
-	$(BIN)/python -m tests.benchmarks.first_result
+	$(BIN)/python -m tests.measurements.first_result
 
 bench-start-up: ## raybench --help against torchrun --help, and where the start of a run goes
-	$(BIN)/python -m tests.benchmarks.start_up
+	$(BIN)/python -m tests.measurements.start_up
 
 bench-shaped: ## measured against true bandwidth on shaped links (root)
-	$(BIN)/python -m tests.benchmarks.shaped
+	$(BIN)/python -m tests.measurements.shaped
 
 bench-quick: ## bench-parity and bench-first-result in brief
-	$(BIN)/python -m tests.benchmarks.steady --quick
-	$(BIN)/python -m tests.benchmarks.first_result --quick --scenes attached,embedded
+	$(BIN)/python -m tests.measurements.steady --quick
+	$(BIN)/python -m tests.measurements.first_result --quick --scenes attached,embedded
 
 bench-verdicts: ## expected bandwidths on published healthy systems and injected faults, other suites' limits beside them
-	$(BIN)/python -m tests.benchmarks.verdicts
+	$(BIN)/python -m tests.measurements.expected_bandwidths
 
 bench-hogs: ## bench-parity at 16M beside four busy processes
-	$(BIN)/python -m tests.benchmarks.steady --hogs 4 --sizes 16M --sides torchrun,attached,control
+	$(BIN)/python -m tests.measurements.steady --hogs 4 --sizes 16M --sides torchrun,attached,control
 
 bench-preflight: ## the probe of 10, 50 and 100 hosts against ansible -m ping, and 1000 hosts' reports (root)
-	$(BIN)/python -m tests.benchmarks.preflight
+	$(BIN)/python -m tests.measurements.preflight
 
 collection: ## the playbooks as the Ansible collection raybench.cluster, in dist/
 	$(BIN)/python .ci/collection.py dist

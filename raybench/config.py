@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from raybench.benchmarks.operations import OPERATIONS, is_matrix
+from raybench.benchmarks.messages.operations import OPERATIONS, is_matrix
 from raybench.benchmarks.registry import WORKLOADS, has_options, names_of, specs_of, workload_of
 from raybench.benchmarks.spec import DTYPE_BYTES, MOST_OWN_SAMPLES, REDUCE_OPS, BenchmarkSpec
 from raybench.benchmarks.workload import Request

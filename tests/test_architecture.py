@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from raybench.benchmarks.operations import OPERATIONS
+from raybench.benchmarks.messages.operations import OPERATIONS
 from raybench.benchmarks.registry import SUITES, WORKLOADS, records_of, workload_of
 from raybench.cli import COMMANDS
 

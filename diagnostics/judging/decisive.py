@@ -12,7 +12,7 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts, ProcessKey
 from diagnostics.findings import Finding
 from diagnostics.parsers import SIGNS
-from diagnostics.rules.run_failed import failure_lines, says_to_go_on
+from diagnostics.rules.program.run_failed import failure_lines, says_to_go_on
 
 _Speaker = tuple[str, ProcessKey | None, int | None]  # file, process, thread
 _ENDS = frozenset({"failure-frame", "run-error", "python-error"})

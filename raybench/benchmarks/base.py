@@ -8,8 +8,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from raybench.benchmarks.pattern import Segment
-from raybench.benchmarks.progress import ProgressSlot
+from raybench.benchmarks.messages.pattern import Segment
+from raybench.benchmarks.rank.progress import ProgressSlot
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.workload import RankRecord
 

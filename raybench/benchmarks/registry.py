@@ -7,17 +7,17 @@ import importlib
 from functools import cache
 from typing import Any
 
-from raybench.benchmarks.operations import OPERATIONS
+from raybench.benchmarks.messages.operations import OPERATIONS
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.workload import Records, Request, Workload
 from raybench.errors import UsageError, unknown_name
 
 ENTRY_POINTS = "raybench.workloads"
 WORKLOADS: dict[str, str] = {
-    "collective": "raybench.benchmarks.messages:COLLECTIVE",
-    "p2p": "raybench.benchmarks.messages:P2P",
+    "collective": "raybench.benchmarks.messages.workload:COLLECTIVE",
+    "p2p": "raybench.benchmarks.messages.workload:P2P",
     "training": "raybench.benchmarks.training.workload:WORKLOAD",
-    "memory": "raybench.benchmarks.footprint.workload:WORKLOAD",
+    "memory": "raybench.benchmarks.memory.workload:WORKLOAD",
     "checkpoint": "raybench.benchmarks.checkpoint.workload:WORKLOAD",
 }
 SUITES: dict[str, tuple[str, ...]] = {

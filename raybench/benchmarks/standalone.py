@@ -20,7 +20,6 @@ import msgspec
 from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from raybench.benchmarks.combine import point_of
 from raybench.benchmarks.events import (
     BenchmarkFinished,
     Event,
@@ -31,9 +30,10 @@ from raybench.benchmarks.events import (
     decode,
     encode,
 )
-from raybench.benchmarks.progress import ProgressSlot
-from raybench.benchmarks.rank import run_rank
-from raybench.benchmarks.rank_assignment import RankAssignment
+from raybench.benchmarks.messages.combine import point_of
+from raybench.benchmarks.rank.assignment import RankAssignment
+from raybench.benchmarks.rank.progress import ProgressSlot
+from raybench.benchmarks.rank.run import run_rank
 from raybench.benchmarks.registry import parameters_of, records_of, specs_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.workload import RankRecord, Request

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from raybench.benchmarks.base import RankContext
-from raybench.benchmarks.recording import inside
+from raybench.benchmarks.rank.recording import inside
 
 Stamps = tuple[float, ...]
 _LOOK_SECONDS = 2e-4  # between two looks at the events of a block

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from raybench.benchmarks.combine import point_of
 from raybench.benchmarks.events import (
     BenchmarkFinished,
     Event,
@@ -13,7 +12,8 @@ from raybench.benchmarks.events import (
     PointMeasured,
     WorkloadMeasured,
 )
-from raybench.benchmarks.operations import is_matrix, sizes_of
+from raybench.benchmarks.messages.combine import point_of
+from raybench.benchmarks.messages.operations import is_matrix, sizes_of
 from raybench.benchmarks.registry import parameters_of, records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.workload import RankRecord, Records

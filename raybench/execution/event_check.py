@@ -16,7 +16,7 @@ from raybench.benchmarks.events import (
     WorkloadMeasured,
     decode,
 )
-from raybench.benchmarks.operations import is_matrix
+from raybench.benchmarks.messages.operations import is_matrix
 from raybench.benchmarks.registry import labels_of, records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.timed import are_times

@@ -20,7 +20,7 @@ from raybench.benchmarks.events import (
     RankReady,
     WorkloadMeasured,
 )
-from raybench.benchmarks.rank_assignment import RankAssignment
+from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.errors import UsageError
 from raybench.execution.agents.agents import Agent, Agents, Deadline, reason_of

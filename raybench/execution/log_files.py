@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Container, Mapping
 from pathlib import Path
 
-from raybench.benchmarks.rank_folder import PASSING
+from raybench.benchmarks.rank.folder import PASSING
 
 FLIGHT_RECORD = "nccl_trace_rank_"  # and the rank: PyTorch's flight record, as 'raybench diagnose' knows it
 _OF_RANK = re.compile(

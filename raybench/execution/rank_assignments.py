@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from raybench.benchmarks.rank_assignment import RankAssignment
+from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.execution.placement import device_index
 from raybench.execution.record import Planned
 from raybench.execution.variables import node_variables

@@ -4,7 +4,7 @@
 without data, B the bus bandwidth of very large messages, p the latency of a pipeline stage: cutting a message into m
 chunks costs ``(stages + m)(p' + S'/(m B))``, which the best m makes ``a + S'/B + c sqrt(S')``. B is a share of what the
 slowest link on the way could carry (`regimes.py`); the share, a and p are those of published healthy systems of the
-same regime (``expected.csv``, made by ``python -m tests.benchmarks.verdicts --write``; docs/methods.md).
+same regime (``expected.csv``, made by ``python -m tests.measurements.expected_bandwidths --write``; docs/methods.md).
 
 What no published system resembles has no expectation: the answer is the reason.
 """

@@ -1,7 +1,7 @@
 """What autograd keeps of a transformer, and what comes and goes while gradients are computed. Bytes for each token.
 
-Of raybench's own training code (`raybench.benchmarks.training.transformer`) on a GPU: under autocast a normalisation is
-computed in fp32 there, whatever comes in, and each layer that reads it casts it anew. Checked against autograd in
+Of raybench's own training code (`benchmarks/training/models/transformer.py`) on a GPU: under autocast a normalisation
+is computed in fp32 there, whatever comes in, and each layer that reads it casts it anew. Checked against autograd in
 ``tests/performance_model/test_saved_activations.py``, and with all the rest of a step in ``test_memory_counted.py``.
 """
 

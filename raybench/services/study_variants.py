@@ -43,7 +43,7 @@ def _batch_sizes(*, batch_sizes: str | None = None) -> Sequence[Variant]:
 
 
 def _models(*, models: str | None = None) -> Sequence[Variant]:
-    from raybench.benchmarks.training.shapes import model_names
+    from raybench.benchmarks.training.models.shapes import model_names
     from raybench.studies.sweep import model_variant
 
     if models is None:

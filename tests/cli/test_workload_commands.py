@@ -15,8 +15,8 @@ from raybench.cli.memory import command as memory
 from raybench.cli.train import command as train
 from raybench.config import RunConfig, load_config
 from raybench.errors import UsageError
+from tests.benchmarks.training.test_parts import safetensors
 from tests.command import started
-from tests.training.test_parts import safetensors
 
 
 @pytest.mark.parametrize(

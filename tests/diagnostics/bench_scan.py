@@ -21,12 +21,9 @@ import time
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from one_job_log import write_one_job
-from score_corpus import find_corpus
-
 from diagnostics.scanning.literals import ALWAYS, DETAIL, EXPRESSIONS, INIT
+from tests.diagnostics.one_job_log import write_one_job
+from tests.diagnostics.score_corpus import find_corpus
 
 GREP = "NCCL WARN|Using network|via NET/|GPU Direct RDMA|No device found"
 MIN_CASE_BYTES = 250_000

@@ -13,9 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from mutation import FORMATS, diagnose, load_lines, mutated
+from tests.diagnostics.mutation import FORMATS, diagnose, load_lines, mutated
 
 MAX_SECONDS = 5.0
 MAX_GROWTH_MIB = 300
@@ -71,9 +69,9 @@ def run_guided(seconds: int) -> None:
     import atheris  # optional
 
     with atheris.instrument_imports(include=["diagnostics"], enable_loader_override=False):
-        for name in [name for name in sys.modules if name.split(".")[0] in ("diagnostics", "mutation")]:
+        for name in [name for name in sys.modules if name.split(".")[0] == "diagnostics" or name.endswith(".mutation")]:
             del sys.modules[name]
-        import mutation  # again, instrumented
+        from tests.diagnostics import mutation  # again, instrumented
     folder = Path(tempfile.mkdtemp(prefix="fuzz-corpus-"))
     random_ = random.Random(0)
     lines = mutation.load_lines()

@@ -5,12 +5,11 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from score_corpus import find_corpus
-
 from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis, LineCounts
 from diagnostics.inputs.reader import split_stream
 from diagnostics.output import FORMATS, render
+from tests.diagnostics.score_corpus import find_corpus
 
 PIECES = (
     b"\x00",

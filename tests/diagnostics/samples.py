@@ -16,7 +16,7 @@ from diagnostics.facts import version_numbers
 from diagnostics.findings import Diagnosis
 from diagnostics.pages import SAMPLES
 from diagnostics.rules import RULE_IDS
-from tests.diagnostics.bodies import bodies
+from tests.diagnostics.parsers.bodies import bodies
 from tests.diagnostics.threads import diagnose
 
 MAX_LINES = 5  # of a rule

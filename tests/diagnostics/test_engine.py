@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from score_corpus import CAUSES, find_corpus, score_corpus
 
 import diagnostics
 from diagnostics.actions import ACTIONS
@@ -17,6 +16,7 @@ from diagnostics.pages import SAMPLES, findings_document, page
 from diagnostics.rules import RULE_IDS, load_rules
 from diagnostics.rules.base import Outcome, Rule
 from tests.diagnostics.samples import written
+from tests.diagnostics.score_corpus import CAUSES, find_corpus, score_corpus
 
 CASES = Path(__file__).parent / "cases"
 PACKAGE = Path(diagnostics.__file__).parent

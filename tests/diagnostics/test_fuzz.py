@@ -6,7 +6,8 @@ import time
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mutation import diagnose, load_lines, mutated
+
+from tests.diagnostics.mutation import diagnose, load_lines, mutated
 
 EXAMPLES = int(os.environ.get("RAYBENCH_FUZZ_EXAMPLES", "150"))
 LINES = load_lines()

@@ -6,8 +6,8 @@ import pytest
 
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
-from raybench.benchmarks.footprint.options import MemoryOptions
-from raybench.benchmarks.footprint.record import MemoryRecord, Trial
+from raybench.benchmarks.memory.options import MemoryOptions
+from raybench.benchmarks.memory.record import MemoryRecord, Trial
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check, Exposure, StepMarks, TrainingRecord, joined

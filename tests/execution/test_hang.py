@@ -8,8 +8,8 @@ import pytest
 
 from diagnostics.inputs.flight_recorder import read_dump
 from raybench.benchmarks.events import RankExited
-from raybench.benchmarks.progress import FIELDS, KEPT_OPERATIONS, Operation, ProgressSlot
-from raybench.benchmarks.recorded import Recorded, recorded_of
+from raybench.benchmarks.rank.progress import FIELDS, KEPT_OPERATIONS, Operation, ProgressSlot
+from raybench.benchmarks.rank.recorded import Recorded, recorded_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.execution.agents.messages import RankActivity, RankPosition

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from raybench.benchmarks.rank_folder import PASSING
-from raybench.benchmarks.training.overlap import trace_name
+from raybench.benchmarks.rank.folder import PASSING
+from raybench.benchmarks.training.exposure.overlap import trace_name
 from raybench.execution.log_files import (
     FLIGHT_RECORD,
     LogCap,

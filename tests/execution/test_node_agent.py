@@ -27,7 +27,7 @@ from raybench.execution.agents.node import NodeAgent
 AGENT = """
 import sys, threading, time
 import msgspec
-from raybench.benchmarks.rank_assignment import RankAssignment
+from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.agents.node import NodeAgent
 lease, polls = float(sys.argv[1]), int(sys.argv[2])

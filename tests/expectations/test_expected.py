@@ -19,7 +19,7 @@ from raybench.expectations.expected import (
 from raybench.expectations.expected_fit import HealthyTable, fit_coefficients
 from raybench.expectations.regimes import Regime, System, kinds_of, regime_of
 from raybench.hardware.gpus import gpu_for
-from tests.benchmarks.verdicts import coefficient_rows, corpus, fitted_corpus, score
+from tests.measurements.expected_bandwidths import coefficient_rows, corpus, fitted_corpus, score
 
 GIB = 2**30
 TABLES, HEALTHY, _ = fitted_corpus()

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from raybench.benchmarks import point_to_point
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter
+from raybench.benchmarks.messages import point_to_point
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training import step
 from raybench.benchmarks.training.options import TrainingOptions

@@ -19,9 +19,9 @@ import torch._dynamo  # what DDP imports when it is first used, once for all ran
 import torch.distributed.checkpoint
 import torch.distributed.tensor  # noqa: F401
 
-from raybench.benchmarks import rank as rank_module
-from raybench.benchmarks.progress import ProgressSlot
-from raybench.benchmarks.rank_assignment import RankAssignment
+from raybench.benchmarks.rank import run as rank_module
+from raybench.benchmarks.rank.assignment import RankAssignment
+from raybench.benchmarks.rank.progress import ProgressSlot
 from raybench.execution.agents.messages import StartRanks
 from raybench.execution.incidents.activity_text import activity_text
 from raybench.execution.incidents.doing import Seen

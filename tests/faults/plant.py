@@ -19,12 +19,12 @@ from typing import Any
 
 import psutil
 
-from tests.benchmarks.process import LaunchError
-from tests.benchmarks.ray_head import RayHead, ray_head
 from tests.command import REPOSITORY, Command, started
 from tests.faults.commands import WORKLOADS, samples_so_far
 from tests.faults.plan import IN_RANK, Fault
 from tests.faults.targets import processes_of
+from tests.measurements.process import LaunchError
+from tests.measurements.ray_head import RayHead, ray_head
 
 _HANG_SECONDS = 240.0
 _REACH_SECONDS = 90.0

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.process import LaunchError
-from tests.benchmarks.ray_head import RayHead
 from tests.faults import __main__ as campaign
 from tests.faults import plant
 from tests.faults.judge import complaints
 from tests.faults.plan import Fault
+from tests.measurements.process import LaunchError
+from tests.measurements.ray_head import RayHead
 
 
 @contextmanager

@@ -28,11 +28,11 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from raybench.benchmarks.base import RankContext
-from raybench.benchmarks.progress import ProgressSlot
+from raybench.benchmarks.rank.progress import ProgressSlot
 from raybench.benchmarks.training import strategies
-from raybench.benchmarks.training.models import trainable_of
+from raybench.benchmarks.training.models.precision import compute_dtype
+from raybench.benchmarks.training.models.trainable import trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.precision import compute_dtype
 from raybench.benchmarks.training.step import Trainer
 
 SOURCE = """

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.shapes import shape_of
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
 from raybench.performance_model.training_setup import TrainingSetup

@@ -14,7 +14,7 @@ from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 torch = pytest.importorskip("torch")
-training = pytest.importorskip("raybench.benchmarks.training.transformer")
+training = pytest.importorskip("raybench.benchmarks.training.models.transformer")
 BATCH, LENGTH, WIDTH = 2, 96, 256
 
 GATED = Transformer(name="gated", layers=1, hidden=WIDTH, heads=8, feedforward=704, vocabulary=64, norm="layer")

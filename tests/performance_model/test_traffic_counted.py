@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.shapes import shape_of
 from raybench.performance_model.estimate import training_traffic
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.training_setup import TrainingSetup
@@ -17,8 +17,8 @@ from tests.performance_model.test_collectives_counted import Counting, dist, fak
 
 strategies = pytest.importorskip("raybench.benchmarks.training.strategies")
 from raybench.benchmarks.base import RankContext  # noqa: E402
-from raybench.benchmarks.progress import ProgressSlot  # noqa: E402
-from raybench.benchmarks.training.models import built, trainable_of  # noqa: E402
+from raybench.benchmarks.rank.progress import ProgressSlot  # noqa: E402
+from raybench.benchmarks.training.models.trainable import built, trainable_of  # noqa: E402
 from raybench.benchmarks.training.step import Trainer  # noqa: E402
 
 SIZES = {"layers": 3, "hidden_size": 50, "heads": 5, "kv_heads": 5, "intermediate_size": 70, "vocabulary": 211}

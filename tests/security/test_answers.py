@@ -20,7 +20,7 @@ from raybench.benchmarks.events import (
     WorkloadMeasured,
     encode,
 )
-from raybench.benchmarks.footprint.record import MemoryRecord
+from raybench.benchmarks.memory.record import MemoryRecord
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.execution.agents.answers import AnswerError, decode_answer, encode_answer
 from raybench.execution.agents.messages import RankPosition

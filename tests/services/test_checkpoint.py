@@ -1,4 +1,4 @@
-"""Is a kept checkpoint whole? What is damaged in which way is in tests/checkpoint."""
+"""Is a kept checkpoint whole? What is damaged in which way is in tests/benchmarks/checkpoint."""
 
 from pathlib import Path
 

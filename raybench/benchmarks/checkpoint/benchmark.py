@@ -22,9 +22,9 @@ from raybench.benchmarks.checkpoint.record import CheckpointRecord
 from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter, read_manifest, total_bytes
 from raybench.benchmarks.checkpoint.stores import open_store, probe
 from raybench.benchmarks.checkpoint.stores.store import Store, StoreError, call_with_timeout
-from raybench.benchmarks.recording import inside
+from raybench.benchmarks.rank.recording import inside
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.benchmarks.training.models import built, trainable_of
+from raybench.benchmarks.training.models.trainable import built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.strategies import Shards, materialise, mesh_of
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.stores import BACKENDS, divided
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.models.shapes import check_model
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.shapes import check_model
 from raybench.benchmarks.workload import Workload
 from raybench.errors import UsageError
 from raybench.run_folder import check_can_be_folder

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch.distributed as dist
 
 from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments
-from raybench.benchmarks.pattern import Segment, table_of
+from raybench.benchmarks.messages.pattern import Segment, table_of
 
 # named all_gather_into_tensor until torch 2.12
 _NAME = "all_gather_single" if hasattr(dist, "all_gather_single") else "all_gather_into_tensor"

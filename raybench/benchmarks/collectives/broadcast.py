@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch.distributed as dist
 
 from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments
-from raybench.benchmarks.pattern import Segment, table_of
+from raybench.benchmarks.messages.pattern import Segment, table_of
 
 
 def sent(args: CollectiveArguments) -> list[Segment]:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments
 from raybench.benchmarks.collectives.all_gather import expected as gathered
 from raybench.benchmarks.collectives.all_gather import sent
-from raybench.benchmarks.pattern import Segment
+from raybench.benchmarks.messages.pattern import Segment
 
 
 def expected(args: CollectiveArguments) -> list[Segment]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch.distributed as dist
 
 from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, torch_reduce_op
-from raybench.benchmarks.pattern import Segment, reduced_table, table_of
+from raybench.benchmarks.messages.pattern import Segment, reduced_table, table_of
 
 
 def sent(args: CollectiveArguments) -> list[Segment]:

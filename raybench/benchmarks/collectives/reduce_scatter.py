@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch.distributed as dist
 
 from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, torch_reduce_op
-from raybench.benchmarks.pattern import Segment, reduced_table, table_of
+from raybench.benchmarks.messages.pattern import Segment, reduced_table, table_of
 
 # named reduce_scatter_tensor until torch 2.12
 _NAME = "reduce_scatter_single" if hasattr(dist, "reduce_scatter_single") else "reduce_scatter_tensor"

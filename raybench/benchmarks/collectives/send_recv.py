@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch.distributed as dist
 
 from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments
-from raybench.benchmarks.pattern import Segment, table_of
-from raybench.benchmarks.recording import exchange
+from raybench.benchmarks.messages.pattern import Segment, table_of
+from raybench.benchmarks.rank.recording import exchange
 
 
 def sent(args: CollectiveArguments) -> list[Segment]:

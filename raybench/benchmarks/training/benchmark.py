@@ -11,12 +11,12 @@ from raybench.benchmarks.registry import labels_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.timing import synchronize
 from raybench.benchmarks.training.clock import clock_of
+from raybench.benchmarks.training.exposure.overlap import measure_exposure
 from raybench.benchmarks.training.interim import UNCHECKED, Parts
-from raybench.benchmarks.training.models import Trainable, built, trainable_of
+from raybench.benchmarks.training.models.peft_adapters import versions_of_adapters
+from raybench.benchmarks.training.models.precision import chosen_dtype
+from raybench.benchmarks.training.models.trainable import Trainable, built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.overlap import measure_exposure
-from raybench.benchmarks.training.peft_adapters import versions_of_adapters
-from raybench.benchmarks.training.precision import chosen_dtype
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord, phase_seconds
 from raybench.benchmarks.training.reference import check_training
 from raybench.benchmarks.training.step import Trainer

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from raybench.benchmarks.combine import operation_seconds
+from raybench.benchmarks.messages.combine import operation_seconds
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.models.shapes import flop_per_sample
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import PHASES, TrainingRecord, differences
-from raybench.benchmarks.training.shapes import flop_per_sample
 from raybench.benchmarks.training.straggler import LEAST_STEPS, Straggler, stragglers
 from raybench.documents.communication import Communication
 from raybench.documents.training import TrainingPoint

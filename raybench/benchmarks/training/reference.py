@@ -10,10 +10,10 @@ import torch.distributed as dist
 from torch import nn
 
 from raybench.benchmarks.base import RankContext
-from raybench.benchmarks.memory import free_bytes
-from raybench.benchmarks.training.models import Trainable, built
+from raybench.benchmarks.free_memory import free_bytes
+from raybench.benchmarks.training.models.precision import forward_context, use_float8
+from raybench.benchmarks.training.models.trainable import Trainable, built
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.precision import forward_context, use_float8
 from raybench.benchmarks.training.record import Check
 from raybench.benchmarks.training.step import Trainer, batch_of, gradient_norm, optimizer_of
 from raybench.benchmarks.training.strategies import prepare

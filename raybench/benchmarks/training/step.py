@@ -8,9 +8,9 @@ from torch import nn
 
 from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.training.clock import PhaseClock
-from raybench.benchmarks.training.models import Batch, Trainable
+from raybench.benchmarks.training.models.precision import forward_context, loss_scaler
+from raybench.benchmarks.training.models.trainable import Batch, Trainable
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.precision import forward_context, loss_scaler
 from raybench.benchmarks.training.strategies import Strategy
 
 

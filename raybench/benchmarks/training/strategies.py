@@ -10,13 +10,13 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from raybench.benchmarks.base import RankContext, UnsupportedError
-from raybench.benchmarks.training.adapters import adapt
-from raybench.benchmarks.training.initial import fill
-from raybench.benchmarks.training.models import blocks_of
+from raybench.benchmarks.training.models.adapters import adapt
+from raybench.benchmarks.training.models.initial import fill
+from raybench.benchmarks.training.models.peft_adapters import adapt_by_peft
+from raybench.benchmarks.training.models.precision import compute_dtype, use_float8
+from raybench.benchmarks.training.models.trainable import blocks_of
+from raybench.benchmarks.training.models.weights import load_weights
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.peft_adapters import adapt_by_peft
-from raybench.benchmarks.training.precision import compute_dtype, use_float8
-from raybench.benchmarks.training.weights import load_weights
 
 
 class Replica:

@@ -3,9 +3,9 @@
 from torch import nn
 
 from raybench.benchmarks.base import RankContext
-from raybench.benchmarks.training.models import blocks_of
+from raybench.benchmarks.training.models.precision import compute_dtype
+from raybench.benchmarks.training.models.trainable import blocks_of
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.precision import compute_dtype
 from raybench.performance_model.communication import Shape, Sharding, ShardUnit, Traffic, ddp_traffic, fsdp_traffic
 from raybench.performance_model.layout import Layout
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.models.shapes import check_model, weight_shapes
 from raybench.benchmarks.training.options import STRATEGIES, TrainingOptions, normalised
-from raybench.benchmarks.training.shapes import check_model, weight_shapes
 from raybench.benchmarks.workload import Workload
 
 
@@ -23,7 +23,7 @@ def _needs(spec: BenchmarkSpec) -> Iterator[tuple[str, str]]:
 def _check_machine(spec: BenchmarkSpec) -> None:
     """Raises UsageError for weights that are not those of the model."""
     if spec.options.weights is not None:
-        from raybench.benchmarks.training.weight_files import check_weights
+        from raybench.benchmarks.training.models.weight_files import check_weights
 
         check_weights(spec.options.weights, weight_shapes(spec.options))
 

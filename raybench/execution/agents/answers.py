@@ -5,7 +5,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 
-from raybench.benchmarks.progress import PHASES
+from raybench.benchmarks.rank.progress import PHASES
 from raybench.errors import IncompleteRunError
 from raybench.execution.agents.messages import RankActivity, RankPosition
 from raybench.traffic import Counters

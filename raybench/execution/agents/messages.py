@@ -2,9 +2,9 @@
 
 import msgspec
 
-from raybench.benchmarks.progress import Operation
-from raybench.benchmarks.rank_assignment import RankAssignment
-from raybench.benchmarks.recorded import Recorded
+from raybench.benchmarks.rank.assignment import RankAssignment
+from raybench.benchmarks.rank.progress import Operation
+from raybench.benchmarks.rank.recorded import Recorded
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.ranks.stack import Frame
 

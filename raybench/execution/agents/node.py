@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from raybench.benchmarks.rank_assignment import RankAssignment
+from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.agents.messages import (
     Activities,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
 
-from raybench.benchmarks.progress import NOBODY, Operation
-from raybench.benchmarks.recorded import Recorded
+from raybench.benchmarks.rank.progress import NOBODY, Operation
+from raybench.benchmarks.rank.recorded import Recorded
 from raybench.execution.agents.messages import RankActivity, RankPosition
 from raybench.execution.ranks.stack import Frame
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from raybench.benchmarks.recorded import Recorded
+from raybench.benchmarks.rank.recorded import Recorded
 from raybench.execution.incidents.doing import Seen
 from raybench.execution.log_files import FLIGHT_RECORD
 

@@ -5,7 +5,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from raybench.benchmarks.progress import PHASES
+from raybench.benchmarks.rank.progress import PHASES
 from raybench.benchmarks.registry import labels_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.agents.messages import RankPosition

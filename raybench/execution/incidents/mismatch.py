@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from raybench.benchmarks.operations import OPERATIONS, sizes_of
-from raybench.benchmarks.progress import NOBODY, POINT_TO_POINT, Operation
+from raybench.benchmarks.messages.operations import OPERATIONS, sizes_of
+from raybench.benchmarks.rank.progress import NOBODY, POINT_TO_POINT, Operation
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec
 from raybench.execution.incidents.doing import Made, Seen, current_operation, operation_text, state_of
 from raybench.execution.incidents.incident import numbered, order_of

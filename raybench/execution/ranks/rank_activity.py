@@ -18,8 +18,8 @@ from typing import TypeVar
 
 import msgspec
 
-from raybench.benchmarks.progress import Operation, Position, ProgressSlot
-from raybench.benchmarks.recorded import Recorded
+from raybench.benchmarks.rank.progress import Operation, Position, ProgressSlot
+from raybench.benchmarks.rank.recorded import Recorded
 from raybench.execution.agents.messages import RankActivity
 from raybench.execution.ranks.stack import Frame, ThreadStack, stacks_of, with_source
 

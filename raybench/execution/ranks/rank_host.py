@@ -41,7 +41,10 @@ from raybench.execution.ranks.rank_activity import Watched, activities
 from raybench.execution.ranks.rank_process import RankProcesses
 
 _LAST_WRITES_SECONDS = 2.0  # of Ray's daemons, which end with the same parent and write into the same folder
-PRELOAD = tuple(f"raybench.benchmarks.{name}" for name in ("rank", "collective", "point_to_point", "flight_record"))
+PRELOAD = tuple(
+    f"raybench.benchmarks.{name}"
+    for name in ("rank.run", "messages.collective", "messages.point_to_point", "rank.flight_record")
+)
 
 
 class NodeConnection:

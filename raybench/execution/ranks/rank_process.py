@@ -20,9 +20,9 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 from raybench.benchmarks.events import Event, RankExited, encode
-from raybench.benchmarks.progress import FIELDS, ProgressSlot
-from raybench.benchmarks.rank_assignment import RankAssignment
-from raybench.benchmarks.rank_folder import FOLDER_VARIABLE
+from raybench.benchmarks.rank.assignment import RankAssignment
+from raybench.benchmarks.rank.folder import FOLDER_VARIABLE
+from raybench.benchmarks.rank.progress import FIELDS, ProgressSlot
 from raybench.benchmarks.registry import module_of
 from raybench.execution.agents.messages import RankPosition, RanksStopped, StartRanks
 from raybench.execution.log_files import FLIGHT_RECORD, LogCap, log_name, output_name, tail_of
@@ -188,8 +188,8 @@ def _rank_main(life: _Life) -> None:
         pipe.send_bytes(encode(event))
         cap.enforce()
 
-    from raybench.benchmarks.flight_record import answer_questions  # imported by the parent
-    from raybench.benchmarks.rank import run_rank
+    from raybench.benchmarks.rank.flight_record import answer_questions  # imported by the parent
+    from raybench.benchmarks.rank.run import run_rank
 
     answer_questions(life.recorder)
     good = run_rank(assignment, request.plan, emit, life.slot)

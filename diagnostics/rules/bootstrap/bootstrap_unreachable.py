@@ -1,0 +1,86 @@
+"""A peer cannot be reached.
+
+Symptom: ``Connect to 192.0.2.1<4312> failed : Connection refused`` or ``Connection timed out``; a host name that does
+not resolve; a bad NCCL_COMM_ID; a port that is taken; no route any more to a rank that was connected; PyTorch's store
+that cannot be reached up to the end of the log.
+
+Why: refused (111): nobody listens there, because that process died, or another process's address was used. Timed out
+(110): a firewall or security group drops the packets, or the route is wrong. No route (113, 101) after data had flowed:
+the link or the host was lost.
+
+Not when: NCCL retries and goes on (``returned Connection refused, retrying`` at level INFO); an earlier fault ended
+the peer; a peer that was there when the communicator came to be refuses (peer-died); there never was a route
+(wrong-interface).
+
+Source: NCCL's socket.cc.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.bootstrap.connecting import MEANING, had_worked, is_gone, is_unrouted, socket_error, unanswered
+
+_UNKNOWN = (
+    "Refused means that nobody listens: look for the process that ended first. Timed out means that packets are "
+    "dropped: firewall, security group or interface."
+)
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where connecting failed for good."""
+    failed = [
+        event
+        for event in facts.of("connect-failed")
+        if "retrying" not in event.fields and event.origin.level != "INFO" and _is_here(event, facts)
+    ]
+    failed += [event for event in unanswered(facts) if _is_here(event, facts)]
+    bad = warned(facts, "address-invalid")
+    bad += [event for event in warned(facts, "bind-failed") if "ras/" not in event.text]
+    waited = {(event.origin.file, event.origin.line) for event in facts.of("ranks-missing")}
+    store = [event for event in facts.of("store-failed") if not facts.survived(event)]
+    store = [event for event in store if (event.origin.file, event.origin.line) not in waited]
+    store += _tried_in_vain(facts)
+    events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
+    if not events:
+        return CLEAR
+    first = events[0]
+    peers = sorted({event.fields["peer"].split("<")[0] for event in failed if "peer" in event.fields})
+    error = socket_error(first)
+    reason = str(error) if error else first.fields.get("reason", "the address cannot be used")[:100]
+    lost = is_unrouted(first)
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="likely",
+            summary=("A peer can no longer be reached" if lost else "A peer cannot be reached")
+            + f"{' at ' + ', '.join(peers[:4]) if peers else ''}: {reason}",
+            explanation=(MEANING.get(error.name, _UNKNOWN) if error else _UNKNOWN)
+            + (" Data had flowed before: the link or the host was lost, not a wrong interface chosen." if lost else ""),
+            occurrences=len(events),
+            actions=("check-reachability", "look-at-rank") if lost else (),
+        )
+    )
+
+
+def _tried_in_vain(facts: JobFacts) -> list[Event]:
+    """Attempts to reach PyTorch's store that end the log; one alone comes from a late start."""
+    tried = [event for event in facts.of("store-tried") if facts.is_near_end(event) and not facts.survived(event)]
+    return tried if len(tried) > 1 or any(is_unrouted(event) for event in tried) else []
+
+
+def _is_here(event: Event, facts: JobFacts) -> bool:
+    """Whether a failed connection is this rule's: without a route where data had flowed, refused where none had."""
+    return had_worked(event, facts) if is_unrouted(event) else not is_gone(event, facts)
+
+
+RULE = Rule(
+    id="bootstrap-unreachable",
+    title="A peer cannot be reached",
+    severity="critical",
+    actions=("check-reachability", "choose-interface", "look-at-rank"),
+    check=check,
+    explained_by=("wrong-interface", "peer-died"),
+    consequence="lower",
+)

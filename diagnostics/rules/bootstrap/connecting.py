@@ -1,0 +1,105 @@
+"""Connections over sockets: why one fails, and attempts that NCCL repeats at level INFO.
+
+No warning follows such attempts where the job is ended before the last.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.judging.error_number import ErrorNumber, named_error
+from diagnostics.rules.program.run_failed import failure_lines
+
+STARTS_FIRST = (2, 22, 0)  # from here on `Init START` is printed before the ranks meet
+MIN_ATTEMPTS = 5  # a peer that starts later is refused a few times
+MIN_LAST_ATTEMPTS = 3  # of a process that prints nothing after them, in a run that failed
+MIN_SILENT_ATTEMPTS = 2  # where nobody answers, the kernel tries for some two minutes each time
+UNROUTED = frozenset({"EADDRNOTAVAIL", "ENETDOWN", "ENETUNREACH", "EHOSTDOWN", "EHOSTUNREACH"})
+LOST = UNROUTED | {"ETIMEDOUT"}  # of a connection that stood: nothing comes from there any more
+MEANING = {
+    "EADDRINUSE": "Another process holds the port on this host: a left-over of the last run, or a second launch.",
+    "EADDRNOTAVAIL": "The address does not belong to this machine.",
+    "ENETDOWN": "The interface that leads there is down.",
+    "ENETUNREACH": "This host has no route to that address.",
+    "ECONNABORTED": "The connection was given up on this side while it was set up.",
+    "ECONNRESET": "The host answers, and the process there ended or closed the connection.",
+    "EPIPE": "The process there closed the connection.",
+    "ETIMEDOUT": "Packets are dropped on the way: a firewall, a security group or a wrong route.",
+    "ECONNREFUSED": "The host answers, and nobody listens on that port: the process there ended, has not come so far, "
+    "or the address is another machine's.",
+    "EHOSTDOWN": "The host is down.",
+    "EHOSTUNREACH": "Nobody answers for that address on its network, or a firewall rejects the connection.",
+}
+
+
+def socket_error(event: Event) -> ErrorNumber | None:
+    """What the line of a failed connection says that the error is; None where it names none."""
+    return named_error(event.fields.get("reason", ""))
+
+
+def is_unrouted(event: Event) -> bool:
+    """Whether no way leads to the address, however that is spelt."""
+    error = socket_error(event)
+    return error is not None and error.name in UNROUTED
+
+
+def unanswered(facts: JobFacts) -> list[Event]:
+    """The retries of processes that tried often, up to the end of what they print, and never came to work."""
+    retries = [event for event in facts.of("connect-retry") if not facts.survived(event)]
+    silent = [event for event in retries if (error := socket_error(event)) is not None and error.name == "ETIMEDOUT"]
+    if len(silent) >= MIN_SILENT_ATTEMPTS:
+        return retries
+    last = max((event.number("attempt") or 0 for event in retries), default=0)
+    if max(last, facts.count("connect-retry")) >= MIN_ATTEMPTS:
+        return retries
+    return retries if len(retries) >= MIN_LAST_ATTEMPTS and _are_last_words(retries, facts) else []
+
+
+def _are_last_words(retries: list[Event], facts: JobFacts) -> bool:
+    """Whether a process printed nothing behind its retries, and an error without a cause shows that the run failed."""
+    told = failure_lines(facts)
+    if not any(event.kind in ("run-error", "python-error") for event in told):
+        return False
+    if any(event.kind == "unclassified-warning" for event in told):
+        return False
+    speakers = {event.origin.process for event in retries} - {None}
+    last = retries[-1].origin.sequence
+    return bool(speakers) and not any(
+        event.origin.process in speakers and event.origin.sequence > last
+        for kind in facts.events
+        for event in facts.events[kind]
+    )
+
+
+def is_gone(event: Event, facts: JobFacts) -> bool:
+    """Whether a peer that had been there refuses: its process listened while the communicator came to be."""
+    error = socket_error(event)
+    if error is None and "reason" not in event.fields:  # that the attempts are used up, without why each failed
+        tried = [one for one in facts.of("connect-retry") if one.origin.process == event.origin.process]
+        return bool(tried) and is_gone(tried[-1], facts)
+    refused = error is not None and error.name in ("ECONNREFUSED", "ECONNRESET")
+    return refused and (had_worked(event, facts) or _had_met(event, facts))
+
+
+def _had_met(event: Event, facts: JobFacts) -> bool:
+    """Whether all ranks had met and opened channels: before 2.22 `Init START` is printed behind the bootstrap."""
+    process = facts.processes.get(event.origin.process) if event.origin.process else None
+    opened = process is not None and 0 <= process.last_work < event.origin.sequence
+    if facts.version is None or facts.version >= STARTS_FIRST or not opened:
+        return False
+    started = [[one.process for one in whole.members.values() if one.started] for whole in facts.communicators]
+    whole = zip(facts.communicators, started, strict=True)
+    return any(len(ranks) == one.nranks > 1 and event.origin.process in ranks for one, ranks in whole)
+
+
+def had_worked(event: Event, facts: JobFacts) -> bool:
+    """Whether ranks had exchanged data over this network before a connection of it failed.
+
+    A communicator that is complete has met over its bootstrap; the data goes the same way where one interface is used.
+    """
+    key = event.origin.process
+    process = facts.processes.get(key) if key else None
+    if process is None or process.last_work > event.origin.sequence:
+        return False
+    listed = [one.fields["interfaces"] for one in facts.of("socket-devices") if one.origin.process == key]
+    one_way = all("[1]" not in interfaces for interfaces in listed)
+    members = (communicator.members.values() for communicator in facts.communicators if communicator.nranks > 1)
+    return one_way and any(one.completed and one.process == key for group in members for one in group)

@@ -1,0 +1,1 @@
+"""GPUDirect RDMA: missing, partial, or kept short."""

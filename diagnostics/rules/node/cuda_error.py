@@ -1,0 +1,119 @@
+"""A CUDA or HIP error that NCCL came across.
+
+Symptom: ``Cuda failure 700 'an illegal memory access was encountered'``; ``no kernel image is available``;
+``initialization error``; what a framework says of it (``CUDA error: ...``, ``CUBLAS_STATUS_...``), or the driver
+(``Xid 79``).
+
+Why: errors of kernels are reported by the next call, whoever makes it. An illegal access or launch failure is the
+program's; others name driver, architecture, fork after CUDA, or a wrong device number.
+
+Not when: the reason is memory (gpu-out-of-memory); the line is informational; a program says it before it goes on to
+work, as TensorFlow does where it finds no GPU for itself.
+
+Source: CUDA runtime API, error handling.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.parsers.base import compiled
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.node.gpu_out_of_memory import says_memory
+from diagnostics.rules.node.nvls_failed import in_multicast
+
+_MEANING = (
+    ("libnvidia-ml", "The driver's library is not there: a container that was started without the GPUs' runtime."),
+    ("version mismatch", "The driver was updated while its old module is loaded: reload it, or restart the host."),
+    ("GPU is lost", "The GPU no longer answers on PCIe; the hardware needs attention."),
+    ("illegal", "An earlier kernel of the program read or wrote where it must not; NCCL only saw the error first."),
+    ("unspecified launch failure", "An earlier kernel of the program crashed; NCCL only saw the error first."),
+    ("device-side assert", "An assertion in a kernel of the program failed, such as an index out of range."),
+    ("driver version is insufficient", "The driver is older than the CUDA version that NCCL was built with."),
+    ("no kernel image", "This NCCL was not built for the GPU's architecture."),
+    ("named symbol not found", "This NCCL was not built for the GPU's architecture."),
+    ("initialization error", "CUDA was used before a fork; start the workers with spawn."),
+    ("in forked subprocess", "CUDA was used before a fork; start the workers with spawn."),
+    ("invalid device ordinal", "The local rank is larger than the number of visible GPUs."),
+    ("driver on your system", "The driver is absent or older than the CUDA version that the program was built with."),
+    ("802", "The GPUs of this machine need the fabric manager (nvidia-fabricmanager), which is not ready."),
+    ("fallen off the bus", "The GPU no longer answers on PCIe; the hardware needs attention."),
+    ("Xid", "The driver reports a fault of the GPU; its number says which (NVIDIA's list of Xid errors)."),
+    ("NOT_INITIALIZED", "A library of CUDA could not begin, mostly for want of GPU memory, or after an earlier error."),
+    ("ECC", "The GPU's memory has an error that cannot be corrected; the hardware needs attention."),
+)
+
+_RESULT = r"(?i)unhandled ?(?:cuda|hip) ?error"
+_SAYS_MORE = (
+    "cuda-failure",
+    "device-error",
+    "gpu-out-of-memory",
+    "ipc-failed",
+    "nvls-failed",
+    "unclassified-warning",
+    "shm-extend-failed",
+    "process-killed",
+    "peer-closed",
+    "duplicate-gpu",
+    "library-missing",
+)
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where a CUDA failure other than memory was warned about."""
+    events = [event for event in facts.of("cuda-failure") if _counts(event)]
+    events += [
+        event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text
+    ]
+    events += [event for event in warned(facts, "library-missing") if not facts.survived(event)]
+    events += [event for event in facts.of("device-error") if not says_memory(event) and not facts.survived(event)]
+    if not events:
+        return _by_result(facts)
+    events.sort(key=lambda event: event.origin.sequence)
+    reason = events[0].fields.get("reason", "").strip()
+    meaning = next(
+        (text for sign, text in _MEANING if sign.lower() in reason.lower()), "The text names what CUDA refused."
+    )
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="likely",
+            summary=f"CUDA error: {reason[:140]}" if facts.library == "NCCL" else f"HIP error: {reason[:140]}",
+            explanation=meaning,
+            occurrences=len(events),
+        )
+    )
+
+
+def _by_result(facts: JobFacts) -> Outcome:
+    """Only NCCL's result tells of CUDA: a call failed, and no line says which or why."""
+    results = [event for event in facts.of("run-error") if compiled(_RESULT).search(event.text)]
+    if not results or facts.of(*_SAYS_MORE) or any(facts.survived(event) for event in results):
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            results,
+            severity="critical",
+            confidence="possible",
+            summary=f"A call of {'CUDA' if facts.library == 'NCCL' else 'HIP'} failed in NCCL, and no line says which",
+            explanation="NCCL's result says no more than that. NCCL_DEBUG=WARN on every rank shows the call and CUDA's "
+            "reason: mostly memory, an earlier error of the program's kernels, or a driver that is too old.",
+        )
+    )
+
+
+def _counts(event: Event) -> bool:
+    reason = event.fields["reason"]
+    if in_multicast(event):
+        return False
+    return event.origin.level != "INFO" and "out of memory" not in reason and "driver shutting down" not in reason
+
+
+RULE = Rule(
+    id="cuda-error",
+    title="A CUDA or HIP error",
+    severity="critical",
+    actions=("debug-cuda",),
+    check=check,
+)

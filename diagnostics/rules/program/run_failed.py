@@ -1,0 +1,186 @@
+"""The run failed, and no line shows why.
+
+Symptom: NCCL's failure stack (``init.cc:1089 -> 6``), a result such as ``unhandled system error`` or
+``internal error``, ``Test NCCL failure``, a warning that says what failed and is the last that its process does, a
+launcher that reports an exit code, a process that was killed.
+
+Why: these lines say that something failed, not what. The cause stands before them, often in the output of another rank,
+or needs a higher NCCL_DEBUG.
+
+Not when: another finding explains the failure (the lines are then listed under it); the lines follow from the job's end
+by its scheduler or user; the process goes on to work after
+them: NCCL also tries what it can do without, such as SHARP.
+
+Source: NCCL's checks.h and debug.cc; nccl-tests' common.h.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.parsers.base import compiled
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.program.job_cancelled import before_any_cut
+
+_RESULTS = {
+    "1": "a CUDA call failed",
+    "2": "a system call failed",
+    "3": "an internal error",
+    "4": "an invalid argument",
+    "5": "an invalid usage",
+    "6": "a peer ended, or the network failed",
+    "8": "time ran out",
+}
+# What NCCL warns about and goes on. Read in its sources of 2.10 to 2.30: behind 643 of 791 warnings the call returns;
+# of the others, those that no rule knows hold one of these words.
+_OF_ABSENT_VERBS = r"lib wrapper not initialized|transport/net_ib[/.]\S+ .{0,80}-> \d"
+_GOES_ON = (
+    r"(?i)\bignor|(?:^|, )setting\b|, set (?:it|both)|cap it|limiting|disabling|fall(?:ing|s)? ?back|"
+    r"skipp|(?<!annot )continue|proceeding|using .* instead|defaulting|unsetting|deregister|^warning|"
+    r"CollNet currently|repress|recommend|you may|, not dumping|Cannot enable MSCCL|"
+    r"can lead to|unlink shared|proxyDestroy|shm close|close failed|close socket|commReclaim|commDestroySync|proxyStop|"
+    r"real path of \S+ \(|\[Service thread\] Unknown|dequeue nonexistent|driver version found|"
+    r"(?:maximum|minimum|multiple of) -?\d|retrying|marked as failed|resiliency is enabled|unrecognized request\.|"
+    r"local mergedDev|duplicate option|cleanup callback|timeout cnt \d|"
+    r"next set|list loop|been lost|not (?:checkpoint|an error)|"
+    r"incoming CPU|Maximum retry reached for (?:accept|connect)"  # FastSocket tunes its sockets, and waits on
+)
+_WAY_OUT = r"(?i)\b(?:set|use) (?:NCCL|RCCL)_\w+=\S+ (?:in order )?to .*"  # what to do about it, and not what it does
+_FAILS = (
+    r"(?i)fail|error|invalid|unable|cannot|can't|could not|mismatch|not supported|unsupported|timed? ?out|refused|"
+    r"denied|abort|corrupt|exceed|too (?:large|many|small|big)|not (?:found|ready|enough|set)|no (?:\w+ found|valid)|"
+    r"missing|unexpected|wrong|lost|incompatible|incorrect|unknown|non-exist|pass NULL|is null|but (?:only|max)\b"
+)
+_OF_NCCL = (
+    r"(?:^|[\s/])[\w/.\-]+\.(?:cc|h|cu):\d+ (?:\(\w+\) )?(?:NCCL )?WARN"  # a plugin's file is another's, mostly .c
+)
+_OF_FRAMEWORKS = frozenset(
+    {
+        "DistBackendError",
+        "DistNetworkError",
+        "DistStoreError",
+        "DistError",
+        "ProcessExitedException",
+        "ProcessRaisedException",
+        "RayActorError",
+        "ActorDiedError",
+        "WorkerCrashedError",
+        "HorovodInternalError",
+        "NcclError",
+        "XlaRuntimeError",
+        "JaxRuntimeError",
+        "RendezvousConnectionError",
+        "RendezvousClosedError",
+        "CalledProcessError",
+    }
+)
+_OF_PROGRAMS = frozenset({"OutOfMemoryError", "ChildFailedError"})  # told of elsewhere, or of what was told before
+_MODULES = (
+    r"^(?:torch\.distributed|deepspeed|vllm|sglang|horovod|ray|jax|jaxlib|megatron|accelerate|lightning|pytorch_lightning|"
+    r"paddle|tensorflow|cupy|mxnet|oneflow|colossalai|nemo)\b"
+)
+_OF_GROUPS = (
+    r"(?i)\b(?:nccl|rccl|gloo|c10d|process ?group\w*|tcpstore|rendezvous|communicator)\b|socket (?:has )?time|"
+    r"connection (?:was )?(?:reset|closed|refused|timed out)|broken pipe|\brank \d+ .*(?:timed? ?out|died|failed)|"
+    r"pair closure|remote peer|(?:got|sent) 0 bytes|shutdown, see above"
+)
+_TOLD = (
+    "run-error",
+    "failure-frame",
+    "async-error",
+    "communicator-fatal",
+    "plugin-none",
+    "no-transport",
+    "completion-error",
+)
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where a line says that the run failed, and the process does not go on."""
+    events = failure_lines(facts)
+    if not events:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events[:4],
+            severity="critical",
+            confidence="certain" if any(event.kind != "unclassified-warning" for event in events) else "likely",
+            summary=f"The run failed: {_said(events)}",
+            explanation="The log does not show why. The first of these lines is the nearest to the cause; look for "
+            "what the rank that failed first printed before it, and give the whole output of every rank.",
+            occurrences=len(events),
+        )
+    )
+
+
+def failure_lines(facts: JobFacts) -> list[Event]:
+    """What says that the run failed, the most telling first: warnings no rule knows, results, stacks, exit codes."""
+    warned = [event for event in facts.of("unclassified-warning") if says_failure(event)]
+    raised = [event for event in facts.of("python-error") if is_of_framework(event)]
+    told = [*warned, *facts.of(*_TOLD), *raised]
+    told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
+    told = [event for event in told if not facts.is_from_unknown_client(event)]
+    told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
+    told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
+    if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the NICs that it has not all the same, and goes on
+        told = [event for event in told if not compiled(_OF_ABSENT_VERBS).search(event.text)]
+    told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
+    told += facts.of("watchdog-exception", "launcher-failure", "process-killed", "communicator-aborted")
+    return before_any_cut(facts, told)
+
+
+def is_of_framework(event: Event) -> bool:
+    """Whether an exception is one of a framework that runs ranks, or tells of their group or their connections."""
+    module, _, name = event.fields["name"].rpartition(".")
+    if name in _OF_PROGRAMS:
+        return False
+    named = name in _OF_FRAMEWORKS or compiled(_MODULES).match(module)
+    return bool(named or compiled(_OF_GROUPS).search(event.fields["reason"]))
+
+
+def _is_last_word(event: Event) -> bool:
+    """Whether a line is one of nccl-tests' that no test goes on after; files that were joined put others behind it."""
+    return event.kind == "run-error" and event.fields["text"].startswith(("Out of bounds", "Test "))
+
+
+def says_failure(event: Event) -> bool:
+    """Whether a warning that no rule knows is NCCL's own or says that something failed, and not that it goes on."""
+    own = compiled(_OF_NCCL).search(event.text)
+    return bool(own or compiled(_FAILS).search(event.fields["text"])) and not says_to_go_on(event)
+
+
+def says_to_go_on(event: Event) -> bool:
+    """Whether a warning says that NCCL does without what it warns of."""
+    text = event.fields.get("text", event.text)
+    return compiled(_GOES_ON).search(compiled(_WAY_OUT).sub("", text)) is not None
+
+
+def _said(events: list[Event]) -> str:
+    """What the decisive line says: a warning before a result, a result before a stack."""
+    for event in events:
+        if event.kind == "no-transport":
+            return "no way leads from one rank to another: neither P2P, nor shared memory, nor a network"
+        if event.kind == "completion-error":
+            status = event.fields.get("status") or event.fields.get("error", "?")
+            return f"a transfer of the NIC ended with status {status}"
+        if said := _exception(event) or event.fields.get("text") or _RESULTS.get(event.fields.get("code", ""), ""):
+            return said[:160]
+        if signal := event.fields.get("signal"):
+            return f"a process was ended by {signal}"
+    return events[0].text[:160]
+
+
+def _exception(event: Event) -> str:
+    """What was raised; empty where the line tells of no exception."""
+    if event.kind == "watchdog-exception":
+        return f"PyTorch's watchdog ended with {event.fields['reason']}"
+    return f"{event.fields['name']}: {event.fields['reason']}" if event.kind == "python-error" else ""
+
+
+RULE = Rule(
+    id="run-failed",
+    title="The run failed, and the log does not show why",
+    severity="critical",
+    actions=("look-at-rank", "whole-log", "show-network"),
+    check=check,
+    consequence="last",
+)

@@ -1,0 +1,64 @@
+"""The limit of locked memory is too low.
+
+Symptom: ``Call to ibv_reg_mr failed with error Cannot allocate memory``, the same for ibv_create_qp and
+ibv_create_cq; libfabric's ``Unable to create extended CQ: Cannot allocate memory``.
+
+Why: RDMA pins memory. The limit (``ulimit -l``) of the process is a few MiB by default; a container, the scheduler's
+daemon or a login without limits.conf passes that on. It has nothing to do with free memory.
+
+Not when: another error than "Cannot allocate memory" is printed (memory-registration-failed); libfabric tries another
+way, and the ranks go on to work.
+
+Source: NCCL user guide, troubleshooting.
+"""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.rdma.verbs import failed_calls, is_out_of_memory
+
+
+def check(facts: JobFacts) -> Outcome:
+    """Found where registering memory or creating a queue fails with ENOMEM."""
+    calls = failed_calls(facts, "reg_", "create_qp", "create_cq", "alloc_pd")
+    events = [event for event in calls if is_out_of_memory(event) or _is_bare_queue(event, facts)]
+    events += [event for event in facts.of("plugin-registration-failed") if _is_out_of_memory(event)]
+    events += [event for event in facts.of("plugin-queue-failed") if not facts.survived(event)]
+    if not events:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="likely",
+            summary="The limit of locked memory (ulimit -l) is too low for RDMA",
+            explanation=f"{events[0].fields.get('call', 'The plugin')} could not pin memory. The machine is "
+            "not out of memory: the "
+            "process may lock only a small amount. The limit that counts is that of the rank's own process.",
+            occurrences=len(events),
+        )
+    )
+
+
+def _is_out_of_memory(event: Event) -> bool:
+    """Whether a plugin says that memory could not be locked, in numbers or in words."""
+    return event.fields.get("code") == "-12" or "Cannot allocate memory" in event.fields.get("insert", "")
+
+
+def _is_bare_queue(event: Event, facts: JobFacts) -> bool:
+    """Old releases print no reason for create_qp and create_cq; ENOMEM is by far the usual one."""
+    return (
+        "reason" not in event.fields
+        and event.fields["call"] in ("ibv_create_qp", "ibv_create_cq")
+        and bool(facts.files)
+    )
+
+
+RULE = Rule(
+    id="memlock-limit",
+    title="The limit of locked memory is too low",
+    severity="critical",
+    actions=("memlock",),
+    check=check,
+)

@@ -1,0 +1,1 @@
+"""Which network NCCL takes for data, and why not RDMA: devices, libraries, filters, plugins."""

@@ -1,0 +1,1 @@
+"""One rank: its life, where it is, and which operations it enters."""

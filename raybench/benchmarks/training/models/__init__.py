@@ -1,0 +1,1 @@
+"""The models that are trained: shapes, parameters, number types, weights and adapters."""

@@ -1,0 +1,60 @@
+"""Storage backends: each module is in the table, each line of the table opens what it names, its extra installs it."""
+
+import contextlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from raybench.benchmarks.checkpoint.options import CheckpointOptions
+from raybench.benchmarks.checkpoint.stores import BACKENDS, open_store
+from raybench.benchmarks.checkpoint.stores.folder import FolderStore
+from raybench.benchmarks.checkpoint.stores.store import StoreError
+from tests.benchmarks.checkpoint.servers import PLACES
+
+ROOT = Path(__file__).parents[3]
+STORES = ROOT / "raybench/benchmarks/checkpoint/stores"
+
+
+def test_every_module_of_stores_is_a_line_of_the_table() -> None:
+    modules = {path.stem for path in STORES.glob("*.py")} - {"__init__", "store"}
+    assert modules == {backend.module.rpartition(".")[2] for backend in BACKENDS.values()}
+
+
+@pytest.mark.parametrize("scheme", BACKENDS)
+def test_every_scheme_is_taken_by_the_options_and_opened_as_what_it_names(scheme: str, tmp_path: Path) -> None:
+    """Nothing but file:// may end as a local folder: whoever asks for a bucket would lose the checkpoint."""
+    place = f"{scheme}://{tmp_path}"
+    assert CheckpointOptions(to=(place,)).to == (place,)
+    with contextlib.suppress(StoreError):  # of a place that cannot be asked: it was not taken for a folder
+        store = open_store(place, endpoint=None, limit_seconds=1.0)
+        assert isinstance(store, FolderStore) == (scheme == "file")
+        assert store.where == (str(tmp_path) if scheme == "file" else place)
+
+
+def test_a_scheme_that_no_backend_has_is_refused() -> None:
+    with pytest.raises(StoreError, match="nothing is stored at ftp://"):
+        open_store("ftp://host/path", endpoint=None, limit_seconds=1.0)
+
+
+@pytest.mark.parametrize("scheme", BACKENDS)
+def test_the_library_of_a_backend_is_what_its_extra_installs(scheme: str) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    backend = BACKENDS[scheme]
+    assert (backend.library is None) == (backend.extra is None)
+    if backend.library and backend.extra:
+        assert any(line.startswith(backend.library) for line in extras[backend.extra])
+
+
+@pytest.mark.parametrize("scheme", BACKENDS)
+def test_a_store_gives_back_what_was_written(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with PLACES[scheme](tmp_path, monkeypatch) as (place, endpoint):
+        store = open_store(place, endpoint=endpoint, limit_seconds=30.0)
+        assert store.write("run/rank-0.bin", [b"0123", b"", b"456789"]) == 10
+        assert store.read("run/rank-0.bin") == b"0123456789"
+        assert store.read("run/rank-0.bin", start=3, length=4) == b"3456"
+        assert store.read("run/rank-0.bin", start=8, length=9) == b"89"
+        store.remove("run/rank-0.bin")
+        with pytest.raises(StoreError):
+            store.read("run/rank-0.bin")
+        store.remove("run/rank-0.bin")

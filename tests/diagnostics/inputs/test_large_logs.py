@@ -1,0 +1,279 @@
+"""Large logs are read in pieces, by several processes: the answers are those of one process that reads every line."""
+
+import os
+import random
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from diagnostics import engine
+from diagnostics.engine import Reading
+from diagnostics.inputs import launches, speakers
+from diagnostics.inputs.files import Input
+from diagnostics.inputs.forked import dealt, map_ahead
+from diagnostics.inputs.jobs import Job, sort_by_job
+from diagnostics.inputs.reader import read_batches, read_range
+from diagnostics.scanning import sifting
+from diagnostics.scanning.gate import Gate
+from diagnostics.scanning.literals import FOREIGN, KNOWN_CONNECTED
+
+CASES = Path(__file__).parents[1] / "cases"
+
+
+def lines_of(job: int) -> Iterator[str]:
+    """A job of two ranks: what it says at the start, much that repeats, training steps, a warning."""
+    for rank in (0, 1):
+        mark = f"node{rank}:{100 * job + rank}:{100 * job + rank + 50} [{rank}] NCCL INFO"
+        yield f"{mark} Bootstrap : Using eth0:10.0.0.{rank + 1}<0>"
+        yield f"{mark} NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.{rank + 1}<0>"
+        yield f"{mark} Using network IB"
+        where = (
+            f"comm 0x{job}{rank} rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}000 commId 0xabc{job}"
+        )
+        yield f"{mark} {where} - Init START"
+        yield f"{mark} {where} - Init COMPLETE"
+    for step in range(400):
+        mark = f"node{step % 2}:{100 * job + step % 2}:{100 * job + step % 2 + 50} [{step % 2}] NCCL INFO"
+        yield f"{mark} Channel {step % 16:02}/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA"
+        yield f"{mark} Channel {step:02}/16 : 0 1"
+        yield f"step {step} loss {1 / (step + 1):.4f}"
+        yield f"[{step}.5] [node0:{step}:0] parser.c:1885 UCX  WARN  unused env variable: UCX_HOME"
+        if step % 150 == 149:
+            warning = "NCCL WARN NET/IB : Got async event : GID table change"
+            yield f"node0:{100 * job}:{100 * job + 50} [0] net.cc:{step} {warning}"
+    yield f"node1:{100 * job + 1}:{100 * job + 51} [1] NCCL INFO comm 0x{job}1 rank 1 nranks 2 - Destroy COMPLETE"
+
+
+def write_log(path: Path, repetitions: int = 6, jobs: int = 3) -> Path:
+    """A log of several jobs one after another, each of which says everything several times."""
+    lines = [line for job in range(1, jobs + 1) for _ in range(repetitions) for line in lines_of(job)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("scan_from_bytes", [0, 2**40], ids=["scan", "by_line"])
+def test_several_processes_give_the_answer_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan_from_bytes: int
+) -> None:
+    log = write_log(tmp_path / "big.log")
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**16)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**15)
+    found = []
+    for ahead in (lambda _work, items, *_: [None] * len(items), map_ahead):
+        monkeypatch.setattr(engine, "map_ahead", ahead)
+        job_list = sort_by_job([Input(name=str(log))])
+        assert len(job_list) == 3
+        readings = [Reading(Gate(scan_from_bytes=scan_from_bytes, detail_left=300)) for _ in job_list]
+        assert engine.read_jobs(job_list, readings, 3) == 0
+        found.append(engine.diagnose_jobs(job_list, readings).to_json())
+    assert found[0] == found[1]
+    assert found[0]["lines"]["read"] == log.read_bytes().count(b"\n")
+    assert "ib-async-event" in {finding["rule"] for finding in found[0]["findings"]}
+
+
+def test_every_case_says_the_same_in_pieces_of_several_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pieces that end anywhere, beside other processes, whichever of them begins to leave the detail out."""
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**12)
+    cases = sorted(CASES.glob("*/*/*.log"), key=lambda path: path.stat().st_size)[-12:]
+    assert len(cases) == 12
+    for case in cases:
+        found = []
+        for processes in (1, 3):
+            jobs = sort_by_job([Input(name=str(case))])
+            readings = [Reading(Gate(scan_from_bytes=0, detail_left=100)) for _ in jobs]
+            assert engine.read_jobs(jobs, readings, processes) == 0
+            found.append(engine.diagnose_jobs(jobs, readings).to_json())
+        assert found[0] == found[1], case
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mixes_of_cases_say_the_same_in_one_pass_and_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whatever is sifted where: pieces of any size, of one launch or of several, with or without the detail."""
+    dice = random.Random(seed)
+    cases = sorted(CASES.glob("*/*/*.log"))
+    log = tmp_path / "mix.log"
+    for _ in range(3):
+        blocks = [case.read_bytes().rstrip(b"\n") for case in dice.sample(cases, dice.choice([1, 2, 4]))]
+        repeated = write_log(tmp_path / "part.log", repetitions=2, jobs=dice.choice([0, 1])).read_bytes()
+        log.write_bytes(b"\n".join([*blocks, repeated]) if dice.random() < 0.5 else repeated + b"\n".join(blocks))
+        for name in ("PIECE_BYTES", "FIRST_PIECE_BYTES", "FIRST_BYTES", "END_BYTES", "SPARSE_LINES"):
+            monkeypatch.setattr(sifting, name, dice.choice([2**5, 2**9, 2**12, 2**14]))
+        monkeypatch.setattr(engine, "MIN_BYTES", 1)
+        scan, detail = dice.choice([0, 2**40]), dice.choice([0, 20, 200, 30_000])
+        monkeypatch.setattr(engine, "Gate", partial(Gate, scan_from_bytes=scan, detail_left=detail))
+        found = []
+        for ahead, processes in ((lambda _work, items, *_: [None] * len(items), 2), (map_ahead, 3), (None, 1)):
+            monkeypatch.setattr(engine, "map_ahead", ahead)
+            monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
+            found.append(engine.diagnose_paths([log]).to_json())
+        assert found[0] == found[1]
+        assert found[0] == found[2]
+
+
+def test_one_pass_is_enough_for_one_launch_and_left_for_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surveyed: list[int] = []
+
+    def sorted_after_survey(files: tuple[Input, ...], processes: int) -> tuple[Job, ...]:
+        surveyed.append(len(files))
+        return sort_by_job(files, processes)
+
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**14)
+    monkeypatch.setattr(engine, "sort_by_job", sorted_after_survey)
+    for jobs, surveys in ((1, 0), (3, 1)):
+        log = write_log(tmp_path / "big.log", jobs=jobs)
+        assert engine.diagnose_paths([log]).to_json()["lines"]["read"] == log.read_bytes().count(b"\n")
+        assert len(surveyed) == surveys
+
+
+@pytest.mark.parametrize("connects", [True, False])
+def test_a_log_that_is_cut_in_a_late_start_shows_no_hang(tmp_path: Path, *, connects: bool) -> None:
+    """Where lines that show how far ranks came are only counted, that there are none proves nothing."""
+    marks = [f"node{rank}:{7 + rank}:{17 + rank} [{rank}] NCCL INFO" for rank in (0, 1)]
+    starts = [
+        f"{mark} comm 0xb{rank} rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}000 commId 0xlate"
+        for rank, mark in enumerate(marks)
+    ]
+    lines = [f"{start.replace('0xlate', '0xab')} - Init {what}" for what in ("START", "COMPLETE") for start in starts]
+    lines += [f"{mark} {text}" for mark in marks for text in ("Using network IB", "Connected all rings")]
+    lines += [f"{start.replace('0xlate', '0xabc')} - Init START" for start in starts]
+    lines += [f"{mark} {text}" for mark in marks for text in (["Connected all rings"] if connects else [])]
+    (tmp_path / "cut.log").write_text("\n".join(lines) + "\n")
+    rules = []
+    for detail in (30_000, 2):
+        reading = Reading(Gate(scan_from_bytes=0, detail_left=detail))
+        for batch in read_batches(str(tmp_path / "cut.log"), chunk_bytes=150):
+            reading.feed(batch)
+        reading.flush()
+        rules.append("init-hang" in {finding.rule for finding in reading.diagnosis().findings})
+    assert rules == [not connects, False]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n", b" comm 0x1 nRanks 2\n"])
+def test_a_channel_without_gpudirect_is_seen_late_at_the_end_of_a_block(end: bytes) -> None:
+    for text in ("NET/IB/2", "NET/IB/2(3)", "NET/IB/2/Shared", "NET/Socket/0", "SHM/direct", "COLLNET/SHARP/0"):
+        raw = b"n1:1:2 [0] NCCL INFO Channel 00 : 51[8a000] -> 52[1a000] [send] via " + text.encode() + end
+        for scan_from_bytes in (0, 2**40):
+            gate = Gate(scan_from_bytes=scan_from_bytes, detail_left=0)
+            assert [number for number, _ in gate.candidates(raw)] == [0], (raw, scan_from_bytes)
+
+
+def test_a_trace_among_large_logs_is_left_out_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**12)
+    log = write_log(tmp_path / "big.log", repetitions=1, jobs=1)
+    (tmp_path / "empty.log").write_bytes(b"")
+    trace = b'{"schemaVersion": 1, "deviceProperties": [],' + b'\n "name": "NCCL WARN Call to connect failed",' * 300
+    (tmp_path / "trace.log").write_bytes(trace)
+    for processes in (1, 2):
+        monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
+        diagnosis = engine.diagnose_paths([tmp_path])
+        assert [note for note in diagnosis.notes if "trace.log" in note]
+        assert diagnosis.lines.read == log.read_bytes().count(b"\n")
+        assert diagnosis.to_json()["counters"]["files"] == 3
+
+
+def test_jobs_of_a_large_file_are_cut_where_those_of_a_small_one_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Input(name=str(write_log(tmp_path / "big.log", repetitions=3)))
+
+    def cuts(processes: int) -> list[tuple[int, int | None, int]]:
+        return [(part.start, part.end, part.first_line) for job in sort_by_job([log], processes) for part in job.parts]
+
+    every_line = cuts(1)
+    monkeypatch.setattr(launches, "SAMPLED_FROM_BYTES", 0)
+    monkeypatch.setattr(launches, "MIN_SHARED_BYTES", 0)
+    monkeypatch.setattr(speakers, "SAMPLED_BYTES", 1000)
+    assert len(every_line) == 3
+    assert cuts(1) == every_line
+    assert cuts(3) == every_line
+
+
+def test_a_part_of_a_file_is_read_from_its_place_on(tmp_path: Path) -> None:
+    text = b"first\n" + b"x" * 3_000_000 + b"\nthird\nfourth"
+    (tmp_path / "a.log").write_bytes(text)
+    one = Input(name=str(tmp_path / "a.log"))
+    places = {batch.place: batch.block[:5] for batch in read_batches(one, chunk_bytes=2**16)}
+    assert all(text[place : place + 5].startswith(head) for place, head in places.items())
+    start = text.index(b"third")
+    assert [batch.block for batch in read_range(one, start, len(text))] == [b"third", b"fourth"]
+
+
+def test_what_a_process_that_ends_early_leaves_is_told() -> None:
+    def work(number: int) -> int:
+        if number == 3:
+            os._exit(9)
+        return number * number
+
+    assert list(map_ahead(work, range(8), 2)) == [0, 1, 4, None, 16, None, 36, None]
+
+
+def test_lines_that_differ_in_digits_only_are_passed_over_where_no_digit_decides() -> None:
+    gate = Gate(scan_from_bytes=2**40, detail_left=0)
+    step = b"n1:1:2 [0] NCCL INFO Channel %d/0 : 0[0] -> 1[1] via P2P/IPC"
+    assert not list(gate.candidates(b"\n".join([b"  3 int9  sum", b"step 1 loss 0.5", step % 0])))
+    told_by_digits = [literal for literal in FOREIGN if any(character.isdigit() for character in literal.decode())]
+    other_digits = [literal.translate(bytes.maketrans(b"0123456789", b"9" * 10)) for literal in told_by_digits]
+    assert not any(list(gate.candidates(line)) for line in other_digits)
+    lines = [*told_by_digits, b"step 2 loss 0.25", step % 17]
+    assert [raw for _, raw in gate.candidates(b"\n".join(lines))] == told_by_digits
+    assert (gate.lines, gate.nccl_lines) == (3 + len(other_digits) + len(lines), 2)
+
+
+def test_a_pipe_whose_writer_comes_and_goes_quickly_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "log.pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"a line\n",), daemon=True)
+    writer.start()
+    blocks = [batch.block for batch in read_batches(str(pipe))]
+    writer.join(10)
+    assert blocks == [b"a line"]
+
+
+def test_late_lines_that_say_connected_are_left_out_only_where_both_texts_are_known() -> None:
+    head = b"n1:1:2 [0] NCCL "
+    usual = [head + text for text in KNOWN_CONNECTED]
+    others = (b"rings, use ring PXN 0 GDR 0", b"trees\r", b"ringsn2:3:4 [0] NCCL INFO Using network Socket", b"rows")
+    lines = [*usual, *(head + b"INFO Connected all " + text for text in others), *usual]
+    for known in ((), KNOWN_CONNECTED[:1], KNOWN_CONNECTED):
+        gate = Gate(scan_from_bytes=0, detail_left=0, known=dict.fromkeys(known, 0))
+        if gate.database() is None:
+            pytest.skip("needs hyperscan")
+        found = [raw for _, raw in gate.candidates(b"\n".join(lines))]
+        assert [raw for raw in lines if raw not in usual] == [raw for raw in found if raw not in usual]
+        assert {raw for raw in usual if raw in found} == {head + text for text in KNOWN_CONNECTED if text not in known}
+        assert gate.nccl_lines == len(lines) + 1  # one line holds two messages
+        counted = found.count(usual[0]) + gate.known.get(KNOWN_CONNECTED[0], 0)
+        assert counted == (0 if known == KNOWN_CONNECTED else 2)
+
+
+def test_large_and_small_items_are_dealt_so_that_processes_have_alike_to_do() -> None:
+    assert dealt([1] * 5, 2) == [0, 1, 0, 1, 0]
+    sizes = [1, 8] * 10
+    owners = dealt(sizes, 2)
+    loads = [sum(size for size, owner in zip(sizes, owners, strict=True) if owner == number) for number in (0, 1)]
+    assert abs(loads[0] - loads[1]) <= max(sizes)
+    assert list(map_ahead(lambda number: number * number, range(20), 3, [*sizes])) == [n * n for n in range(20)]
+
+
+def test_without_a_scanner_each_shape_of_a_line_is_searched_once_and_told_by_what_it_holds() -> None:
+    step, error = b"step %d loss 0.5 " + b"x" * 900, b"worker %d: RuntimeError: no memory"
+    lines = [line % number for number in range(300) for line in (step, error)]
+    for detail in (0, 30_000):
+        gate = Gate(scan_from_bytes=2**40, detail_left=detail)
+        for begin in range(0, len(lines), 100):
+            block = lines[begin : begin + 100]
+            found = [raw for _, raw in gate.candidates(b"\n".join(block))]
+            assert found == [raw for raw in block if raw.startswith(b"worker")]
+        assert (gate.lines, len(gate._dull), len(gate._telling)) == (600, 1, 1)

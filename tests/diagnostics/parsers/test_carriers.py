@@ -1,0 +1,117 @@
+"""Every warning that is known, in every form in which logs carry it: the body is found whatever stands around it."""
+
+import json
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from diagnostics import parsers
+from diagnostics.engine import Reading
+from diagnostics.facts import JobFacts
+from diagnostics.inputs.reader import Batch
+from tests.diagnostics.parsers.bodies import bodies
+
+PREFIX = "n1:4101:4141 [3] "
+RCCL = "/long_pathname_so_that_rpms_can_package_the_debug_info/src/extlibs/rccl/build/hipify"
+
+
+def warned(body: str) -> str:
+    return f"{PREFIX}misc/socket.cc:50 NCCL WARN {body}"
+
+
+def cut(text: str, width: int, indentation: str = "") -> list[str]:
+    """A line wrapped hard, in the middle of words too."""
+    rest = range(width, len(text), width - len(indentation))
+    return [text[:width], *(indentation + text[place : place + width - len(indentation)] for place in rest)]
+
+
+def partial(body: str) -> list[str]:
+    """As containerd writes a line that is longer than its buffer."""
+    text, middle = warned(body), len(warned(body)) - len(body) // 2
+    return [
+        f"2026-01-02T03:04:05.678901234Z stderr P {text[:middle]}",
+        f"2026-01-02T03:04:05.678901235Z stderr F {text[middle:]}",
+    ]
+
+
+CARRIERS: dict[str, Callable[[str], list[str]]] = {
+    "plain": lambda body: [warned(body)],
+    "time stamp of 2.26": lambda body: ["[2026-01-02 03:04:05] " + warned(body)],
+    "function of 2.30": lambda body: [f"{PREFIX}misc/socket.cc:50 (ncclSocket) NCCL WARN {body}"],
+    "mark of 2.2": lambda body: [f"{PREFIX}misc/socket.cu:50 WARN {body}"],
+    "no host": lambda body: [f"NCCL WARN {body}"],
+    "device only": lambda body: [f"[3] NCCL WARN {body}"],
+    "redacted process": lambda body: [f"<host>:<pid>:<tid> [0] misc/socket.cc:50 NCCL WARN {body}"],
+    "no mark": lambda body: [body],
+    "quoted": lambda body: [f"> {body}"],
+    "last error": lambda body: ["ncclSystemError: System call failed.", "Last error:", body],
+    "last error on its line": lambda body: [f"Last error: {body}"],
+    "last error of a program": lambda body: [f"rank 3: last error: {body}"],
+    "docker": lambda body: [json.dumps({"log": warned(body) + "\n", "stream": "stderr", "time": "2026-01-02"})],
+    "container runtime": lambda body: ["2026-01-02T03:04:05.678901234Z stderr F " + warned(body)],
+    "container runtime in pieces": partial,
+    "log collector": lambda body: [json.dumps({"ts": 1, "level": "error", "msg": warned(body)})],
+    "syslog": lambda body: ["Jan  2 03:04:05 n1 train[123]: " + warned(body)],
+    "srun": lambda body: ["8: " + warned(body)],
+    "mpirun": lambda body: ["[1,8]<stderr>:" + warned(body)],
+    "colours": lambda body: ["\x1b[36m(pid=1)\x1b[0m " + warned(body)],
+    "ray": lambda body: [f"(RayTrainWorker pid=1, ip=10.0.0.1) {warned(body)} [repeated 7x across cluster] (Ray)"],
+    "syslog of RFC 5424": lambda body: [f"<14>1 2026-01-02T03:04:05.678Z n1 train 123 - - {warned(body)}"],
+    "journal as JSON": lambda body: [json.dumps({"PRIORITY": "3", "_HOSTNAME": "n1", "MESSAGE": warned(body)})],
+    "log collector of a cluster": lambda body: [json.dumps({"log": warned(body), "kubernetes": {"pod_name": "a-0"}})],
+    "kubectl with names and times": lambda body: [f"[pod/a-0/trainer] 2026-01-02T03:04:05.678901234Z {warned(body)}"],
+    "cloud's console": lambda body: [f"| 2026-01-02T03:04:05.678-07:00 | {warned(body)}"],
+    "numbered lines": lambda body: [f"80746 {warned(body)}"],
+    "deepspeed": lambda body: [f"worker-1: {warned(body)}"],
+    "torchrun": lambda body: [f"[default3]:{warned(body)}"],
+    "mpirun with time": lambda body: [f"2026-01-02T03:04:05.884Z: [1,12]<stdout>:{warned(body)}"],
+    "python logging": lambda body: [f"2026-01-02 03:04:05,678 - ERROR - worker - {warned(body)}"],
+    "bold": lambda body: [f"**{warned(body)}**"],
+    "emphasised": lambda body: [f"_{warned(body)}_"],
+    "code in a list": lambda body: [f"- `{warned(body)}`"],
+    "path of RCCL": lambda body: [f"{PREFIX}{RCCL}/src/misc/socket.cc:50 NCCL WARN {body}"],
+    "bazel": lambda body: [f"{PREFIX}external/nccl_archive/src/misc/socket.cc:50 NCCL WARN {body}"],
+    "ray in colours": lambda body: [
+        f"\x1b[36m(W pid=1, ip=10.0.0.1)\x1b[0m {warned(body)}\x1b[32m [repeated 7x across cluster]"
+    ],
+    "wrapped at 100": lambda body: cut(warned(body), 100),
+    "wrapped at 110 and indented": lambda body: cut(warned(body), 110, "    "),
+}
+
+
+def facts_of(lines: Sequence[str]) -> JobFacts:
+    reading = Reading()
+    reading.feed(Batch(file="a.log", block="\n".join(["begin", *lines, "end"]).encode(), first=True))
+    reading.flush()
+    return reading.facts()
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_every_body_is_read_in_every_carrier(carrier: str) -> None:
+    bodies = [(pattern.kind, sample) for pattern in parsers.BODY_PATTERNS for sample in pattern.samples]
+    missed = [(kind, body) for kind, body in bodies if kind not in facts_of(CARRIERS[carrier](body)).events]
+    assert not missed
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_every_wording_of_every_release_is_read_in_every_carrier(carrier: str) -> None:
+    missed = [body for body in bodies() if body.kind not in facts_of(CARRIERS[carrier](body.text)).events]
+    assert not missed
+
+
+def test_a_line_keeps_its_number_where_pieces_before_it_are_joined() -> None:
+    lines = [*partial("Cuda failure 'out of memory'"), warned("Cuda failure 'out of memory'")]
+    events = facts_of(lines).of("cuda-failure")
+    assert [event.origin.line for event in events] == [2, 4]
+
+
+def test_lines_of_other_programs_are_no_bodies() -> None:
+    lines = (
+        "curl: (7) Failed to connect to 10.0.0.1 port 80: Connection refused",
+        "ssh: connect to host n2 port 22: Connection refused",
+        "2026-01-02 03:04:05 [trainer] INFO epoch 1",
+        "2026-01-02 03:04:05 WARN retry of the upload",
+        "version mismatch in the configuration: 2 is not 3",
+        "Call to print failed tests: 0",
+    )
+    assert not facts_of(lines).events

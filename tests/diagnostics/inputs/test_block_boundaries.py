@@ -1,10 +1,12 @@
 """Wherever a log is cut into blocks, it says the same: a block may end inside a line, or inside a wrapped warning."""
 
 import io
+import random
 from pathlib import Path
 
 import pytest
 
+from diagnostics.engine import Reading
 from diagnostics.events import Event
 from diagnostics.inputs.reader import split_stream
 from diagnostics.scanning.gate import Gate
@@ -49,3 +51,35 @@ def test_every_case_says_the_same_in_blocks_of_any_size(scan_from_bytes: int) ->
         whole = events_of(text, 2**20, Gate(scan_from_bytes=scan_from_bytes))
         for chunk_bytes in (999,):
             assert events_of(text, chunk_bytes, Gate(scan_from_bytes=scan_from_bytes)) == whole, case
+
+
+def judged(text: bytes, chunk_bytes: int, gate: Gate) -> tuple[object, ...]:
+    """What is said of a log, but for the number of NCCL's lines and the wording of quotes."""
+    reading = Reading(gate)
+    for batch in split_stream(io.BytesIO(text), "a.log", chunk_bytes):
+        reading.feed(batch)
+    reading.flush()
+    said = reading.diagnosis()
+    findings = [(one.rule, one.severity, one.summary, one.occurrences, one.ranks, one.hosts) for one in said.findings]
+    return said.verdict, said.network, said.gdr, said.tcp_fallback, said.lines.read, findings
+
+
+@pytest.mark.parametrize("mutation", ["whole", "cut", "without marks", "shuffled", "beside a huge line"])
+def test_the_scanner_and_shortcuts_say_what_reading_each_line_says(mutation: str) -> None:
+    dice = random.Random(mutation)
+    for case in CASES if mutation == "whole" else dice.sample(CASES, 60):
+        lines = case.read_bytes().split(b"\n")
+        place = dice.randrange(len(lines))
+        if mutation == "cut":
+            lines = lines[place:] if dice.random() < 0.5 else lines[:place]
+        elif mutation == "without marks":
+            lines = [line.split(b"NCCL INFO ")[-1].split(b"NCCL WARN ")[-1] for line in lines]
+        elif mutation == "shuffled":
+            dice.shuffle(lines)
+        elif mutation == "beside a huge line":
+            lines.insert(place, b"x" * 200_000 + lines[place] + b"y" * 70_000)
+        text = b"\n".join(lines)
+        each_line = judged(text, 2**20, Gate(scan_from_bytes=2**40, detail_left=10**9))
+        assert judged(text, 2**17, Gate(scan_from_bytes=0)) == each_line, case
+        assert judged(text, dice.randrange(300, 5000), Gate(scan_from_bytes=0, detail_left=10**9)) == each_line, case
+        assert judged(text, 2**12, Gate(scan_from_bytes=2**40)) == each_line, case

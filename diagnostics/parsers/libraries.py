@@ -69,7 +69,29 @@ _LOST = (
     ),
 )
 
+_VERBS = (  # of MSCCL++ and others that open connections themselves
+    (
+        "failed (errno ",
+        r"(?P<call>ibv_\w+) failed \(errno (?P<number>\d+)\)(?: \(.*?: (?P<reason>[^)]+)\))?",
+        'C++ exception with description "ibv_modify_qp failed (errno 19) (Ib failure: No such device)"',
+    ),
+)
+_TRANSFERS = (
+    (
+        "to modify QP",
+        r"(?:[Ff]ailed|[Uu]nable) to modify QP.*",
+        "Failed to modify QP to RTR: Connection timed out",
+    ),
+    (
+        "DeepEP ",
+        r"DeepEP (?:error|timeout).*",
+        "RuntimeError: DeepEP error: CPU recv timeout",
+    ),
+)
+
 PATTERNS = (
+    *rows("verbs-failed", _VERBS),
+    *rows("run-error", _TRANSFERS, names_text=True),
     *rows("peer-closed", _LOST),
     *rows("shm-extend-failed", _SEGMENTS),
     *rows("files-exhausted", _DESCRIPTORS),

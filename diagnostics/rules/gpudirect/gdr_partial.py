@@ -30,6 +30,9 @@ def check(facts: JobFacts) -> Outcome:
     lacking = [channel for channel in receive if not channel.gdr]
     if lacking and len(lacking) < len(receive):
         return _split(facts, receive, lacking)
+    without = _hosts_without(channels) if lacking else []
+    if without and any(channel.gdr for channel in send):  # excerpts show one direction of each host
+        return found(_in_part(facts, lacking, f"host {listed(sorted(without))} lacks it"))
     if receive and not lacking and send and not any(channel.gdr for channel in send):
         return found(
             conclude(
@@ -60,17 +63,24 @@ def _split(facts: JobFacts, receive: list[Channel], lacking: list[Channel]) -> O
         where = f"{plural(len(nics), 'NIC')} never {'has' if len(nics) == 1 else 'have'} it"
     else:
         return found(_far_pairs(facts, lacking))
-    return found(
-        conclude(
-            facts,
-            [channel.event for channel in lacking],
-            severity="warning",
-            summary=f"GPUDirect RDMA is used on a part of the channels: {where}",
-            explanation=(
-                "The slowest path sets the pace of every collective, so the ranks without it slow down all others."
-            ),
-            occurrences=sum(channel.count for channel in lacking),
-        )
+    return found(_in_part(facts, lacking, where))
+
+
+def _hosts_without(channels: list[Channel]) -> list[str]:
+    """Hosts that receive, none of whose channels has it in either direction; empty where a host is not named."""
+    hosts = _never([(channel.event.origin.host or "", channel) for channel in channels])
+    receiving = {channel.event.origin.host for channel in channels if channel.direction == "receive"}
+    return [host for host in hosts if host in receiving] if all(hosts) else []
+
+
+def _in_part(facts: JobFacts, lacking: list[Channel], where: str) -> Finding:
+    return conclude(
+        facts,
+        [channel.event for channel in lacking],
+        severity="warning",
+        summary=f"GPUDirect RDMA is used on a part of the channels: {where}",
+        explanation="The slowest path sets the pace of every collective, so the ranks without it slow down all others.",
+        occurrences=sum(channel.count for channel in lacking),
     )
 
 

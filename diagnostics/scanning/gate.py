@@ -95,8 +95,11 @@ class Gate:
         """What is looked for beside ALWAYS, the less the longer the log is."""
         if self.detailed or self.sparse:
             return DETAIL + INIT
-        connected = () if all(text in self.known for text in KNOWN_CONNECTED) else CONNECTED
-        return ODD + connected + (() if self.skips_init else INIT)
+        return ODD + (() if self._knows_connected() else CONNECTED) + (() if self.skips_init else INIT)
+
+    def _knows_connected(self) -> bool:
+        """Whether a line that says all is connected tells nothing more, and need not be counted either."""
+        return all(text in self.known for text in KNOWN_CONNECTED)
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
         ends = matches(database, block)
@@ -185,7 +188,7 @@ class Gate:
 
     def _sort_out(self, lines: list[bytes], fresh: list[int]) -> tuple[list[int], list[int], list[int]]:
         """Numbers of NCCL's lines that tell something, of those that tell nothing, and of lines without its name."""
-        chosen, nothing, unmarked = [], [], []
+        chosen, nothing, unmarked, connected = [], [], [], self._knows_connected()
         for number in fresh:
             raw = lines[number]
             if b"CCL" not in raw:
@@ -197,6 +200,8 @@ class Gate:
                     nothing.append(number)
             elif not self._is_repeated(raw):
                 chosen.append(number)
+            elif connected and raw.endswith(KNOWN_CONNECTED) and raw.count(MARK) == 1:
+                nothing.append(number)
         return chosen, nothing, unmarked
 
     def _foreign_lines(self, lines: list[bytes], shapes: list[bytes], unmarked: list[int]) -> list[int]:

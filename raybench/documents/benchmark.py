@@ -53,10 +53,29 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
         return content | {"points": [], "+points": marked}
 
     @property
+    def dtype(self) -> str | None:
+        """Element type of a collective."""
+        return self.parameters.get("dtype")
+
+    @property
+    def reduce_op(self) -> str | None:
+        """Reduction of a collective."""
+        return self.parameters.get("reduce_op")
+
+    @property
+    def in_place(self) -> bool | None:
+        """Whether a collective had one buffer for what it sends and receives; None of what is no collective."""
+        return self.parameters.get("in_place")
+
+    @property
+    def model(self) -> str | None:
+        """The model of a training, memory or checkpoint benchmark."""
+        return self.parameters.get("model")
+
+    @property
     def variation(self) -> str:
         """``float32 sum in place``: what tells a collective from others of its name."""
-        options = self.parameters
-        words = [options.get("dtype"), options.get("reduce_op"), "in place" if options.get("in_place") else None]
+        words = [self.dtype, self.reduce_op, "in place" if self.in_place else None]
         return " ".join(str(word) for word in words if word)
 
     @property

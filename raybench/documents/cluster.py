@@ -11,24 +11,48 @@ from raybench.documents.plain import Json
 from raybench.documents.quantity import Count
 
 
-class _Gpu(Struct):
+class GpuFacts(Struct, frozen=True):
+    """A GPU as its driver names it."""
+
     name: str | None = None
 
 
-class _Counters(Struct):
+class RdmaPort(Struct, frozen=True):
+    """A port of an RDMA device. ``gbit``: its rate, Gbit/s; ``state``: ``ACTIVE`` where it is up."""
+
+    device: str
+    port: str = ""
+    gbit: float = 0.0
+    state: str = "unknown"
+    link_layer: str = "unknown"
+
+
+class TrafficCounters(Struct, frozen=True):
+    """Bytes that a network device moved during the run."""
+
     sent_bytes: Count | None = None
+    received_bytes: Count | None = None
 
 
-class _RankFacts(Struct):
+class RankFacts(Struct, frozen=True):
+    """What a rank said of itself. ``processor_wait``: ``counted`` where its own times are without that wait."""
+
     pid: str | int | None = None
+    processor_wait: str | None = None
 
 
-class _NodeFacts(Struct):
-    """What the package reads of a node's facts; there is more in them, for people."""
+class NodeFacts(Struct, frozen=True):
+    """What the package reads of a node's facts; there is more in them, for people. None is unknown.
 
-    gpus: tuple[_Gpu, ...] | None = None
-    traffic: Mapping[str, _Counters] | None = None
-    ranks: Mapping[Count, _RankFacts] | None = None
+    ``traffic`` by device, ``ranks`` by rank, ``settings``: NCCL's variables as the node is configured.
+    """
+
+    gpus: tuple[GpuFacts, ...] | None = None
+    traffic: Mapping[str, TrafficCounters] | None = None
+    ranks: Mapping[Count, RankFacts] | None = None
+    settings: Mapping[str, str] | None = None
+    rdma_ports: tuple[RdmaPort, ...] | None = None
+    cpu_count: int | None = None
 
 
 class NodeInfo(Part, frozen=True, kw_only=True):
@@ -41,29 +65,30 @@ class NodeInfo(Part, frozen=True, kw_only=True):
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def _known(self) -> _NodeFacts:
-        return convert(dict(self.facts), _NodeFacts, strict=False)
+    def known_facts(self) -> NodeFacts:
+        """Those of its facts that have a type."""
+        return convert(dict(self.facts), NodeFacts, strict=False)
 
     @property
     def gpu_names(self) -> tuple[str, ...]:
         """The model of each GPU, where the driver told it."""
-        return tuple(str(gpu.name) for gpu in self._known.gpus or ())
+        return tuple(str(gpu.name) for gpu in self.known_facts.gpus or ())
 
     @property
     def sent_bytes(self) -> Mapping[str, int]:
         """What each of its network devices sent during the run; empty where nothing was counted."""
-        counted = self._known.traffic or {}
+        counted = self.known_facts.traffic or {}
         return {device: one.sent_bytes for device, one in counted.items() if one.sent_bytes is not None}
 
     @property
     def rank_pids(self) -> Mapping[int, str]:
         """The process id of each of its ranks."""
-        return {rank: str(one.pid) for rank, one in (self._known.ranks or {}).items() if one.pid is not None}
+        return {rank: str(one.pid) for rank, one in (self.known_facts.ranks or {}).items() if one.pid is not None}
 
     def contradiction(self) -> str | None:
         """Whether those of its facts that are read have their types."""
         try:
-            convert(dict(self.facts), _NodeFacts, strict=False)
+            convert(dict(self.facts), NodeFacts, strict=False)
         except ValidationError as error:
             return str(placed(error, ".facts"))
         return None

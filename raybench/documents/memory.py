@@ -34,6 +34,11 @@ class Use(Part, frozen=True, kw_only=True):
         """What the allocator holds of the device beyond what it ever handed out."""
         return max(self.reserved - self.peak, 0)
 
+    @property
+    def estimated_bytes(self) -> int | None:
+        """What the estimate expects to be allocated at the peak."""
+        return self.estimate.get("allocated")
+
     def to_json(self) -> Json:
         """As in the schema, but for ``headroom_bytes``, which the point knows."""
         return self.with_unknown(

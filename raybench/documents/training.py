@@ -164,6 +164,34 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
         return kind if isinstance(kind, str) else None
 
     @property
+    def peak_allocated_bytes(self) -> int | None:
+        """The most that tensors took of a GPU, or that the process took where there is none; None where unknown."""
+        peak = self.memory.get("peak_allocated_bytes", self.memory.get("peak_bytes"))
+        return int(peak) if isinstance(peak, int | float) and peak else None
+
+    @property
+    def cpu_utilization(self) -> float | None:
+        """Share of the processors that its ranks had."""
+        return self.utilization.get("cpu")
+
+    @property
+    def gpu_utilization(self) -> float | None:
+        """Share of the time that a GPU was busy; None where it is not known."""
+        return self.utilization.get("gpu")
+
+    @property
+    def gpu_utilization_reason(self) -> str | None:
+        """Why it is not known how busy the GPU was; None where it is, or there is no GPU."""
+        if not self.facts.get("gpu") or self.gpu_utilization is not None:
+            return None
+        return str(self.facts.get("gpu_utilization_unknown") or "NVML was not asked")
+
+    @property
+    def check_reason(self) -> str | None:
+        """Why it was not compared with a single process."""
+        return self.check.get("reason") or None
+
+    @property
     def parameter_count(self) -> int | None:
         """Parameters of the model."""
         count = self.facts.get("parameters")

@@ -3,9 +3,8 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from raybench.documents.cluster import ClusterInfo
+from raybench.documents.cluster import ClusterInfo, NodeFacts, RdmaPort
 from raybench.expectations.regimes import Family, NoExpectation, System
 from raybench.hardware.gpus import Gpu, find_gpu, unknown_reason
 
@@ -33,15 +32,15 @@ def system_of(cluster: ClusterInfo, variables: Mapping[str, str]) -> System | No
         nodes=len(cluster.nodes),
         nvlink_ranks=per_node.pop(),
         nics=_share_of_nics(cluster, len(ports)) or None,
-        nic_gbit=ports[0]["gbit"] if ports else None,
+        nic_gbit=ports[0].gbit if ports else None,
         family=_family(ports, variables),
         nvls=False if _without_nvls(variables) else None,
     )
 
 
 def _common_gpu(cluster: ClusterInfo) -> Gpu | NoExpectation:
-    names = {str(gpu.get("name")) for node in cluster.nodes for gpu in node.facts.get("gpus") or ()}
-    if not names or any(not node.facts.get("gpus") for node in cluster.nodes):
+    names = {name for node in cluster.nodes for name in node.gpu_names}
+    if not names or any(not node.gpu_names for node in cluster.nodes):
         return NoExpectation(reason="not every node said which GPUs it has")
     if len(names) > 1:
         return NoExpectation(reason=f"the nodes have different GPUs: {', '.join(sorted(names))}")
@@ -49,21 +48,19 @@ def _common_gpu(cluster: ClusterInfo) -> Gpu | NoExpectation:
     return find_gpu(name) or NoExpectation(reason=unknown_reason(name))
 
 
-def _fabric_ports(cluster: ClusterInfo, variables: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
+def _fabric_ports(cluster: ClusterInfo, variables: Mapping[str, str]) -> Sequence[RdmaPort]:
     """The ports that NCCL may use on the best equipped node, those of its fastest rate.
 
     Another node may have lost one, or have a slower one: that is what is to be found.
     """
-    return max((_usable_ports(node.facts, variables) for node in cluster.nodes), key=_total_gbit, default=())
+    return max((_usable_ports(node.known_facts, variables) for node in cluster.nodes), key=_total_gbit, default=())
 
 
-def _usable_ports(facts: Mapping[str, Any], variables: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    wanted = variables.get("NCCL_IB_HCA") or (facts.get("settings") or {}).get("NCCL_IB_HCA", "")
-    active = [
-        port for port in facts.get("rdma_ports") or () if port["state"] == "ACTIVE" and chosen_by_nccl(port, wanted)
-    ]
-    fastest = max((port["gbit"] for port in active), default=0)
-    return [port for port in active if port["gbit"] == fastest]
+def _usable_ports(facts: NodeFacts, variables: Mapping[str, str]) -> list[RdmaPort]:
+    wanted = variables.get("NCCL_IB_HCA") or (facts.settings or {}).get("NCCL_IB_HCA", "")
+    active = [port for port in facts.rdma_ports or () if port.state == "ACTIVE" and chosen_by_nccl(port, wanted)]
+    fastest = max((port.gbit for port in active), default=0)
+    return [port for port in active if port.gbit == fastest]
 
 
 def _share_of_nics(cluster: ClusterInfo, count: int) -> int:
@@ -72,16 +69,16 @@ def _share_of_nics(cluster: ClusterInfo, count: int) -> int:
     NICs beyond a whole number a GPU are for storage, as the two more of a DGX.
     """
     first = cluster.nodes[0]
-    installed = max(len(first.facts.get("gpus") or ()), len(first.ranks))
+    installed = max(len(first.gpu_names), len(first.ranks))
     for_gpus = count // installed * installed if count > installed else count
     return math.ceil(for_gpus * len(first.ranks) / installed)
 
 
-def _total_gbit(ports: Sequence[Mapping[str, Any]]) -> float:
-    return float(sum(port["gbit"] for port in ports))
+def _total_gbit(ports: Sequence[RdmaPort]) -> float:
+    return float(sum(port.gbit for port in ports))
 
 
-def chosen_by_nccl(port: Mapping[str, Any], wanted: str) -> bool:
+def chosen_by_nccl(port: RdmaPort, wanted: str) -> bool:
     """Whether NCCL_IB_HCA lets NCCL use a port.
 
     Prefixes of names, ``=`` exact names, ``^`` all but those, each with an optional ``:port``.
@@ -90,22 +87,21 @@ def chosen_by_nccl(port: Mapping[str, Any], wanted: str) -> bool:
     listed = [name.partition(":") for name in names.split(",") if name]
     if not listed:
         return True
-    device = str(port["device"])
     hits = (
-        (device == name if "=" in modifier else device.startswith(name)) and number in ("", str(port["port"]))
+        (port.device == name if "=" in modifier else port.device.startswith(name)) and number in ("", port.port)
         for name, _, number in listed
     )
     return any(hits) != ("^" in modifier)
 
 
-def _family(ports: Sequence[Mapping[str, Any]], variables: Mapping[str, str]) -> Family | None:
+def _family(ports: Sequence[RdmaPort], variables: Mapping[str, str]) -> Family | None:
     if variables.get("NCCL_IB_DISABLE") == "1" or variables.get("NCCL_NET", "").lower() == "socket":
         return "sockets"
     if any(name.startswith("NCCL_FASTRAK") for name in variables):
         return "tcpxo"
     if not ports:
         return None
-    return "efa" if ports[0]["link_layer"] == "Unspecified" else "rdma"
+    return "efa" if ports[0].link_layer == "Unspecified" else "rdma"
 
 
 def _without_nvls(variables: Mapping[str, str]) -> bool:

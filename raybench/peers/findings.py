@@ -101,14 +101,14 @@ def _check(name: str, found: Sequence[Mapping[str, Any]], not_judged: str | None
 
 def is_crowded(cluster: ClusterInfo) -> bool:
     """Whether emulated ranks share processors: then the scheduler alone can make one of them slow."""
-    processors = [count for node in cluster.nodes if isinstance(count := node.facts.get("cpu_count"), int)]
+    processors = [count for node in cluster.nodes if (count := node.known_facts.cpu_count) is not None]
     return cluster.emulated and bool(processors) and cluster.world_size > min(processors)
 
 
 def _waits_are_counted(cluster: ClusterInfo) -> bool:
     """Whether the ranks' own times are without what each waited for a processor: then no crowd is in them."""
-    known = [facts for node in cluster.nodes for facts in (node.facts.get("ranks") or {}).values()]
-    return bool(known) and all(facts.get("processor_wait") == "counted" for facts in known)
+    known = [facts for node in cluster.nodes for facts in (node.known_facts.ranks or {}).values()]
+    return bool(known) and all(facts.processor_wait == "counted" for facts in known)
 
 
 def _slow_rank(one: SlowRank, cluster: ClusterInfo) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def _group_key(benchmark: BenchmarkResult) -> tuple[str, ...]:
 
 def place_of(benchmark: BenchmarkResult) -> str:
     """``in-place`` or ``out-of-place``."""
-    return PLACES[bool(benchmark.parameters.get("in_place"))]
+    return PLACES[bool(benchmark.in_place)]
 
 
 def _table(group: Sequence[BenchmarkResult]) -> Table:

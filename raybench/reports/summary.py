@@ -41,7 +41,7 @@ def _unit(result: RunResult) -> str:
 def _config(result: RunResult) -> Json:
     config: Mapping[str, Any] = result.config
     training = config.get("training") or {}
-    names = {str(gpu.get("name")) for node in result.cluster.nodes for gpu in node.facts.get("gpus") or ()}
+    names = {name for node in result.cluster.nodes for name in node.gpu_names}
     return {
         "backend": result.cluster.backend,
         "device": ", ".join(sorted(names)) or ("GPU" if _unit(result) == "gpu" else "CPU"),

@@ -1,6 +1,6 @@
 """Which network devices carried the data of a run: a row a device over all nodes. Loopback is no network. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from raybench.documents.cluster import ClusterInfo
@@ -64,10 +64,9 @@ def traffic_of(cluster: ClusterInfo) -> tuple[Device, ...]:
     nodes = cluster.nodes[:1] if cluster.emulated else cluster.nodes
     devices: dict[str, list[tuple[str, int, int]]] = {}
     for node in nodes:
-        counters = node.facts.get("traffic")
-        for device, moved in counters.items() if isinstance(counters, Mapping) else ():
-            if device != _LOOPBACK and isinstance(moved, Mapping):
-                row = (node.name, int(moved.get("sent_bytes", 0)), int(moved.get("received_bytes", 0)))
+        for device, moved in (node.known_facts.traffic or {}).items():
+            if device != _LOOPBACK:
+                row = (node.name, moved.sent_bytes or 0, moved.received_bytes or 0)
                 devices.setdefault(device, []).append(row)
     return tuple(Device(name=name, moved=tuple(moved)) for name, moved in sorted(devices.items()))
 

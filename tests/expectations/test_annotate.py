@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo, NodeInfo
+from raybench.documents.cluster import ClusterInfo, NodeInfo, RdmaPort
 from raybench.documents.result import RunResult
 from raybench.expectations.annotate import RULE, with_expectations
 from raybench.expectations.regimes import NoExpectation, System
@@ -176,7 +176,7 @@ def test_slower_ports_and_those_left_out_by_nccl_do_not_count() -> None:
     ],
 )
 def test_nccl_ib_hca_is_read_as_nccl_reads_it(wanted: str, chosen: bool) -> None:
-    assert chosen_by_nccl({"device": "mlx5_10", "port": "1"}, wanted) is chosen
+    assert chosen_by_nccl(RdmaPort(device="mlx5_10", port="1"), wanted) is chosen
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def memory_plots(points: Sequence[MemoryPoint], *, emulated: bool) -> Iterator[P
 def _stack(point: MemoryPoint, name: str, *, emulated: bool) -> Plot:
     uses = sorted(point.uses, key=lambda use: use.batch_size)
     shown = uses[-MOST_BATCHES:]
-    unit, scale = _unit(max(max(use.peak, use.estimate.get("allocated", 0)) for use in shown))
+    unit, scale = _unit(max(max(use.peak, use.estimated_bytes or 0) for use in shown))
     figure, axes = new_figure(x_label="batch a rank", y_label=f"memory of a rank ({unit})", emulated=emulated)
     highest = max(_bars(axes, shown, scale))
     _limit(axes, point, highest, scale)

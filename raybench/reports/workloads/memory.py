@@ -34,7 +34,7 @@ def _memory_grid(point: MemoryPoint) -> Grid:
             Cell(text=str(use.batch_size)),
             *(_mebibytes(getattr(use, name) if use.peak else None) for name in names),
             _mebibytes(point.limit_bytes - max(use.reserved, use.peak) if use.peak else None),
-            _mebibytes(use.estimate.get("allocated")),
+            _mebibytes(use.estimated_bytes),
             Cell(text="yes") if use.fits else Cell(text="no", tone="warn"),
         )
         for use in point.uses

@@ -76,9 +76,8 @@ def _title(benchmark: BenchmarkResult, taken: Mapping[str, Any]) -> str:
     """The operation's name; with its type and place where the same operation was measured more than once."""
     if benchmark.name not in taken:
         return benchmark.name
-    parameters = benchmark.parameters
-    place = "in place" if parameters.get("in_place") else "out of place"
-    words = (benchmark.name, parameters.get("dtype"), parameters.get("reduce_op"), place)
+    place = "in place" if benchmark.in_place else "out of place"
+    words = (benchmark.name, benchmark.dtype, benchmark.reduce_op, place)
     return " ".join(str(word) for word in words if word)
 
 
@@ -86,8 +85,8 @@ def _communication(benchmark: BenchmarkResult, cluster: ClusterInfo) -> Json:
     listed = listed_pairs(benchmark, cluster, MOST_SUMMARY_PAIRS)
     best = max(filter(is_measured, benchmark.points), key=lambda point: point.busbw_gb_per_s, default=None)
     part: Json = {
-        "dtype": benchmark.parameters.get("dtype"),
-        "in_place": benchmark.parameters.get("in_place"),
+        "dtype": benchmark.dtype,
+        "in_place": benchmark.in_place,
         "peak_busbw_gb_per_s": best.busbw_gb_per_s if best else None,
         "peak_at_bytes": best.message_bytes if best else None,
         "sizes": [_size(point) for point in listed.points],

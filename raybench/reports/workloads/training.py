@@ -42,15 +42,14 @@ def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) ->
                 f"{name}: {len(means)} launches, mean step {format_seconds(mean)}, stddev {format_seconds(spread)} "
                 f"({percent(spread / mean)})"
             )
-        if point.memory.get("kind") == "rss":
+        if point.memory_kind == "rss":
             yield f"{name}: rss: the peak is the resident memory of the rank's process (RSS), and no device's"
         if point.mfu is None and point.peak_reason:
             yield f"{name}: no MFU: {printable(point.peak_reason)}"
-        if point.facts.get("gpu") and point.utilization.get("gpu") is None:
-            reason = point.facts.get("gpu_utilization_unknown") or "NVML was not asked"
-            yield f"{name}: how busy the GPU was is unknown: {printable(str(reason))}"
+        if point.gpu_utilization_reason:
+            yield f"{name}: how busy the GPU was is unknown: {printable(point.gpu_utilization_reason)}"
         if point.verified is None:
-            yield f"{name}: not compared with one process: {printable(point.check.get('reason') or 'no reason given')}"
+            yield f"{name}: not compared with one process: {printable(point.check_reason or 'no reason given')}"
         if point.straggler_reason is None and not point.stragglers:
             yield f"{name}: no rank holds up the others"
         yield from (f"{name}: {printable(remark)}" for remark in point.communication.remarks)
@@ -75,10 +74,8 @@ def _communication_notes(points: Sequence[TrainingPoint]) -> tuple[str, ...]:
 
 
 def _memory(point: TrainingPoint) -> Cell:
-    memory = point.memory
-    if memory.get("kind") == "cuda":
-        return gibibytes(float(memory["peak_allocated_bytes"]))
-    return Cell(text=f"{float(memory['peak_bytes']) / _GIB:.3f} rss")
+    peak = gibibytes(point.peak_allocated_bytes)
+    return peak if point.memory_kind == "cuda" else Cell(text=f"{peak.text} rss")
 
 
 def _mfu(point: TrainingPoint) -> Cell:
@@ -141,8 +138,8 @@ _PHASES: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("backward", _phase("backward")),
     ("gradient sync", _phase("gradient_sync")),
     ("optimizer", _phase("optimizer")),
-    ("cpu", lambda point: Cell(text=percent(point.utilization.get("cpu")))),
-    ("gpu", lambda point: Cell(text=percent(point.utilization.get("gpu")))),
+    ("cpu", lambda point: Cell(text=percent(point.cpu_utilization))),
+    ("gpu", lambda point: Cell(text=percent(point.gpu_utilization))),
 )
 _COMMUNICATION: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("benchmark", _name),
@@ -180,7 +177,7 @@ def _summary(point: TrainingPoint) -> Json:
         "mfu": point.mfu,
         "overhead": point.overhead,
         "overhead_band": point.overhead_band,
-        "memory": dict(point.memory) | {"is": _MEMORY_IS.get(str(point.memory.get("kind")), "unknown")},
+        "memory": dict(point.memory) | {"is": _MEMORY_IS.get(str(point.memory_kind), "unknown")},
         "first_loss": point.losses[0],
         "final_loss": point.losses[-1],
         "verified": point.verified,

@@ -33,16 +33,16 @@ def advice_of(points: Sequence[TrainingPoint]) -> str | None:
     text = f"{printable(best.label)} is {ratio:.2f}x as fast as {printable(other.label)}"
     need, alternative = _peak(best), _peak(other)
     if need and alternative:
-        whose = "process memory (RSS)" if best.memory.get("kind") == "rss" else "memory"
+        whose = "process memory (RSS)" if best.memory_kind == "rss" else "memory"
         text += f", with {need / alternative:.2f} of its {whose}"
-    total = best.memory.get("total_bytes")
+    total = best.memory_limit_bytes
     if need and alternative and total and need > TIGHT * float(total) and alternative < need:
         text += f"; at {percent(need / float(total))} of the device it is tight: test both with the batch that you need"
     return text + ". One run decides nothing within its noise: raybench study strategy repeats them in turn"
 
 
 def _peak(point: TrainingPoint) -> float | None:
-    known = point.memory.get("peak_allocated_bytes", point.memory.get("peak_bytes"))
+    known = point.peak_allocated_bytes
     return float(known) if known else None
 
 

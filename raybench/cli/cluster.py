@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raybench.cli.output import announce, printing, say
+from raybench.cli.output import announce, echo_json, printing, say
 
 if TYPE_CHECKING:
     from raybench.services.cluster import ClusterOptions, FinishedCluster
@@ -116,15 +116,9 @@ def _end(finished: "FinishedCluster", *, as_json: bool) -> None:
 
     with printing("stdout"):
         if as_json:
-            _print_json(finished.report.to_json())
+            echo_json(finished.report.to_json())
         else:
             print_cluster(finished.report, sys.stdout)
     if finished.remark:
         say(f"raybench: {finished.remark}")
     sys.exit(finished.exit_code)
-
-
-def _print_json(content: Mapping[str, Any]) -> None:
-    import msgspec
-
-    click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())

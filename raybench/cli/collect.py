@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raybench.cli.output import announce, printing, say
+from raybench.cli.output import announce, echo_json, printing, say
 
 if TYPE_CHECKING:
     from raybench.documents.collection import CollectedHost
@@ -89,7 +89,7 @@ def command(as_json: bool, quiet: bool, **options: Any) -> None:
         say(f"raybench: {remark}")
     with printing("stdout"):
         if as_json:
-            _print_json(finished)
+            echo_json(finished.report.to_json())
         else:
             _print(finished)
     sys.exit(finished.exit_code)
@@ -98,12 +98,6 @@ def command(as_json: bool, quiet: bool, **options: Any) -> None:
 def _say_host(report: "CollectedHost") -> None:
     with_trouble = f", {report.problems[0]}" if report.problems else ""
     say(f"raybench: {report.name}: {report.status}, {len(report.files)} files{with_trouble}")
-
-
-def _print_json(finished: "FinishedCollection") -> None:
-    import msgspec
-
-    click.echo(msgspec.json.format(msgspec.json.encode(finished.report.to_json()), indent=2).decode())
 
 
 def _print(finished: "FinishedCollection") -> None:

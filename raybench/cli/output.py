@@ -3,9 +3,9 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 import click
 
@@ -50,6 +50,13 @@ def say(text: str) -> None:
 
     with printing("stderr"):
         click.echo("\n".join(map(printable, text.split("\n"))), err=True)
+
+
+def echo_json(content: Mapping[str, Any]) -> None:
+    """A document on standard output, as its file has it."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
 
 
 def announce(text: str, *, quiet: bool = False) -> None:

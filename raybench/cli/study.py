@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raybench.cli.cluster_options import with_options
-from raybench.cli.output import announce, printing, say
+from raybench.cli.output import announce, echo_json, printing, say
 from raybench.cli.study_options import PRICE_OPTIONS, PrintOptions, study_command
 
 if TYPE_CHECKING:
     import threading
 
     from raybench.documents.study.plan import Study, Trial
-    from raybench.documents.study.result import StudyResult
     from raybench.documents.study.trial import TrialResult
     from raybench.services.study import FinishedStudy
     from raybench.services.study_options import StudyOptions
@@ -191,15 +190,9 @@ def _show(finished: "FinishedStudy", *, as_json: bool, full: bool) -> int:
         say(f"raybench: {remark}")
     with printing("stdout"):  # last, so that the verdict is what stands above the prompt
         if as_json or not finished.kept:
-            _print_json(finished.result)
+            echo_json(finished.result.to_json())
         else:
             from raybench.reports.study.terminal import print_study
 
             print_study(finished.result, sys.stdout, folder=finished.folder, full=full)
     return finished.exit_code
-
-
-def _print_json(result: "StudyResult") -> None:
-    import msgspec
-
-    click.echo(msgspec.json.format(msgspec.json.encode(result.to_json()), indent=2).decode())

@@ -51,6 +51,6 @@ def test_a_log_that_grows_tells_its_news_once_and_under_the_same_stand_ins(tmp_p
 
 def test_the_page_of_a_rule_and_the_list_of_all() -> None:
     assert "tcp-fallback" in rule_page(None)
-    assert "GPU and adapter are too far apart" in rule_page("gdr-distance")
+    assert "GPU and NIC are too far apart" in rule_page("gdr-distance")
     with pytest.raises(UsageError, match="gdr-distance"):
         rule_page("gdr-distanse")

@@ -40,7 +40,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
     ],
     "more-shm": [
         {
-            "text": "Enlarge /dev/shm; several GiB for eight GPUs. NCCL_SHM_DISABLE=1 is a slow way round.",
+            "text": "Enlarge /dev/shm; several GiB for eight GPUs. NCCL_SHM_DISABLE=1 works around it, slowly.",
             "commands": ["df -h /dev/shm", "docker run --shm-size=16g <image> <command>"],
             "link": TROUBLE + "#shared-memory",
             "never": ["kubernetes"],

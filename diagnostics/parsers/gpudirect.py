@@ -13,7 +13,7 @@ PATTERNS = (
         literal="GPU Direct RDMA",
         expression=(
             r"NET/(?P<network>[^:]+?) ?: GPU Direct RDMA (?:\((?P<how>nvidia-peermem|DMABUF)\) )?"
-            r"(?P<state>[EeD]\w+abled) for (?:GPU \S+ / )?HCA (?P<adapter>\d+) '(?P<device>[^']+)'?(?: "
+            r"(?P<state>[EeD]\w+abled) for (?:GPU \S+ / )?HCA (?P<nic>\d+) '(?P<device>[^']+)'?(?: "
             r"\((?P<why>no module[^)]*)\))?"
         ),
         samples=(
@@ -27,7 +27,7 @@ PATTERNS = (
         literal="istance ",
         expression=(
             r"GPU Direct RDMA (?P<state>Enabled|Disabled) for GPU[ /](?P<gpu>\S+)(?: \(rank (?P<rank>\d+)\))? "
-            r"(?:/ HCA (?P<adapter>\w+)|- NET/(?P<net>\S+)) \((?:using PXN[^)]*?)?distance (?P<distance>\w+) "
+            r"(?:/ HCA (?P<nic>\w+)|- NET/(?P<net>\S+)) \((?:using PXN[^)]*?)?distance (?P<distance>\w+) "
             r"(?P<relation><=?|>=?) (?P<limit>\w+)\)(?:, read (?P<read>\d))?"
         ),
         samples=(

@@ -26,7 +26,7 @@ POINTS: Mapping[str, type[Point | MeasuredWorkload]] = {
 
 
 class BenchmarkResult(Part, frozen=True, kw_only=True):
-    """One benchmark with one set of parameters. ``reason`` says why it is not complete; ``warnings`` why to doubt it.
+    """One benchmark with one set of parameters. ``reason``: why it is not complete; ``warnings``: why not stable.
 
     Parameters of a collective: ``dtype``, ``reduce_op`` or None, ``root`` or None, ``in_place``.
     """

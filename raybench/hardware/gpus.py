@@ -1,6 +1,6 @@
 """What a GPU can do at most, found by the exact name that its driver gives it; an unknown device stays unknown.
 
-A wrong peak makes a wrong MFU that nobody doubts, so there is no nearest match and no default: `find_gpu` answers None,
+A wrong peak makes a wrong MFU unnoticed, so there is no nearest match and no default: `find_gpu` answers None,
 and `unknown_reason` says what to measure instead.
 
 The table is ``gpus.csv``, whose head says what each row was compared with. Its TFLOP/s are dense (never the figure with
@@ -38,7 +38,7 @@ _DTYPES = {
     "float4": "fp4",
 }
 
-# Cards whose NVLink or Infinity Fabric is a bridge that is sold apart and joins two or four of them: in a node of more,
+# GPUs whose NVLink or Infinity Fabric is a bridge that is sold apart and joins two or four of them: in a node of more,
 # or without it, data cross PCIe.
 BRIDGED = frozenset(
     {"A30", "A40", "RTX A6000", "RTX 3090", "A100 PCIe 40GB", "A100 PCIe 80GB", "H100 PCIe", "H100 NVL", "H200 NVL"}
@@ -73,7 +73,7 @@ class Gpu:
     ``tflops``: dense peak by dtype (fp64, fp32, tf32, bf16, fp16, fp8, int8, fp4; 10^12 operations a second), without
     the types it has no units for. ``memory_gb`` is the marketed figure; ``memory_bytes`` what the driver reports, or
     95 % of the marketed figure in GiB where no report was seen. ``nvlink_gb_per_s``: one direction, all links (NVLink,
-    or AMD's Infinity Fabric, whose generation is 0); None where there is none. A PCIe card has it only with a bridge.
+    or AMD's Infinity Fabric, whose generation is 0); None where there is none. A PCIe GPU has it only with a bridge.
     ``compared``: the independent tables it was held against, by the letters in the head of gpus.csv.
     """
 

@@ -20,7 +20,7 @@ class Group:
     """Ranks that communicate: ``ranks`` of them on ``nodes`` nodes, ``beside`` such groups on the same nodes at once.
 
     In hybrid sharding each of a node's ranks has its own group with its peers on other nodes: all of them share the
-    node's network cards.
+    node's NICs.
     """
 
     ranks: int
@@ -83,7 +83,7 @@ def wire_factor(operation: Operation, ranks: int) -> float:
 class Network:
     """What links really carry, one direction, GB/s (10^9 bytes): measured, or a share of the line rate.
 
-    ``node_gb_per_s``: one rank's links to its node's others. ``fabric_gb_per_s``: all network cards of a node together.
+    ``node_gb_per_s``: one rank's links to its node's others. ``fabric_gb_per_s``: all NICs of a node together.
     ``bus_gb_per_s``: a measured bus bandwidth over nodes that replaces both where all ranks communicate.
     """
 
@@ -97,8 +97,8 @@ class Network:
     def bandwidth_gb_per_s(self, group: Group) -> float:
         """Bus bandwidth of a group.
 
-        A ring over nodes enters and leaves each node once for each of its network cards: it has the slower of a rank's
-        links and of all cards together. Groups beside each other share the cards.
+        A ring over nodes enters and leaves each node once for each of its NICs: it has the slower of a rank's
+        links and of all NICs together. Groups beside each other share the NICs.
         Raises UnknownLinksError where the group spans nodes and nothing is known of the network between them.
         """
         if group.nodes > 1 and group.beside == 1 and self.bus_gb_per_s is not None:

@@ -1,4 +1,4 @@
-"""What an estimate takes for the machine: GPU, links and network cards, each given, measured or looked up."""
+"""What an estimate takes for the machine: GPU, links and NICs, each given, measured or looked up."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,7 +67,7 @@ def _check_speeds(options: "EstimateOptions") -> None:
         if value is not None and not _SLOWEST <= value < 1e6:
             raise UsageError(f"--{name.replace('_', '-')} is {value:g}; it must be from {_SLOWEST:g} to a million")
     if (options.nics is None) != (options.nic_gbit is None) and not options.node_type:
-        raise UsageError("--nics and --nic-gbit belong together: so many cards of so many Gbit/s each")
+        raise UsageError("--nics and --nic-gbit belong together: so many NICs of so many Gbit/s each")
     hop = options.latency_us
     if hop is not None and not 0 <= hop < 1e7:
         raise UsageError(f"--latency-us is {hop:g}; it must be at least 0 and below ten seconds")
@@ -112,7 +112,7 @@ def _node_speed(
 
 
 def _fabric_speed(options: "EstimateOptions", machine: Machine) -> float | None:
-    """Of all network cards of a node: given, else a share of the line rate; None where nothing is known."""
+    """Of all NICs of a node: given, else a share of the line rate; None where nothing is known."""
     from raybench.performance_model.estimate import NIC_SHARE
 
     if options.nic_gb_per_s is not None:

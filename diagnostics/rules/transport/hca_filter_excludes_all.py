@@ -35,7 +35,7 @@ def check(facts: JobFacts) -> Outcome:
             confidence="likely",
             summary=f"NCCL_IB_HCA={value} leaves no RDMA NIC",
             explanation=(
-                "The filter names prefixes of adapters; no active adapter of this node fits it, so TCP is what remains."
+                "The filter names prefixes of NICs; no active NIC of this node fits it, so TCP is what remains."
             ),
             occurrences=len(hit),
         )

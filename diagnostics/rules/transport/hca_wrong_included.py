@@ -33,7 +33,7 @@ def check(facts: JobFacts) -> Outcome:
             summary=(
                 f"Slow NIC among the data NICs: {', '.join(names[:6])} ({slow[0][1] // 1000} of {fastest // 1000} Gb/s)"
             ),
-            explanation="It looks like a storage or management port. NCCL_IB_HCA should name the data adapters only.",
+            explanation="It looks like a storage or management port. NCCL_IB_HCA should name the data NICs only.",
         )
     )
 

@@ -1,11 +1,11 @@
-"""Nodes use different numbers of adapters, or fewer than the machine has.
+"""Nodes use different numbers of NICs, or fewer than the machine has.
 
 Symptom: the ``NET/IB : Using`` lists of two hosts differ in length; ``Detected mixed local Net device counts``;
 aws-ofi-nccl ``found 1 nics`` on a machine with four.
 
-Why: a port is down or flapping, a card fell off the bus, or the scheduler gave the job a part only.
+Why: a port is down or flapping, a NIC fell off the bus, or the scheduler gave the job a part only.
 
-Not when: a rank that uses one GPU was given its share of adapters (info); the list was shortened by the author of the
+Not when: a rank that uses one GPU was given its share of NICs (info); the list was shortened by the author of the
 log.
 
 Source: NCCL's net_ib.cc and, from 2.30.3 on, its own comparison.
@@ -32,7 +32,7 @@ def check(facts: JobFacts) -> Outcome:
                 facts,
                 stated,
                 severity="critical" if fatal else "warning",
-                summary=f"Ranks have different numbers of adapters: between {fields['min']} and {fields['max']}",
+                summary=f"Ranks have different numbers of NICs: between {fields['min']} and {fields['max']}",
                 explanation=(
                     "NCCL compared the ranks itself. A node with fewer NICs slows down all, or fails initialisation."
                 ),
@@ -73,7 +73,7 @@ def _differing(facts: JobFacts, lists: Mapping[str, list[Process]], sizes: Mappi
             facts,
             events,
             severity="warning",
-            summary=f"Nodes use different numbers of adapters: {short[0]} {sizes[short[0]]}, {full} {most}"
+            summary=f"Nodes use different numbers of NICs: {short[0]} {sizes[short[0]]}, {full} {most}"
             + (f"; {', '.join(gone[:8])} missing on {short[0]}" if gone else ""),
             explanation="A missing NIC usually is a port that is down or a NIC that fell off the bus. "
             "Collectives run at the "
@@ -111,7 +111,7 @@ def _fewer_than_platform(facts: JobFacts) -> Outcome:
 
 RULE = Rule(
     id="nic-count-mismatch",
-    title="Nodes use different numbers of adapters",
+    title="Nodes use different numbers of NICs",
     severity="warning, critical where NCCL stops",
     actions=("count-adapters", "select-adapters"),
     check=check,

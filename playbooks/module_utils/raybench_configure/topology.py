@@ -66,7 +66,7 @@ def plan_io_mmu(host: Host, options: dict[str, Any]) -> ItemPlan:
 def _acs_advice(bridges: list[str]) -> str:
     more = ", ..." if len(bridges) > 4 else ""
     return (
-        f"ACS is on at {len(bridges)} PCI bridges ({', '.join(bridges[:4])}{more}): GPU and adapter talk through the "
+        f"ACS is on at {len(bridges)} PCI bridges ({', '.join(bridges[:4])}{more}): GPU and NIC talk through the "
         "root complex, or not at all; turn it off in the firmware, or set pcie_access_control_disable"
     )
 

@@ -32,7 +32,7 @@ _UNIT_TOLERANCE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth:
-    """One row of a bandwidth table. ``gbit_per_s`` is 10^9 bits, whatever was printed; ``notes`` say why to doubt."""
+    """One row of a bandwidth table. ``gbit_per_s`` is 10^9 bits, whatever was printed; ``notes`` say what is odd."""
 
     message_bytes: int
     iterations: int

@@ -145,7 +145,7 @@ def _runs_section(study: StudyResult) -> Section:
         ("whole run (s)", lambda trial: _number(trial.seconds)),
         ("time/epoch (s)", lambda trial: _number(_epoch_seconds(trial, samples))),
         ("loss", lambda trial: _loss(trial.measured[0])),
-        ("as one process", lambda trial: text(_VERIFIED[trial.measured[0].verified])),
+        ("matches single process", lambda trial: text(_VERIFIED[trial.measured[0].verified])),
     )
     measured = sorted((trial for trial in study.trials if trial.measured), key=lambda one: one.world_size)
     note = f"an epoch: {samples} samples at the run's own throughput; loss: of the last training step, synthetic data"

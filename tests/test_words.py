@@ -1,0 +1,72 @@
+"""Words that the glossary rules out stand nowhere in code and docs: one word for one thing."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("raybench", "diagnostics", "playbooks", "docs", "inventory", "README.md", "CONTRIBUTING.md")
+SUFFIXES = {".py", ".md", ".yml", ".j2"}
+# Where a word is another one, or a key or option that never changes.
+LORA = (
+    *("raybench/benchmarks/training/", "raybench/performance_model/", "raybench/studies/strategy.py"),
+    *(
+        "raybench/reports/workloads/training_summary.py",
+        "raybench/cli/train.py",
+        "raybench/cli/estimate",
+        "raybench/services/estimate",
+    ),
+    *("docs/methods.md", "README.md", "raybench/documents/estimate.py"),
+)
+ALLOWED = {
+    "adapter": (*LORA, "raybench/preflight/parsers/rdma.py"),  # ibstat's channel adapter
+    "stranger": ("raybench/documents/cluster_status.py", "raybench/hosts/cluster_play.py", "raybench/reports/hosts/"),
+}
+
+
+def ruled_out(glossary: str) -> dict[str, re.Pattern[str]]:
+    """The words in the last column of the tables that have "we do not say" there."""
+    words: list[str] = []
+    for table in glossary.split("\n\n"):
+        if "| we do not say |" in table:
+            words += [word for row in table.splitlines()[2:] for word in re.findall(r"`([^`]+)`", row.split("|")[-2])]
+    return {word: re.compile(rf"(?<![\w-]){re.escape(word)}s?(?![\w-])", re.IGNORECASE) for word in words}
+
+
+@cache
+def words() -> dict[str, re.Pattern[str]]:
+    return ruled_out((ROOT / "docs/glossary.md").read_text())
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    for name in SOURCES:
+        path = ROOT / name
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            place = file.relative_to(ROOT).as_posix()
+            if file.suffix in SUFFIXES and place != "docs/glossary.md":
+                yield place, file.read_text()
+
+
+def found(place: str, text: str) -> Sequence[str]:
+    """``file:line: word`` for each word that is ruled out."""
+    return [
+        f"{place}:{number}: {word}"
+        for word, pattern in words().items()
+        if not place.startswith(ALLOWED.get(word, ())) and pattern.search(text)
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_words_that_the_glossary_rules_out_stand_nowhere() -> None:
+    complaints = [one for place, text in sources() for one in found(place, text)]
+    assert complaints == [], "docs/glossary.md has the word to use instead"
+
+
+def test_the_glossary_rules_words_out_and_they_are_found() -> None:
+    assert {"network card", "micro_step", "likeness", "wrong use"} <= set(words())
+    text = "the tied table\nmicro-step 3, not micro-steps\nwrong useful, discard, NIC, cardinal, hca-adapter"
+    assert found("x.py", text) == ["x.py:2: micro-step", "x.py:1: tied table"]
+    assert found("raybench/cli/train.py", "an adapter") == []
+    assert found("raybench/cli/fabric.py", "an Adapter") == ["raybench/cli/fabric.py:1: adapter"]

@@ -20,12 +20,15 @@ A benchmark without points has one row that carries its status and reason, in ``
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.result import RunResult
+from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.table import report_of
+from raybench.reports.model import Block, Details, Facts, Finding, Notes, Table
 from raybench.reports.text import printable
 from raybench.reports.workloads.table import workload_columns, workload_csv
 from raybench.whole_file import write_whole
@@ -48,8 +51,12 @@ def write_csv(result: RunResult, path: Path) -> None:
     write_whole(path, render_csv(result))
 
 
-def render_csv(result: RunResult, _diagnosis: object = None) -> str:
-    """One row a point, below the names of the columns; a diagnosis has no place among them."""
+def render_csv(document: Any, diagnosis: Mapping[str, Any] | None = None) -> str:
+    """Of a run one row a point, below the names of the columns; of any other document the tables of its report."""
+    return _run_csv(document) if isinstance(document, RunResult) else _tables_csv(document, diagnosis)
+
+
+def _run_csv(result: RunResult) -> str:
     text = io.StringIO(newline="")
     rows = [*csv_rows(result)]
     header = dict.fromkeys((*HEADER, *(name for row in rows for name in row)))  # and those of kinds that are no line
@@ -57,6 +64,28 @@ def render_csv(result: RunResult, _diagnosis: object = None) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def _tables_csv(document: Any, diagnosis: Mapping[str, Any] | None) -> str:
+    """A table after the other, an empty line between them; names with their values are a table of two columns."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    for number, rows in enumerate(_tables(report_of(document, Asked(diagnosis=diagnosis)).blocks)):
+        writer.writerows([[]] if number else [])
+        writer.writerows([_plain_text(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def _tables(blocks: Iterable[Block]) -> Iterator[list[Sequence[str]]]:
+    for block in blocks:
+        if isinstance(block, Table):
+            yield [block.grid.headings, *([cell.text for cell in row] for row in block.grid.rows)]
+        elif isinstance(block, Facts):
+            yield [("name", "value"), *block.pairs]
+        elif isinstance(block, Notes):
+            yield [("note",), *((note.subject + note.text,) for note in block.items)]
+        elif isinstance(block, Details | Finding):
+            yield from _tables(block.blocks)
 
 
 def csv_rows(result: RunResult) -> Iterator[dict[str, str]]:

@@ -1,6 +1,6 @@
 """Findings of the run and of the diagnosis of its logs, as plain mappings (raybench.diagnosis/1). Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from raybench.documents.result import RunResult
@@ -25,6 +25,11 @@ def all_findings(result: RunResult, diagnosis: Mapping[str, Any] | None = None) 
     for finding in (*result.findings, *((diagnosis or {}).get("findings") or ())):
         if finding not in findings and not (stopped and finding.get("rule") in OF_AN_END):
             findings.append(finding)
+    return ordered(findings)
+
+
+def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The gravest first."""
     return tuple(sorted(findings, key=lambda finding: _ORDER.get(severity(finding), 3)))
 
 

@@ -1,25 +1,36 @@
-"""The formats of a run beside the terminal's: a format is a module with its renderer, and a line here."""
+"""The formats of reports: a format is a module with its renderer, and a line in ``FORMATS``.
+
+To add one, write ``raybench/reports/NAME.py`` with ``render_NAME(document, diagnosis=None) -> str``:
+
+    report = report_of(document, Asked(brief=True, diagnosis=diagnosis))    # builders/table.py
+    return "".join(... for block in report.blocks)                          # the classes of model.py: BLOCKS
+
+and a line here. ``raybench show --format`` takes its choices from this table. ``tests/reports/test_formats.py`` renders
+a document of every kind, and a block of every class, in every format of the table, and fails where one is missing. A
+renderer that needs a library of its own imports it inside of the function and raises ``raybench.errors.MissingLibraryError``.
+What stands on the terminal is no format: it is fitted to the width of the screen (``terminal/``, ``screen.py``).
+"""
 
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from raybench.documents.result import RunResult
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A renderer, ``render(result, diagnosis)``, that is imported when it is used, and the line that --help shows."""
+    """A renderer, ``render(document, diagnosis)``, that is imported when it is used, and what it is good for."""
 
     module: str
     function: str
     help: str
 
-    def render(self, result: "RunResult", diagnosis: Mapping[str, Any] | None) -> str:
-        """The run as text of this format; ``diagnosis`` is that of its logs. Raises MissingLibraryError."""
-        text: str = getattr(importlib.import_module(self.module), self.function)(result, diagnosis)
+    def render(self, document: Any, diagnosis: Mapping[str, Any] | None = None) -> str:
+        """A document of any kind as text of this format; ``diagnosis`` is that of a run's logs.
+
+        Raises MissingLibraryError.
+        """
+        text: str = getattr(importlib.import_module(self.module), self.function)(document, diagnosis)
         return text
 
 

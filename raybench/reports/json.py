@@ -1,10 +1,10 @@
-"""A run as its JSON document."""
+"""A document as JSON."""
+
+from typing import Any
 
 import msgspec
 
-from raybench.documents.result import RunResult
 
-
-def render_json(result: RunResult, _diagnosis: object = None) -> str:
-    """The content of ``result.json``, indented; the diagnosis of its logs is a document of its own."""
-    return msgspec.json.format(msgspec.json.encode(result.to_json()), indent=2).decode() + "\n"
+def render_json(document: Any, _diagnosis: object = None) -> str:
+    """The content of its file, indented; the diagnosis of a run's logs is a document of its own."""
+    return msgspec.json.format(msgspec.json.encode(document.to_json()), indent=2).decode() + "\n"

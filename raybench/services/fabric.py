@@ -112,9 +112,9 @@ def _draw(report: FabricReport, path: Path) -> str:
     from raybench.errors import MissingLibraryError
 
     try:
-        from raybench.reports.fabric.html import write_fabric_html
+        from raybench.reports.html import write_html
 
-        write_fabric_html(report, path)
+        write_html(report, path)
     except MissingLibraryError as error:
         return str(error)
     except OSError as error:

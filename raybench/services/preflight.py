@@ -101,7 +101,7 @@ def preflight(
 
 def _import_what_comes_later() -> None:
     """Libraries of the run and its reports. Where one is missing, whoever needs it says so."""
-    for name in ("ansible_runner", "raybench.reports.preflight.page"):
+    for name in ("ansible_runner", "raybench.reports.html"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
@@ -118,11 +118,11 @@ def _kept(report: "PreflightReport", folder: Path) -> FinishedPreflight:
     """The report, which is written by now, with its page."""
     from raybench.errors import MissingLibraryError
     from raybench.preflight.writing import REPORT_NAME
-    from raybench.reports.preflight.page import write_preflight_page
+    from raybench.reports.html import write_html
 
     page, files, remarks = folder / "preflight.html", [folder / REPORT_NAME], []
     try:
-        write_preflight_page(report, page)
+        write_html(report, page)
         files.append(page)
     except (MissingLibraryError, OSError) as error:
         remarks.append(f"no HTML report: {error}")

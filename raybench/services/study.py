@@ -212,6 +212,6 @@ def answer(
 
 
 def _write_report(result: StudyResult, path: Path) -> None:
-    from raybench.reports.study.html import write_study_html
+    from raybench.reports.html import write_html
 
-    write_study_html(result, path)
+    write_html(result, path)

@@ -11,11 +11,10 @@ from raybench.documents.fabric import FabricReport
 from raybench.documents.preflight import PreflightReport
 from raybench.documents.study.result import StudyResult
 from raybench.preflight.lines import findings_lines, report_lines
-from raybench.reports.fabric.html import fabric_page
 from raybench.reports.fabric.terminal import print_fabric
 from raybench.reports.hosts.collection import print_collection
 from raybench.reports.hosts.configuration import configuration_lines
-from raybench.reports.preflight.page import render_preflight_page
+from raybench.reports.html import render_html
 from raybench.reports.preflight.table import print_preflight
 from raybench.reports.study.terminal import print_study
 
@@ -31,14 +30,14 @@ def _configuration(report: Configuration) -> None:
 
 def _fabric(report: FabricReport) -> None:
     print_fabric(report, io.StringIO(), width=100)
-    fabric_page(report, drawn=False)
+    render_html(report, drawn=False)
     assert report.conclusion.exit_code in {0, 1, 3}
 
 
 def _preflight(report: PreflightReport) -> None:
     print_preflight(report, findings_lines(report), io.StringIO())
     assert report_lines(report)
-    assert render_preflight_page(report)
+    assert render_html(report)
     assert report.exit_code in {0, 1, 3}
 
 

@@ -22,7 +22,7 @@ from raybench.preflight.probe_answer import unpack
 from raybench.preflight.report import OVER_ALL, Gathered, build_report
 from raybench.preflight.verdict import Judgement
 from raybench.preflight.writing import write_report
-from raybench.reports.preflight.page import write_preflight_page
+from raybench.reports.html import write_html
 from raybench.reports.preflight.table import print_preflight
 
 from .hosts import facts, value
@@ -213,7 +213,7 @@ def test_a_name_that_is_no_text_does_not_cost_the_report(tmp_path: Path) -> None
     )
     made = report(one)
     assert "eth?" in json.loads(write_report(made, tmp_path).read_text())["hosts"][0]["checks"][_place(made)]["seen"]
-    write_preflight_page(made, tmp_path / "preflight.html")
+    write_html(made, tmp_path / "preflight.html")
     assert "host-mtu" in (tmp_path / "preflight.html").read_text()
 
 

@@ -22,10 +22,7 @@ from raybench.documents.preflight import PreflightReport
 from raybench.documents.result import RunResult
 from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.report import Gathered, build_report
-from raybench.reports.fabric.html import write_fabric_html
-from raybench.reports.html import render_html
-from raybench.reports.preflight.page import render_preflight_page
-from raybench.reports.study.html import render_study_html
+from raybench.reports.html import render_html, write_html
 from tests.preflight.fabric.test_conduct import hosts as fabric_hosts
 from tests.preflight.fabric.test_conduct import whole
 from tests.preflight.hosts import facts, value
@@ -48,9 +45,9 @@ def pages(*, large: bool = True) -> Iterator[tuple[str, str]]:
     yield "train", render_html(training_run())
     yield "memory", render_html(memory_run())
     yield "checkpoint", render_html(checkpoint_run())
-    yield "preflight", render_preflight_page(_preflight())
+    yield "preflight", render_html(_preflight())
     yield "fabric", _fabric()
-    yield from ((name, render_study_html(make())) for name, make in STUDIES.items())
+    yield from ((name, render_html(make())) for name, make in STUDIES.items())
     yield "diagnose", render(diagnose_paths([next((CASES / "tcp-fallback").glob("*/input.log"))]), "html")
 
 
@@ -151,7 +148,7 @@ def _fabric() -> str:
     report = whole(fabric_hosts(10), FabricSettings(), lambda one, other, _: 95.0 if "h3" in {one, other} else 380.0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fabric.html")
-        write_fabric_html(document_in(report, "it"), path)
+        write_html(document_in(report, "it"), path)
         return path.read_text()
 
 

@@ -63,4 +63,4 @@ def test_no_page_has_colours_of_its_own(name: str) -> None:
 def test_the_verdict_is_a_word_and_never_colour_alone() -> None:
     for verdict in ("ok", "warning", "critical", "incomplete"):
         assert f".status.{verdict}" in STYLE
-    assert "{{ result.conclusion.verdict }}</span>" in (TEMPLATES / "run.html.j2").read_text()
+    assert "{{ report.verdict }}</span>" in (TEMPLATES / "report.html.j2").read_text()

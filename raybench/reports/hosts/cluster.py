@@ -9,7 +9,7 @@ from raybench.reports.text import count_of, printable
 from raybench.units import format_seconds
 from raybench.unreachable import reason_lines
 
-_COLUMNS = ("host", "role", "state", "address", "GPUs", "CPUs", "ray", "python", "torch", "kept by", "uptime")
+COLUMNS = ("host", "role", "state", "address", "GPUs", "CPUs", "ray", "python", "torch", "kept by", "uptime")
 _DISPENSABLE = ("address", "python", "ray", "CPUs", "torch", "uptime", "kept by")
 _PIPE_WIDTH = 250
 _STYLES = {"alive": "green", "ended": "green", "not running": "yellow", "was not running": "green"}
@@ -26,7 +26,7 @@ def print_cluster(report: ClusterStatus, stream: IO[str]) -> None:
     used = columns_that_fit(rows, console.width)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index in used:
-        table.add_column(_COLUMNS[index], no_wrap=True)
+        table.add_column(COLUMNS[index], no_wrap=True)
     for row in rows:
         table.add_row(*(Text(row[index], style=_STYLES.get(row[2], "red") if index == 2 else "") for index in used))
     console.print(table)
@@ -36,11 +36,11 @@ def print_cluster(report: ClusterStatus, stream: IO[str]) -> None:
 
 def columns_that_fit(rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """Indexes of the columns that have something in them and room side by side; the last in _DISPENSABLE go first."""
-    used = [index for index in range(len(_COLUMNS)) if any(row[index] for row in rows)]
-    widths = {index: max(len(_COLUMNS[index]), *(len(row[index]) for row in rows)) for index in used}
+    used = [index for index in range(len(COLUMNS)) if any(row[index] for row in rows)]
+    widths = {index: max(len(COLUMNS[index]), *(len(row[index]) for row in rows)) for index in used}
     for name in reversed(_DISPENSABLE):
         if sum(widths[index] + 2 for index in used) > width:
-            used = [index for index in used if _COLUMNS[index] != name]
+            used = [index for index in used if COLUMNS[index] != name]
     return used
 
 

@@ -7,6 +7,7 @@ from raybench.documents.collection import CollectedHost, CollectionReport
 from raybench.reports.text import count_of, printable
 from raybench.unreachable import reason_lines
 
+COLUMNS = ("host", "status", "files", "bytes", "cut", "kernel", "GPUs")
 _STYLES = {"complete": "green", "partial": "yellow", "unreachable": "red"}
 _SHOWN_PROBLEMS = 5
 
@@ -19,7 +20,7 @@ def print_collection(report: CollectionReport, stream: IO[str]) -> None:
 
     console = Console(file=stream, highlight=False, width=None if stream.isatty() else 200)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("host", "status", "files", "bytes", "cut", "kernel", "GPUs"):
+    for name in COLUMNS:
         table.add_column(name, no_wrap=True, justify="right" if name in {"files", "bytes", "cut", "GPUs"} else "left")
     for host in report.hosts:
         cells = cells_of(host)

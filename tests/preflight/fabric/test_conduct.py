@@ -14,8 +14,8 @@ from raybench.documents.loading import document_in
 from raybench.errors import UsageError
 from raybench.preflight.fabric.conduct import Reply, fabric_of, final_report, plan_confirmation, plan_scan
 from raybench.preflight.fabric.settings import FabricSettings, settings_from
-from raybench.reports.fabric.html import write_fabric_html
 from raybench.reports.fabric.terminal import fabric_lines, print_fabric
+from raybench.reports.html import write_html
 from raybench.verdicts import EXIT_CODES
 from tests.preflight.fabric.ends import found, reply, verbs_device
 
@@ -290,7 +290,7 @@ def test_the_reports_show_what_stands_in_the_json(tmp_path: Any) -> None:
     assert "too many hosts" in narrow
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
-    write_fabric_html(loaded, tmp_path / "report.html")
+    write_html(loaded, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "<svg" in page
     assert "host h3 is slow" in page

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from raybench.documents.price import Price
 from raybench.documents.study.plan import Settings, Study, Trial
 from raybench.documents.study.result import StudyResult
+from raybench.reports.html import render_html
 from raybench.reports.study.cells import overhead
 from raybench.reports.study.figure import interval_bars
-from raybench.reports.study.html import render_study_html
 from raybench.reports.study.plots import _changes
 from raybench.reports.study.terminal import print_study
 from raybench.reports.study.view import study_sections
@@ -134,14 +134,14 @@ def test_problems_and_emulation_are_not_overlooked() -> None:
     assert "EMULATED" not in text
     emulated = network_content(emulated=True)
     assert printed(emulated).count("EMULATED") == 2
-    assert "EMULATED" in render_study_html(emulated)
-    assert "EMULATED" not in render_study_html(network_content())
+    assert "EMULATED" in render_html(emulated)
+    assert "EMULATED" not in render_html(network_content())
 
 
 @pytest.mark.parametrize("make", [network_content, scaling_content, strategy_content])
 def test_the_page_is_whole_valid_and_alone(make: Any) -> None:
-    page = render_study_html(make())
-    assert page == render_study_html(make())
+    page = render_html(make())
+    assert page == render_html(make())
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "<script" not in page
     svgs = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
@@ -153,7 +153,7 @@ def test_the_page_is_whole_valid_and_alone(make: Any) -> None:
 
 
 def test_the_scaling_page_has_its_plots() -> None:
-    page = render_study_html(scaling_content())
+    page = render_html(scaling_content())
     for title in ("Speedup, weak", "Efficiency, weak", "Throughput, weak", "PROJECTION to 1000 nodes", "Trials in the"):
         assert f"<h3>{title}" in page
     assert "75% threshold" in page
@@ -189,7 +189,7 @@ def test_two_trials_are_as_far_from_their_median_as_each_other() -> None:
 
 def test_what_nodes_said_is_escaped() -> None:
     content = network_content(label="\x1b[31m<script>alert(1)</script>")
-    text, page = printed(content), render_study_html(content)
+    text, page = printed(content), render_html(content)
     assert "\x1b" not in text + page
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
@@ -199,7 +199,7 @@ def test_a_study_of_nothing_can_be_shown() -> None:
     plan = Study(kind="network", workload=("train",), variants=(network_variant("tcp"),), repeats=3, seed=1)
     content = reread(result_of("s", plan, outcomes_of(plan, lambda _: None)))
     assert "failed: 0 of 3 trials complete" in printed(content)
-    assert "was not begun" in render_study_html(content)
+    assert "was not begun" in render_html(content)
 
 
 def test_the_seeds_table_of_metrics_by_network() -> None:
@@ -253,7 +253,7 @@ def test_a_batch_study_is_shown_with_fit_knee_and_cost() -> None:
     rows = table(content, "Batch sizes")
     assert [row["configuration"] for row in rows] == ["batch-1", "batch-4", "batch-16"]
     assert rows[2]["cost per 1K samples"] == "0.0163 USD"  # 2 nodes, 16 x 2 samples in 0.26 s
-    text, page = printed(content), render_study_html(content)
+    text, page = printed(content), render_html(content)
     assert "use batch-16: throughput still grows there; measure larger ones" in text
     assert "fit: time/step = 100.00 ms + 10.00 ms a sample of a rank; half of the throughput" in text
     assert "<h3>Throughput over the batch" in page
@@ -265,7 +265,7 @@ def test_a_model_study_is_shown_with_its_power() -> None:
     assert [row["parameters"] for row in table(content, "Models")] == ["0.158 M", "6 M", "124 M"]
     assert "use gpt2: the largest that was trained, 124 M parameters" in printed(content)
     assert "fit: time/step grows as parameters^0.1" in printed(content)
-    assert "<h3>Time over the size of the model" in render_study_html(content)
+    assert "<h3>Time over the size of the model" in render_html(content)
     assert "cost" not in table(content, "Models")[0]
 
 

@@ -1,0 +1,30 @@
+"""What is asked of a report, whatever its document is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from raybench.installation import install_advice
+
+INSTALL = install_advice("report")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """``drawn``: with figures, which needs matplotlib. ``brief``: what fits into a chat.
+
+    ``diagnosis``: that of a run's logs.
+    """
+
+    drawn: bool = False
+    brief: bool = False
+    diagnosis: Mapping[str, Any] | None = None
+
+
+def has_matplotlib() -> bool:
+    """Whether figures can be drawn."""
+    try:
+        import matplotlib.figure  # noqa: F401 - an optional library
+    except ImportError:
+        return False
+    return True

@@ -1,0 +1,124 @@
+"""Every format shows every kind of document and every block of a report; the command lists the formats by itself."""
+
+import ast
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import raybench
+import raybench.reports
+from raybench.cli import show
+from raybench.documents.loading import KINDS
+from raybench.reports.builders import table
+from raybench.reports.builders.asked import Asked
+from raybench.reports.formats import FORMATS
+from raybench.reports.model import (
+    BLOCKS,
+    Banner,
+    Block,
+    Cell,
+    Details,
+    Facts,
+    Figure,
+    Finding,
+    Grid,
+    Heading,
+    Note,
+    Notes,
+    Preformatted,
+    Report,
+    Table,
+    Text,
+)  # fmt: skip
+from raybench.reports.plots.svg import Plot
+from tests.documents.mutation import REPORTS
+
+PACKAGE = Path(raybench.reports.__file__).parent
+RESULTS = sorted((Path(__file__).parents[1] / "documents/samples").glob("*.json"))
+NO_BLOCKS = {"json": "the document itself", "csv": "tables, names with values, and notes"}  # any other shows all
+PLOT = Plot(
+    name="p",
+    title="a plot",
+    description="what it shows",
+    caption="its caption",
+    svg="<svg><desc>what it shows</desc></svg>",
+)
+BLOCK_OF: Mapping[type[Block], tuple[Block, str]] = {
+    Heading: (Heading(text="a heading"), "a heading"),
+    Banner: (Banner(text="not to be missed", tone="warn"), "not to be missed"),
+    Text: (Text(text="a paragraph", link="https://docs.example/page"), "a paragraph"),
+    Notes: (Notes(items=(Note(subject="of it", text=": a note"),)), "a note"),
+    Facts: (Facts(pairs=(("a name", "a value"),)), "a value"),
+    Table: (Table(grid=Grid(headings=("h",), rows=((Cell(text="a cell"),),))), "a cell"),
+    Figure: (Figure(plot=PLOT), "what it shows"),
+    Preformatted: (Preformatted(text="a command"), "a command"),
+    Details: (Details(summary="more", blocks=(Text(text="below"),)), "below"),
+    Finding: (Finding(severity="warning", headline="warning: it", blocks=(Text(text="why"),)), "why"),
+}
+
+
+class Sample:
+    """A document of no kind that there is."""
+
+    def to_json(self) -> dict[str, str]:
+        return {"sample": "a value"}
+
+
+@pytest.mark.parametrize("path", [*RESULTS, *REPORTS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_every_document_is_shown_in_every_format(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raybench.reports.html.has_matplotlib", lambda: False)  # plots have tests of their own
+    text = FORMATS[name].render(raybench.load(path))
+    assert len(text) > 40
+    assert text.endswith("\n") or name == "html"
+
+
+def test_every_kind_that_is_loaded_has_a_builder_and_no_other_has() -> None:
+    assert {one.__name__ for one in table.BUILDERS} == {kind.name for kind in KINDS.values()}
+
+
+def test_every_block_is_listed_once() -> None:
+    blocks = {value for value in vars(importlib.import_module("raybench.reports.model")).values() if _is_block(value)}
+    assert set(BLOCKS) == blocks == set(BLOCK_OF)
+    assert len({block.KIND for block in BLOCKS}) == len(BLOCKS)
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, type) and hasattr(value, "KIND")
+
+
+@pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - set(NO_BLOCKS)))
+def test_every_format_shows_every_block(name: str, kind: type[Block], monkeypatch: pytest.MonkeyPatch) -> None:
+    block, text = BLOCK_OF[kind]
+    made = Report(name="it", title="it", verdict="ok", reason="r", lead="l", when="w", blocks=(block,), footer=("f",))
+    monkeypatch.setitem(table.BUILDERS, Sample, lambda *_: made)  # type: ignore[attr-defined]
+    assert text in FORMATS[name].render(Sample())
+
+
+def test_a_module_that_renders_is_a_line_of_the_table() -> None:
+    found = {
+        (f"raybench.reports.{path.stem}", node.name)
+        for path in PACKAGE.glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("render_")
+    }
+    assert found == {(one.module, one.function) for one in FORMATS.values()}
+
+
+def test_the_command_takes_its_formats_from_the_table() -> None:
+    (option,) = (one for one in show.command.params if one.name == "output_format")
+    assert list(option.type.choices) == ["text", *FORMATS]  # type: ignore[attr-defined]
+
+
+def test_a_report_of_names_and_figures_has_all_of_them() -> None:
+    path = next(one for one in REPORTS if one.stem.startswith("estimate"))
+    report = table.report_of(raybench.load(path), Asked())
+    names = {name for block in report.blocks if isinstance(block, Facts) for name, _ in block.pairs}
+    content = json.loads(path.read_text())
+    assert {"world_size", "strategy", "wire_bytes_per_rank", "peak"} <= names
+    assert set(content["memory"]) <= names

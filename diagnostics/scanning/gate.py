@@ -246,13 +246,11 @@ class Gate:
     def _says_nothing(self, raw: bytes) -> bool:
         """Whether a marked line is one of those that ODD leaves out."""
         mark = raw.find(b"NCCL INFO ")
-        if mark < 0:
+        if mark < 0 or raw.find(b"NCCL ", mark + 10) >= 0:
             return False
         if raw[mark + 10 : mark + 16] in HEADS or (self.skips_init and b"- Init " in raw):
-            if raw.find(b"NCCL ", mark + 10) >= 0:
-                return False
             return b" via " not in raw or b" via P2P" in raw or b"/GDRDMA" in raw
-        return b": opCount " in raw
+        return b": opCount " in raw or b" coll channels, " in raw
 
     def _is_repeated(self, raw: bytes) -> bool:
         """Whether a marked line says what was read before; then it is only counted."""

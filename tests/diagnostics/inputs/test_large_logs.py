@@ -272,7 +272,7 @@ def test_without_a_scanner_they_are_left_out_too_and_lines_of_nccl_are_counted_a
 def test_a_late_line_that_only_counts_is_passed_over_unless_another_message_is_glued_to_it() -> None:
     told = (
         b"16 coll channels, 0 collnet channels, 0 nvls channels, 32 p2p channels, 2 p2p channels per peer",
-        b"AllReduce: opCount 1f sendbuff 0x7f recvbuff 0x7f count 1024 datatype 7 op 0 root 0 comm 0x55 stream 0x66",
+        b"Broadcast: opCount 1f sendbuff 0x7f recvbuff 0x7f count 1024 datatype 7 op 0 root 0 comm 0x55 stream 0x66",
     )
     lines = [b"n1:1:2 [0] NCCL INFO " + text for text in told]
     glued = [line + b"n2:3:4 [0] misc/ibvwrap.cc:9 NCCL WARN Call to ibv_reg_mr failed" for line in lines]

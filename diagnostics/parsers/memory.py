@@ -66,6 +66,18 @@ PATTERNS = (
     ),
     Pattern(
         kind="ipc-failed",
+        literal="failed to peer with device",
+        expression=r"failed to (?P<call>peer) with device \S+ ?: ?(?P<reason>\S.*)",
+        samples=("failed to peer with device 1(=3b000): 217 peer access is not supported between these two devices",),
+    ),
+    Pattern(
+        kind="ipc-failed",
+        literal="UDS: Cannot ",
+        expression=r"(?P<call>UDS): Cannot (?:bind|connect to) provided name (?:to|for) socket\. (?P<reason>.*)",
+        samples=("UDS: Cannot bind provided name to socket. Name too large",),
+    ),
+    Pattern(
+        kind="ipc-failed",
         literal="UDS: ",
         expression=(
             r"(?P<call>UDS): (?:Sending data over|Receiving data over|Binding to) socket (?:\S+ )?failed"

@@ -66,6 +66,15 @@ PATTERNS = (
     ),
     Pattern(
         kind="connect-failed",
+        literal="ocketPollConnect",
+        expression=r"ocketPollConnect (?:poll\(\)|to (?P<peer>\S+)) failed with error " + _REASON,
+        samples=(
+            "socketPollConnect poll() failed with error Connection refused",
+            "ncclOsSocketPollConnect to 10.0.0.1<4> failed with error No route to host",
+        ),
+    ),
+    Pattern(
+        kind="connect-failed",
         literal="exceeded ",
         expression=r"socket(?:Start|Poll)Connect: exceeded (?P<reason>retries|timeouts) \(\d+\)",
         samples=("socketPollConnect: exceeded timeouts (3)",),
@@ -75,6 +84,12 @@ PATTERNS = (
         literal="NCCL_COMM_ID",
         expression=r"Invalid NCCL_COMM_ID|NCCL_COMM_ID.*(?:invalid|please use format)",
         samples=("Invalid NCCL_COMM_ID, please use format: <ipv4>:<port> or [<ipv6>]:<port> or <hostname>:<port>",),
+    ),
+    Pattern(
+        kind="address-invalid",
+        literal="pair found",
+        expression=r"Net : (?P<reason>No valid \S+port>? pair found)",
+        samples=("Net : No valid <IPv4_or_hostname>:<port> pair found",),
     ),
     Pattern(
         kind="address-invalid",
@@ -146,7 +161,8 @@ PATTERNS = (
         kind="files-exhausted",
         literal="Too many open files",
         expression=(
-            r"(?:Call to \w+ failed|[Aa]ccept failed|[Ss]ocket\w*)\W{1,3}(?P<reason>Too many open files(?: in system)?)"
+            r"(?:Call to \w+ failed|[Aa]ccept failed|[Cc]reation failed|[Ss]ocket\w*)\W{1,3}"
+            r"(?P<reason>Too many open files(?: in system)?)"
         ),
         samples=("Call to socket failed : Too many open files",),
     ),

@@ -10,7 +10,10 @@ PATTERNS = (
     Pattern(
         kind="version",
         literal="CCL version",
-        expression=r"(?P<library>[NR]CCL) version ?:? (?P<version>\d+\.\d+(?:\.\d+)?[\w.+\-]*(?: ?HEAD:\w+)?)",
+        expression=(
+            r"(?<!compiled with )(?P<library>[NR]CCL) version ?:? "
+            r"(?P<version>\d+\.\d+(?:\.\d+)?[\w.+\-]*(?: ?HEAD:\w+)?)"
+        ),
         samples=("NCCL version 2.12.6azure3+cuda11.4", "RCCL version 2.18.3+hip5.7 HEAD:b502725"),
     ),
     Pattern(

@@ -78,6 +78,11 @@ plugin-none|2.27.3||Failed to initialize any NET plugin
 plugin-registration-failed|2.4.2||NET/OFI Unable to register memory (type = 2) for device 0. RC: -12, Error: Cannot allocate memory
 shm-extend-failed|2.22.3||Error: failed to create shared memory file /dev/shm/nccl-XXXXXX, error Permission denied (13)
 shm-extend-failed|2.18.1||Error: Could not map /dev/shm/nccl-a1b2c3 size 9637888, error: Cannot allocate memory (12)
+ipc-failed|2.4.2||failed to peer with device 1(=3b000): 217 peer access is not supported between these two devices
+ipc-failed|2.18.1||UDS: Cannot bind provided name to socket. Name too large
+connect-failed|2.27.3||socketPollConnect to 10.0.0.2<4312> failed with error Connection refused
+address-invalid|2.4.2||Net : No valid <IPv4_or_hostname>:<port> pair found
+files-exhausted|2.10.3|2.23.4|ncclSocketInit: Socket creation failed : Too many open files
 ipc-failed|2.18.1||UDS: Sending data over socket /tmp/nccl-socket-1-2d failed : Connection refused (111)
 library-missing|2.4.2||Failed to open libnvidia-ml.so.1
 library-missing|2.4.2||nvmlDeviceGetHandleByPciBusId() failed: GPU is lost

@@ -17,6 +17,8 @@ EXAMPLES = {
         "raybench/benchmarks/collectives/all_max.py",
         "collectives/all_max.py",
         "raybench/benchmarks/checkpoint/stores/memory.py",
+        "diagnostics/rules/gpudirect/gdrcopy_missing.py",
+        "raybench/reports/plain.py",
         "mine/__init__.py",
         "mine/rank.py",
         "mine/records.py",

@@ -1,5 +1,6 @@
 import ast
 import gzip
+import re
 import resource
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from diagnostics.engine import diagnose_paths
 from diagnostics.follow import follow
 from diagnostics.judging import judgement
 from diagnostics.pages import SAMPLES, findings_document, page
-from diagnostics.rules import RULE_IDS, load_rules
+from diagnostics.rules import RULE_IDS, RULES, load_rules
 from diagnostics.rules.base import Outcome, Rule
 from tests.diagnostics.samples import written
 from tests.diagnostics.score_corpus import CAUSES, find_corpus, score_corpus
@@ -153,6 +154,17 @@ def test_every_page_says_symptom_reason_limits_source_and_advice(rule: Rule) -> 
     assert "What to do:" in page(rule.id)
     assert rule.actions
     assert set(rule.actions) <= set(ACTIONS)
+
+
+def test_every_file_with_a_rule_is_a_line_of_the_table() -> None:
+    """A rule without a line would never be asked."""
+    folder = PACKAGE / "rules"
+    files = {
+        (file.stem.replace("_", "-"), file.parent.name)
+        for file in folder.glob("*/*.py")
+        if re.search(r"^RULE = ", file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert files == set(RULES.items())
 
 
 def test_the_generated_document_is_up_to_date() -> None:

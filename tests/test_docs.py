@@ -52,6 +52,15 @@ def test_every_file_that_a_document_names_exists(document: str) -> None:
     assert set(found) - EXAMPLES.get(document, set()) == set(), "name the file as it is called now"
 
 
+def test_every_test_that_a_recipe_names_exists() -> None:
+    """``tests/FILE.py`` `test_name`, and `test_name` alone for one of the file that was named last."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`(test_\w+)`", text))
+    written = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 10
+    assert named - set(re.findall(r"^def (test_\w+)", written, flags=re.M)) == set()
+
+
 def test_a_file_that_was_renamed_is_found_by_its_old_name() -> None:
     files = ("raybench/execution/placement.py", "playbooks/module_utils/raybench_fabric_end.py")
     text = "`placement.py`, `execution/placement.py`, `raybench_fabric_*.py`; `place.py`, `agents/placement.py`"

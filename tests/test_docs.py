@@ -58,7 +58,7 @@ def test_every_test_that_a_recipe_names_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", text))
     written = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     assert len(named) > 10
-    assert named - set(re.findall(r"^def (test_\w+)", written, flags=re.M)) == set()
+    assert named - set(re.findall(r"^def (test_\w+)", written, flags=re.MULTILINE)) == set()
 
 
 def test_a_file_that_was_renamed_is_found_by_its_old_name() -> None:

@@ -1,4 +1,4 @@
-"""``raybench show``: a run that was measured before, on the terminal or in any format."""
+"""``raybench show``: what a command wrote before, on the terminal or in any format."""
 
 import sys
 from collections.abc import Mapping
@@ -12,7 +12,6 @@ from raybench.errors import UsageError
 from raybench.reports.formats import FORMATS
 
 if TYPE_CHECKING:
-    from raybench.documents.result import RunResult
     from raybench.services.show import KeptRun
 
 EXAMPLES = """\b
@@ -21,6 +20,7 @@ Examples:
   raybench show runs/20261121-014502-3f9a --full      all its tables
   raybench show RUN --format markdown                 for an issue or a chat
   raybench show RUN --format html -o report.html      the report again, as this version makes it
+  raybench show runs/preflight-20261121/preflight.json --format markdown
 """
 _TEXT = "text"
 
@@ -42,17 +42,23 @@ _TEXT = "text"
 def command(run: Path, output_format: str, full: bool, output: Path | None) -> None:
     """Show a run that was measured before: RUN is its folder, or its result.json, of this or an earlier version.
 
+    RUN may be any other document that raybench wrote, too: of a study, preflight, fabric test, collection, estimate.
+
     Nothing is measured or judged again: verdict and findings are those that the run ended with. The exit
     code is 0 where it could be shown, whatever the verdict is.
     """
     from raybench.documents.reading import taking_apart
-    from raybench.services.show import kept_run
+    from raybench.services.show import kept_run, other_document
 
     if output_format == _TEXT and output is not None:
         raise click.UsageError("--output needs --format: the text is made for a terminal")
     if output_format != _TEXT and full:
         raise click.UsageError(f"--full is for the terminal; --format {output_format} has all there is")
     with taking_apart(f"what is kept of the run {run}"):  # findings are no typed parts of it yet
+        other = other_document(run)
+        if other is not None:
+            _show_other(other, output_format, output)
+            return
         kept = kept_run(run)
         for remark in kept.remarks:
             say(f"raybench: {remark}")
@@ -73,11 +79,23 @@ def _print_text(kept: "KeptRun", *, full: bool) -> None:
             print_screen(kept.result, sys.stdout, place=kept.report or kept.folder)
 
 
-def _rendered(result: "RunResult", diagnosis: Mapping[str, Any] | None, output_format: str) -> str:
+def _show_other(document: Any, output_format: str, output: Path | None) -> None:
+    from raybench.reports.builders.asked import Asked
+    from raybench.reports.builders.table import report_of
+    from raybench.reports.terminal.report import print_report
+
+    if output_format != _TEXT:
+        _deliver(_rendered(document, None, output_format), output)
+        return
+    with printing("stdout"):
+        print_report(report_of(document, Asked(brief=True)), sys.stdout)
+
+
+def _rendered(document: Any, diagnosis: Mapping[str, Any] | None, output_format: str) -> str:
     from raybench.errors import MissingLibraryError
 
     try:
-        return FORMATS[output_format].render(result, diagnosis)
+        return FORMATS[output_format].render(document, diagnosis)
     except MissingLibraryError as error:
         raise UsageError(str(error)) from error
 

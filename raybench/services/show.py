@@ -1,5 +1,6 @@
 """A run that was measured before, as it was kept, with the diagnosis of its logs."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,3 +59,21 @@ def _diagnosis(path: Path, remarks: list[str]) -> Mapping[str, Any] | None:
         remarks.append(f"shown without the diagnosis of its logs: {error}")
         return None
     return content
+
+
+def other_document(path: Path) -> Any | None:
+    """The document of another command, such as a study, in a folder or a file; None where it is a run, or none at all.
+
+    Raises UsageError for one that is damaged.
+    """
+    from raybench.documents.loading import KINDS, document_file, load_document
+
+    if path.is_dir() and (path / "result.json").exists():
+        return None
+    try:
+        with document_file(path).open("rb") as file:
+            found = re.match(rb'\s*{\s*"schema"\s*:\s*"([\w.-]+)/', file.read(200))
+    except (OSError, ValueError):
+        return None
+    schema = found[1].decode("ascii", "replace") if found else ""
+    return load_document(path) if schema in KINDS and schema != RunResult.SCHEMA.partition("/")[0] else None

@@ -13,7 +13,7 @@ from raybench.cli.show import command
 from raybench.errors import UsageError
 from raybench.reports.formats import FORMATS
 from raybench.reports.html import render_html
-from tests.documents.mutation import mutated
+from tests.documents.mutation import REPORTS, mutated
 from tests.reports.sample import cluster, pairs, run_result, sweep
 from tests.reports.synthetic import synthetic_diagnosis
 
@@ -49,6 +49,18 @@ def test_results_of_earlier_versions_are_shown_in_every_format(sample: Path, out
     shown = show(sample, "--format", output_format)
     assert (shown.exit_code, shown.exception) == (0, None)
     assert str(raybench.load(sample).run_id) in shown.stdout
+
+
+@pytest.mark.parametrize("sample", REPORTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("output_format", ["text", "markdown", "csv", "json"])
+def test_documents_of_other_commands_are_shown_too(sample: Path, output_format: str, tmp_path: Path) -> None:
+    shown = show(sample, "--format", output_format)
+    assert (shown.exit_code, shown.exception) == (0, None)
+    document = raybench.load(sample)
+    verdict = getattr(document, "verdict", None) or getattr(getattr(document, "conclusion", None), "verdict", "")
+    assert str(verdict) in shown.stdout.lower() or output_format in {"csv", "json"}
+    (tmp_path / "damaged.json").write_bytes(sample.read_bytes()[:-40])
+    assert isinstance(show(tmp_path / "damaged.json", "--format", output_format).exception, UsageError)
 
 
 def test_a_report_is_the_one_that_was_written_at_the_end(run: Path, tmp_path: Path) -> None:

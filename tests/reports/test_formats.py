@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,7 @@ from raybench.reports.model import (
     Text,
 )  # fmt: skip
 from raybench.reports.plots.svg import Plot
+from raybench.reports.terminal.report import print_report
 from tests.documents.mutation import REPORTS
 
 PACKAGE = Path(raybench.reports.__file__).parent
@@ -98,6 +100,16 @@ def test_every_format_shows_every_block(name: str, kind: type[Block], monkeypatc
     made = Report(name="it", title="it", verdict="ok", reason="r", lead="l", when="w", blocks=(block,), footer=("f",))
     monkeypatch.setitem(table.BUILDERS, Sample, lambda *_: made)  # type: ignore[attr-defined]
     assert text in FORMATS[name].render(Sample())
+
+
+@pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
+def test_the_terminal_shows_every_block(kind: type[Block]) -> None:
+    block, text = BLOCK_OF[kind]
+    made = Report(name="it", title="it", verdict="ok", reason="r", lead="l", when="w", blocks=(block,))
+    stream = io.StringIO()
+    print_report(made, stream, width=80)
+    assert text in stream.getvalue()
+    assert stream.getvalue().count("VERDICT: OK: r") == 2
 
 
 def test_a_module_that_renders_is_a_line_of_the_table() -> None:

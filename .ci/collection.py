@@ -43,6 +43,7 @@ def arrange(folder: Path) -> None:
     shutil.copytree(ROOT / "raybench/preflight", folder / "raybench/preflight", ignore=_IGNORED)
     for name in (
         "__init__",
+        "version",
         "errors",
         "units",
         "whole_file",
@@ -79,7 +80,7 @@ def _own_module_utils(plugins: Path) -> None:
 
 
 def _galaxy() -> dict[str, object]:
-    version = re.search(r'__version__ = "([^"]+)"', (ROOT / "raybench/__init__.py").read_text(encoding="utf-8"))
+    version = re.search(r'__version__ = "([^"]+)"', (ROOT / "raybench/version.py").read_text(encoding="utf-8"))
     assert version is not None
     return {
         "namespace": NAME[0],

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from raybench.version import __version__ as __version__
+
 if TYPE_CHECKING:
     import os
 
@@ -10,7 +12,6 @@ if TYPE_CHECKING:
     from raybench.services.run import FinishedRun
 
 __all__ = ["diagnose", "load", "run"]
-__version__ = "0.1.0"
 
 
 # Each imports what it needs when it is called: nothing is loaded before it is asked for.

@@ -15,8 +15,8 @@ from typing import Any
 
 import psutil
 
-from raybench import __version__
 from raybench.secret_values import recorded
+from raybench.version import __version__
 
 _PROBE_SECONDS = 10.0
 _GPU_FIELDS = ("index", "uuid", "name", "pci.bus_id", "driver_version", "memory.total")

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 # Modules of raybench from the bottom up. A module imports from its own group and from groups below it.
 LAYERS: tuple[tuple[str, ...], ...] = (
+    ("version",),
     ("raybench", "errors", "units", "whole_file"),
     ("host_ranges", "unreachable", "installation"),
     ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic"),
@@ -41,6 +42,7 @@ REPORTS_MAY_IMPORT = {
 SEE_REPORTS = {"services", "cli"}
 # The command line parses, calls a service and prints: what is decided, and what touches hosts or Ray, is below it.
 CLI_MAY_IMPORT = {
+    "version",
     *("cli", "services", "reports", "documents", "config", "processes"),
     *("raybench", "errors", "units", "whole_file", "host_ranges"),
 }

@@ -10,8 +10,8 @@ import sys
 
 import click
 
-from raybench import __version__
 from raybench.cli.output import open_closed_streams, printing, say
+from raybench.version import __version__
 
 # name -> (module, the line shown by `raybench --help`); the module holds a click command called `command`
 COMMANDS: dict[str, tuple[str, str]] = {

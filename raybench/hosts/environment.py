@@ -17,9 +17,9 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-from raybench import __version__
 from raybench.errors import UsageError
 from raybench.installation import install_advice
+from raybench.version import __version__
 
 ROOTS = ("ray", "torch", "numpy", "click", "msgspec", "psutil", "PyYAML", "rich")
 _NVML = "nvidia-ml-py"  # without it only one figure is missing: how busy a GPU is

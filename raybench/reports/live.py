@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from raybench.reports.progress import format_left
+from raybench.reports.text import format_left
 
 REFRESHES_PER_SECOND = 2.0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol, Self
 
-from raybench.reports.text import count_of, printable
+from raybench.reports.text import count_of, format_left, printable
 from raybench.units import format_seconds
 
 LINE_SECONDS = 5.0  # between two plain lines of one benchmark
@@ -173,13 +173,3 @@ class PlainPainter:
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
         self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
         self._stream.flush()
-
-
-def format_left(seconds: float) -> str:
-    """A rough duration: ``under 1 s``, ``12 s``, ``3 min``, ``1 h 20 min``."""
-    if seconds < 1:
-        return "under 1 s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

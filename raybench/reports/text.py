@@ -62,3 +62,13 @@ def count_of(number: int, noun: str) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 rank``, ``7,999 ranks``: for counts that may be large."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def format_left(seconds: float) -> str:
+    """A rough duration: ``under 1 s``, ``12 s``, ``3 min``, ``1 h 20 min``."""
+    if seconds < 1:
+        return "under 1 s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

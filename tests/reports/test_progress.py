@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from raybench.reports.progress import ProgressDisplay, estimate_left_seconds, format_left
+from raybench.reports.progress import ProgressDisplay, estimate_left_seconds
+from raybench.reports.text import format_left
 
 
 class Clock:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-import raybench
+from raybench import version
 from raybench.execution.agents.answers import AnswerError, decode_answer
 from raybench.execution.placement import PlacementPlan
 
@@ -17,11 +17,9 @@ _LOST_SECONDS = 1.0  # an agent whose ranks are lost may live, and have files to
 
 def warm_name(plan: PlacementPlan) -> str:
     """The name under which agents of a plan wait for the next run: same nodes, shape and code."""
-    package = Path(raybench.__file__).parent
+    package = Path(version.__file__).parent
     code = max(path.stat().st_mtime_ns for path in package.rglob("*.py"))
-    shape = (
-        f"{[node.node_id for node in plan.nodes]} {plan.ranks_per_node} {plan.backend} {raybench.__version__} {code}"
-    )
+    shape = f"{[node.node_id for node in plan.nodes]} {plan.ranks_per_node} {plan.backend} {version.__version__} {code}"
     return f"{_PREFIX}{hashlib.sha256(shape.encode()).hexdigest()[:16]}"
 
 

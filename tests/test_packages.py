@@ -1,0 +1,94 @@
+"""How the source is divided: no import cycles, and modules that are named by text exist."""
+
+import ast
+import functools
+import importlib.util
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from raybench.execution.ranks.rank_host import PRELOAD
+
+ROOT = Path(__file__).parents[1]
+TREES = (
+    "raybench",
+    "diagnostics",
+    *(f"playbooks/module_utils/raybench_{name}" for name in ("configure", "probe", "ray")),
+)
+# Read by fields from another process, a spec's options get the type that the table of workloads names.
+LAZY_UPWARDS = {("raybench.benchmarks.spec", "raybench.benchmarks.registry")}
+Graph = Mapping[str, set[str]]
+
+
+def sources(tree: Path) -> dict[str, Path]:
+    """Modules of a tree by their dotted names."""
+    named = {path.relative_to(tree.parent).with_suffix("").parts: path for path in sorted(tree.rglob("*.py"))}
+    return {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for parts, path in named.items()}
+
+
+def import_statements(node: ast.AST, *, lazy: bool) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports that are run: with the module, or (``lazy``) also when a function is called. None for type checkers."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and not lazy:
+            continue
+        elif not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
+            yield from import_statements(child, lazy=lazy)
+
+
+def targets(statement: ast.Import | ast.ImportFrom, package: str, modules: Mapping[str, Path]) -> set[str]:
+    """The modules of the tree that a statement imports."""
+    if isinstance(statement, ast.Import):
+        names = [alias.name for alias in statement.names]
+    else:
+        outer = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
+        base = ".".join([*outer, *([statement.module] if statement.module else [])])
+        names = [name if (name := f"{base}.{alias.name}") in modules else base for alias in statement.names]
+    return {name for name in names if name in modules}
+
+
+@functools.cache
+def graph(tree: Path, *, lazy: bool) -> Graph:
+    modules = sources(tree)
+    found: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        statements = import_statements(ast.parse(path.read_text(encoding="utf-8")), lazy=lazy)
+        found[name] = set().union(*(targets(one, package, modules) for one in statements)) - {name}
+    return found
+
+
+def in_cycles(edges: Graph) -> list[str]:
+    """Modules that import themselves through others: whatever is left once all without imports are taken away."""
+    left = {name: set(imported) for name, imported in edges.items()}
+    for forwards in (True, False):  # what imports nothing of the rest, then what nothing of the rest imports
+        while True:
+            imported = set().union(*left.values()) if left else set()
+            free = {name for name in left if (not left[name] if forwards else name not in imported)}
+            if not free:
+                break
+            left = {name: names - free for name, names in left.items() if name not in free}
+    return sorted(left)
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["when imported", "when called"])
+@pytest.mark.parametrize("tree", TREES)
+def test_no_module_imports_itself_through_others(tree: str, *, lazy: bool) -> None:
+    edges = {name: set(imported) for name, imported in graph(ROOT / tree, lazy=lazy).items()}
+    for upper, lower in LAZY_UPWARDS if lazy and tree == "raybench" else ():
+        edges[upper].remove(lower)
+    assert in_cycles(edges) == []
+
+
+def test_a_cycle_would_be_seen() -> None:
+    assert in_cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}, "e": set()}) == ["b", "c"]
+    assert in_cycles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+    both = "import a\ndef late():\n    import b\nif TYPE_CHECKING:\n    import c\n"
+    assert [len(list(import_statements(ast.parse(both), lazy=lazy))) for lazy in (False, True)] == [1, 2]
+
+
+@pytest.mark.parametrize("module", PRELOAD)
+def test_what_a_rank_host_imports_before_it_forks_exists(module: str) -> None:
+    assert importlib.util.find_spec(module) is not None

@@ -4,19 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from diagnostics.plain_part import Json, PlainPart, json_of
+
 SCHEMA = "raybench.diagnosis/1"
 
 Severity = Literal["critical", "warning", "info"]
 Confidence = Literal["certain", "likely", "possible"]
 Verdict = Literal["ok", "warning", "critical", "unknown"]
-Json = dict[str, Any]
 
 SEVERITY_ORDER: Mapping[str, int] = {"critical": 0, "warning": 1, "info": 2}
 _NAMED = 5  # rules named with a reason that many share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(PlainPart):
     """A line that a finding rests on. ``line`` counts from 1."""
 
     file: str
@@ -25,25 +26,46 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
+class Recommendation(PlainPart):
     """What to try. ``commands`` can be typed as they stand, placeholders in angle brackets apart."""
 
     action: str
     text: str
-    commands: tuple[str, ...]
-    link: str
-
-    def to_json(self) -> Json:
-        """The recommendation as in the contract."""
-        return {"action": self.action, "text": self.text, "commands": list(self.commands), "link": self.link}
+    commands: tuple[str, ...] = ()
+    link: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One conclusion of one rule.
+class MeasuredPairs(PlainPart):
+    """The measured pairs that a finding compares; ``direction`` is empty where both are slow.
 
-    ``victims`` are lines that are consequences of this finding (peers closing, flush errors). ``sequence`` is the
-    position of the first line it rests on. ``actions`` name what to try, before it is adapted to the environment.
+    ``listed``: the pairs that are slow themselves; None where a rank or a node stands for all of its own.
+    """
+
+    benchmark: str
+    message_bytes: int
+    between_nodes: bool
+    direction: str
+    listed: tuple[tuple[int, int], ...] | None = None
+
+    def to_json(self) -> Json:
+        """With the pairs where they are listed."""
+        content = PlainPart.to_json(self)
+        if self.listed is None:
+            del content["listed"]
+        return content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(PlainPart):
+    """One conclusion of one rule: of logs, of a run, of its ranks and pairs, of a fabric.
+
+    Of logs: ``occurrences`` counts the lines that say so, None where it rests on none. ``victims`` are lines that are
+    consequences of this finding (peers closing, flush errors). ``sequence`` is the position of the first line it rests
+    on. ``actions`` name what to try, before it is adapted to the environment.
+
+    Of a run: ``pairs`` are what was compared. Where it ended the run, ``step`` is where that was, ``component`` the
+    process at fault, and ``broken_with`` what else was reported then; None where the run went on.
     """
 
     rule: str
@@ -51,33 +73,57 @@ class Finding:
     confidence: Confidence
     summary: str
     explanation: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[Evidence, ...] = ()
     ranks: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
-    occurrences: int = 1
+    recommendations: tuple[Recommendation, ...] = ()
+    occurrences: int | None = None
+    victims: tuple[Evidence, ...] = ()
+    job: str = ""  # whose finding it is, where several jobs were given
+    pairs: MeasuredPairs | None = None
+    step: str | None = None
+    component: str | None = None
+    broken_with: tuple[str, ...] | None = None
     sequence: int = 0
     actions: tuple[str, ...] = ()
-    recommendations: tuple[Recommendation, ...] = ()
-    victims: tuple[Evidence, ...] = ()
     blocks: bool = False  # the run stops at it, though it is of a kind that a run is only slower for
-    job: str = ""  # whose finding it is, where several jobs were given
+
+    @classmethod
+    def stored(cls, content: Json) -> Json:
+        """A run's ``victims`` are words, those of logs lines. What a finding does not say of itself is not made up."""
+        content = {"confidence": "possible", "explanation": "", **content}
+        victims: Any = content.get("victims")
+        if "occurrences" in content or not isinstance(victims, list) or any(isinstance(one, dict) for one in victims):
+            return content
+        return {key: value for key, value in content.items() if key != "victims"} | {"broken_with": victims}
+
+    @property
+    def ended_the_run(self) -> bool:
+        """Whether the run is not complete for it."""
+        return self.broken_with is not None
 
     def to_json(self) -> Json:
-        """The finding as in the contract."""
-        return {
-            **({"job": self.job} if self.job else {}),
-            "rule": self.rule,
-            "severity": self.severity,
-            "confidence": self.confidence,
-            "summary": self.summary,
-            "explanation": self.explanation,
-            "ranks": list(self.ranks),
-            "hosts": list(self.hosts),
-            "occurrences": self.occurrences,
-            "evidence": [_evidence_json(evidence) for evidence in self.evidence],
-            "victims": [_evidence_json(evidence) for evidence in self.victims],
-            "recommendations": [recommendation.to_json() for recommendation in self.recommendations],
-        }
+        """The finding as in the contract; keys that are of logs, or of a run, only where it is of them."""
+        of_logs = self.occurrences is not None
+        return self.with_unknown(
+            {
+                **({"job": self.job} if self.job else {}),
+                "rule": self.rule,
+                "severity": self.severity,
+                "confidence": self.confidence,
+                "summary": self.summary,
+                "explanation": self.explanation,
+                "ranks": list(self.ranks),
+                "hosts": list(self.hosts),
+                **({"occurrences": self.occurrences} if of_logs else {}),
+                **({"pairs": self.pairs.to_json()} if self.pairs else {}),
+                **({"step": self.step, "component": self.component} if self.ended_the_run else {}),
+                "evidence": json_of(self.evidence),
+                **({"victims": json_of(self.victims)} if of_logs else {}),
+                "recommendations": json_of(self.recommendations),
+                **({"victims": list(self.broken_with)} if self.broken_with is not None else {}),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,10 +243,6 @@ class Diagnosis:
             **({"job": self.job} if self.job else {}),
             **({"jobs": [job.to_json() for job in self.jobs]} if self.jobs else {}),
         }
-
-
-def _evidence_json(evidence: Evidence) -> Json:
-    return {"file": evidence.file, "line": evidence.line, "text": evidence.text}
 
 
 def _first_few(names: Sequence[str]) -> str:

@@ -1,41 +1,17 @@
 """The pages of the rules: for ``--explain`` and for docs/findings.md, both from the rules themselves."""
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from diagnostics.judging.recommendations import recommend
-from diagnostics.rules import load_rules, rule_named
-from diagnostics.rules.base import Rule
+from diagnostics.finding_rule import FindingRule
 
 SAMPLES = Path(__file__).parent / "rules" / "samples.json"  # written by tests/diagnostics/samples.py
-_HEADER = """# What the diagnosis can find
-
-Generated from the rules in `diagnostics/rules` by `python -m diagnostics.pages`; do not edit.
-`raybench diagnose --explain RULE` prints one page. Ids are stable. A missing log line is never evidence:
-where a log cannot tell, the diagnosis says so.
-"""
 
 
-def page(rule_id: str) -> str:
-    """The page of one rule. Raises UnknownRuleError."""
-    return _page(rule_named(rule_id))
-
-
-def findings_document() -> str:
-    """docs/findings.md: a table of all rules, then their pages."""
-    rows = [f"| [{rule.id}](#{rule.id}) | {rule.title} | {rule.severity} |" for rule in load_rules()]
-    table = "\n".join(["| id | finding | severity |", "|---|---|---|", *rows])
-    return "\n\n".join([_HEADER.rstrip(), table, *(_page(rule).rstrip() for rule in load_rules())]) + "\n"
-
-
-def rule_list() -> str:
-    """One line a rule."""
-    width = max(len(rule.id) for rule in load_rules())
-    return "".join(f"{rule.id.ljust(width)}  {rule.title}\n" for rule in load_rules())
-
-
-def _page(rule: Rule) -> str:
+def page_of(rule: FindingRule) -> str:
+    """The page of a rule: what it means, what proves it, and what to do."""
     title, _, rest = rule.page.partition("\n")
     parts = [f"## {rule.id}", title.strip(), rest.strip(), f"Severity: {rule.severity}."]
     if "Severity:" in rest:
@@ -43,6 +19,19 @@ def _page(rule: Rule) -> str:
     if lines := _samples().get(rule.id):
         parts += ["Lines that it rests on, by release of NCCL where that is known:", _sample_lines(lines)]
     return "\n\n".join([*parts, "What to do:", _advice(rule)]) + "\n"
+
+
+def table_of(rules: Iterable[FindingRule]) -> str:
+    """A Markdown table of rules, each with a link to its page."""
+    rows = [f"| [{rule.id}](#{rule.id}) | {rule.title} | {rule.severity} |" for rule in rules]
+    return "\n".join(["| id | finding | severity |", "|---|---|---|", *rows])
+
+
+def list_of(rules: Iterable[FindingRule]) -> str:
+    """One line a rule."""
+    listed = tuple(rules)
+    width = max(len(rule.id) for rule in listed)
+    return "".join(f"{rule.id.ljust(width)}  {rule.title}\n" for rule in listed)
 
 
 @cache
@@ -56,16 +45,10 @@ def _sample_lines(lines: list[tuple[str, str]]) -> str:
     return "\n".join(f"    {releases.ljust(width)}  {text}" if width else f"    {text}" for releases, text in lines)
 
 
-def _advice(rule: Rule) -> str:
+def _advice(rule: FindingRule) -> str:
     blocks = []
-    for action in recommend(rule.actions, frozenset()):
+    for action in rule.advice:
         link = f" See <{action.link}>." if action.link else ""
         commands = "".join(f"\n      {command}" for command in action.commands)
         blocks.append(f"- {action.text}{link}" + (f"\n{commands}" if commands else ""))
     return "\n\n".join(blocks)
-
-
-if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(findings_document())

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 # Modules of raybench from the bottom up. A module imports from its own group and from groups below it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("version",),
-    ("raybench", "errors", "units", "whole_file"),
+    ("raybench", "errors", "units", "whole_file", "finding_rules"),
     ("host_ranges", "unreachable", "installation"),
     ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic"),
     ("documents", "verdicts"),

@@ -1,27 +1,30 @@
 """One verdict for every document: which it is, why, and the exit code that goes with it."""
 
+from dataclasses import replace as replaced
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from diagnostics.findings import Finding
 from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.run_verdict import BASELINE, Check
 from raybench.reports.markdown import render_markdown
 from raybench.reports.summary import summary_of
 from raybench.verdicts import EXIT_CODES
+from tests.found import found
 from tests.reports.sample import point, run_result, sweep
 
 NOT_COMPARED = Check(name=BASELINE, outcome="not judged", text="not compared with the baseline r")
 UNKNOWN = Check(name="bandwidth", outcome="not judged", text="bandwidth not judged (no expected figure)")
 
 
-def finding(severity: str, summary: str = "node b is slow", **keys: Any) -> dict[str, Any]:
-    return {"rule": "slow-node", "severity": severity, "summary": summary, **keys}
+def finding(severity: str, summary: str = "node b is slow", **keys: Any) -> Finding:
+    return found(severity=severity, summary=summary, **keys)
 
 
-def incident(rule: str, severity: str, summary: str) -> dict[str, Any]:
-    return {"rule": rule, "severity": severity, "summary": summary, "victims": []}
+def incident(rule: str, severity: str, summary: str) -> Finding:
+    return found(rule=rule, severity=severity, summary=summary, victims=[])
 
 
 def test_what_was_verified_is_ok_and_what_was_not_judged_is_said() -> None:
@@ -64,8 +67,8 @@ def test_the_gravest_thing_decides(changes: dict[str, Any], verdict: str, code: 
 
 
 def test_a_finding_beside_what_broke_the_run_is_not_lost() -> None:
-    found = (incident("rank-died", "critical", "rank 1: killed"), finding("critical"))
-    assert run_result(status="partial", findings=found).conclusion.reason == "rank 1: killed; node b is slow"
+    both = (incident("rank-died", "critical", "rank 1: killed"), finding("critical"))
+    assert run_result(status="partial", findings=both).conclusion.reason == "rank 1: killed; node b is slow"
 
 
 def test_a_run_stopped_by_its_user_is_incomplete_in_one_line_and_not_critical() -> None:
@@ -121,7 +124,7 @@ def test_how_ranks_that_were_stopped_left_their_logs_is_no_fault() -> None:
     """Near miss: another finding of the logs stays, and so does this one of a run that nothing had broken."""
     stopped = incident("interrupted", "info", "stopped by you during all_reduce")
     died, fallback = (finding("critical", text) for text in ("A rank's process went away", "TCP fallback"))
-    died["rule"] = "peer-died"
+    died = replaced(died, rule="peer-died")
     result = run_result(status="partial", findings=(stopped,), log_findings=(died, fallback))
     assert "went away" not in result.conclusion.reason
     assert result.conclusion.reason.endswith("; TCP fallback")

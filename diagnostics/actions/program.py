@@ -33,4 +33,19 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "link": ENV + "#nccl-debug-file",
         }
     ],
+    "check-slow-gpu": [
+        {
+            "text": "Compare clocks, temperature, power limit and other processes of this node with another's.",
+            "commands": ["nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE,POWER"],
+        }
+    ],
+    "reduce-sync-overhead": [
+        {
+            "text": (
+                "Check that the network is the one that was paid for, then raise --batch-size or "
+                "--gradient-accumulation-steps."
+            ),
+            "commands": ["raybench run --suite all_reduce"],
+        }
+    ],
 }

@@ -149,7 +149,7 @@ def finding_text(finding: Finding, color: bool = False) -> str:
         lines.append(f"    ranks: {numbers(finding.ranks)}")
     shown = finding.evidence[:MAX_INFO_EVIDENCE] if finding.severity == "info" else finding.evidence
     lines += [f"    {quoted(evidence)}" for evidence in shown]
-    if finding.occurrences > len(shown):
+    if (finding.occurrences or 0) > len(shown):
         lines.append(f"    ({finding.occurrences} such lines in all)")
     lines += [f"    follows from it: {quoted(evidence)}" for evidence in finding.victims[:6]]
     if finding.severity != "info":
@@ -164,7 +164,7 @@ def quoted(evidence: Evidence) -> str:
     return f"{evidence.file}:{evidence.line}: {evidence.text}"
 
 
-def _action(text: str, commands: Sequence[str], link: str) -> list[str]:
+def _action(text: str, commands: Sequence[str], link: str | None) -> list[str]:
     return [
         f"    -> {text}",
         *(f"         {command}" for command in commands),

@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
-from diagnostics.findings import Confidence, Evidence, Finding, Severity
+from diagnostics.finding_rule import FindingRule
+from diagnostics.findings import Confidence, Evidence, Finding, Recommendation, Severity
+from diagnostics.judging.recommendations import recommend
 
 MAX_EVIDENCE = 4
 MAX_NAMED = 64
@@ -29,8 +31,11 @@ CLEAR = Outcome()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(FindingRule):
     """One question about the facts. Its page is the docstring of its module.
+
+    ``in_runs``: how the figures of a run show the same without any log, where they do; ``run_actions`` are then what to
+    try. Such a finding is made by whoever measured it, with this rule.
 
     ``consequence``: what the rule reports follows from another fault wherever one is known. ``fold``: it is then
     listed under that fault instead of standing alone; ``lower``: it stays, at info, because it tells more than that.
@@ -40,19 +45,28 @@ class Rule:
     a victim.
     """
 
-    id: str
-    title: str
-    severity: str
     actions: tuple[str, ...]
     check: Callable[[JobFacts], Outcome]
     consequence: Literal["", "fold", "lower", "after", "last"] = ""
     explained_by: tuple[str, ...] = ()
     slow: bool = False
+    in_runs: str = ""
+    run_actions: tuple[str, ...] = ()
 
     @property
     def page(self) -> str:
         """Symptom, reason, limits and source, for a reader who has never seen NCCL."""
-        return (sys.modules[self.check.__module__].__doc__ or "").strip()
+        page = (sys.modules[self.check.__module__].__doc__ or "").strip()
+        return f"{page}\n\nIn a run: {self.in_runs}" if self.in_runs else page
+
+    @property
+    def advice(self) -> tuple[Recommendation, ...]:
+        """What to do where nothing is known of the surroundings."""
+        return recommend((*self.actions, *self.run_actions), frozenset())
+
+    def run_advice(self) -> tuple[Recommendation, ...]:
+        """What to do where the figures of a run show it."""
+        return tuple(replace(one, link=one.link or None) for one in recommend(self.run_actions, frozenset()))
 
 
 def found(*findings: Finding) -> Outcome:

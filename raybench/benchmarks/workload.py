@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from diagnostics.findings import Finding
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.documents.benchmark import BenchmarkResult, MeasuredWorkload
 
@@ -86,7 +87,7 @@ class Records(Generic[RecordType]):
       all of its ranks came; None where that is nothing.
     - ``note(part)``: what to tell the person of a part of rank 0. ``is_kept(part, spec)``: whether a part goes into the
       journal.
-    - ``findings(benchmark, node_of, emulated)``: what it found out about the cluster, as diagnosis findings.
+    - ``findings(benchmark, node_of, emulated)``: what it found out about the cluster, as findings.
     """
 
     record: type[RecordType]
@@ -98,4 +99,4 @@ class Records(Generic[RecordType]):
     in_common: Callable[[Mapping[int, RecordType]], Mapping[int, RecordType] | None] = dict
     note: Callable[[RecordType], str | None] = lambda _: None
     is_kept: Callable[[RecordType, BenchmarkSpec], bool] = lambda *_: False
-    findings: Callable[[BenchmarkResult, NodeOf, bool], Iterable[Mapping[str, Any]]] = lambda *_: ()
+    findings: Callable[[BenchmarkResult, NodeOf, bool], Iterable[Finding]] = lambda *_: ()

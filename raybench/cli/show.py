@@ -54,7 +54,7 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
         raise click.UsageError("--output needs --format: the text is made for a terminal")
     if output_format != _TEXT and full:
         raise click.UsageError(f"--full is for the terminal; --format {output_format} has all there is")
-    with taking_apart(f"what is kept of the run {run}"):  # findings are no typed parts of it yet
+    with taking_apart(f"what is kept of the run {run}"):
         other = other_document(run)
         if other is not None:
             _show_other(other, output_format, output)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from msgspec import field
 
-from diagnostics.findings import SCHEMA
-from raybench.documents.part import FieldwiseDocument, FieldwisePart
+from diagnostics.findings import SCHEMA, Finding
+from raybench.documents.part import FieldwiseDocument, FieldwisePart, part_of, take
 
 
 class DiagnosedRank(FieldwisePart, frozen=True, kw_only=True):
@@ -33,6 +33,14 @@ class Diagnosis(FieldwiseDocument, frozen=True, kw_only=True):
     network: str = "unknown"
     gdr: bool | None = None
     ranks: tuple[DiagnosedRank, ...] = ()
-    findings: tuple[Mapping[str, Any], ...] = ()
+    findings: tuple[Finding, ...] = ()
     counters: Counters = field(default_factory=Counters)
     SCHEMA: ClassVar[str] = SCHEMA
+
+
+def findings_in(diagnosis: Mapping[str, Any] | None) -> tuple[Finding, ...]:
+    """The findings of a diagnosis that is still JSON. Raises DocumentError."""
+    if diagnosis is None:
+        return ()
+    found = (take(dict(diagnosis), "findings", of=list[dict[str, Any]])) or []
+    return tuple(part_of(Finding, one, f"finding {number} of the diagnosis") for number, one in enumerate(found, 1))

@@ -4,39 +4,12 @@ Playbooks write documents of such parts on control nodes that may have the stand
 needed to write one. ``raybench.documents.part`` reads them, as it reads every other.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
-Json = dict[str, Any]
+from diagnostics.plain_part import AnyPart, Json, PlainPart, json_of
 
-
-class AnyPart:
-    """A part of a document: typed, immutable, written and read by its own class.
-
-    ``unknown_keys``: those of a later raybench or of somebody else, written back as read.
-    """
-
-    __slots__ = ()
-    unknown_keys: Mapping[str, Any] | None
-    DERIVED: ClassVar[frozenset[str]] = frozenset()  # keys of the JSON that are no field of that name
-
-    @classmethod
-    def stored(cls, content: Json) -> Json:
-        """The fields by name of the JSON, from what a document has: an older one is brought up to date here."""
-        return content
-
-    def contradiction(self) -> str | None:
-        """What in it cannot be true together; None where all is well."""
-        return None
-
-    def to_json(self) -> Json:
-        """The part as in its document."""
-        raise NotImplementedError
-
-    def with_unknown(self, content: Json) -> Json:
-        """The content, with the keys that were read and not known."""
-        return content | dict(self.unknown_keys) if self.unknown_keys else content
+__all__ = ["AnyDocument", "AnyPart", "Json", "PlainDocument", "PlainPart", "json_of"]
 
 
 class AnyDocument(AnyPart):
@@ -48,32 +21,9 @@ class AnyDocument(AnyPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainPart(AnyPart):
-    """A part that is written as its fields, all of them, in their order."""
-
-    unknown_keys: Mapping[str, Any] | None = None
-
-    def to_json(self) -> Json:
-        """The part as in its document."""
-        names = (one.name for one in fields(self) if one.name != "unknown_keys")
-        return self.with_unknown({name: json_of(getattr(self, name)) for name in names})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlainDocument(AnyDocument, PlainPart):
     """A document that is written as its schema, then its fields, all of them, in their order."""
 
     def to_json(self) -> Json:
         """The document, its schema first."""
         return {"schema": self.SCHEMA, **PlainPart.to_json(self)}
-
-
-def json_of(value: Any) -> Any:
-    """A field as JSON: parts and what holds them as dictionaries and lists."""
-    if isinstance(value, AnyPart):
-        return value.to_json()
-    if isinstance(value, tuple | list):
-        return [json_of(one) for one in value]
-    if isinstance(value, Mapping):
-        return {key: json_of(one) for key, one in value.items()}
-    return value

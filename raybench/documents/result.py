@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import field
 
+from diagnostics.findings import Finding
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.cluster import ClusterInfo
 from raybench.documents.part import Document, take
@@ -29,7 +30,7 @@ _ENVIRONMENT = ("versions", "variables")
 
 
 class RunResult(Document, frozen=True, kw_only=True):
-    """A whole run. ``findings`` have the shape of a diagnosis finding (rule, severity, summary, ranks, hosts, ...).
+    """A whole run, with what it found.
 
     ``checks``: what it was judged by beside its data. ``log_findings``: those of the diagnosis of its logs, which
     count for the verdict and are written in ``diagnosis.json``. ``problems``: files of it that could not be kept.
@@ -45,10 +46,10 @@ class RunResult(Document, frozen=True, kw_only=True):
     variables: Mapping[str, str] = field(name="+variables")
     config: Mapping[str, Any]
     benchmarks: tuple[BenchmarkResult, ...]
-    findings: tuple[Mapping[str, Any], ...] = ()
+    findings: tuple[Finding, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, name="timings_seconds")  # of the run's own phases
     checks: tuple[Check, ...] = ()
-    log_findings: tuple[Mapping[str, Any], ...] = field(default=(), name="+log_findings")
+    log_findings: tuple[Finding, ...] = field(default=(), name="+log_findings")
     problems: tuple[str, ...] = field(default=(), name="+problems")
     recorded_verdict: Verdict | None = field(default=None, name="verdict")
     recorded_reason: str = field(default="", name="verdict_reason")
@@ -119,7 +120,7 @@ class RunResult(Document, frozen=True, kw_only=True):
                 "environment": {"versions": dict(self.versions), "variables": dict(self.variables)},
                 "config": dict(self.config),
                 "benchmarks": [benchmark.to_json() for benchmark in self.benchmarks],
-                "findings": [dict(finding) for finding in self.findings],
+                "findings": [finding.to_json() for finding in self.findings],
                 "timings_seconds": dict(self.timings),
             }
         )

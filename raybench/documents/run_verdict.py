@@ -1,10 +1,11 @@
 """How a run comes by its verdict: what it was judged by, what is missing of it, and the gravest finding. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import field
 
+from diagnostics.findings import Finding
 from raybench.documents.part import Part
 from raybench.documents.plain import Json
 from raybench.verdicts import Conclusion
@@ -31,7 +32,7 @@ class Check(Part, frozen=True, kw_only=True):
 
 
 def conclude(
-    *, wrong: Sequence[str], gaps: Sequence[str], findings: Sequence[Mapping[str, Any]], checks: Sequence[Check]
+    *, wrong: Sequence[str], gaps: Sequence[str], findings: Sequence[Finding], checks: Sequence[Check]
 ) -> Conclusion:
     """The verdict of a document: wrong data, then what is missing, then the gravest finding, then what was judged.
 
@@ -40,11 +41,11 @@ def conclude(
     """
     if wrong:
         return Conclusion(verdict="critical", reason=_first_of([f"wrong data: {text}" for text in wrong]))
-    critical = [_summary(one) for one in findings if one.get("severity") == "critical"]
+    critical = [_summary(one) for one in findings if one.severity == "critical"]
     if gaps:
         beside = [text for text in critical if text not in gaps]
         return Conclusion(verdict="incomplete", reason="; ".join([gaps[0], *([_first_of(beside)] if beside else [])]))
-    warnings = [_summary(one) for one in findings if one.get("severity") == "warning"]
+    warnings = [_summary(one) for one in findings if one.severity == "warning"]
     if critical:
         return Conclusion(verdict="critical", reason=_first_of([*critical, *warnings]))
     unanswered = [check.text for check in checks if check.name == BASELINE and check.outcome == "not judged"]
@@ -76,10 +77,10 @@ def conclude_run(result: "RunResult") -> Conclusion:
     )
 
 
-def _own_log_findings(result: "RunResult") -> Iterator[Mapping[str, Any]]:
+def _own_log_findings(result: "RunResult") -> Iterator[Finding]:
     """What the logs say, without the end that raybench made of the ranks once something had broken the run."""
-    ended = any("victims" in one for one in result.findings)
-    return (one for one in result.log_findings if not (ended and one.get("rule") in OF_AN_END))
+    ended = any(one.ended_the_run for one in result.findings)
+    return (one for one in result.log_findings if not (ended and one.rule in OF_AN_END))
 
 
 def all_checks(result: "RunResult") -> tuple[Check, ...]:
@@ -120,8 +121,8 @@ def _gaps(result: "RunResult") -> list[str]:
     missing = [one for one in result.benchmarks if one.status in ("partial", "failed") and not one.wrong]
     if result.status == "complete" and not missing:
         return []
-    broke = [one for one in result.findings if "victims" in one]
-    if any(one.get("rule") == INTERRUPTED for one in broke):
+    broke = [one for one in result.findings if one.ended_the_run]
+    if any(one.rule == INTERRUPTED for one in broke):
         return [_stopped(result, broke[0])]
     skipped = [one for one in result.benchmarks if one.status == "skipped"]
     return [
@@ -131,13 +132,13 @@ def _gaps(result: "RunResult") -> list[str]:
     ] or ["nothing was measured" if not result.benchmarks else f"the run is {result.status}"]
 
 
-def _stopped(result: "RunResult", finding: Mapping[str, Any]) -> str:
+def _stopped(result: "RunResult", finding: Finding) -> str:
     kept = sum(len(one.points) + len(one.workload) for one in result.benchmarks)
     return f"{_summary(finding)}; " + (f"{kept} measured point{'s' * (kept > 1)} kept" if kept else "nothing measured")
 
 
-def _summary(finding: Mapping[str, Any]) -> str:
-    return str(finding.get("summary") or finding.get("rule") or "a finding without a summary")
+def _summary(finding: Finding) -> str:
+    return finding.summary or finding.rule
 
 
 def _first_of(texts: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ def bring_logs(agents: Agents, record: RunRecord, channel: Channel) -> None:
     _tell_omitted_traces(agents, record, channel)
     for index, why in silent.items():
         record.findings.append(lost_logs_finding(agents.agents[index].node.name, plan.ranks_of(index), why))
-        channel.note(f"WARNING: {record.findings[-1]['summary']}")
+        channel.note(f"WARNING: {record.findings[-1].summary}")
     channel.logs(record.logs)
 
 
@@ -37,4 +37,4 @@ def _tell_omitted_traces(agents: Agents, record: RunRecord, channel: Channel) ->
     for index, left_out in sorted(answers.items()):
         for finding in trace_findings(agents.agents[index].node.name, left_out):
             record.findings.append(finding)
-            channel.note(f"WARNING: {finding['summary']}")
+            channel.note(f"WARNING: {finding.summary}")

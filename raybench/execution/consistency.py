@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from diagnostics.findings import Finding
+from raybench.finding_rules.nodes import DEVICES_MASKED, VERSIONS_DIFFER
 from raybench.metadata import COMPARED
 
 
-def differences(facts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def differences(facts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Finding]:
     """A finding for each software whose version is not the same on all nodes; ``facts`` are (node name, its facts).
 
     The odd ones out are those that differ from the most common version.
@@ -15,7 +17,7 @@ def differences(facts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str
     return [finding for software in COMPARED for finding in _difference(software, facts)]
 
 
-def rank_differences(facts: Sequence[tuple[str, Mapping[str, str]]]) -> list[dict[str, Any]]:
+def rank_differences(facts: Sequence[tuple[str, Mapping[str, str]]]) -> list[Finding]:
     """The same for what the ranks loaded, which can differ from what is installed; ``facts`` are (node name, a rank's).
 
     A container may bring an NCCL of its own, which no package's version tells of.
@@ -24,7 +26,7 @@ def rank_differences(facts: Sequence[tuple[str, Mapping[str, str]]]) -> list[dic
     return [finding for software in ("torch", "nccl") for finding in _difference(software, loaded)]
 
 
-def _difference(software: str, facts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def _difference(software: str, facts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Finding]:
     versions = {name: str(one.get(software) or "not installed") for name, one in facts}
     if not versions:
         return []
@@ -35,7 +37,7 @@ def _difference(software: str, facts: Sequence[tuple[str, Mapping[str, Any]]]) -
 
 def masked_devices(
     facts: Sequence[tuple[str, Mapping[str, Any]]], rank_facts: Sequence[tuple[str, Mapping[str, str]]]
-) -> list[dict[str, Any]]:
+) -> list[Finding]:
     """A finding for each node whose ranks see fewer GPUs than the node has.
 
     NCCL then cannot see the peers of its own node, and all_reduce was up to 2400 times slower (ray#61073).
@@ -50,46 +52,24 @@ def masked_devices(
         return []
     text = ", ".join(f"{name} ({count} of {gpus[name]})" for name, count in sorted(masked.items()))
     return [
-        {
-            "rule": "devices-masked",
-            "severity": "critical",
-            "confidence": "certain",
-            "summary": f"ranks do not see all GPUs of their node: {text}",
-            "explanation": "NCCL needs to see its peers' GPUs for NVLink and shared memory; with masked devices it is "
+        DEVICES_MASKED.finding(
+            confidence="certain",
+            summary=f"ranks do not see all GPUs of their node: {text}",
+            explanation="NCCL needs to see its peers' GPUs for NVLink and shared memory; with masked devices it is "
             "reported to be far slower or to hang (ray#61073). The figures of this run are those of a masked node.",
-            "ranks": [],
-            "hosts": sorted(masked),
-            "evidence": [],
-            "recommendations": [
-                {
-                    "action": "unmask-devices",
-                    "text": "Start Ray on the node with CUDA_VISIBLE_DEVICES unset, or with all GPUs of the node.",
-                    "commands": ["unset CUDA_VISIBLE_DEVICES", "ray start --address=HEAD:6379"],
-                    "link": None,
-                }
-            ],
-        }
+            hosts=tuple(sorted(masked)),
+            recommendations=DEVICES_MASKED.advise(),
+        )
     ]
 
 
-def _finding(software: str, common: str, odd: Mapping[str, str]) -> dict[str, Any]:
+def _finding(software: str, common: str, odd: Mapping[str, str]) -> Finding:
     named = ", ".join(f"{name} has {version}" for name, version in sorted(odd.items()))
-    return {
-        "rule": "versions-differ",
-        "severity": "critical",
-        "confidence": "certain",
-        "summary": f"{software} differs between nodes: most have {common}; {named}",
-        "explanation": "Nodes with different software are not one machine to measure, and NCCL of different versions "
+    return VERSIONS_DIFFER.finding(
+        confidence="certain",
+        summary=f"{software} differs between nodes: most have {common}; {named}",
+        explanation="Nodes with different software are not one machine to measure, and NCCL of different versions "
         "may hang or fail to connect.",
-        "ranks": [],
-        "hosts": sorted(odd),
-        "evidence": [],
-        "recommendations": [
-            {
-                "action": "equal-versions",
-                "text": f"Install the same {software} on all nodes.",
-                "commands": [],
-                "link": None,
-            }
-        ],
-    }
+        hosts=tuple(sorted(odd)),
+        recommendations=VERSIONS_DIFFER.advise(software=software),
+    )

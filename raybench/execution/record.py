@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from diagnostics.findings import Finding
 from raybench.benchmarks.registry import records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.config import RunConfig
@@ -66,7 +67,7 @@ class RunRecord:
     run_id: str
     planned: Planned | None = None
     incidents: list[Incident] = field(default_factory=list)
-    findings: list[dict[str, Any]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     logs: dict[str, bytes] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     launches: int = 0
@@ -124,14 +125,14 @@ class RunRecord:
             config=self.config.to_json(),
             benchmarks=benchmarks,
             findings=(
-                *(cause.to_finding() | {"victims": victims} for cause in blamed),
+                *(cause.to_finding(victims) for cause in blamed),
                 *self.findings,
                 *(found for one in benchmarks for found in self._findings_of(one, emulated=emulated)),
             ),
             timings={**self.timings, "total": self.elapsed_seconds},
         )
 
-    def _findings_of(self, benchmark: BenchmarkResult, *, emulated: bool) -> Iterable[Mapping[str, Any]]:
+    def _findings_of(self, benchmark: BenchmarkResult, *, emulated: bool) -> Iterable[Finding]:
         if workload_of(benchmark.kind).records is None:
             return ()
         return records_of(benchmark.kind).findings(benchmark, self._node_of, emulated)

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from raybench.errors import IncompleteRunError, ProblemFoundError
@@ -150,10 +150,10 @@ class Run:
     def _compare(self, planned: Planned) -> None:
         found = differences(planned.named_facts())
         if self.record.config.allow_mixed:  # who asks for it knows of it: worth a warning, no failed run
-            found = [finding | {"severity": "warning"} for finding in found]
+            found = [replace(finding, severity="warning") for finding in found]
         self.record.findings += found
         if found and not self.record.config.allow_mixed:
-            what = "; ".join(str(finding["summary"]) for finding in found)
+            what = "; ".join(finding.summary for finding in found)
             raise ProblemFoundError(
                 f"the nodes are not alike: {what}. Make them equal, or measure all the same with --allow-mixed."
             )

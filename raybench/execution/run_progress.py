@@ -46,7 +46,7 @@ class RunProgress:
         for finding in found:
             if finding not in self.record.findings:
                 self.record.findings.append(finding)
-                self.channel.note(f"{finding['severity'].upper()}: {finding['summary']}")
+                self.channel.note(f"{finding.severity.upper()}: {finding.summary}")
 
     def troubled(self) -> None:
         """Something broke, or the time is over: who is at fault is looked for, and then the ranks are ended."""

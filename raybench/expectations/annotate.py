@@ -1,10 +1,11 @@
 """Every measured point of a run beside what a healthy system would reach, and a finding where it is clearly slower."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
+from diagnostics.findings import Finding
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.point import Expected, Point
 from raybench.documents.result import RunResult
@@ -13,10 +14,9 @@ from raybench.expectations.baseline import Baseline, against_baseline
 from raybench.expectations.expected import Judgement, deciding, expect, judge
 from raybench.expectations.regimes import NoExpectation, System
 from raybench.expectations.shape import system_of
+from raybench.finding_rules.bandwidth import BELOW_EXPECTED
 from raybench.stability import stability_check
 from raybench.units import format_bytes
-
-RULE = "bandwidth-below-expected"
 
 
 def with_expectations(result: RunResult, baseline: Baseline | None = None) -> RunResult:
@@ -82,7 +82,7 @@ def _expected(operation: str, point: Point, system: System | NoExpectation) -> E
     return Expected(bus_gb_per_s=answer.bus_gb_per_s, limit=answer.limit, basis=answer.basis)
 
 
-def _finding(benchmark: BenchmarkResult, system: System) -> dict[str, Any] | None:
+def _finding(benchmark: BenchmarkResult, system: System) -> Finding | None:
     """A finding where even the fast end of each point's 95 % interval leaves the collective below the limit."""
     points = [point for point in benchmark.points if point.expected is not None and point.expected_ratio is not None]
     if not points or _judged(benchmark, system).verdict != "slow":
@@ -97,9 +97,7 @@ def _fast_end(point: Point) -> float:
     return point.busbw_gb_per_s * point.seconds.median / low if low > 0 else point.busbw_gb_per_s
 
 
-def _slow(
-    benchmark: BenchmarkResult, points: list[Point], ratio: float, limit: float, system: System
-) -> dict[str, Any]:
+def _slow(benchmark: BenchmarkResult, points: list[Point], ratio: float, limit: float, system: System) -> Finding:
     sizes = deciding([point.message_bytes for point in points], system.ranks)
     shown = max((point for point in points if point.message_bytes in sizes), key=lambda point: point.message_bytes)
     assert shown.expected is not None
@@ -107,21 +105,9 @@ def _slow(
         f"{shown.busbw_gb_per_s:.1f} GB/s at {format_bytes(shown.message_bytes)}, "
         f"expected {shown.expected.bus_gb_per_s:.1f}"
     )
-    return {
-        "rule": RULE,
-        "severity": "warning",
-        "confidence": "likely",
-        "summary": f"{benchmark.name} reaches {ratio:.0%} of what a healthy system of this shape does: {figures}",
-        "explanation": f"{shown.expected.basis}. Slow: below {limit:.0%} of it with the whole 95 % interval.",
-        "ranks": [],
-        "hosts": [],
-        "evidence": [],
-        "recommendations": [
-            {
-                "action": "find-slow-link",
-                "text": "measure all pairs to find the slow node or NIC, and read what the NCCL logs prove",
-                "commands": ["raybench run --suite p2p_matrix --p2p-size 64M"],
-                "link": None,
-            }
-        ],
-    }
+    return BELOW_EXPECTED.finding(
+        confidence="likely",
+        summary=f"{benchmark.name} reaches {ratio:.0%} of what a healthy system of this shape does: {figures}",
+        explanation=f"{shown.expected.basis}. Slow: below {limit:.0%} of it with the whole 95 % interval.",
+        recommendations=BELOW_EXPECTED.advise(),
+    )

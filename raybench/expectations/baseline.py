@@ -12,15 +12,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from diagnostics.findings import Finding, Recommendation
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.cluster import ClusterInfo
 from raybench.documents.point import Expected, Point
 from raybench.documents.result import RunResult
 from raybench.documents.run_verdict import BASELINE, Check
 from raybench.errors import UsageError
+from raybench.finding_rules.bandwidth import BELOW_BASELINE, NOT_COMPARABLE
 from raybench.units import format_bytes
 
-RULE, INCOMPARABLE = "bandwidth-below-baseline", "baseline-not-comparable"
 # Between a cluster against itself, at most 3 % apart, and a lost NIC of eight, 12.5 %.
 LIMIT = 0.94
 # Smaller messages differ by tens of percent from launch to launch (up to 4 MiB, measured with gloo).
@@ -98,9 +99,9 @@ def against_baseline(result: RunResult, baseline: Baseline) -> RunResult:
     return _with_findings(replace(result, benchmarks=benchmarks), found, baseline)
 
 
-def _with_findings(result: RunResult, found: Sequence[dict[str, Any]], baseline: Baseline) -> RunResult:
+def _with_findings(result: RunResult, found: Sequence[Finding], baseline: Baseline) -> RunResult:
     """The run with what came of the comparison, and a check that says which of the three it was."""
-    if any(finding["rule"] == INCOMPARABLE for finding in found):
+    if any(finding.rule == NOT_COMPARABLE.id for finding in found):
         check = Check(name=BASELINE, outcome="not judged", text=f"not compared with the baseline {baseline.run_id}")
     elif found:
         check = Check(name=BASELINE, outcome="failed", text=f"slower than the baseline {baseline.run_id}")
@@ -117,15 +118,13 @@ def _as_fast(benchmarks: Sequence[BenchmarkResult], baseline: Baseline) -> str:
     return f"{part}as fast as the baseline {baseline.run_id}"
 
 
-def _findings(
-    benchmarks: Sequence[BenchmarkResult], baseline: Baseline, cluster: ClusterInfo
-) -> Sequence[dict[str, Any]]:
+def _findings(benchmarks: Sequence[BenchmarkResult], baseline: Baseline, cluster: ClusterInfo) -> Sequence[Finding]:
     if cluster.emulated:
         return (
             _incomparable(
                 baseline,
                 "is shown and not compared: emulated nodes share the processors of one machine",
-                advice="compare on nodes of their own: name their cluster with --address, and take a baseline there",
+                advice=NOT_COMPARABLE.advise()[1:],
             ),
         )
     if not any(_compared(benchmark, baseline) for benchmark in benchmarks):
@@ -164,23 +163,20 @@ def _compared(benchmark: BenchmarkResult, baseline: Baseline) -> Sequence[tuple[
     return [pair for pair in both if 4 * pair[0].message_bytes >= largest]
 
 
-def _slower(benchmark: BenchmarkResult, baseline: Baseline, cluster: ClusterInfo) -> dict[str, Any] | None:
+def _slower(benchmark: BenchmarkResult, baseline: Baseline, cluster: ClusterInfo) -> Finding | None:
     """A finding where even this run's fast end is below the limit of the baseline's slow end."""
     deciding = _compared(benchmark, baseline)
     if not deciding or median(_fast(point) / before.slow_gb_per_s for point, before in deciding) >= LIMIT:
         return None
     ratio = median(point.busbw_gb_per_s / before.bus_gb_per_s for point, before in deciding)
     point, before = deciding[-1]
-    return _finding(
-        rule=RULE,
-        severity="critical",  # what the user asked to be told
+    return BELOW_BASELINE.finding(
+        confidence="likely",
         summary=f"{benchmark.name} reaches {ratio:.0%} of this cluster's own run {baseline.run_id}: "
         f"{point.busbw_gb_per_s:.1f} GB/s at {format_bytes(point.message_bytes)}, {before.bus_gb_per_s:.1f} then",
         explanation=f"Below {LIMIT:.0%} of it with both 95 % intervals, at the largest messages that both runs have, "
         f"on {len(cluster.nodes)} nodes. A lost NIC of eight costs 12 %; repeats differ by up to 3 %.",
-        advice="compare what the two runs say of versions and variables, then measure all pairs to find the slow node "
-        "or NIC",
-        commands=["raybench run --suite p2p_matrix --p2p-size 64M", "raybench preflight"],
+        recommendations=BELOW_BASELINE.advise(),
     )
 
 
@@ -190,33 +186,11 @@ def _fast(point: Point) -> float:
 
 
 def _incomparable(
-    baseline: Baseline,
-    why: str,
-    *,
-    advice: str = "take a baseline of this shape and with these messages while it is healthy, and keep its result.json",
-) -> dict[str, Any]:
-    return _finding(
-        rule=INCOMPARABLE,
-        severity="warning",  # asked for, and not done
+    baseline: Baseline, why: str, *, advice: tuple[Recommendation, ...] = NOT_COMPARABLE.advise()[:1]
+) -> Finding:
+    return NOT_COMPARABLE.finding(
+        confidence="likely",
         summary=f"the baseline {baseline.run_id} {why}",
         explanation="Bandwidth depends on nodes, ranks, types and sizes, so nothing was judged by it.",
-        advice=advice,
-        commands=["raybench run --suite collectives"],
+        recommendations=advice,
     )
-
-
-def _finding(
-    *, rule: str, severity: str, summary: str, explanation: str, advice: str, commands: Sequence[str]
-) -> dict[str, Any]:
-    recommendation = {"action": "compare-with-baseline", "text": advice, "commands": list(commands), "link": None}
-    return {
-        "rule": rule,
-        "severity": severity,
-        "confidence": "likely",
-        "summary": summary,
-        "explanation": explanation,
-        "ranks": [],
-        "hosts": [],
-        "evidence": [],
-        "recommendations": [recommendation],
-    }

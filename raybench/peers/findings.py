@@ -1,14 +1,16 @@
 """Findings and checks of a run from its ranks, nodes and pairs beside their peers. Pure."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
+from diagnostics.findings import Finding, MeasuredPairs, Recommendation
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.cluster import ClusterInfo
 from raybench.documents.result import RunResult
 from raybench.documents.run_verdict import Check
+from raybench.finding_rules.peers import SLOW_NODE, SLOW_PAIRS, SLOW_RANK, SLOW_WAY
 from raybench.peers.matrix import SlowPart, judge_matrix
 from raybench.peers.own_speed import SlowRank, judge_speed
 from raybench.peers.patterns import SlowPairs
@@ -16,25 +18,8 @@ from raybench.units import format_bytes, format_seconds
 
 _APART = " and without what it waited for a processor"
 _EMULATED = " Emulated nodes share the processors of one machine: this is a rank's process, not a machine."
-_ADVICE = {
-    "node": "compare it with a good node: PCIe width and speed of its NICs (lspci -vv), firmware, ACS and IOMMU, CPU "
-    "governor, other jobs; then its cables and switch ports",
-    "rank": "look at this rank's GPU and NIC: clocks and power (nvidia-smi -q), PCIe slot (lspci -vv: LnkSta), other "
-    "processes on its cores",
-    "nic": "its pairs within the node are as good as others: look at the NIC that this rank uses, its cable "
-    "and its switch port",
-    "way": "both ends are good with others, so look between them: routing, the trunk or spine port that this traffic "
-    "hashes to, and its error counters; within a node its PCIe or NVLink path (nvidia-smi topo -m)",
-    "pairs": "look at what these pairs share: a rail or leaf switch, its uplinks and their error counters, one type of "
-    "NIC, or the cabling of their nodes; a network that is oversubscribed by design, and another job on it, look the "
-    "same: measure once more, then test their links alone",
-}
 _MOST_LISTED = 10_000  # pairs in a finding
-_COMMANDS = {
-    "node": ["raybench fabric run -i HOSTS", "raybench preflight"],
-    "pairs": ["raybench fabric run -i HOSTS"],
-    "rank": ["raybench preflight"],
-}
+_RULE_OF = {"node": SLOW_NODE, "rank": SLOW_RANK, "way": SLOW_WAY}
 
 
 def with_peers(result: RunResult) -> RunResult:
@@ -43,7 +28,7 @@ def with_peers(result: RunResult) -> RunResult:
     A rank that is slow by itself is also slow in its pairs: that is said once.
     """
     slow, speed_checks = _speeds(result)
-    parts, pair_checks = _matrices(result, {rank for finding in slow for rank in finding["ranks"]})
+    parts, pair_checks = _matrices(result, {rank for finding in slow for rank in finding.ranks})
     return replace(
         result,
         findings=(*result.findings, *slow, *parts),
@@ -51,7 +36,7 @@ def with_peers(result: RunResult) -> RunResult:
     )
 
 
-def _speeds(result: RunResult) -> tuple[list[dict[str, Any]], list[Check]]:
+def _speeds(result: RunResult) -> tuple[list[Finding], list[Check]]:
     seconds = own_seconds(result.benchmarks)
     if not seconds:
         return [], []
@@ -60,9 +45,9 @@ def _speeds(result: RunResult) -> tuple[list[dict[str, Any]], list[Check]]:
     return found, [_check("ranks", found, judgement.not_judged)]
 
 
-def _matrices(result: RunResult, explained: set[int]) -> tuple[list[dict[str, Any]], list[Check]]:
+def _matrices(result: RunResult, explained: set[int]) -> tuple[list[Finding], list[Check]]:
     """Of the largest size of each matrix, without what the ``explained`` ranks explain."""
-    found: list[dict[str, Any]] = []
+    found: list[Finding] = []
     checks: list[Check] = []
     names, cluster = {rank: node.name for node in result.cluster.nodes for rank in node.ranks}, result.cluster
     for benchmark in result.benchmarks:
@@ -73,7 +58,7 @@ def _matrices(result: RunResult, explained: set[int]) -> tuple[list[dict[str, An
         largest = [point for point in points if point.message_bytes == size]
         judgement = judge_matrix(largest, names, cluster.world_size, emulated=cluster.emulated)
         parts = [_slow_part(part, benchmark, size, cluster) for part in judgement.slow]
-        found += [part for part in parts if explained.isdisjoint(part["ranks"])]
+        found += [part for part in parts if explained.isdisjoint(part.ranks)]
         patterns = [_slow_pairs(one, benchmark, size, cluster) for one in judgement.patterns]
         found += patterns
         checks.append(_check("pairs", [*parts, *patterns], judgement.not_judged))
@@ -91,7 +76,7 @@ def own_seconds(benchmarks: Sequence[BenchmarkResult]) -> dict[int, list[float]]
     return seconds
 
 
-def _check(name: str, found: Sequence[Mapping[str, Any]], not_judged: str | None) -> Check:
+def _check(name: str, found: Sequence[Finding], not_judged: str | None) -> Check:
     if found:
         return Check(name=name, outcome="failed", text=f"slow {name}: {len(found)}")
     if not_judged:
@@ -111,75 +96,68 @@ def _waits_are_counted(cluster: ClusterInfo) -> bool:
     return bool(known) and all(facts.processor_wait == "counted" for facts in known)
 
 
-def _slow_rank(one: SlowRank, cluster: ClusterInfo) -> dict[str, Any]:
+def _slow_rank(one: SlowRank, cluster: ClusterInfo) -> Finding:
     node = cluster.node_of_rank(one.rank).name
     known = _waits_are_counted(cluster)
     by_crowd, apart = is_crowded(cluster) and not known, _APART if known and cluster.backend == "gloo" else ""
     seen = f"{format_seconds(one.own_seconds)} for work that takes the others {format_seconds(one.others_seconds)}"
-    return {
-        "rule": "slow-rank",
-        "severity": "warning" if by_crowd else one.severity,
-        "confidence": "likely",
-        "summary": f"rank {one.rank} ({node}) works at {one.share.value:.2f} of the others' speed: {seen}"
+    return SLOW_RANK.finding(
+        severity="warning" if by_crowd else one.severity,
+        confidence="likely",
+        summary=f"rank {one.rank} ({node}) works at {one.share.value:.2f} of the others' speed: {seen}"
         f"{_label(cluster, crowded=by_crowd)}",
-        "explanation": f"Without any communication{apart}, in {len(one.share.rounds)} groups of samples over the "
+        explanation=f"Without any communication{apart}, in {len(one.share.rounds)} groups of samples over the "
         f"whole run; 95 % interval {one.share.low:.2f} to {one.share.high:.2f}. The others wait for it in every "
         f"collective."
         f"{_EMULATED if cluster.emulated else ''}",
-        "ranks": [one.rank],
-        "hosts": [node],
-        "evidence": [],
-        "recommendations": [_recommendation("rank", cluster)],
-    }
+        ranks=(one.rank,),
+        hosts=(node,),
+        recommendations=_recommended(SLOW_RANK.advise()[:1], cluster),
+    )
 
 
-def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: ClusterInfo) -> dict[str, Any]:
+def _slow_part(part: SlowPart, benchmark: BenchmarkResult, size: int, cluster: ClusterInfo) -> Finding:
     figures = f"{part.gb_per_s:.3g} GB/s, its peers {part.peers_gb_per_s:.3g}"
     where = "between nodes" if part.between else "within the node"
     beside = "" if part.kind == "way" else " at the same time"
-    return {
-        "rule": f"slow-{part.kind}",
-        "severity": "warning" if is_crowded(cluster) else part.severity,
-        "confidence": "likely",
-        "summary": f"{_subject(part)} {_reaches(part)} {part.share.value:.2f} of its peers' bandwidth {where}: "
+    rule = _RULE_OF[part.kind]
+    of_a_nic = part.kind == "rank" and part.good_within
+    return rule.finding(
+        severity="warning" if is_crowded(cluster) else part.severity,
+        confidence="likely",
+        summary=f"{_subject(part)} {_reaches(part)} {part.share.value:.2f} of its peers' bandwidth {where}: "
         f"{figures}{_label(cluster, crowded=is_crowded(cluster))}",
-        "explanation": f"{benchmark.name} with {format_bytes(size)} messages, beside pairs of the same kind{beside}; "
+        explanation=f"{benchmark.name} with {format_bytes(size)} messages, beside pairs of the same kind{beside}; "
         f"95 % interval {part.share.low:.2f} to {part.share.high:.2f}.{_EMULATED if cluster.emulated else ''}",
-        "ranks": list(part.ranks),
-        "hosts": list(part.nodes),
-        "pairs": {
-            "benchmark": benchmark.name,
-            "message_bytes": size,
-            "between_nodes": part.between,
-            "direction": part.direction,
-        },
-        "evidence": [],
-        "recommendations": [_recommendation("nic" if part.kind == "rank" and part.good_within else part.kind, cluster)],
-    }
+        ranks=part.ranks,
+        hosts=part.nodes,
+        pairs=MeasuredPairs(
+            benchmark=benchmark.name, message_bytes=size, between_nodes=part.between, direction=part.direction
+        ),
+        recommendations=_recommended(rule.advise()[1:] if of_a_nic else rule.advise()[:1], cluster),
+    )
 
 
-def _slow_pairs(one: SlowPairs, benchmark: BenchmarkResult, size: int, cluster: ClusterInfo) -> dict[str, Any]:
+def _slow_pairs(one: SlowPairs, benchmark: BenchmarkResult, size: int, cluster: ClusterInfo) -> Finding:
     (source, destination), ranks = one.pairs[0], sorted({rank for pair in one.pairs for rank in pair})
     ends = [f"rank {rank} ({cluster.node_of_rank(rank).name})" for rank in (source, destination)]
-    return {
-        "rule": "slow-pairs",
-        "severity": one.severity,
-        "confidence": "likely",
-        "summary": one.text,
-        "explanation": f"{benchmark.name} with {format_bytes(size)} messages; each is below the fastest tenth of the "
+    return SLOW_PAIRS.finding(
+        severity=one.severity,
+        confidence="likely",
+        summary=one.text,
+        explanation=f"{benchmark.name} with {format_bytes(size)} messages; each is below the fastest tenth of the "
         f"pairs that are built alike, in all of its blocks. The slowest: {ends[0]} to {ends[1]}.",
-        "ranks": ranks,
-        "hosts": list(dict.fromkeys(cluster.node_of_rank(rank).name for rank in ranks)),
-        "pairs": {
-            "benchmark": benchmark.name,
-            "message_bytes": size,
-            "between_nodes": one.between,
-            "direction": "",
-            "listed": [list(pair) for pair in one.pairs[:_MOST_LISTED]],
-        },
-        "evidence": [],
-        "recommendations": [_recommendation("pairs", cluster)],
-    }
+        ranks=tuple(ranks),
+        hosts=tuple(dict.fromkeys(cluster.node_of_rank(rank).name for rank in ranks)),
+        pairs=MeasuredPairs(
+            benchmark=benchmark.name,
+            message_bytes=size,
+            between_nodes=one.between,
+            direction="",
+            listed=one.pairs[:_MOST_LISTED],
+        ),
+        recommendations=_recommended(SLOW_PAIRS.advise(), cluster),
+    )
 
 
 def _label(cluster: ClusterInfo, *, crowded: bool) -> str:
@@ -205,6 +183,6 @@ def _reaches(part: SlowPart) -> str:
     return "sends at" if part.direction == "sends" else "receives at"
 
 
-def _recommendation(kind: str, cluster: ClusterInfo) -> dict[str, Any]:
-    commands = [] if cluster.emulated else _COMMANDS.get(kind, [])
-    return {"action": f"check-slow-{kind}", "text": _ADVICE[kind], "commands": commands, "link": None}
+def _recommended(advice: tuple[Recommendation, ...], cluster: ClusterInfo) -> tuple[Recommendation, ...]:
+    """Without the commands for machines where there are none."""
+    return tuple(replaced(one, commands=()) for one in advice) if cluster.emulated else advice

@@ -12,8 +12,8 @@ interval (order statistics, which no single stall moves), an A/A control, and pe
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from diagnostics.findings import Severity
 from raybench.stats import median, order_interval
 
 LARGE = 0.8
@@ -22,8 +22,6 @@ CONTROL = 2.0
 PERSISTENT = 0.75
 NOT_JUDGED = 0.6  # a control so wide that not even this share would stand out says nothing
 _LEAST_ROUNDS, _MANY_ROUNDS = 3, 10
-
-Severity = Literal["critical", "warning"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

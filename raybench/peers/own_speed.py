@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from raybench.peers.judgement import Severity, Share, control_of, is_blind, severity_of
+from diagnostics.findings import Severity
+from raybench.peers.judgement import Share, control_of, is_blind, severity_of
 from raybench.stats import mean_interval, median
 
 _GROUPS = 10  # of neighbouring samples: a stall spoils one of them

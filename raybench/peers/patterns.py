@@ -10,7 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from raybench.peers.judgement import LARGE, Severity
+from diagnostics.findings import Severity
+from raybench.peers.judgement import LARGE
 from raybench.stats import median
 
 if TYPE_CHECKING:

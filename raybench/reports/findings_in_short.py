@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from raybench.reports.findings import Finding, headline, severity
+from diagnostics.findings import Evidence, Finding
+from raybench.reports.findings import headline
 from raybench.reports.spans import ranks_in_short
 from raybench.reports.text import counted, printable
 
@@ -25,7 +26,7 @@ def findings_view(findings: Sequence[Finding]) -> FindingsView:
     """All of them where they are few; else the first of each kind, in their order."""
     kinds: dict[tuple[str, str], list[int]] = {}
     for index, finding in enumerate(findings):
-        kinds.setdefault((severity(finding), str(finding.get("rule"))), []).append(index)
+        kinds.setdefault((finding.severity, finding.rule), []).append(index)
     wanted = [index for kind in kinds.values() for index in _first(kind)]
     shown = set(sorted(wanted)[:MOST_FINDINGS])
     rest = ([findings[index] for index in kind if index not in shown] for kind in kinds.values())
@@ -42,14 +43,13 @@ def _first(kind: Sequence[int]) -> Sequence[int]:
 def _left_out(findings: Sequence[Finding]) -> str:
     """``1,995 more findings of memlock-limit (info), ranks 20, 24 and 1,993 more; such as "...": in result.json``."""
     first = findings[0]
-    ranks = {rank for finding in findings for rank in finding.get("ranks") or () if isinstance(rank, int)}
+    ranks = {rank for finding in findings for rank in finding.ranks}
     on = f", on {ranks_in_short(sorted(ranks))}" if ranks else ""
-    name = printable(first.get("rule") or "the same kind")
+    name = printable(first.rule)
     return f"{counted(len(findings), 'more finding')} of {name}{on}, such as '{headline(first)}': in result.json"
 
 
-def evidence_view(finding: Finding) -> tuple[tuple[Finding, ...], str | None]:
+def evidence_view(finding: Finding) -> tuple[tuple[Evidence, ...], str | None]:
     """Lines of evidence that are shown, and the sentence on the others."""
-    lines = tuple(finding.get("evidence") or ())
-    more = len(lines) - MOST_EVIDENCE
-    return lines[:MOST_EVIDENCE], f"{counted(more, 'further line')}: in diagnosis.json" if more > 0 else None
+    more = len(finding.evidence) - MOST_EVIDENCE
+    return finding.evidence[:MOST_EVIDENCE], f"{counted(more, 'further line')}: in diagnosis.json" if more > 0 else None

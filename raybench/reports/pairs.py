@@ -7,8 +7,8 @@ finding names is within the noise, and is shown without a mark.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
+from diagnostics.findings import Finding
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.cluster import ClusterInfo
 from raybench.documents.point import Point
@@ -16,7 +16,6 @@ from raybench.reports.rows import is_measured
 from raybench.reports.text import bandwidth, printable
 from raybench.stats import median
 
-Finding = Mapping[str, Any]
 _RULES = ("slow-node", "slow-rank", "slow-way", "slow-pairs")
 MOST_ENDS = 20  # slow nodes and ranks that are named
 
@@ -105,22 +104,22 @@ def pair_matrices(
 
 def _is_about(finding: Finding, benchmark: str, size: int) -> bool:
     """Whether it names something of this matrix; a rank that is slow by itself is slow in every one."""
-    if finding.get("rule") not in _RULES:
+    if finding.rule not in _RULES:
         return False
-    pairs = finding.get("pairs")
-    return pairs is None or (pairs["benchmark"], pairs["message_bytes"]) == (benchmark, size)
+    pairs = finding.pairs
+    return pairs is None or (pairs.benchmark, pairs.message_bytes) == (benchmark, size)
 
 
 def _names(finding: Finding, pair: tuple[int, int], *, between: bool) -> bool:
     """Whether a finding is about this pair: one of its ranks is named, in this direction and kind; of a way both."""
-    pairs, ranks = finding.get("pairs") or {}, frozenset(finding.get("ranks") or ())
-    direction = pairs.get("direction", "")
-    if pairs.get("between_nodes", between) != between:
+    pairs, ranks = finding.pairs, frozenset(finding.ranks)
+    direction = pairs.direction if pairs else ""
+    if pairs and pairs.between_nodes != between:
         return False
-    if finding["rule"] == "slow-way":
-        return ranks == frozenset(pair) and (not direction or pair == tuple(finding["ranks"]))
-    if finding["rule"] == "slow-pairs":
-        return list(pair) in (pairs.get("listed") or ())
+    if finding.rule == "slow-way":
+        return ranks == frozenset(pair) and (not direction or pair == finding.ranks)
+    if finding.rule == "slow-pairs":
+        return pairs is not None and pair in (pairs.listed or ())
     return not ranks.isdisjoint(pair) if not direction else pair[direction == "receives"] in ranks
 
 
@@ -174,18 +173,14 @@ def slow_ends(matrix: PairMatrix) -> tuple[SlowEnd, ...]:
 
 
 def _slow_ends(matrix: PairMatrix) -> tuple[SlowEnd, ...]:
-    of_nodes = [one for one in matrix.findings if one["rule"] == "slow-node"]
-    of_ranks = [one for one in matrix.findings if one["rule"] == "slow-rank"]
+    of_nodes = [one for one in matrix.findings if one.rule == "slow-node"]
+    of_ranks = [one for one in matrix.findings if one.rule == "slow-rank"]
     return (
+        *(SlowEnd(node=str(host), rank=None, summary=one.summary) for one in of_nodes for host in one.hosts),
         *(
-            SlowEnd(node=str(host), rank=None, summary=str(one["summary"]))
-            for one in of_nodes
-            for host in one.get("hosts") or ()
-        ),
-        *(
-            SlowEnd(node=matrix.node_of.get(rank, "?"), rank=rank, summary=str(one["summary"]))
+            SlowEnd(node=matrix.node_of.get(rank, "?"), rank=rank, summary=one.summary)
             for one in of_ranks
-            for rank in one.get("ranks") or ()
+            for rank in one.ranks
         ),
     )
 
@@ -206,7 +201,7 @@ def ends_in_short(matrix: PairMatrix) -> tuple[str, ...]:
 
 def unexplained(matrix: PairMatrix) -> tuple[SlowPair, ...]:
     """Pairs that are named themselves, without those of slow nodes or ranks, slowest first."""
-    ways = {frozenset(one["ranks"]) for one in matrix.findings if one["rule"] == "slow-way"}
+    ways = {frozenset(one.ranks) for one in matrix.findings if one.rule == "slow-way"}
     return tuple(
         pair
         for pair in ranked_pairs(matrix)

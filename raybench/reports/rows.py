@@ -192,7 +192,7 @@ def matrices(benchmarks: Iterable[BenchmarkResult]) -> tuple[BenchmarkResult, ..
 def unmeasured(result: RunResult) -> list[Unmeasured]:
     """The benchmarks that measured nothing, by reason: skipped, failed, or what ended the run came before them."""
     groups: dict[tuple[str, str], list[str]] = {}
-    has_ended_early = any("victims" in finding for finding in result.findings)
+    has_ended_early = any(finding.ended_the_run for finding in result.findings)
     for one in result.benchmarks:
         if one.workload or any(map(is_measured, one.points)):
             continue

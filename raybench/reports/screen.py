@@ -11,7 +11,7 @@ from typing import IO
 
 from raybench.documents.result import RunResult
 from raybench.reports.columns import Line
-from raybench.reports.findings import all_findings, headline, next_steps, severity
+from raybench.reports.findings import gravest_first, headline, next_steps
 from raybench.reports.rows import (
     cluster_line,
     dropped_lines,
@@ -115,11 +115,11 @@ def _rows(result: RunResult) -> Iterator[Row]:
 
 def _findings(result: RunResult, width: int) -> Iterator[tuple[str, str]]:
     """What to do about the first finding, which the verdict names, and the next one."""
-    found = [one for one in all_findings(result, {"findings": result.log_findings}) if severity(one) != "info"]
+    found = [one for one in gravest_first(result, result.log_findings) if one.severity != "info"]
     for step in islice((step for one in found[:1] for step in next_steps(one)), 1):
         yield _cut(f"next: {step}", width - 2), ""
     for finding in found[1:2]:
-        yield _cut(headline(finding), width - 2), _SEVERITY_STYLE[severity(finding)]
+        yield _cut(headline(finding), width - 2), _SEVERITY_STYLE[finding.severity]
     if len(found) > 2:
         yield f"and {count_of(len(found) - 2, 'more finding')}: --full, or the report", "yellow"
 

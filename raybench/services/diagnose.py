@@ -64,7 +64,7 @@ def follow(
 def rule_page(rule: str | None) -> str:
     """The page of one rule, or the list of all. Raises UsageError for a rule that there is not."""
     from diagnostics.errors import UnknownRuleError
-    from diagnostics.pages import page, rule_list
+    from raybench.finding_rules.registry import page, rule_list
 
     try:
         return page(rule) if rule else rule_list()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from raybench.config import RunConfig, load_config
+from raybench.documents.diagnosis import findings_in
 from raybench.documents.result import RunResult, result_file
 from raybench.errors import UsageError
 from raybench.installation import install_advice
@@ -197,7 +198,7 @@ def _measured(
 
 def _with_log_findings(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> RunResult:
     """The result with what its logs say counted for its verdict, and written again where that changes it."""
-    found = tuple((diagnosis or {}).get("findings", ()))
+    found = findings_in(diagnosis)
     return _written_again(result, replace(result, log_findings=found) if found else result, folder)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from raybench.documents.diagnosis import findings_in
 from raybench.documents.result import RunResult
 
 
@@ -36,7 +37,7 @@ def kept_run(path: Path) -> KeptRun:
     diagnosis = _diagnosis(folder / "diagnosis.json", remarks) if own else None
     report = folder / "report.html"
     return KeptRun(
-        result=replace(result, log_findings=tuple((diagnosis or {}).get("findings", ()))),
+        result=replace(result, log_findings=findings_in(diagnosis)),
         diagnosis=diagnosis,
         folder=folder,
         report=report if report.is_file() else None,
@@ -46,7 +47,6 @@ def kept_run(path: Path) -> KeptRun:
 
 def _diagnosis(path: Path, remarks: list[str]) -> Mapping[str, Any] | None:
     """The diagnosis in a file; None, and a remark, where there is none that can be read."""
-    from raybench.documents.part import take
     from raybench.documents.reading import DocumentError, read_document, taking_apart
 
     if not path.exists():
@@ -54,7 +54,7 @@ def _diagnosis(path: Path, remarks: list[str]) -> Mapping[str, Any] | None:
     try:
         content = read_document(path, "raybench.diagnosis/1", "the diagnosis of its logs")
         with taking_apart(f"the diagnosis of its logs {path}"):
-            take(content, "findings", of=list[dict[str, Any]])
+            findings_in(content)
     except DocumentError as error:
         remarks.append(f"shown without the diagnosis of its logs: {error}")
         return None

@@ -70,9 +70,8 @@ def _points(result: RunResult) -> Iterator[Point | WorkloadPoint]:
 
 def _reasons(result: RunResult) -> list[str]:
     """What went wrong: the verdict of an incomplete run says it best, then a finding, a benchmark, a point."""
-    findings = [BriefFinding.of(one) for one in result.findings]
     told = [result.recorded_reason] if result.recorded_verdict == "incomplete" else []
-    told += [one.summary for one in sorted(findings, key=lambda finding: finding.severity != "critical")]
+    told += [one.summary for one in sorted(result.findings, key=lambda finding: finding.severity != "critical")]
     told += [benchmark.reason or "" for benchmark in result.benchmarks]
     told += [point.failed or "" for benchmark in result.benchmarks for point in benchmark.workload]
     return [text for text in told if text] or ["it measured nothing"]

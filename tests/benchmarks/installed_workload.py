@@ -48,6 +48,7 @@ def run(context, spec):
 RECORDS = """
 import msgspec
 
+from diagnostics.findings import Finding
 from raybench.benchmarks.timed import are_times
 from raybench.benchmarks.workload import Records
 from raybench.documents.figures import Figure, FiguresPoint
@@ -69,8 +70,8 @@ def point(launches, spec, world_size, cut):
 
 
 def findings(benchmark, node_of, emulated):
-    yield {"rule": "echoes-heard", "severity": "info", "confidence": "certain", "explanation": "", "evidence": [],
-           "summary": f"rank 0 of {node_of(0)} heard its echo", "ranks": [0], "hosts": [], "recommendations": []}
+    yield Finding(rule="echoes-heard", severity="info", confidence="certain", explanation="",
+                  summary=f"rank 0 of {node_of(0)} heard its echo", ranks=(0,))
 
 
 RECORDS = Records(

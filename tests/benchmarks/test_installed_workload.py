@@ -67,7 +67,7 @@ except EventError as error:
 print(json.dumps({
     "parameters": dict(benchmark.parameters), "calls": plan[0].options.calls, "status": benchmark.status,
     "same": json.dumps(loaded.to_json()) == json.dumps(result.to_json()), "verdict": loaded.conclusion.verdict,
-    "findings": [one["summary"] for one in findings], "config": config.to_json()["echoes"],
+    "findings": [one.summary for one in findings], "config": config.to_json()["echoes"],
     "summary": summary_of(loaded)["results"], "refused": refused,
     "shown": {name: one.render(loaded, None) for name, one in FORMATS.items()} | {"text": screen.getvalue()},
 }))

@@ -13,9 +13,10 @@ from diagnostics.actions import ACTIONS
 from diagnostics.engine import diagnose_paths
 from diagnostics.follow import follow
 from diagnostics.judging import judgement
-from diagnostics.pages import SAMPLES, findings_document, page
+from diagnostics.pages import SAMPLES
 from diagnostics.rules import RULE_IDS, RULES, load_rules
 from diagnostics.rules.base import Outcome, Rule
+from raybench.finding_rules.registry import findings_document, page
 from tests.diagnostics.samples import written
 from tests.diagnostics.score_corpus import CAUSES, find_corpus, score_corpus
 
@@ -170,7 +171,7 @@ def test_every_file_with_a_rule_is_a_line_of_the_table() -> None:
 def test_the_generated_document_is_up_to_date() -> None:
     document = Path(__file__).parents[2] / "docs" / "findings.md"
     assert document.read_text(encoding="utf-8") == findings_document(), (
-        "run: python -m diagnostics.pages > docs/findings.md"
+        "run: python -m raybench.finding_rules.registry > docs/findings.md"
     )
 
 

@@ -11,8 +11,8 @@ from diagnostics.errors import UnknownRuleError
 from diagnostics.findings import Diagnosis
 from diagnostics.inputs.reader import Batch
 from diagnostics.output import FORMATS, render, report_news
-from diagnostics.pages import page
 from diagnostics.redaction import Redactor, redact_diagnosis
+from raybench.finding_rules.registry import page
 
 CASES = Path(__file__).parent / "cases"
 LOG = CASES / "ib-retry-exceeded" / "with_victims" / "input.log"

@@ -22,15 +22,15 @@ def test_equal_nodes_do_not_differ_whatever_else_they_have() -> None:
 @pytest.mark.parametrize("software", COMPARED)
 def test_the_odd_node_is_named_with_both_versions(software: str) -> None:
     (finding,) = differences(nodes({}, {software: "other"}, {}))
-    assert finding["hosts"] == ["node1"]
-    assert (finding["rule"], finding["severity"]) == ("versions-differ", "critical")
-    assert software in finding["summary"]
-    assert "node1 has other" in finding["summary"]
-    assert str(SAME[software]) in finding["summary"]
+    assert finding.hosts == ("node1",)
+    assert (finding.rule, finding.severity) == ("versions-differ", "critical")
+    assert software in finding.summary
+    assert "node1 has other" in finding.summary
+    assert str(SAME[software]) in finding.summary
 
 
 def test_what_one_node_lacks_is_a_difference_and_what_all_lack_is_not() -> None:
-    assert differences(nodes({}, {"nccl": None}, {}))[0]["summary"].endswith("node1 has not installed")
+    assert differences(nodes({}, {"nccl": None}, {}))[0].summary.endswith("node1 has not installed")
     assert differences(nodes({"nccl": None}, {"nccl": None})) == []
 
 
@@ -47,8 +47,8 @@ def test_ranks_that_see_fewer_gpus_than_their_node_has_are_said() -> None:
     (finding,) = masked_devices(
         facts, [("a", {"visible_gpus": "8"}), ("b", {"visible_gpus": "8"}), ("b", {"visible_gpus": "1"})]
     )
-    assert (finding["rule"], finding["hosts"], finding["severity"]) == ("devices-masked", ["b"], "critical")
-    assert "b (1 of 8)" in finding["summary"]
+    assert (finding.rule, finding.hosts, finding.severity) == ("devices-masked", ("b",), "critical")
+    assert "b (1 of 8)" in finding.summary
 
 
 def test_ranks_that_see_all_or_have_none_are_fine() -> None:

@@ -77,7 +77,7 @@ def seen(
 
 def said(*ranks: Seen, world_size: int | None = None) -> list[tuple[str, list[int], str]]:
     findings = [one.to_finding() for one in hang(ranks, PLAN, world_size=world_size or len(ranks))]
-    return [(one["rule"], one["ranks"], one["summary"]) for one in findings]
+    return [(one.rule, list(one.ranks), one.summary) for one in findings]
 
 
 WAITING = operation()
@@ -120,7 +120,7 @@ def test_a_transfer_that_no_benchmark_asks_for_is_the_fault_of_its_own_rank(
     """Where transfers are what is measured, the other end that went on without it is."""
     ranks = (seen(0, WAITING), seen(1, BEFORE, operation("recv", 1, source=2)), seen(2, WAITING))
     ((rule, blamed, text),) = [
-        (one["rule"], one["ranks"], one["summary"])
+        (one.rule, list(one.ranks), one.summary)
         for one in (found.to_finding() for found in hang(ranks, plan, world_size=3))
     ]
     assert (rule, blamed) == ("collective-mismatch", [culprit])
@@ -203,7 +203,7 @@ def test_sizes_that_ranks_may_choose_are_no_mismatch() -> None:
 def test_of_two_ranks_in_a_training_neither_is_the_odd_one() -> None:
     training = (BenchmarkSpec(name="ddp", kind="training", sizes=(), options=TrainingOptions()),)
     (found,) = hang([seen(0, operation(count=8)), seen(1, operation(count=9))], training, world_size=2)
-    assert (found.kind, found.to_finding()["ranks"]) == ("collective-mismatch", [0, 1])
+    assert (found.kind, found.to_finding().ranks) == ("collective-mismatch", (0, 1))
 
 
 def test_a_stopped_rank_is_told_from_one_that_sleeps() -> None:

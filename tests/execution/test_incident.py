@@ -213,7 +213,7 @@ def test_an_incident_reads_as_a_line_and_as_a_finding() -> None:
     assert whole.text() == "rank 3 on node node2: killed during all_reduce float32 1K"
     assert Incident(kind="interrupted", reason="stopped").text() == "stopped"
     finding = whole.to_finding()
-    assert {"rule", "severity", "confidence", "summary", "ranks", "hosts", "step", "evidence"} <= set(finding)
-    assert (finding["ranks"], finding["hosts"], finding["severity"]) == ([3], ["node2"], "critical")
-    assert incident("time-limit").to_finding()["ranks"] == []
-    assert incident("rank-behind", rank=0).to_finding()["confidence"] == "likely"
+    assert {"rule", "severity", "confidence", "summary", "ranks", "hosts", "step", "evidence"} <= set(finding.to_json())
+    assert (finding.ranks, finding.hosts, finding.severity) == ((3,), ("node2",), "critical")
+    assert incident("time-limit").to_finding().ranks == ()
+    assert incident("rank-behind", rank=0).to_finding().confidence == "likely"

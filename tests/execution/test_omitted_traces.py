@@ -31,15 +31,15 @@ def test_a_trace_that_is_too_long_is_left_out_and_named(agent: NodeAgent) -> Non
     assert list(agent.logs()) == ["trace-rank-0-ddp.7.pt.trace.json.gz"]
     assert agent.long_traces() == {"trace-rank-12-fsdp.7.pt.trace.json.gz": (101, 100)}
     (finding,) = trace_findings("node-1", agent.long_traces())
-    assert (finding["rule"], finding["severity"], finding["ranks"]) == ("trace-left-out", "warning", [12])
+    assert (finding.rule, finding.severity, finding.ranks) == ("trace-left-out", "warning", (12,))
 
 
 def test_the_finding_says_both_sizes_and_what_brings_it_home() -> None:
     (finding,) = trace_findings("node-1", {"trace-rank-3-ddp.7.pt.trace.json.gz": (99 * 2**20 + 1, 64 * 2**20)})
-    assert finding["summary"] == (
+    assert finding.summary == (
         "trace-rank-3-ddp.7.pt.trace.json.gz of node-1 is not in logs/: it has 99.0 MiB, and at most 64.0 are kept"
     )
-    assert finding["recommendations"][0]["commands"] == ["raybench train --profile --log-limit 100M"]
+    assert finding.recommendations[0].commands == ("raybench train --profile --log-limit 100M",)
 
 
 def test_a_higher_limit_brings_it_home(agent: NodeAgent) -> None:
@@ -64,5 +64,5 @@ def test_logs_that_could_not_be_fetched_keep_a_run_from_being_fine(killed: bool)
     channel: Any = SimpleNamespace(mark=lambda *_: None, note=lambda _: None, logs=lambda _: None)
     agents: Any = Agents()
     bring_logs(agents, record, channel)
-    found = [(one["rule"], one["severity"], one["hosts"], one["ranks"]) for one in record.findings]
-    assert found == ([("logs-lost", "warning", ["node-2"], [1])] if killed else [])
+    found = [(one.rule, one.severity, one.hosts, one.ranks) for one in record.findings]
+    assert found == ([("logs-lost", "warning", ("node-2",), (1,))] if killed else [])

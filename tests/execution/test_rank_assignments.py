@@ -133,12 +133,12 @@ def facts_with(**versions: str | None) -> dict[str, Any]:
 
 def test_a_different_version_names_the_odd_one_out() -> None:
     found = differences([("a", facts_with()), ("b", facts_with(torch="2.12.0")), ("c", facts_with())])
-    assert [(finding["rule"], finding["hosts"]) for finding in found] == [("versions-differ", ["b"])]
-    assert "b has 2.12.0" in found[0]["summary"]
+    assert [(finding.rule, finding.hosts) for finding in found] == [("versions-differ", ("b",))]
+    assert "b has 2.12.0" in found[0].summary
 
 
 def test_missing_software_is_a_difference_and_equal_nodes_have_none() -> None:
-    assert differences([("a", facts_with(nccl="2.27.5")), ("b", facts_with())])[0]["summary"].startswith("nccl differs")
+    assert differences([("a", facts_with(nccl="2.27.5")), ("b", facts_with())])[0].summary.startswith("nccl differs")
     assert differences([("a", facts_with()), ("b", facts_with(kernel="other"))]) == []
 
 
@@ -146,6 +146,6 @@ def test_ranks_that_see_fewer_gpus_than_their_node_has_are_reported() -> None:
     facts = [("a", {"gpus": GPUS}), ("b", {"gpus": GPUS})]
     ranks = [("a", {"visible_gpus": "4"}), ("b", {"visible_gpus": "1"}), ("b", {"visible_gpus": "4"})]
     (finding,) = masked_devices(facts, ranks)
-    assert finding["hosts"] == ["b"]
-    assert "b (1 of 4)" in finding["summary"]
+    assert finding.hosts == ("b",)
+    assert "b (1 of 4)" in finding.summary
     assert masked_devices(facts, [("a", {"visible_gpus": "4"}), ("b", {})]) == []

@@ -101,7 +101,7 @@ for case in sys.argv[2:]:
         "farewells": farewells[:],
         "guard": told[:],
         "refusal": refusal and f"{type(refusal).__name__}: {refusal}",
-        "findings": [(one["rule"], one["summary"]) for one in watch.record.result().findings],
+        "findings": [(one.rule, one.summary) for one in watch.record.result().findings],
         "logs": sorted(watch.record.logs),
     }
     farewells.clear()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.cluster import ClusterInfo, NodeInfo, RdmaPort
 from raybench.documents.result import RunResult
-from raybench.expectations.annotate import RULE, with_expectations
+from raybench.expectations.annotate import with_expectations
 from raybench.expectations.regimes import NoExpectation, System
 from raybench.expectations.shape import chosen_by_nccl, system_of
 from raybench.metadata import rdma_ports
@@ -77,10 +77,10 @@ def test_a_healthy_run_has_ratios_and_no_finding() -> None:
 
 def test_a_lost_nic_is_found_with_figures_basis_and_advice() -> None:
     (finding,) = judged(all_reduce(366 * 7 / 8)).findings
-    assert finding["rule"] == RULE
-    assert "GB/s at 8G, expected" in finding["summary"]
-    assert "published healthy systems" in finding["explanation"]
-    assert finding["recommendations"]
+    assert finding.rule == "bandwidth-below-expected"
+    assert "GB/s at 8G, expected" in finding.summary
+    assert "published healthy systems" in finding.explanation
+    assert finding.recommendations
 
 
 def test_an_interval_that_reaches_the_limit_is_no_finding() -> None:

@@ -11,7 +11,8 @@ from raybench.documents.cluster import ClusterInfo
 from raybench.documents.result import RunResult
 from raybench.errors import UsageError
 from raybench.expectations.annotate import with_expectations
-from raybench.expectations.baseline import INCOMPARABLE, LIMIT, RULE, Baseline, baseline_of
+from raybench.expectations.baseline import LIMIT, Baseline, baseline_of
+from raybench.finding_rules.bandwidth import BELOW_BASELINE, NOT_COMPARABLE
 from raybench.reports.screen import run_screen
 from tests.expectations.test_annotate import all_reduce, cluster
 from tests.reports.sample import run_result
@@ -30,20 +31,22 @@ def baseline(gb_per_second: float, **options: Any) -> Baseline:
 
 
 def rules(result: RunResult) -> list[str]:
-    return [finding["rule"] for finding in result.findings]
+    return [finding.rule for finding in result.findings]
 
 
 def test_a_lost_nic_that_published_spread_hides_is_found_by_an_own_baseline() -> None:
     now = run_of(390 * 7 / 8)  # 341: as fast as healthy systems elsewhere are
     assert rules(with_expectations(now)) == []
     (finding,) = with_expectations(now, baseline(390)).findings
-    assert finding["rule"] == RULE
-    assert "88% of this cluster's own run" in finding["summary"]
-    assert finding["severity"] == "critical"
-    assert finding["recommendations"]
+    assert finding.rule == BELOW_BASELINE.id
+    assert "88% of this cluster's own run" in finding.summary
+    assert finding.severity == "critical"
+    assert finding.recommendations
 
 
-@pytest.mark.parametrize(("share", "found"), [(1.0, []), (1.1, []), (0.96, []), (0.925, [RULE]), (0.5, [RULE])])
+@pytest.mark.parametrize(
+    ("share", "found"), [(1.0, []), (1.1, []), (0.96, []), (0.925, [BELOW_BASELINE.id]), (0.5, [BELOW_BASELINE.id])]
+)
 def test_a_cluster_that_differs_from_itself_by_little_is_no_finding(share: float, found: list[str]) -> None:
     judged = with_expectations(run_of(800 * share), baseline(800))  # too fast for any published figure to object
     assert rules(judged) == found
@@ -59,18 +62,18 @@ def test_an_interval_that_reaches_the_limit_is_no_finding(noisy: str) -> None:
     unsure = with_expectations(
         run_of(700, noise=0.5 if noisy == "now" else 0.0), baseline(800, noise=0.5 if noisy == "then" else 0.0)
     )
-    assert rules(slow) == [RULE]
+    assert rules(slow) == [BELOW_BASELINE.id]
     assert rules(unsure) == []
 
 
 def test_another_shape_is_said_and_published_systems_judge_alone() -> None:
     judged = with_expectations(run_of(366), baseline(800, where=cluster(2)))
     (finding,) = judged.findings
-    assert finding["rule"] == INCOMPARABLE
-    assert "nodes 2 then, 4 now; ranks 16 then, 32 now" in finding["summary"]
+    assert finding.rule == NOT_COMPARABLE.id
+    assert "nodes 2 then, 4 now; ranks 16 then, 32 now" in finding.summary
     assert (judged.conclusion.verdict, judged.exit_code) == ("unknown", 3)
     assert judged.conclusion.reason.startswith("not compared with the baseline ")
-    assert finding["summary"] in judged.conclusion.reason
+    assert finding.summary in judged.conclusion.reason
     shown = judged.benchmarks[0].points[-1].expected
     assert shown is not None
     assert "published healthy systems" in shown.basis
@@ -80,8 +83,8 @@ def test_without_a_large_message_in_both_nothing_is_judged_and_that_is_said() ->
     before = run_of(800).to_json()
     before["benchmarks"][0]["points"] = before["benchmarks"][0]["points"][:1]  # 1 MiB
     (finding,) = with_expectations(run_of(400), read_baseline(before, "it")).findings
-    assert finding["rule"] == INCOMPARABLE
-    assert "no collective in common with this run at 64M or more" in finding["summary"]
+    assert finding.rule == NOT_COMPARABLE.id
+    assert "no collective in common with this run at 64M or more" in finding.summary
 
 
 def test_points_that_the_baseline_has_not_keep_the_published_expectation() -> None:
@@ -97,9 +100,9 @@ def test_emulated_nodes_are_shown_beside_the_baseline_and_that_they_are_not_judg
     where = cluster(emulated=True, backend="gloo")
     judged = with_expectations(run_of(1, where=where), baseline(4, where=where))
     (finding,) = judged.findings
-    assert (finding["rule"], finding["severity"]) == (INCOMPARABLE, "warning")
-    assert "emulated nodes share the processors" in finding["summary"]
-    assert "of this shape" not in finding["recommendations"][0]["text"]  # it is of this shape, and that does not help
+    assert (finding.rule, finding.severity) == (NOT_COMPARABLE.id, "warning")
+    assert "emulated nodes share the processors" in finding.summary
+    assert "of this shape" not in finding.recommendations[0].text  # it is of this shape, and that does not help
     assert (judged.conclusion.verdict, judged.exit_code) == ("unknown", 3)  # the comparison was asked for
     point = judged.benchmarks[0].points[-1]
     assert point.expected_ratio == pytest.approx(0.25, rel=0.1)

@@ -56,9 +56,9 @@ def run_of(times: dict[int, list[float]], *, emulated: bool = True) -> RunResult
 def test_the_run_says_so_and_ends_with_1() -> None:
     judged = with_peers(run_of(own_times(4, {2: 0.55})))
     (finding,) = judged.findings
-    assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("slow-rank", [2], ["node-2"])
-    assert finding["summary"].startswith("rank 2 (node-2) works at 0.")
-    assert finding["summary"].endswith("(emulated)")
+    assert (finding.rule, finding.ranks, finding.hosts) == ("slow-rank", (2,), ("node-2",))
+    assert finding.summary.startswith("rank 2 (node-2) works at 0.")
+    assert finding.summary.endswith("(emulated)")
     assert (judged.conclusion.verdict, judged.conclusion.exit_code) == ("critical", 1)
     assert "(emulated)" not in str(with_peers(run_of(own_times(4, {2: 0.55}), emulated=False)).findings)
 
@@ -71,9 +71,9 @@ def test_a_crowd_excuses_a_slow_rank_only_where_its_waiting_is_not_counted(
     processors: int, wait: str | None, verdict: str
 ) -> None:
     judged = with_peers(crowded(run_of(own_times(4, {2: 0.55})), processors, wait))
-    assert judged.findings[0]["ranks"] == [2]
+    assert judged.findings[0].ranks == (2,)
     assert judged.conclusion.verdict == verdict
-    assert ("share this machine's processors" in judged.findings[0]["summary"]) == (verdict == "warning")
+    assert ("share this machine's processors" in judged.findings[0].summary) == (verdict == "warning")
 
 
 def test_slow_pairs_of_a_crowd_are_worth_a_warning() -> None:
@@ -107,7 +107,7 @@ def test_a_clean_run_says_what_was_compared() -> None:
 def test_a_slow_pair_matrix_is_a_finding_of_the_run() -> None:
     points = tuple(matrix(4, 1, lambda pair: 0.55 if 1 in pair else 1.0))
     judged = with_peers(run_result(pairs(points=points), cluster=cluster(4, 1)))
-    assert [finding["rule"] for finding in judged.findings] == ["slow-node"]
+    assert [finding.rule for finding in judged.findings] == ["slow-node"]
     assert "node node-1 reaches 0.55 of its peers' bandwidth between nodes" in judged.conclusion.reason
     assert judged.conclusion.exit_code == 1
 
@@ -116,4 +116,4 @@ def test_what_the_rank_itself_explains_is_said_once() -> None:
     points = tuple(matrix(4, 1, lambda pair: 0.55 if 1 in pair else 1.0))
     own = run_of(own_times(4, {1: 0.5})).benchmarks
     judged = with_peers(run_result(*own, pairs(points=points), cluster=cluster(4, 1)))
-    assert [finding["rule"] for finding in judged.findings] == ["slow-rank"]
+    assert [finding.rule for finding in judged.findings] == ["slow-rank"]

@@ -8,11 +8,13 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from diagnostics.findings import Finding
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.cluster import ClusterInfo, DroppedNode, NodeInfo
 from raybench.documents.point import Expected, Point
 from raybench.documents.result import RunResult
 from raybench.rounds import disjoint_rounds
+from tests.found import found
 
 SIZES = tuple(8 * 2**power for power in range(25))
 FACTORS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0, "broadcast": 1.0}
@@ -223,31 +225,31 @@ def _pair(ends: tuple[int, int], per_node: int, source: random.Random) -> Point:
     )
 
 
-def _findings(cluster: ClusterInfo, per_node: int) -> Iterator[dict[str, Any]]:
+def _findings(cluster: ClusterInfo, per_node: int) -> Iterator[Finding]:
     names = [node.name for node in cluster.nodes]
-    yield {
-        "rule": "slow-node",
-        "severity": "critical",
-        "confidence": "likely",
-        "summary": f"{names[6 % len(names)]} reaches 0.40 x the median of pairs between nodes",
-        "ranks": list(cluster.nodes[6 % len(names)].ranks),
-        "hosts": [names[6 % len(names)]],
-        "recommendations": [{"action": "fabric", "text": "Test its NICs alone.", "commands": ["raybench fabric"]}],
-    }
-    yield {
-        "rule": "slow-ranks",
-        "severity": "warning",
-        "summary": f"{cluster.world_size // 2} ranks took longer than the median by 10 %",
-        "ranks": list(range(0, cluster.world_size, 2)),
-        "hosts": names,
-    }
+    yield found(
+        rule="slow-node",
+        severity="critical",
+        confidence="likely",
+        summary=f"{names[6 % len(names)]} reaches 0.40 x the median of pairs between nodes",
+        ranks=list(cluster.nodes[6 % len(names)].ranks),
+        hosts=[names[6 % len(names)]],
+        recommendations=[{"action": "fabric", "text": "Test its NICs alone.", "commands": ["raybench fabric"]}],
+    )
+    yield found(
+        rule="slow-ranks",
+        severity="warning",
+        summary=f"{cluster.world_size // 2} ranks took longer than the median by 10 %",
+        ranks=list(range(0, cluster.world_size, 2)),
+        hosts=names,
+    )
     for number in range(0, cluster.world_size, 4):
-        yield {
-            "rule": "memlock-limit",
-            "severity": "info",
-            "summary": f"rank {number} may pin 64 KiB only",
-            "explanation": "RDMA registers its buffers within this limit.",
-            "ranks": [number],
-            "hosts": [names[number // per_node]],
-            "recommendations": [{"action": "memlock", "text": "Raise memlock.", "commands": ["ulimit -l unlimited"]}],
-        }
+        yield found(
+            rule="memlock-limit",
+            severity="info",
+            summary=f"rank {number} may pin 64 KiB only",
+            explanation="RDMA registers its buffers within this limit.",
+            ranks=[number],
+            hosts=[names[number // per_node]],
+            recommendations=[{"action": "memlock", "text": "Raise memlock.", "commands": ["ulimit -l unlimited"]}],
+        )

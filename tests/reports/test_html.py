@@ -14,6 +14,7 @@ from raybench.documents.result import RunResult
 from raybench.errors import MissingLibraryError
 from raybench.reports.html import render_html, write_html
 from raybench.reports.workloads.cells import rate
+from tests.found import found
 
 from .sample import cluster, launches, pairs, point, run_result, sweep
 
@@ -102,14 +103,14 @@ def test_nothing_is_loaded_from_anywhere(page: Page) -> None:
 
 
 def test_hostile_text_is_escaped() -> None:
-    finding = {
-        "severity": HOSTILE,
-        "summary": HOSTILE,
-        "explanation": HOSTILE,
-        "hosts": [HOSTILE],
-        "evidence": [{"file": HOSTILE, "line": 1, "text": HOSTILE}],
-        "recommendations": [{"text": HOSTILE, "commands": [HOSTILE], "link": "javascript:alert(1)"}],
-    }
+    finding = found(
+        rule=HOSTILE,
+        summary=HOSTILE,
+        explanation=HOSTILE,
+        hosts=[HOSTILE],
+        evidence=[{"file": HOSTILE, "line": 1, "text": HOSTILE}],
+        recommendations=[{"action": HOSTILE, "text": HOSTILE, "commands": [HOSTILE], "link": "javascript:alert(1)"}],
+    )
     nodes = cluster(backend=HOSTILE)
     result = run_result(
         sweep(HOSTILE, parameters={"dtype": HOSTILE}, reason=HOSTILE, warnings=(HOSTILE,)),
@@ -130,7 +131,7 @@ def test_hostile_text_is_escaped() -> None:
 
 
 def test_links_of_findings_are_plain_links() -> None:
-    finding = {"summary": "s", "recommendations": [{"text": "read", "link": "https://example.org/a"}]}
+    finding = found(recommendations=[{"action": "read", "text": "read", "link": "https://example.org/a"}])
     page = Page(render_html(run_result(findings=(finding,))))
     assert {"href": "https://example.org/a", "rel": "noreferrer noopener"} in page.named("a")
 
@@ -138,7 +139,7 @@ def test_links_of_findings_are_plain_links() -> None:
 def test_diagnosis_of_the_logs_is_shown_once() -> None:
     finding = {"rule": "tcp-fallback", "severity": "critical", "summary": "NCCL used TCP", "ranks": [0, 1, 2]}
     diagnosis = {"verdict": "critical", "network": "socket", "gdr": None, "tcp_fallback": True, "findings": [finding]}
-    page = Page(render_html(run_result(findings=(finding,)), diagnosis))
+    page = Page(render_html(run_result(findings=(found(**finding),)), diagnosis))
     assert page.text.count("critical: NCCL used TCP") == 1
     assert "ranks 0-2" in page.text
     assert "the logs cannot tell" in page.text
@@ -255,7 +256,7 @@ def test_matrices_of_any_size_are_drawn(ranks: int) -> None:
 
 
 def test_the_verdict_is_the_first_thing_on_the_page() -> None:
-    slow = {"rule": "slow-node", "severity": "critical", "summary": "node-1 is slow", "hosts": ["node-1"]}
+    slow = found(severity="critical", summary="node-1 is slow", hosts=["node-1"])
     page = Page(render_html(run_result(sweep(points=(point(8),)), findings=(slow,))))
     shown = page.text[page.text.index("</style>") :] if "</style>" in page.text else page.text
     assert shown.index("critical") < shown.index("node-1 is slow") < shown.index("raybench run 20261121-014334-a1b2\n")

@@ -24,6 +24,7 @@ from raybench.reports.spans import names_in_short, spans_in_short
 from raybench.reports.summary import summary_of
 from raybench.reports.terminal.result import print_result
 from raybench.reports.traffic_table import traffic_view
+from tests.found import found
 
 from .sample import cluster, pairs, run_result
 from .synthetic import synthetic_cluster, synthetic_diagnosis, synthetic_result
@@ -143,7 +144,7 @@ def test_findings_over_many_ranks_are_grouped_with_their_number() -> None:
     assert len(view.left_out) == 1
     assert view.left_out[0].startswith("75 more findings of memlock-limit, on ranks 20, 24, 28")
     assert view.left_out[0].endswith("in result.json")
-    lines, more = evidence_view(synthetic_diagnosis(40)["findings"][0])
+    lines, more = evidence_view(found(**synthetic_diagnosis(40)["findings"][0]))
     assert (len(lines), more) == (20, "140 further lines: in diagnosis.json")
     few = findings_view(result.findings[:10])
     assert (len(few.shown), few.left_out) == (10, ())
@@ -175,7 +176,7 @@ def test_the_node_that_is_named_is_the_one_that_is_marked() -> None:
     """The first rounds of a matrix pair a healthy node with the slow one and nobody else."""
     for nodes in (10, 40):
         result = with_peers(replace(bare(nodes), findings=()))
-        assert [finding["hosts"] for finding in result.findings] == [["node-0006"]]
+        assert [finding.hosts for finding in result.findings] == [("node-0006",)]
         matrix = pair_matrices(result.benchmarks[0], result.cluster, result.findings)[0]
         assert [(end.node, end.rank) for end in slow_ends(matrix)] == [("node-0006", None)]
         slow = [pair for pair in matrix.ranked if pair.is_slow]

@@ -14,6 +14,7 @@ from raybench.documents.study.result import StudyResult
 from raybench.reports.screen import print_screen
 from raybench.reports.study.terminal import print_study
 from raybench.studies.result import result_of
+from tests.found import found
 from tests.reports.sample import cluster, pairs, run_result, sweep
 from tests.reports.test_summary import trained
 from tests.studies.sample import outcomes_of
@@ -32,19 +33,19 @@ def shown(result: RunResult, width: int = 80) -> list[str]:
 
 def everything(**changes: object) -> RunResult:
     """Eight collectives in two places, a matrix, and every kind of remark."""
-    steps = [{"text": "look at this rank's GPU and NIC " + "y" * 200}]
-    found = [
-        {
-            "rule": "slow-rank",
-            "severity": "critical",
-            "summary": f"rank {rank} is slow {'x' * 90}",
-            "recommendations": steps,
-        }
+    steps = [{"action": "look", "text": "look at this rank's GPU and NIC " + "y" * 200}]
+    slow = [
+        found(
+            rule="slow-rank",
+            severity="critical",
+            summary=f"rank {rank} is slow {'x' * 90}",
+            recommendations=steps,
+        )
         for rank in range(5)
     ]
     benchmarks = [sweep(name, in_place=place, noise=0.5) for name in COLLECTIVES for place in (False, True)]
     check = Check(name="bandwidth", outcome="not judged", text=UNKNOWN)
-    values = {"findings": tuple(found), "checks": (check,), "cluster": cluster(emulated=True)} | changes
+    values = {"findings": tuple(slow), "checks": (check,), "cluster": cluster(emulated=True)} | changes
     return run_result(*benchmarks, pairs(), sweep("send_recv"), sweep("scan"), **values)
 
 
@@ -61,8 +62,9 @@ def test_a_run_that_its_user_stopped_fails_nothing() -> None:
     """One line for all that was not begun, and nothing of the end of the ranks that the logs then show."""
     why = "stopped by you during all_reduce float32 64K"
     never = [sweep(name, points=(), status="failed", reason=why) for name in COLLECTIVES[1:]]
-    finding = {"rule": "interrupted", "severity": "info", "summary": why, "victims": []}
-    end = {"rule": "peer-died", "severity": "critical", "summary": "a peer died", "recommendations": [{"text": "Read"}]}
+    finding = found(rule="interrupted", severity="info", summary=why, victims=[])
+    read = {"action": "read", "text": "Read"}
+    end = found(rule="peer-died", severity="critical", summary="a peer died", recommendations=[read])
     cut = sweep(status="partial", reason=why)
     stopped = run_result(cut, *never, status="partial", findings=(finding,), log_findings=(end,))
     lines = shown(stopped, 200)
@@ -70,7 +72,7 @@ def test_a_run_that_its_user_stopped_fails_nothing() -> None:
     assert [
         line for line in lines if "7 benchmarks  " in line and "not measured" in line and f"{why}: all_gather," in line
     ]
-    died = finding | {"rule": "rank-died", "severity": "critical"}
+    died = found(rule="rank-died", severity="critical", summary=why, victims=[])
     assert [line for line in shown(replace(stopped, findings=(died,)), 200) if "a peer died" in line]
 
 

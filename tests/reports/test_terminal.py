@@ -14,6 +14,7 @@ from raybench.peers.findings import with_peers
 from raybench.reports.html import render_html
 from raybench.reports.markdown import render_markdown
 from raybench.reports.terminal.result import print_result
+from tests.found import found
 
 from .sample import cluster, launches, pairs, point, run_result, sweep
 
@@ -158,7 +159,8 @@ def test_paths_are_printed_whole() -> None:
 
 
 def test_hostile_text_is_escaped() -> None:
-    finding = {"severity": HOSTILE, "summary": HOSTILE, "hosts": [HOSTILE], "recommendations": [{"text": HOSTILE}]}
+    advice = {"action": HOSTILE, "text": HOSTILE}
+    finding = found(rule=HOSTILE, summary=HOSTILE, hosts=[HOSTILE], recommendations=[advice])
     hostile = sweep(HOSTILE, parameters={"dtype": HOSTILE}, warnings=(HOSTILE,), reason=HOSTILE)
     skipped = BenchmarkResult(name=HOSTILE, kind="p2p", parameters={}, status="skipped", reason=HOSTILE)
     result = run_result(

@@ -270,7 +270,7 @@ def test_a_training_that_was_cut_is_in_no_fit() -> None:
         cut = trial.variant == "strong-4" and trial.block == 1
         batch = batch_of(plan, trial)[1]
         point = training_point(9.9 if cut else 1.0 / nodes, batch=batch, ranks=nodes, complete=not cut, steps=7)
-        found = {"summary": "the run was stopped by the user", "severity": "critical"}
+        found = {"rule": "interrupted", "summary": "the run was stopped by the user", "severity": "critical"}
         return run_result([point], status="partial" if cut else "complete", findings=[found] if cut else [])
 
     outcomes = outcomes_of(plan, result)

@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_an_answer_and_what_hangs_is_none(reason: str, stat
     def trained(trial: Trial) -> dict[str, Any] | None:
         if trial.variant == "fsdp":
             return run_result([training_point(0.2)])
-        finding = {"severity": "critical", "summary": reason}
+        finding = {"rule": "rank-failed", "severity": "critical", "summary": reason}
         return run_result([], status="failed", benchmarks=[], findings=[finding]) if trial.block == 0 else None
 
     result = result_of("s", plan, outcomes_of(plan, trained))
@@ -126,7 +126,7 @@ def test_what_does_not_fit_is_an_answer_and_what_hangs_is_none(reason: str, stat
 
 def test_a_study_in_which_nothing_fits_is_not_clean() -> None:
     plan = study("strategy", strategy_variant("ddp"))
-    finding = {"severity": "critical", "summary": "CUDA out of memory"}
+    finding = {"rule": "rank-failed", "severity": "critical", "summary": "CUDA out of memory"}
     made = outcomes_of(plan, lambda _: run_result([], status="failed", benchmarks=[], findings=[finding]))
     assert (result_of("s", plan, made).status, result_of("s", plan, made).exit_code) == ("failed", 3)
 

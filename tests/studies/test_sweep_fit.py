@@ -29,7 +29,7 @@ def batches(seconds: dict[int, float | None], costing: Costing | None = None) ->
         size = int(trial.variant.removeprefix("batch-"))
         taken = seconds[size]
         if taken is None:
-            finding = {"severity": "critical", "summary": "CUDA out of memory"}
+            finding = {"rule": "rank-failed", "severity": "critical", "summary": "CUDA out of memory"}
             return run_result([], status="failed", benchmarks=[], findings=[finding])
         return run_result([training_point(taken, batch=size, memory={"peak_bytes": size * GIB})])
 

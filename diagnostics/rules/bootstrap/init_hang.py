@@ -226,4 +226,5 @@ RULE = Rule(
     actions=("look-at-rank", "check-reachability", "one-launch"),
     check=check,
     consequence="after",
+    in_runs="`raybench run` sees ranks that have not come to the process group when its time is over.",
 )

@@ -127,4 +127,5 @@ RULE = Rule(
     severity="critical",
     actions=("find-divergence",),
     check=check,
+    in_runs="`raybench run` sees ranks that stand in operations which do not fit together, and quotes their lines.",
 )

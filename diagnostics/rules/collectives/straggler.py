@@ -186,7 +186,10 @@ def _listed_ranks(event: Event) -> set[int]:
 RULE = Rule(
     id="straggler",
     title="One rank is behind the others",
-    severity="critical; info where a process was ended before",
+    severity="critical; info where a process was ended before; warning where a run only is slower for it",
     actions=("look-at-rank", "find-divergence"),
     check=check,
+    in_runs="`raybench train` times each rank's own work apart from its waits: the rank that holds up a step is the "
+    "one whose own time is above the others', in most steps.",
+    run_actions=("check-slow-gpu",),
 )

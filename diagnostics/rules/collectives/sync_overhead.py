@@ -43,5 +43,7 @@ RULE = Rule(
     severity="warning",
     actions=("show-network", "measure-link"),
     check=check,
+    in_runs="`raybench train` measures how much of a step waits for communication that no computation hides.",
+    run_actions=("reduce-sync-overhead",),
     slow=True,
 )

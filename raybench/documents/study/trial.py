@@ -1,10 +1,11 @@
 """What a trial of a study found out: times, throughput, memory, and the network that its logs prove."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
+from diagnostics.findings import Finding
 from raybench.documents.part import FieldwisePart
 from raybench.documents.plain import Json
 from raybench.documents.study.plan import Trial
@@ -66,10 +67,9 @@ class BriefFinding(FieldwisePart, frozen=True, kw_only=True):
     summary: str = ""
 
     @classmethod
-    def of(cls, finding: Mapping[str, Any]) -> "BriefFinding":
+    def of(cls, finding: Finding) -> "BriefFinding":
         """In brief, from the finding as a result or a diagnosis holds it."""
-        rule, severity, summary = (str(finding.get(key) or "") for key in ("rule", "severity", "summary"))
-        return cls(rule=rule, severity=severity, summary=summary)
+        return cls(rule=finding.rule, severity=finding.severity, summary=finding.summary)
 
 
 class TrialResult(FieldwisePart, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from diagnostics.findings import Evidence
 from raybench.execution.incidents.doing import (
     Seen,
     decisive_frames,
@@ -12,7 +13,7 @@ from raybench.execution.incidents.doing import (
     place_text,
     state_of,
 )
-from raybench.execution.incidents.incident import Quote, numbered
+from raybench.execution.incidents.incident import numbered
 
 _SHOWN_GROUPS = 6
 _QUOTED_RANKS = 3
@@ -31,17 +32,19 @@ def explanation_of(ranks: Sequence[Seen]) -> str:
     return f"When the time was over, {'; '.join(shown)}."
 
 
-def quotes_of(culprits: Sequence[Seen]) -> tuple[Quote, ...]:
+def quotes_of(culprits: Sequence[Seen]) -> tuple[Evidence, ...]:
     """The decisive lines of code of the first culprits, and what the kernel says of them."""
     return tuple(quote for one in culprits[:_QUOTED_RANKS] for quote in _quotes(one))
 
 
-def _quotes(one: Seen) -> list[Quote]:
+def _quotes(one: Seen) -> list[Evidence]:
     frames = [
-        Quote(file=frame.file, line=frame.line, text=f"rank {one.rank} in {frame.function}: {frame.text}".rstrip(": "))
+        Evidence(
+            file=frame.file, line=frame.line, text=f"rank {one.rank} in {frame.function}: {frame.text}".rstrip(": ")
+        )
         for frame in decisive_frames(one.activity.stack)
     ]
-    return [*frames, Quote(file="activity.txt", line=0, text=process_text(one))]
+    return [*frames, Evidence(file="activity.txt", line=0, text=process_text(one))]
 
 
 def process_text(one: Seen) -> str:

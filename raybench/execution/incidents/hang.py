@@ -6,6 +6,7 @@ inside one operation, so that the network or its library is stuck. What cannot b
 
 from collections.abc import Sequence
 
+from diagnostics.findings import Confidence
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.incidents.activity_text import explanation_of, quotes_of
 from raybench.execution.incidents.doing import Seen, doing_text, is_idle, operation_text, state_of, waited_in
@@ -154,7 +155,7 @@ def _incident(  # noqa: PLR0913 - what a finding is made of
     blamed: Sequence[Seen],
     *,
     explanation: str,
-    confidence: str,
+    confidence: Confidence,
     advice: str,
     step: str,
 ) -> Incident:

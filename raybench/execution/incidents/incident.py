@@ -3,12 +3,14 @@
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from diagnostics.findings import Confidence, Evidence, Finding, Recommendation
 from raybench.benchmarks.rank.progress import PHASES
 from raybench.benchmarks.registry import labels_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.agents.messages import RankPosition
+from raybench.finding_rules.incidents import incident_rule
 
 Kind = Literal[
     "rank-stopped",  # the process is stopped (SIGSTOP, a debugger)
@@ -65,15 +67,6 @@ _CONNECTION_WORDS = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quote:
-    """A line that shows it: of source, or of what was seen of a rank."""
-
-    file: str
-    line: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """One report of trouble. ``step`` says where the rank was; ``reason`` what happened, in a person's words.
 
@@ -87,30 +80,27 @@ class Incident:
     step: str | None = None
     others: tuple[tuple[int, str], ...] = ()
     explanation: str = ""
-    confidence: str | None = None
-    quotes: tuple[Quote, ...] = ()
+    confidence: Confidence | None = None
+    quotes: tuple[Evidence, ...] = ()
     advice: tuple[str, ...] = ()
     component: str | None = None  # the process at fault, where one was seen to be: raylet, GCS, rank host, ...
 
-    def to_finding(self) -> dict[str, Any]:
-        """The incident in the shape of a diagnosis finding."""
-        usual = "likely" if self.kind in ("rank-behind", "connection-lost") else "certain"
+    def to_finding(self, victims: Sequence[str] = ()) -> Finding:
+        """The incident as what ended the run; ``victims`` are the texts of incidents that follow from it."""
+        usual: Confidence = "likely" if self.kind in ("rank-behind", "connection-lost") else "certain"
         others = [node for _, node in self.others]
-        return {
-            "rule": self.kind,
-            "severity": "info" if self.kind == "interrupted" else "critical",  # whoever stopped it knows
-            "confidence": self.confidence or usual,
-            "summary": self.text(),
-            "explanation": self.explanation or self.reason,
-            "ranks": [] if self.rank is None else [self.rank, *(rank for rank, _ in self.others)],
-            "hosts": [] if self.node is None else list(dict.fromkeys([self.node, *others])),
-            "step": self.step,
-            "component": self.component,
-            "evidence": [{"file": one.file, "line": one.line, "text": one.text} for one in self.quotes],
-            "recommendations": [
-                {"action": self.kind, "text": text, "commands": [], "link": None} for text in self.advice
-            ],
-        }
+        return incident_rule(self.kind).finding(
+            confidence=self.confidence or usual,
+            summary=self.text(),
+            explanation=self.explanation or self.reason,
+            ranks=() if self.rank is None else (self.rank, *(rank for rank, _ in self.others)),
+            hosts=() if self.node is None else tuple(dict.fromkeys([self.node, *others])),
+            step=self.step,
+            component=self.component,
+            evidence=self.quotes,
+            recommendations=tuple(Recommendation(action=self.kind, text=text) for text in self.advice),
+            broken_with=tuple(victims),
+        )
 
     def text(self) -> str:
         """One line: who, where, what."""

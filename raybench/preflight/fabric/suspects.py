@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from raybench.finding_rules.fabric import suspect_rule
 from raybench.preflight.fabric.evidence import PairVerdict, standing
 from raybench.preflight.fabric.judgement import Judged, RailJudgement
 from raybench.preflight.fabric.localise import Fault, Location, leaf_faults, locate
@@ -16,25 +17,6 @@ from raybench.stats import median
 Kind = Literal["host", "device", "link", "leaf-link", "common", "fabric", "open", "passed"]
 _ORDER: tuple[Kind, ...] = ("fabric", "host", "device", "leaf-link", "common", "link", "open", "passed")
 _SHOWN_PARTNERS = 4
-_HOST_ADVICE = (
-    "take it out of the pool and compare it with a good host: PCIe width and speed of its NICs (lspci -vv), firmware, "
-    "ACS and IOMMU, CPU governor, other jobs; then its cables and switch port"
-)
-_DEVICE_ADVICE = (
-    "look at this NIC alone: its PCIe slot (lspci -vv: LnkSta), firmware, cable and transceiver, and its switch port"
-)
-_LINK_ADVICE = (
-    "both ends are good with others, so look between them: routing, the trunk or spine port that this pair's traffic "
-    "hashes to, and its error counters"
-)
-_LEAF_ADVICE = "look at the trunks between these two leaf switches: ports down, at a lower rate, or with errors"
-_COMMON_ADVICE = "look at what these paths share: the host's switch port, its routes, and its NIC"
-_FABRIC_ADVICE = (
-    "all hosts have it in common: rate and MTU of the ports, PCIe settings, flow control, or a wrong expectation "
-    "(fabric_slow_ratio); no host is named"
-)
-_OPEN_ADVICE = "measure again with more rounds (--confirm-rounds), or with scope all"
-_PASSED_ADVICE = "it did not show again: watch it; other traffic may have caused it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +56,10 @@ def suspects(fabric: Fabric, settings: FabricSettings, rails: Sequence[RailJudge
     return tuple(sorted(found, key=lambda one: (not one.confirmed, _ORDER.index(one.kind), one.severity, one.hosts)))
 
 
+def _advice(kind: Kind) -> str:
+    return suspect_rule(kind).advice[0].text
+
+
 def _hosts(
     fabric: Fabric, settings: FabricSettings, host: int, faults: Sequence[tuple[RailJudgement, Fault]]
 ) -> Iterator[Suspect]:
@@ -107,7 +93,7 @@ def _host_suspect(
     what = f"host {name}" if whole else f"{devices} of host {name}"
     against = f"with {len(set(partners))} hosts that are good with others ({_listed(partners)})"
     summary = f"{what} is slow{_one_way(tests, name)}" if outcome is PairVerdict.SLOW else f"{what} cannot be tested"
-    advice = _HOST_ADVICE if whole else _DEVICE_ADVICE
+    advice = _advice("host" if whole else "device")
     if outcome is PairVerdict.FAILED:
         advice = advice_for(_first_problem(tests))
     return Suspect(
@@ -182,7 +168,7 @@ def _way(
         "open": f"the pair {one} and {other} {verb}; whether one of the hosts or the path is at fault is unknown",
         "passed": f"the pair {one} and {other} was not good once and good when it was repeated",
     }[kind]
-    advice = {"link": _LINK_ADVICE, "open": _OPEN_ADVICE, "passed": _PASSED_ADVICE}[kind]
+    advice = _advice(kind)
     if outcome is PairVerdict.FAILED and kind != "passed":
         advice = advice_for(_first_problem(bad))
     return Suspect(
@@ -216,7 +202,7 @@ def _common(fabric: Fabric, settings: FabricSettings, rail: RailJudgement, fault
         seen=_figures(tests, settings),
         expected=_expectation(tests),
         basis=_basis(tests),
-        advice=_COMMON_ADVICE,
+        advice=_advice("common"),
     )
 
 
@@ -236,7 +222,7 @@ def _leaf_link(
         seen=_figures(tests, settings),
         expected=_expectation(tests),
         basis=_basis(tests),
-        advice=_LEAF_ADVICE,
+        advice=_advice("leaf-link"),
     )
 
 
@@ -259,7 +245,7 @@ def _whole_fabric(rail: RailJudgement, settings: FabricSettings) -> Suspect | No
         seen=_figures(slow, settings),
         expected=_expectation(slow),
         basis=_basis(slow),
-        advice=_FABRIC_ADVICE,
+        advice=_advice("fabric"),
     )
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from raybench.reports.findings import Finding as Found
-from raybench.reports.findings import headline, place, severity
+from diagnostics.findings import Finding as Found
+from raybench.reports.findings import headline, place
 from raybench.reports.findings_in_short import FindingsView, evidence_view
 from raybench.reports.model import Block, Details, Finding, Preformatted, Text, notes_of
 
@@ -13,23 +13,23 @@ _ADDRESSES = ("https://", "http://")
 def finding_blocks(view: FindingsView) -> Iterator[Block]:
     """Those that are shown, and a line on each kind of which there are more."""
     for found in view.shown:
-        yield Finding(severity=severity(found), headline=headline(found), blocks=tuple(_blocks(found)))
+        yield Finding(severity=found.severity, headline=headline(found), blocks=tuple(_blocks(found)))
     if not view.shown:
         yield Text(text="None.")
     yield from notes_of(view.left_out)
 
 
 def _blocks(found: Found) -> Iterator[Block]:
-    if found.get("explanation"):
-        yield Text(text=str(found["explanation"]))
+    if found.explanation:
+        yield Text(text=found.explanation)
     if place(found):
         yield Text(text=place(found), tone="soft")
-    for recommendation in found.get("recommendations") or ():
-        link = recommendation.get("link") or ""
-        yield Text(text=recommendation.get("text", ""), link=link if link.startswith(_ADDRESSES) else "")
-        yield from (Preformatted(text=command) for command in recommendation.get("commands") or ())
+    for recommendation in found.recommendations:
+        link = recommendation.link or ""
+        yield Text(text=recommendation.text, link=link if link.startswith(_ADDRESSES) else "")
+        yield from (Preformatted(text=command) for command in recommendation.commands)
     lines, more = evidence_view(found)
     if lines:
-        shown = (f"{one.get('file', '?')}:{one.get('line', '?')}  {one.get('text', '')}" for one in lines)
+        shown = (f"{one.file}:{one.line}  {one.text}" for one in lines)
         rest = (Text(text=more, tone="soft"),) if more else ()
         yield Details(summary="Evidence", blocks=(*(Preformatted(text=line) for line in shown), *rest))

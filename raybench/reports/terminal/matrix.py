@@ -3,11 +3,11 @@
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from diagnostics.findings import Finding
 from raybench.documents.benchmark import BenchmarkResult
 from raybench.documents.cluster import ClusterInfo
 from raybench.reports.columns import Column, Line, lines, total_width
 from raybench.reports.pairs import (
-    Finding,
     PairMatrix,
     by_node,
     end_text,

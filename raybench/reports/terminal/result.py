@@ -16,7 +16,7 @@ from rich.text import Text
 
 from raybench.documents.result import RunResult
 from raybench.reports.columns import Line, Segment
-from raybench.reports.findings import all_findings, headline, next_steps, place, severity
+from raybench.reports.findings import all_findings, headline, next_steps, place
 from raybench.reports.findings_in_short import findings_view
 from raybench.reports.rows import (
     cluster_line,
@@ -163,7 +163,7 @@ def _findings(result: RunResult, width: int) -> Iterator[Line]:
     for finding in view.shown:
         where = place(finding)
         text = headline(finding) + (f" ({where})" if where else "")
-        yield from comment(text, width, _SEVERITY_STYLE[severity(finding)])
+        yield from comment(text, width, _SEVERITY_STYLE[finding.severity])
         for step in islice(next_steps(finding), 1):
             yield from comment(f"  next: {step}", width)
     for left_out in view.left_out:

@@ -43,8 +43,8 @@ def benchmark(losses: tuple[float, ...]) -> BenchmarkResult:
 )
 def test_a_loss_that_is_no_number_is_critical(losses: tuple[float, ...], words: str) -> None:
     (finding,) = training_findings(benchmark(losses), lambda _: None)
-    assert (finding["rule"], finding["severity"]) == ("loss-not-finite", "critical")
-    assert words in finding["summary"]
+    assert (finding.rule, finding.severity) == ("loss-not-finite", "critical")
+    assert words in finding.summary
 
 
 def test_a_loss_that_rises_is_none_of_our_business() -> None:
@@ -68,7 +68,7 @@ def test_a_straggler_is_as_grave_as_it_is_slow(excess: float, z: float, emulated
     (point,) = made.workload
     slow = replace(point, stragglers=({"rank": 1, "excess": excess, "z": z, **waits},))  # type: ignore[type-var]
     found = training_findings(replace(made, workload=(slow,)), lambda _: "node-2", emulated=emulated)
-    assert [(one["rule"], one["severity"], one["hosts"]) for one in found] == [("straggler", severity, ["node-2"])]
+    assert [(one.rule, one.severity, one.hosts) for one in found] == [("straggler", severity, ("node-2",))]
 
 
 def test_a_reference_that_diverges_too_refutes_nothing() -> None:
@@ -125,5 +125,5 @@ def test_a_model_of_which_no_sample_fits_is_critical_and_a_search_that_was_cut_s
             BenchmarkResult(name="memory", kind="memory", parameters={}, status="complete", workload=(point,))
         )
     )
-    assert [finding["rule"] for finding in found] == rules
-    assert all("not even one sample fits into 512M" in finding["summary"] for finding in found)
+    assert [finding.rule for finding in found] == rules
+    assert all("not even one sample fits into 512M" in finding.summary for finding in found)

@@ -1,0 +1,72 @@
+"""The table of all rules, and its pages: for ``raybench diagnose --explain`` and docs/findings.md.
+
+``python -m raybench.finding_rules.registry > docs/findings.md`` writes the document.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from diagnostics.errors import UnknownRuleError
+from diagnostics.finding_rule import FindingRule
+from diagnostics.pages import list_of, page_of, table_of
+from diagnostics.rules import load_rules
+from raybench.finding_rules import bandwidth, fabric, incidents, nodes, peers, workloads
+
+_HEADER = """# What raybench can find
+
+Generated from the rules in `diagnostics/rules` and `raybench/finding_rules` by
+`python -m raybench.finding_rules.registry`; do not edit. `raybench diagnose --explain RULE` prints one page. Ids are
+stable. A missing log line is never evidence: where a log cannot tell, the diagnosis says so."""
+_OWN = (bandwidth, peers, workloads, nodes, incidents, fabric)
+
+
+def own_rules() -> tuple[FindingRule, ...]:
+    """The rules of what raybench itself measures."""
+    return tuple(rule for module in _OWN for rule in module.RULES)
+
+
+def all_rules() -> tuple[FindingRule, ...]:
+    """Every rule, those of logs first."""
+    return (*load_rules(), *own_rules())
+
+
+def page(rule_id: str) -> str:
+    """The page of one rule. Raises UnknownRuleError."""
+    rules = {rule.id: rule for rule in all_rules()}
+    if rule_id in rules:
+        return page_of(rules[rule_id])
+    near = get_close_matches(rule_id.lower().replace("_", "-"), rules, n=1)
+    meant = f": did you mean '{near[0]}'?" if near else ";"
+    raise UnknownRuleError(f"there is no rule '{rule_id}'{meant} `raybench diagnose --list-rules` shows them all")
+
+
+def rule_list() -> str:
+    """One line a rule."""
+    return list_of(all_rules())
+
+
+def findings_document() -> str:
+    """docs/findings.md: tables of all rules, then their pages."""
+    return (
+        "\n\n".join(
+            [
+                _HEADER,
+                "## In logs\n\nFound by `raybench diagnose`, and after each run in its logs.",
+                table_of(load_rules()),
+                "## In runs, trainings and fabrics\n\nFound by `raybench` itself, without any log.",
+                table_of(own_rules()),
+                *_pages(all_rules()),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _pages(rules: Sequence[FindingRule]) -> list[str]:
+    return [page_of(rule).rstrip() for rule in rules]
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(findings_document())

@@ -1,0 +1,46 @@
+"""What trainings and memory benchmarks find, beside ``straggler`` and ``sync-overhead``, which logs show as well."""
+
+from raybench.finding_rules.rule import MeasuredRule, advice
+
+LOSS_NOT_FINITE = MeasuredRule(
+    id="loss-not-finite",
+    title="The loss is no finite number",
+    severity="critical",
+    text="""
+A training benchmark has a loss that is NaN or infinite.
+
+Symptom: the loss of a timed step is NaN or infinite. The finding names the first such step.
+
+Why: the learning rate is too high for the model, or float16 overflows. The step times are then those of a training that
+learns nothing, and a GPU may compute NaN at another speed.
+
+Not when: the loss is high, or does not fall: that is no question of speed.
+
+Source: the losses of all timed steps.
+""",
+    recommended=advice(
+        "lower-learning-rate", "Lower --learning-rate; with float16 take bfloat16 where the GPU has it."
+    ),
+)
+DOES_NOT_FIT = MeasuredRule(
+    id="does-not-fit",
+    title="Not one sample fits into memory",
+    severity="critical",
+    text="""
+A training step with a batch of one takes more memory than there is.
+
+Symptom: `raybench memory` finds no batch size that fits into the GPU, or into --limit.
+
+Why: parameters, gradients, optimizer state and the activations of one sample are larger than the memory of one rank.
+
+Not when: the search was cut before its end.
+
+Source: what the allocator says after a step; `raybench estimate` calculates the same before a run.
+""",
+    recommended=advice(
+        "take-less-memory",
+        "Shard with --strategy fsdp, add --checkpoint-activations, or shorten --sequence-length.",
+    ),
+)
+
+RULES = (LOSS_NOT_FINITE, DOES_NOT_FIT)

@@ -123,7 +123,7 @@ PATTERNS = (
         kind="message-truncated",
         literal="runcated : receiv",
         expression=(
-            r"(?P<what>NET/Socket : (?:peer (?P<peer>\S+) )?message truncated : receiving|Message truncated : "
+            r"(?P<what>NET/Socket : (?:peer (?:(?P<peer>\S+) )?)?message truncated : receiving|Message truncated : "
             r"received) (?P<received>[\d,]+) bytes instead of (?P<expected>[\d,]+)"
         ),
         samples=(

@@ -44,9 +44,8 @@ PATTERNS = (
         kind="connect-failed",
         literal="onnect",
         expression=(
-            r"(?:Connect|connect)(?: to (?P<peer>\S+))? (?:failed|timeout|returned|returned error)\s*:? ?(?:\d{1,3}\()?"
-            + _REASON
-            + r"(?P<retrying>, retrying)?"
+            r"(?:Connect|connect)(?: to(?: (?P<peer>\S+))?)? "  # reports that are published may leave the peer out
+            r"(?:failed|timeout|returned|returned error)\s*:? ?(?:\d{1,3}\()?" + _REASON + r"(?P<retrying>, retrying)?"
         ),
         samples=(
             "Net : Connect to 10.120.24.10<52061> failed : No route to host",
@@ -67,7 +66,7 @@ PATTERNS = (
     Pattern(
         kind="connect-failed",
         literal="ocketPollConnect",
-        expression=r"ocketPollConnect (?:poll\(\)|to (?P<peer>\S+)) failed with error " + _REASON,
+        expression=r"ocketPollConnect (?:poll\(\)|to(?: (?P<peer>\S+))?) failed with error " + _REASON,
         samples=(
             "socketPollConnect poll() failed with error Connection refused",
             "ncclOsSocketPollConnect to 10.0.0.1<4> failed with error No route to host",

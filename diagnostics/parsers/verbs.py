@@ -12,7 +12,7 @@ PATTERNS = (
         kind="completion-error",
         literal="Got completion",
         expression=(
-            r"Got completion(?: from peer (?P<peer>\S+))? with (?:error "
+            r"Got completion(?: from peer(?: (?P<peer>\S+))?)? with (?:error "
             r"(?P<error>\d+)|status=(?:\w+\()?(?P<status>\d+)\)?)"
             r"(?:.*?vendor[ _]err[ =](?P<vendor>\d+))?(?:.*?remoteGids? ?(?P<remote_gid>\S+))?(?:.*?\bhca "
             r"(?P<device>\S+))?"

@@ -2,7 +2,7 @@
 """Bodies of NCCL's and RCCL's warnings by release, as its sources print them: what the carriers' tests are made from.
 
 A row: kind of event, first and last release that has the wording ("" is the newest), body. Addresses and names are
-made up. RCCL has NCCL's wording of the release it was forked from, and its own words for HIP.
+made up; a few rows leave the peer out, as published reports do. RCCL has NCCL's wording of the release it was forked from, and its own words for HIP.
 """
 
 from collections.abc import Iterator
@@ -27,6 +27,12 @@ connect-failed|2.16.2|2.23.4|socketStartConnect: Connect to 10.0.0.2<4312> faile
 connect-failed|2.16.2|2.23.4|socketPollConnect: exceeded timeouts (3)
 connect-failed|2.18.1|2.23.4|socketPollConnect: Connect to 10.0.0.4<5> returned 113(No route to host) errno 115(Operation now in progress)
 connect-failed|2.24.3||socketPollConnect: connect to 10.0.0.2<4> returned Connection timed out, exceeded error retry count after 35 attempts
+connect-failed|2.16.2|2.23.4|socketStartConnect: Connect to failed : Connection refused
+connect-failed|2.24.3||socketPollConnect: connect to returned Connection timed out, exceeded error retry count after 35 attempts
+connect-failed|2.27.3||socketPollConnect to failed with error Connection refused
+completion-error|2.10.3|2.19.4|NET/IB : Got completion from peer with error 12, opcode 0, len 0, vendor err 129
+completion-error|2.20.3||NET/IB : Got completion from peer with status=12 opcode=0 len=0 vendor err 129 (Recv)
+message-truncated|2.10.3||NET/Socket : peer message truncated : receiving 1048576 bytes instead of 65536. If you believe
 peer-closed|2.0|2.9.9|Net : Connection closed by remote peer
 peer-closed|2.10.3|2.15.5|Net : Connection closed by remote peer 10.0.0.2<4312>
 peer-closed|2.16.2||socketProgress: Connection closed by remote peer node02<35187>

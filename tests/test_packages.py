@@ -1,4 +1,4 @@
-"""How the source is divided: no import cycles, and modules that are named by text exist."""
+"""How the source is divided: no import cycles, no folder beyond 25 files, and modules that are named by text exist."""
 
 import ast
 import functools
@@ -16,6 +16,8 @@ TREES = (
     "diagnostics",
     *(f"playbooks/module_utils/raybench_{name}" for name in ("configure", "probe", "ray")),
 )
+MOST_FILES = 25
+MORE_FILES = {"raybench/documents": 30}  # until its kinds of points have a folder of their own; never more
 # Read by fields from another process, a spec's options get the type that the table of workloads names.
 LAZY_UPWARDS = {("raybench.benchmarks.spec", "raybench.benchmarks.registry")}
 Graph = Mapping[str, set[str]]
@@ -87,6 +89,17 @@ def test_a_cycle_would_be_seen() -> None:
     assert in_cycles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
     both = "import a\ndef late():\n    import b\nif TYPE_CHECKING:\n    import c\n"
     assert [len(list(import_statements(ast.parse(both), lazy=lazy))) for lazy in (False, True)] == [1, 2]
+
+
+@pytest.mark.parametrize("tree", ["raybench", "diagnostics", "playbooks", "tests"])
+def test_no_folder_is_a_heap_of_files(tree: str) -> None:
+    folders = {path.parent for path in (ROOT / tree).rglob("*.py")}
+    counts = {str(folder.relative_to(ROOT)): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {name: count for name, count in counts.items() if count > MORE_FILES.get(name, MOST_FILES)} == {}
+
+
+def test_no_folder_is_excused_that_needs_it_no_more() -> None:
+    assert all(len(list((ROOT / name).glob("*.py"))) > MOST_FILES for name in MORE_FILES)
 
 
 @pytest.mark.parametrize("module", PRELOAD)

@@ -7,7 +7,7 @@ from typing import Any
 from .host import Host
 from .plan import ItemPlan, Setting, block, edited_file, fixed, skip
 from .rdma import package_plan
-from .service import UnitResource
+from .resources.service import UnitResource
 from .value import all_named
 
 _DAEMONS = ("chronyd", "chrony", "ntpd", "ntp", "ntpsec", "systemd-timesyncd", "ptp4l", "phc2sys")

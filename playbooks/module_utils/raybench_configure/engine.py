@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import ConfigureError, HostError
-from .file import folders_missing
 from .host import Host
 from .journal import Journal, JournalEntry
-from .kinds import named_resource
 from .plan import ItemPlan
-from .resource import Resource, State
-from .service import PackageResource, installed
+from .resources.file import folders_missing
+from .resources.kinds import named_resource
+from .resources.resource import Resource, State
+from .resources.service import PackageResource, installed
 
 
 @dataclass

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from .errors import JournalError
-from .file import sync_folder
 from .host import Host
-from .resource import Resource, State
+from .resources.file import sync_folder
+from .resources.resource import Resource, State
 
 FOLDER = "/var/lib/raybench/configure"
 _SCHEMA = "raybench.configure-journal/1"

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from .host import Host
-from .kernel import SharedMemoryResource
 from .plan import ItemPlan, Setting, edited_file, fixed, skip
-from .resource import State
+from .resources.kernel import SharedMemoryResource
+from .resources.resource import State
 from .value import size_bytes
 
 _TARGET = "/dev/shm"  # noqa: S108  the mount itself, no file in it

@@ -9,9 +9,9 @@ from typing import Any
 
 from .errors import HostError
 from .host import Host
-from .kernel import ValueResource
 from .plan import ItemPlan, Setting, edited_file, every, own_file, skip
 from .rdma import rdma_interfaces
+from .resources.kernel import ValueResource
 from .value import all_named, whole
 
 _ITEM = "network_mtu.mtu"

@@ -7,8 +7,8 @@ from typing import Any
 
 from .errors import RefusedError
 from .host import Host
-from .kernel import ValueResource
 from .plan import ItemPlan, Setting, every, own_file, skip
+from .resources.kernel import ValueResource
 from .value import line, named
 
 _NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from .host import Host
-from .kernel import ModuleResource
 from .plan import ItemPlan, Setting, fixed, own_file, skip
 from .rdma import rdma_devices
+from .resources.kernel import ModuleResource
 from .value import one_of
 
 METHODS = ("auto", "dmabuf", "peermem", "none")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .file import FileResource, content_of, file_state
-from .resource import Resource, State
+from .resources.file import FileResource, content_of, file_state
+from .resources.resource import Resource, State
 
 HEADER = "# Written by raybench configure ({item}); undo it with: raybench configure --rollback\n"
 

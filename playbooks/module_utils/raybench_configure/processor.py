@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .host import Host
-from .kernel import ValueResource
 from .plan import ItemPlan, Setting, every, fixed, own_file, skip
-from .service import UnitResource
+from .resources.kernel import ValueResource
+from .resources.service import UnitResource
 from .value import named
 
 _PATTERN = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"

@@ -7,12 +7,12 @@ from typing import Any
 
 from .errors import HostError
 from .host import Host
-from .kernel import ConfigfsTosResource, TrafficClassResource, ValueResource
 from .plan import ItemPlan, Setting, every, fixed, skip
 from .processor import unit_settings
-from .quality import DcbResource, MlnxQosResource, dcb_options, mlnx_qos_options
 from .rdma import rdma_devices, rdma_interfaces
-from .resource import Resource, State
+from .resources.kernel import ConfigfsTosResource, TrafficClassResource, ValueResource
+from .resources.quality import DcbResource, MlnxQosResource, dcb_options, mlnx_qos_options
+from .resources.resource import Resource, State
 from .value import all_named, one_of, whole
 
 _ITEM = "roce_qos.priorities"

@@ -7,9 +7,9 @@ from typing import Any
 
 from .errors import HostError
 from .host import Host
-from .kernel import ModuleResource
 from .plan import ItemPlan, Setting, edited_file, fixed, own_file, skip
-from .service import PackageResource, installed, simulate
+from .resources.kernel import ModuleResource
+from .resources.service import PackageResource, installed, simulate
 from .value import all_named, line, named
 
 _MODULES_FILE = "/etc/modules-load.d/raybench-rdma.conf"

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from .host import Host
-from .pci import AccessControlResource, redirecting_bridges
 from .plan import ItemPlan, Setting, fixed, skip
 from .processor import unit_settings
+from .resources.pci import AccessControlResource, redirecting_bridges
 
 _DISPLAY, _NETWORK = "0x03", "0x02"
 _NVIDIA, _AMD = "0x10de", "0x1002"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .errors import HostError
-from .host import Host
+from ..errors import HostError
+from ..host import Host
 from .resource import Resource, State
 
 _INSTALL_SECONDS = 1500.0

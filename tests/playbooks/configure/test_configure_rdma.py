@@ -6,7 +6,7 @@ import pytest
 from raybench_configure.engine import carry_out
 from raybench_configure.journal import Journal
 from raybench_configure.rdma import package_plan
-from raybench_configure.service import Transaction, parse_apt, parse_dnf
+from raybench_configure.resources.service import Transaction, parse_apt, parse_dnf
 
 from .item_hosts import MLX, NVIDIA_CLOSED, NVIDIA_OPEN, machine, planned, targets
 

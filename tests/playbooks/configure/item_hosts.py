@@ -8,7 +8,7 @@ from raybench_configure.host import Host
 from raybench_configure.items import ITEMS
 from raybench_configure.plan import ItemPlan
 
-from .hosts import TreeHost
+from tests.playbooks.hosts import TreeHost
 
 MACHINE = {
     "/proc/meminfo": "MemTotal:       1048576 kB\n",

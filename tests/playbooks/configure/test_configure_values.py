@@ -10,9 +10,10 @@ from raybench_configure.items import chosen
 from raybench_configure.journal import Journal
 from raybench_configure.nccl_file import own_lines
 from raybench_configure.plan import ItemPlan, Setting, fixed
-from raybench_configure.service import UnitResource
+from raybench_configure.resources.service import UnitResource
 
-from .hosts import TreeHost
+from tests.playbooks.hosts import TreeHost
+
 from .item_hosts import MACHINE, MLNX_QOS, MLX, Units, machine, planned, targets
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from .errors import HostError
-from .host import Host
+from ..errors import HostError
+from ..host import Host
 from .resource import Resource, State
 
 _ACS = 0x000D  # PCI Express extended capability id

@@ -6,8 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from .errors import HostError
-from .host import Host
+from ..errors import HostError
+from ..host import Host
 from .resource import Resource, State
 
 

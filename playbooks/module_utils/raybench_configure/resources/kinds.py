@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import JournalError
+from ..errors import JournalError
 from .file import FileResource
 from .kernel import ConfigfsTosResource, ModuleResource, SharedMemoryResource, TrafficClassResource, ValueResource
 from .pci import AccessControlResource

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-from .errors import HostError
-from .host import Host
+from ..errors import HostError
+from ..host import Host
 from .resource import Resource, State
 
 _PRIORITIES = 8

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from raybench_configure.engine import carry_out
 from raybench_configure.journal import Journal
-from raybench_configure.pci import access_control_offset
 from raybench_configure.rdma import rdma_interfaces
+from raybench_configure.resources.pci import access_control_offset
 
 from .item_hosts import MLX, machine, planned, targets
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional  # noqa: UP035
 
-from .host import Host
+from ..host import Host
 
 State = Optional[Dict[str, Any]]  # noqa: UP006 - evaluated, by Python 3.8 too
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from raybench_configure.engine import carry_out, roll_back
 from raybench_configure.journal import Journal
-from raybench_configure.quality import dcb_options, mlnx_qos_options, parse_dcb, parse_mlnx_qos
+from raybench_configure.resources.quality import dcb_options, mlnx_qos_options, parse_dcb, parse_mlnx_qos
 
 from .item_hosts import MLNX_QOS, MLX, Units, machine, planned
 

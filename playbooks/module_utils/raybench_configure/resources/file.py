@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from .errors import HostError
-from .host import Host
-from .merge import take_back
+from ..errors import HostError
+from ..host import Host
+from ..merge import take_back
 from .resource import Resource, State
 
 _LARGEST_BYTES = 1 << 20

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from raybench_configure.engine import carry_out, roll_back
 from raybench_configure.errors import HostError, JournalError
-from raybench_configure.file import FileResource
 from raybench_configure.journal import FOLDER, Journal
-from raybench_configure.kernel import ValueResource
 from raybench_configure.merge import take_back
 from raybench_configure.plan import ItemPlan, Setting, block, edited_file, every, own_file
+from raybench_configure.resources.file import FileResource
+from raybench_configure.resources.kernel import ValueResource
 
-from .hosts import TreeHost
+from tests.playbooks.hosts import TreeHost
 
 FILES = {"/etc/app.conf": "a\nb\n", "/proc/sys/vm/swappiness": "60\n"}
 

@@ -1,0 +1,1 @@
+"""What a host has that can be read, set and set back: files, values of the kernel, units, packages, registers."""

@@ -11,14 +11,16 @@ critical     1          wrong data, or a finding that is critical
 incomplete   3          not everything that was asked for was measured; what was is kept
 ===========  =========  =======================================================================================
 
-``diagnostics`` has the same words for a log, and ``incomplete`` for none.
+Those of a log are defined in ``diagnostics``; ``incomplete`` is for none.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["ok", "warning", "critical", "incomplete", "unknown"]
+from diagnostics.findings import Verdict as LogVerdict
+
+Verdict = Literal[LogVerdict, "incomplete"]
 # Of one check or test, and of a host: as good as the worst of its own. ``error``: it could not be made.
 CheckVerdict = Literal["pass", "warn", "fail", "skipped", "unknown", "error"]
 TestVerdict = Literal["pass", "warn", "fail", "error"]

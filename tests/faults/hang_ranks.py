@@ -61,7 +61,7 @@ class Started:
         found = found or culprits(named, plan, world_size=world_size) or hang(seen, plan, world_size=world_size)
         self.said = {
             "seconds": time.monotonic() - begun,
-            "findings": [one.to_finding() for one in found],
+            "findings": [one.to_finding().to_json() for one in found],
             "activity": activity_text(seen),
         }
 

@@ -7,11 +7,14 @@ from raybench.version import __version__ as __version__
 if TYPE_CHECKING:
     import os
 
+    from matplotlib.figure import Figure
+
     from diagnostics.findings import Diagnosis
     from raybench.config import RunConfig
+    from raybench.documents.diagnosis import Diagnosis as LogDiagnosis
     from raybench.services.run import FinishedRun
 
-__all__ = ["diagnose", "load", "run"]
+__all__ = ["diagnose", "figures", "html", "load", "run"]
 
 
 # Each imports what it needs when it is called: nothing is loaded before it is asked for.
@@ -53,3 +56,23 @@ def diagnose(*paths: "str | os.PathLike[str]") -> "Diagnosis":
     from raybench.services.diagnose import diagnose as diagnose_logs
 
     return diagnose_logs([os.fspath(path) for path in paths]).diagnosis
+
+
+def figures(document: Any) -> "dict[str, Figure]":
+    """The figures that a document's report draws, by name, as matplotlib's own; empty where it draws none.
+
+    Raises raybench.errors.MissingLibraryError, an ImportError, without matplotlib.
+    """
+    from raybench.reports.notebook import figures_of
+
+    return figures_of(document)
+
+
+def html(document: Any, diagnosis: "LogDiagnosis | None" = None) -> str:
+    """The report of a document as one HTML page without scripts; ``diagnosis`` is that of a run's logs.
+
+    Raises raybench.errors.MissingLibraryError, an ImportError, without jinja2.
+    """
+    from raybench.reports.html import render_html
+
+    return render_html(document, diagnosis.to_json() if diagnosis else None)

@@ -1,8 +1,7 @@
 """What `run` and the commands of single workloads share: say what begins, do the run, print it."""
 
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -52,7 +51,7 @@ def _print_text(finished: "FinishedRun", *, full: bool) -> None:
     folder, report = finished.folder, finished.report
     notes = []
     if finished.diagnosis and finished.result.cluster.backend == "nccl":
-        notes.append(f"NCCL logs: {_verdict(finished.diagnosis)} (raybench diagnose {folder / 'logs'})")
+        notes.append(f"NCCL logs: {finished.diagnosis.in_brief} (raybench diagnose {folder / 'logs'})")
     if full:
         from raybench.reports.terminal.result import print_result
 
@@ -61,13 +60,6 @@ def _print_text(finished: "FinishedRun", *, full: bool) -> None:
         from raybench.reports.screen import print_screen
 
         print_screen(finished.result, sys.stdout, place=report or folder, notes=notes)
-
-
-def _verdict(diagnosis: Mapping[str, Any]) -> str:
-    gdr = {True: "with GPUDirect RDMA", False: "without GPUDirect RDMA", None: "GPUDirect RDMA unknown"}[
-        diagnosis["gdr"]
-    ]
-    return f"{diagnosis['verdict']}, network {diagnosis['network']}, {gdr}, {len(diagnosis['findings'])} findings"
 
 
 def _display() -> "ProgressDisplay":

@@ -1,7 +1,6 @@
 """``raybench show``: what a command wrote before, on the terminal or in any format."""
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from raybench.errors import UsageError
 from raybench.reports.formats import FORMATS
 
 if TYPE_CHECKING:
+    from raybench.documents.diagnosis import Diagnosis
     from raybench.services.show import KeptRun
 
 EXAMPLES = """\b
@@ -91,11 +91,11 @@ def _show_other(document: Any, output_format: str, output: Path | None) -> None:
         print_report(report_of(document, Asked(brief=True)), sys.stdout)
 
 
-def _rendered(document: Any, diagnosis: Mapping[str, Any] | None, output_format: str) -> str:
+def _rendered(document: Any, diagnosis: "Diagnosis | None", output_format: str) -> str:
     from raybench.errors import MissingLibraryError
 
     try:
-        return FORMATS[output_format].render(document, diagnosis)
+        return FORMATS[output_format].render(document, diagnosis.to_json() if diagnosis else None)
     except MissingLibraryError as error:
         raise UsageError(str(error)) from error
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from raybench.config import RunConfig, load_config
-from raybench.documents.diagnosis import findings_in
+from raybench.documents.diagnosis import Diagnosis
+from raybench.documents.plain import notebook_frame
 from raybench.documents.result import RunResult, result_file
 from raybench.errors import UsageError
 from raybench.installation import install_advice
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
 class FinishedRun:
     """A run that has ended, complete or not, and what was kept of it.
 
-    ``diagnosis`` is that of its NCCL logs (``raybench.diagnosis/1``), None where there are none. ``kept`` is false
+    ``diagnosis`` is that of its NCCL logs, None where there are none. ``kept`` is false
     where result.json could not be written. ``remarks`` say what could not be kept or made, and what is not installed.
     """
 
     result: RunResult
-    diagnosis: Mapping[str, Any] | None
+    diagnosis: Diagnosis | None
     folder: Path
     report: Path | None
     kept: bool
@@ -46,6 +47,12 @@ class FinishedRun:
     def exit_code(self) -> int:
         """That of the command."""
         return self.result.exit_code
+
+    def _repr_html_(self) -> str:
+        """The report, where a notebook shows the run."""
+        import raybench
+
+        return notebook_frame(lambda: raybench.html(self.result, self.diagnosis))
 
 
 def check_libraries() -> None:
@@ -196,9 +203,9 @@ def _measured(
     return supervisor.record
 
 
-def _with_log_findings(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> RunResult:
+def _with_log_findings(result: RunResult, diagnosis: Diagnosis | None, folder: RunFolder) -> RunResult:
     """The result with what its logs say counted for its verdict, and written again where that changes it."""
-    found = findings_in(diagnosis)
+    found = diagnosis.findings if diagnosis else ()
     return _written_again(result, replace(result, log_findings=found) if found else result, folder)
 
 

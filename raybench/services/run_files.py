@@ -1,9 +1,8 @@
 """The files of a run's folder beside its samples: the result, and what is made of it and of the ranks' logs."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.result import RunResult
 from raybench.run_folder import RunFolder
 from raybench.services.attempt import attempt
@@ -19,15 +18,15 @@ def write_result(result: RunResult, folder: RunFolder) -> bool:
     return True
 
 
-def write_diagnosis(folder: RunFolder) -> Mapping[str, Any] | None:
+def write_diagnosis(folder: RunFolder) -> Diagnosis | None:
     """Diagnose the ranks' logs and write diagnosis.json. Returns it; None where there are no logs."""
     from diagnostics.engine import diagnose_paths
 
     if not any((folder.path / "logs").iterdir()):
         return None
-    diagnosis: Mapping[str, Any] = diagnose_paths([folder.path / "logs"]).to_json()
+    diagnosis = diagnose_paths([folder.path / "logs"]).to_json()
     attempt(folder, "diagnosis.json", lambda: folder.write_json("diagnosis.json", diagnosis))
-    return diagnosis
+    return Diagnosis.of_json(diagnosis, "the diagnosis of the logs")
 
 
 def write_csv(result: RunResult, folder: RunFolder) -> None:
@@ -38,11 +37,11 @@ def write_csv(result: RunResult, folder: RunFolder) -> None:
     write(result, folder.path / "result.csv")
 
 
-def write_html(result: RunResult, diagnosis: Mapping[str, Any] | None, folder: RunFolder) -> Path:
+def write_html(result: RunResult, diagnosis: Diagnosis | None, folder: RunFolder) -> Path:
     """Write report.html. Returns its path."""
     from raybench.reports.html import write_html as write
 
-    write(result, folder.path / "report.html", diagnosis)
+    write(result, folder.path / "report.html", diagnosis.to_json() if diagnosis else None)
     return folder.path / "report.html"
 
 

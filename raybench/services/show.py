@@ -1,12 +1,12 @@
 """A run that was measured before, as it was kept, with the diagnosis of its logs."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from raybench.documents.diagnosis import findings_in
+from raybench.documents.diagnosis import Diagnosis
+from raybench.documents.reading import DocumentError
 from raybench.documents.result import RunResult
 
 
@@ -15,7 +15,7 @@ class KeptRun:
     """A run from its folder. ``report`` is its page, where there is one. ``remarks`` say what could not be read."""
 
     result: RunResult
-    diagnosis: Mapping[str, Any] | None
+    diagnosis: Diagnosis | None
     folder: Path
     report: Path | None
     remarks: tuple[str, ...]
@@ -37,7 +37,7 @@ def kept_run(path: Path) -> KeptRun:
     diagnosis = _diagnosis(folder / "diagnosis.json", remarks) if own else None
     report = folder / "report.html"
     return KeptRun(
-        result=replace(result, log_findings=findings_in(diagnosis)),
+        result=replace(result, log_findings=diagnosis.findings if diagnosis else ()),
         diagnosis=diagnosis,
         folder=folder,
         report=report if report.is_file() else None,
@@ -45,20 +45,15 @@ def kept_run(path: Path) -> KeptRun:
     )
 
 
-def _diagnosis(path: Path, remarks: list[str]) -> Mapping[str, Any] | None:
+def _diagnosis(path: Path, remarks: list[str]) -> Diagnosis | None:
     """The diagnosis in a file; None, and a remark, where there is none that can be read."""
-    from raybench.documents.reading import DocumentError, read_document, taking_apart
-
     if not path.exists():
         return None
     try:
-        content = read_document(path, "raybench.diagnosis/1", "the diagnosis of its logs")
-        with taking_apart(f"the diagnosis of its logs {path}"):
-            findings_in(content)
+        return Diagnosis.read(path, "the diagnosis of its logs")
     except DocumentError as error:
         remarks.append(f"shown without the diagnosis of its logs: {error}")
         return None
-    return content
 
 
 def other_document(path: Path) -> Any | None:

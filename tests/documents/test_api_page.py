@@ -14,7 +14,7 @@ from tests.documents.mutation import REPORTS, SAMPLES
 
 NEEDS_RAY = "<!-- run: needs Ray -->"
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
-FUNCTIONS = {"diagnose", "load", "run"}
+FUNCTIONS = {"diagnose", "figures", "html", "load", "run"}
 
 
 def test_the_functions_of_the_package_are_those_that_the_page_shows() -> None:

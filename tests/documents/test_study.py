@@ -13,8 +13,6 @@ from raybench.documents.study.plan import Study
 from raybench.documents.study.result import StudyResult
 from tests.documents.mutation import REPORTS
 
-COUNTERS = {"gdr_channel_share": None, "ofi_providers": []}
-
 
 def stored(name: str) -> Any:
     return json.loads(next(path for path in REPORTS if path.stem == name).read_bytes())
@@ -72,13 +70,31 @@ def test_damage_is_said_in_a_line_with_its_place(keys: tuple[Any, ...], value: A
     assert "\n" not in str(caught.value)
 
 
-def test_a_diagnosis_keeps_what_is_not_read_here() -> None:
-    content = {"schema": "raybench.diagnosis/1", "verdict": "ok", "network": "ib", "ranks": [{"rank": 0, "nics": 2}]}
+def test_what_a_diagnosis_does_not_say_is_unknown() -> None:
+    content = {"schema": "raybench.diagnosis/1", "network": "ib", "ranks": [{"rank": 0, "nics": 2, "later": 1}]}
+    diagnosis = Diagnosis.of_json(content | {"later": 2}, "it")
+    rank, written = diagnosis.ranks[0], diagnosis.to_json()
+    assert (diagnosis.verdict, diagnosis.network) == ("unknown", "ib")
+    assert (diagnosis.gdr, diagnosis.tcp_fallback, rank.pid, rank.nics, rank.initialised) == (None, None, None, 2, None)
+    assert (written["later"], written["ranks"][0]["later"], "jobs" in written) == (2, 1, False)
+    assert diagnosis.in_brief == "unknown, network ib, GPUDirect RDMA unknown, 0 findings"
+
+
+def test_a_diagnosis_is_no_better_than_its_findings_and_has_those_of_its_jobs() -> None:
+    one = stored("diagnosis-c973227")
+    content = one | {"jobs": [one | {"job": "a"}, one | {"job": "b", "verdict": "unknown"}]}
     diagnosis = Diagnosis.of_json(content, "it")
-    written = diagnosis.to_json()
-    assert (diagnosis.network, diagnosis.ranks[0].pid, diagnosis.gdr) == ("ib", None, None)
-    assert written["ranks"] == [{"rank": 0, "pid": None, "network": None, "nics": 2}]
-    assert written == {"gdr": None, "findings": [], "counters": COUNTERS} | content | {"ranks": written["ranks"]}
+    assert (diagnosis.verdict, diagnosis.lines.unreadable) == ("critical", 0)
+    assert [(job.job, job.verdict, job.findings) for job in diagnosis.jobs] == [
+        ("a", "critical", diagnosis.findings),
+        ("b", "unknown", diagnosis.findings),
+    ]
+    assert Diagnosis.of_json(diagnosis.to_json(), "it") == diagnosis
+    with pytest.raises(DocumentError, match=r"it says ok, and a finding is critical - at `\$`"):
+        Diagnosis.of_json(content | {"verdict": "ok"}, "it")
+    content["jobs"][0]["lines"] = {"read": -1}
+    with pytest.raises(DocumentError, match=r"Expected `int` >= 0 - at `\$\.jobs\[0\]\.lines\.read`"):
+        Diagnosis.of_json(content, "it")
 
 
 def test_a_ratio_lies_in_its_interval() -> None:

@@ -17,7 +17,8 @@ def test_a_run_is_read_with_the_diagnosis_that_is_its_own(tmp_path: Path) -> Non
     (tmp_path / "diagnosis.json").write_text(json.dumps({"schema": "raybench.diagnosis/1"} | synthetic_diagnosis(2, 2)))
     kept = kept_run(tmp_path)
     assert kept.result.run_id == raybench.load(tmp_path).run_id
-    assert len(kept.result.log_findings) == len((kept.diagnosis or {})["findings"]) > 0
+    assert kept.diagnosis is not None
+    assert len(kept.result.log_findings) == len(kept.diagnosis.findings) > 0
     assert (kept.folder, kept.report, kept.remarks) == (tmp_path, None, ())
     (tmp_path / "result.json").rename(tmp_path / "before.json")
     assert kept_run(tmp_path / "before.json").diagnosis is None

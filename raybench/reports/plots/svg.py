@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from io import StringIO
 from typing import Any
@@ -19,7 +19,7 @@ GRID = "#0a0b02"
 PAGE = "#0a0b03"
 WRONG = "#0a0b04"
 SERIES = tuple(f"#0a0c{index:02x}" for index in range(10))
-_VARIABLES = {TEXT: "currentColor", GRID: "var(--grid)", PAGE: "var(--page)", WRONG: "var(--bad)"} | {
+VARIABLES = {TEXT: "currentColor", GRID: "var(--grid)", PAGE: "var(--page)", WRONG: "var(--bad)"} | {
     colour: f"var(--series-{index})" for index, colour in enumerate(SERIES)
 }
 _STYLE: Any = {
@@ -46,13 +46,14 @@ _STYLE: Any = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """One figure: an SVG element, and what it shows in words for those who do not see it."""
+    """One figure: an SVG element, what it shows in words for those who do not see it, and matplotlib's own Figure."""
 
     name: str
     title: str
     description: str
     caption: str
     svg: str
+    figure: Any = field(default=None, repr=False, compare=False)
 
 
 @contextmanager
@@ -71,7 +72,7 @@ def render(figure: Any, *, name: str, title: str, description: str, caption: str
     buffer = StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     svg = _embedded(buffer.getvalue(), name, title, description)
-    return Plot(name=name, title=title, description=description, caption=caption, svg=svg)
+    return Plot(name=name, title=title, description=description, caption=caption, svg=svg, figure=figure)
 
 
 def _embedded(document: str, name: str, title: str, description: str) -> str:
@@ -85,7 +86,7 @@ def _embedded(document: str, name: str, title: str, description: str) -> str:
     rest = re.sub(r'xlink:href="#', f'href="#{name}-', rest).replace("url(#", f"url(#{name}-")
     rest = rest.replace("xlink:href=", "href=")
     rest = re.sub(
-        r"(?<=fill: |roke: |fill=\"|roke=\")#[0-9a-f]{6}", lambda match: _VARIABLES.get(match[0], match[0]), rest
+        r"(?<=fill: |roke: |fill=\"|roke=\")#[0-9a-f]{6}", lambda match: VARIABLES.get(match[0], match[0]), rest
     )
     rest = re.sub(r"font: ([0-9.]+)px [^;\"]*", r"font-size: \1px", rest)
     rest = re.sub(r"<style.*?</style>", "", rest, flags=re.DOTALL)

@@ -14,8 +14,8 @@ _NAMED = re.compile(r"[\w./*-]*\w\.(?:py|yml|csv|j2|toml)\b")
 # Files of a recipe's example, and those that a run or a user writes.
 EXAMPLES = {
     "CONTRIBUTING.md": {
-        "raybench/benchmarks/collectives/all_max.py",
-        "collectives/all_max.py",
+        "raybench/benchmarks/collectives/all_sum.py",
+        "collectives/all_sum.py",
         "raybench/benchmarks/checkpoint/stores/memory.py",
         "diagnostics/rules/gpudirect/gdrcopy_missing.py",
         "raybench/reports/plain.py",

@@ -78,7 +78,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
         {
             "text": (
                 "Check link, drops and pause frames on the way to the named peer; RoCE needs PFC or ECN "
-                "set alike on hosts and switches."
+                "configured identically on hosts and switches."
             ),
             "commands": [
                 "ethtool -S <interface> | grep -E 'discard|pause|error'",

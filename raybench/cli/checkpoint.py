@@ -27,7 +27,7 @@ _OPTIONS: list[Any] = [
                  "'raybench train'.  [default: small]"),
     click.option("--layouts", metavar="NAME,...", help="sharded: each rank its part; full: all through rank 0.  "
                  "[default: both]"),
-    click.option("--modes", metavar="NAME,...", help="sync, async (training goes on while it is stored).  "
+    click.option("--modes", metavar="NAME,...", help="sync, async (training continues while it is stored).  "
                  "[default: both]"),
     click.option("--compression", metavar="NAME", help="none, zstd or zlib.  [default: none]"),
     click.option("--saves", type=int, metavar="N", help="Times each is saved and loaded.  [default: 3]"),

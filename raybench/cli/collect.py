@@ -35,7 +35,7 @@ Examples:
     "--run",
     "run_id",
     metavar="RUN_ID",
-    help="Put them into the folder of this run, and go on where an earlier collection ended.  [default: a new folder]",
+    help="Put them into this run's folder, and continue where an earlier collection ended.  [default: a new folder]",
 )
 @click.option("--output-dir", default="runs", show_default=True, metavar="DIR", help="Where runs have their folders.")
 @click.option(

@@ -54,7 +54,7 @@ def _lines(written: "WrittenInventory") -> list[str]:
     count = f"{number} host{'s' if number > 1 else ''}{f' of {written.source}' if written.source else ''}"
     steps = (
         (f"raybench preflight -i {path}", "are they right?"),
-        (f"raybench configure -i {path} --check", "what would be set right; nothing is changed"),
+        (f"raybench configure -i {path} --check", "what would be changed; nothing is"),
         (f"raybench cluster up -i {path}", "Ray over all of them"),
         (f"raybench run --nodes {number}", "measured, verified communication"),
     )

@@ -22,7 +22,7 @@ def bring_logs(agents: Agents, record: RunRecord, channel: Channel) -> None:
         record.logs |= own
         if len(own) < len(found):
             node = agents.agents[index].node.name
-            channel.note(f"{len(found) - len(own)} logs of {node} are left out: they are of no rank of its own")
+            channel.note(f"{len(found) - len(own)} logs of {node} are left out: they belong to no rank of that node")
     _tell_omitted_traces(agents, record, channel)
     for index, why in silent.items():
         record.findings.append(lost_logs_finding(agents.agents[index].node.name, plan.ranks_of(index), why))

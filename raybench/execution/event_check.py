@@ -35,10 +35,10 @@ def event_of(data: bytes, ranks: Container[int], plan: Sequence[BenchmarkSpec], 
     try:
         event = decode(data, plan)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EventError(f"what it sent is no event of a rank ({error})") from error
+        raise EventError(f"what it sent is not an event of a rank ({error})") from error
     problem = _problem(event, ranks, plan, world_size)
     if problem is not None:
-        raise EventError(f"what it sent is no event of one of its ranks ({type(event).__name__}: {problem})")
+        raise EventError(f"what it sent is not an event of one of its ranks ({type(event).__name__}: {problem})")
     return event
 
 
@@ -80,7 +80,7 @@ def _samples_problem(samples: RankSamples, rank: int, spec: BenchmarkSpec, world
     if not are_times([*seconds, *samples.own_seconds, samples.bus_factor]):
         return "a time that is none"
     growing = (before < after for block in samples.stamps for before, after in pairwise((0.0, *block)))
-    return None if all(growing) else "a clock that does not go on"
+    return None if all(growing) else "a clock that does not advance"
 
 
 def _speed_problem(speed: OwnSpeed, spec: BenchmarkSpec) -> str | None:

@@ -155,7 +155,7 @@ class Run:
         if found and not self.record.config.allow_mixed:
             what = "; ".join(finding.summary for finding in found)
             raise ProblemFoundError(
-                f"the nodes are not alike: {what}. Make them equal, or measure all the same with --allow-mixed."
+                f"the nodes differ: {what}. Make them equal, or measure all the same with --allow-mixed."
             )
 
     def _launch_all(self, agents: Agents, head: HeadWatch) -> None:

@@ -34,7 +34,7 @@ def hosts_of(words: Iterable[str]) -> tuple[DraftHost, ...]:
     for word in (name for text in words for name in expanded(text)):
         match = _HOST.fullmatch(word)
         if match is None:
-            raise UsageError(f"'{word}' is no host; write gpu-01, gpu-[01-10], ubuntu@gpu-01 or gpu-01=10.0.0.1")
+            raise UsageError(f"'{word}' is not a host; write gpu-01, gpu-[01-10], ubuntu@gpu-01 or gpu-01=10.0.0.1")
         host = DraftHost(name=match["name"], address=match["address"], user=match["user"])
         if found.setdefault(host.name, host) != host:
             raise UsageError(f"{host.name} is named twice, with different users or addresses; name it once")

@@ -98,7 +98,7 @@ _WAY_OUT = "remove it, then run 'raybench cluster up' again, or give --address"
 def _parsed(path: Path, content: Any) -> OwnCluster:
     lists = all(isinstance(content.get(name) or [], list) for name in ("inventory", "hosts"))
     if not lists or not all(isinstance(content.get(name), str) for name in ("address", "token_path")):
-        raise UsageError(f"{path} is no record of a cluster ({SCHEMA}); {_WAY_OUT}")
+        raise UsageError(f"{path} is not a record of a cluster ({SCHEMA}); {_WAY_OUT}")
     return OwnCluster(
         path=path,
         address=content["address"],

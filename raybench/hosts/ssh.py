@@ -233,8 +233,8 @@ def _connect(client: "paramiko.SSHClient", target: SshTarget, channel: Any) -> N
         )
     except paramiko.BadHostKeyException as error:
         raise SshError(
-            f"the host key of {place} is not the one in known_hosts: the host was set up anew, or somebody else "
-            f"answers for it. Nothing was sent. If it was set up anew: ssh-keygen -R {shlex.quote(error.hostname)}"
+            f"the host key of {place} is not the one in known_hosts: the host was reinstalled, or another machine "
+            f"answers for it. Nothing was sent. If it was reinstalled: ssh-keygen -R {shlex.quote(error.hostname)}"
         ) from error
     except paramiko.PasswordRequiredException as error:
         raise SshError(f"the key for {place} has a passphrase; put it into an agent with ssh-add") from error

@@ -148,7 +148,7 @@ def take_up(folder: StudyFolder, kind: Kind, repeats: int | None) -> Study:
     """The plan of an earlier study, with more repeats where they are asked for. Raises UsageError for another study."""
     study = folder.study(to_run=True)
     if study.kind != kind:
-        raise UsageError(f"{folder.path} is another study; go on with it by: raybench study {study.kind} --resume DIR")
+        raise UsageError(f"{folder.path} is another study; continue it with: raybench study {study.kind} --resume DIR")
     if repeats is not None and repeats != study.repeats:
         if repeats < study.repeats:
             raise UsageError(f"the study has {study.repeats} repeats; --repeats {repeats} cannot take any away")
@@ -205,7 +205,7 @@ def answer(
         kept = False
     if result.broken and not folder.removed:
         remarks.append(
-            f"{len(result.broken)} of {len(result.trials)} trials are not complete; go on with: raybench "
+            f"{len(result.broken)} of {len(result.trials)} trials are not complete; continue with: raybench "
             f"study {result.kind} --resume {folder.path}"
         )
     return FinishedStudy(result=result, folder=folder.path, kept=kept, remarks=tuple(remarks))

@@ -47,7 +47,7 @@ def _models(*, models: str | None = None) -> Sequence[Variant]:
     from raybench.studies.sweep import model_variant
 
     if models is None:
-        raise UsageError("say which models to compare, such as --models gpt2,gpt2-xl; or go on with --resume DIR")
+        raise UsageError("say which models to compare, such as --models gpt2,gpt2-xl; or continue with --resume DIR")
     chosen = [model_variant(one) for one in _names_of(models, "--models", "")]
     for variant in chosen:
         if variant.name.lower() not in model_names():
@@ -76,5 +76,5 @@ def _numbers_of(text: str | None, option: str, default: str) -> list[int]:
     """Whole numbers of a comma list, the default's where there is no text. Raises UsageError for anything else."""
     parts = _names_of(text, option, default)
     if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
-        raise UsageError(f"{option} '{text}' is no list of whole numbers, such as 1,2,4,8")
+        raise UsageError(f"{option} '{text}' is not a list of integers, such as 1,2,4,8")
     return [int(part) for part in parts]

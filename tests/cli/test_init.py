@@ -60,8 +60,8 @@ def test_a_job_tells_its_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["a;b"], "'a;b' is no host; write gpu-01"),
-        (["-o", "x.yml", "--", "-oProxyCommand=x"], "is no host"),
+        (["a;b"], "'a;b' is not a host; write gpu-01"),
+        (["-o", "x.yml", "--", "-oProxyCommand=x"], "is not a host"),
         (["n[2-1]"], "the range '2-1'"),
         (["a=1.1.1.1", "a=2.2.2.2"], "a is named twice"),
         (["a", "--head", "b"], "--head b is none of the 1 hosts"),

@@ -48,7 +48,7 @@ def test_a_study_that_is_killed_and_stopped_goes_on_where_it_was(tmp_path: Path)
         stopped.wait_for(lambda: list(folder.glob("trials/002-*/*/samples.jsonl")), 90)
         stopped.process.send_signal(signal.SIGINT)
         assert stopped.finish(60) == 3
-        assert f"go on with: raybench study network --resume {folder}" in stopped.errors
+        assert f"continue with: raybench study network --resume {folder}" in stopped.errors
         assert "VERDICT: INCOMPLETE: stopped by you; " in stopped.out
         assert not re.search("failed|is partial|critical|was not begun", stopped.out + stopped.errors)
         assert stopped.left_over() == {}
@@ -104,7 +104,7 @@ def check_shown(text: str, folder: Path) -> None:
         (["network", "--resume", "/nowhere", "--networks", "tcp"], "--networks is part of the plan"),
         (["scaling", "--nodes", "1,2"], ""),
         (["scaling", "--nodes", "2"], "at least two different numbers of nodes"),
-        (["scaling", "--nodes", "1,x"], "is no list of whole numbers"),
+        (["scaling", "--nodes", "1,x"], "is not a list of integers"),
         (["scaling", "--nodes", "1,2,4", "--batch-size", "6"], "give a multiple of 4, such as 8, or --mode weak"),
         (["scaling", "--nodes", "1,2", "--", "run"], "a study of scaling compares training"),
         (["scaling", "--nodes", "1,2", "--keep-warm=9"], "--keep-warm holds nodes that trials on another number"),

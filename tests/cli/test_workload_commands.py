@@ -29,7 +29,7 @@ from tests.command import started
         (train, ["--weights", " "], "--weights is empty"),
         (memory, ["--batch-sizes", "1;2"], "--batch-sizes '1;2'"),
         (memory, ["--limit", "much"], "not a size"),
-        (checkpoint, ["--to", "ftp://x/y"], "no place for checkpoints"),
+        (checkpoint, ["--to", "ftp://x/y"], "not a place for checkpoints"),
         (checkpoint, ["--modes", "later"], "--modes 'later'"),
         (checkpoint, ["--check", "nope"], "--check nope: there is no such folder"),
         (checkpoint, ["--check", "file://nope"], "--check file://nope: there is no such folder"),

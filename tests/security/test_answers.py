@@ -155,9 +155,9 @@ def test_events_of_the_nodes_own_ranks_are_taken(event: Event) -> None:
                 ({"own_seconds": (math.nan,)}, "a time that is none"),
                 ({"contributors": 1}, "1 ranks are said to measure it, of 2"),  # else it alone would be the point
                 ({"source_rank": 99, "destination_rank": 0}, "the pair"),
-                ({"stamps": ((0.0, 0.0),)}, "a clock that does not go on"),  # nothing is divided by such a time
-                ({"stamps": ((0.1, 0.2), (1.0, 1.0, 1.0))}, "a clock that does not go on"),
-                ({"stamps": ((0.2, 0.1),)}, "a clock that does not go on"),
+                ({"stamps": ((0.0, 0.0),)}, "a clock that does not advance"),  # nothing is divided by such a time
+                ({"stamps": ((0.1, 0.2), (1.0, 1.0, 1.0))}, "a clock that does not advance"),
+                ({"stamps": ((0.2, 0.1),)}, "a clock that does not advance"),
             )
         ),
         *(
@@ -178,7 +178,7 @@ def test_what_none_of_its_ranks_can_have_said_is_refused(event: Event, why: str)
 
 def test_what_is_no_event_is_refused() -> None:
     for data in (b"", b"\xc1", b"\x91" * 10**5, encode_answer({"type": "RankReady"}), encode_answer({"type": "Run"})):
-        with pytest.raises(EventError, match="is no event of a rank"):
+        with pytest.raises(EventError, match="is not an event of a rank"):
             event_of(data, (0,), PLAN, 1)
 
 

@@ -18,7 +18,7 @@ def own_address(wanted: str, head: str, *, required: bool) -> str:
         if _is_ours(candidate):
             return candidate
     if required:
-        raise NodeError(f"ray_node_address is {wanted!r}, which is no address of this host")
+        raise NodeError(f"ray_node_address is {wanted!r}, which is not an address of this host")
     target = head.rpartition(":")[0].strip("[]") or "192.0.2.1"  # TEST-NET-1: nothing is sent
     source = _source_towards(target)
     if source is None and not head:

@@ -1,1 +1,1 @@
-"""Checkpoints of a sharded model: how long training stands still, how fast they are written and read, and if right."""
+"""Checkpoints of a sharded model: how long training is blocked, how fast they are written and read, and if right."""

@@ -44,7 +44,7 @@ class CheckpointOptions:
                 raise UsageError(f"--to is empty; write {PLACES}")
             scheme, rest = divided(place)
             if scheme not in BACKENDS or not rest:
-                raise UsageError(f"--to '{place}' is no place for checkpoints; write {PLACES}")
+                raise UsageError(f"--to '{place}' is not a place for checkpoints; write {PLACES}")
 
     def labels(self) -> tuple[str, ...]:
         """One name a place, layout and mode, in the order in which they are saved."""

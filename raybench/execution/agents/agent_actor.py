@@ -20,5 +20,5 @@ class AgentActor:
     def answer(self, question: str, *arguments: object) -> bytes:
         """The answer as ``decode_answer`` reads it. Raises ValueError for what is no question, and what that raises."""
         if question not in QUESTIONS:
-            raise ValueError(f"'{question}' is no question to an agent; is raybench of another version there?")
+            raise ValueError(f"'{question}' is not a request that an agent knows; does that node run another raybench?")
         return encode_answer(getattr(self._agent, question)(*arguments))

@@ -304,7 +304,7 @@ class NodeAgent:
                 else:
                     self._replies.put(reply)
         except msgspec.MsgspecError as error:
-            self._lose(f"{_HOST} said what is no answer: {error}")
+            self._lose(f"{_HOST} sent an invalid answer: {error}")
         except (EOFError, OSError, TimeoutError) as error:
             self._lose(f"{_HOST} is gone ({type(error).__name__})")
 

@@ -28,7 +28,7 @@ _BLOCKED_ADVICE = (
     "It waits in the kernel, most often for a disk or a network file system: look at dmesg, at the mounts of its node, "
     "and at the storage that its line of code uses."
 )
-_LINE_ADVICE = "Look at the line quoted, where the rank does not go on; its whole stack is in logs/activity.txt."
+_LINE_ADVICE = "Look at the line quoted, where the rank is stuck; its whole stack is in logs/activity.txt."
 
 
 def hang(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec], *, world_size: int) -> list[Incident]:

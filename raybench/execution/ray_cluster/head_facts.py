@@ -107,7 +107,7 @@ def token_problem(environment: Mapping[str, str]) -> str | None:
         wrong = "which is empty"
     except OSError as error:
         wrong = f"which cannot be read ({error.strerror})"
-    return f"its token is missing: {source} {path}, {wrong}; 'raybench cluster up' makes the token of its cluster anew"
+    return f"its token is missing: {source} {path}, {wrong}; 'raybench cluster up' creates a new token for its cluster"
 
 
 def reason_of(said: str) -> str:

@@ -142,7 +142,7 @@ def _head_is_here(address: str) -> bool:
 
 
 def _is_outside(address: str) -> bool:
-    """Whether this machine is no node of the cluster. Raises ClusterUnavailableError where it could not join as one."""
+    """Whether this machine is outside the cluster. Raises ClusterUnavailableError where it could not join as one."""
     facts = head_facts(address)
     if is_member(facts):
         return False

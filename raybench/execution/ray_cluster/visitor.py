@@ -53,7 +53,7 @@ class Visitor:
         except Exception as error:
             self.close()
             raise ClusterUnavailableError(
-                f"this machine is no node of the Ray cluster at '{self._address}' and could not join it to measure "
+                f"this machine is not a node of the Ray cluster at '{self._address}' and could not join it to measure "
                 f"({' '.join(str(error).split())[:300]}). {elsewhere(self._address)}"
             ) from error
         except BaseException:

@@ -5,14 +5,14 @@ import ipaddress
 from raybench.preflight.host_view import HostView
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, warned
 
-_BASIS = "gloo listens at the address that the host's own name stands for, unless GLOO_SOCKET_IFNAME names an interface"
+_BASIS = "gloo listens at the address that the hostname resolves to, unless GLOO_SOCKET_IFNAME names an interface"
 
 
 def own_name(view: HostView) -> Judgement:
     """gloo, MPI and many launchers ask for the address of the own name and tell it to the other hosts."""
     found = view.value("own_name")
     name, stands_for = str(found["name"]), [str(address) for address in found["addresses"]]
-    expected = f"{name} stands for an address that other hosts reach"
+    expected = f"{name} resolves to an address that other hosts reach"
     own = set(view.interfaces.values())
     seen = f"{name} is {', '.join(stands_for) or 'not known to this host'}"
     advice = f"in /etc/hosts, let {name} stand for {_best(view) or 'the address of this host on its network'}"
@@ -26,9 +26,9 @@ def own_name(view: HostView) -> Judgement:
         return warned(f"{seen}, which no other host reaches", expected, _BASIS, advice)
     foreign = [str(one) for one in reachable if one.version == 4 and str(one) not in _all(view)]
     if foreign and not {str(one) for one in reachable} & _all(view):
-        return failed(f"{seen}, which is no address of this host", expected, _BASIS, advice)
+        return failed(f"{seen}, which is not an address of this host", expected, _BASIS, advice)
     if foreign:
-        return warned(f"{seen}; {' and '.join(foreign)} is no address of this host", expected, _BASIS, advice)
+        return warned(f"{seen}; {' and '.join(foreign)} is not an address of this host", expected, _BASIS, advice)
     return passed(seen, expected)
 
 

@@ -120,7 +120,7 @@ def port_state(view: HostView) -> Judgement:
         return failed(f"{active} ports", str(wanted), "preflight_port_count", "compare lspci and ibstat")
     if off and (not active or wanted is None):
         seen = f"{active} ports Active, switched off: {', '.join(port.name for port in off)}"
-        return warned(seen, "Active/LinkUp", "ibstat; nobody has set these interfaces up", _state_advice(off[0]))
+        return warned(seen, "Active/LinkUp", "ibstat; these interfaces are not configured", _state_advice(off[0]))
     return passed(f"{active} ports Active", "Active/LinkUp")
 
 

@@ -36,7 +36,7 @@ def gid_table(view: HostView) -> Judgement:
     lowest = sorted({min(indices) for indices in found.values()})
     if len(lowest) > 1:
         seen = ", ".join(f"{name} {min(indices)}" for name, indices in sorted(found.items()))
-        advice = "leave NCCL_IB_GID_INDEX unset (NCCL 2.21 and newer choose by port), or make the tables alike"
+        advice = "leave NCCL_IB_GID_INDEX unset (NCCL 2.21 and newer choose by port), or make the tables identical"
         return warned(
             f"index differs: {seen}", "the same index on all ports", "one NCCL_IB_GID_INDEX is for all ports", advice
         )

@@ -55,7 +55,7 @@ class FabricSettings:
         for name, low, high in _RANGES:
             value = getattr(self, name)
             if not low <= value <= high:
-                raise UsageError(f"fabric_{name} is {value}; it lies between {low:g} and {high:g}")
+                raise UsageError(f"fabric_{name} is {value}; it must be between {low:g} and {high:g}")
         if self.first_port >= self.last_port:
             raise UsageError(f"fabric_first_port {self.first_port} is not below fabric_last_port {self.last_port}")
 
@@ -122,14 +122,14 @@ def _converted(name: str, value: Any, kind: Any) -> Any:
     if kind is str:
         return str(value)
     if isinstance(value, bool):
-        raise UsageError(f"fabric_{name} is {value!r}, which is no number")
+        raise UsageError(f"fabric_{name} is {value!r}, which is not a number")
     try:
         number = float(value)
         whole = int(number)
     except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"fabric_{name} is {value!r}, which is no number") from error
+        raise UsageError(f"fabric_{name} is {value!r}, which is not a number") from error
     if kind is int and number != whole:
-        raise UsageError(f"fabric_{name} is {value!r}, which is no whole number")
+        raise UsageError(f"fabric_{name} is {value!r}, which is not an integer")
     return whole if kind is int else number
 
 

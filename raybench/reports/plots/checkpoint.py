@@ -1,4 +1,4 @@
-"""Plots of a checkpoint benchmark: how long training stands still against how long storing takes, and GB/s a rank."""
+"""Plots of a checkpoint benchmark: how long training is blocked against how long storing takes, and GB/s a rank."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -41,7 +41,7 @@ def _times(points: Sequence[CheckpointPoint], left_out: str, *, emulated: bool) 
         name="checkpoint-times",
         title="Checkpoint: time blocked against time until durable",
         description=told,
-        caption=f"Medians over saves; lines: the fastest and the slowest save. Blocked: training stands still; "
+        caption=f"Medians over saves; lines: the fastest and the slowest save. Blocked: training waits; "
         f"durable: until all is stored.{left_out}",
     )
 

@@ -44,7 +44,7 @@ def _loss(points: Sequence[TrainingPoint], left_out: str, *, emulated: bool) -> 
             _line(axes, number, point, places, means)
     legend(figure)
     lost = sum(len(point.losses) - len(losses) for point, losses in lines)
-    broken = f" {count_of(lost, 'step')} with a loss that is no number left out." if lost else ""
+    broken = f" {count_of(lost, 'step')} with a loss that is not a number left out." if lost else ""
     told = ", ".join(
         f"{shortened(point.label)} {losses[0]:.4g} to {losses[-1]:.4g}" for point, losses in lines if losses
     )

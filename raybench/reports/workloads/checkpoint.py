@@ -24,7 +24,7 @@ def _sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
                 if point.kept
             ]
             notes += [printable(warning) for warning in benchmark.warnings]
-            notes.append("blocked: training stands still; durable: until all is stored; GB/s is of tensors, durable")
+            notes.append("blocked: training waits; durable: until all is stored; GB/s is of tensors, durable")
             title = f"Checkpoint of {printable(benchmark.model)}"
             yield Section(title=title, grid=grid_of(_COLUMNS, points), notes=tuple(notes))
 

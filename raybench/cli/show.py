@@ -33,7 +33,7 @@ _TEXT = "text"
     type=click.Choice([_TEXT, *FORMATS]),
     default=_TEXT,
     show_default=True,
-    help="Output format.",
+    help="; ".join(["Output format: text", *(f"{name}, {one.help}" for name, one in FORMATS.items())]) + ".",
 )
 @click.option("--full", is_flag=True, help="On the terminal: all tables, not one screen.")
 @click.option(

@@ -53,11 +53,12 @@ outcomes:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.raybench_configure.errors import ConfigureError
+from ansible.module_utils.raybench_configure.errors import ConfigureError, JournalError
 from ansible.module_utils.raybench_configure.host import Host
 from ansible.module_utils.raybench_configure.items import ITEMS, chosen
-from ansible.module_utils.raybench_configure.journal import locked
+from ansible.module_utils.raybench_configure.journal import BUSY, LOCK, LOCK_SECONDS
 from ansible.module_utils.raybench_configure.outcome import configure_item
+from ansible.module_utils.raybench_lock import locked
 
 
 def main() -> None:
@@ -79,7 +80,7 @@ def main() -> None:
         module.fail_json(msg="this needs root: connect as root, or set ansible_become: true for this host", outcomes=[])
     outcomes = []
     try:
-        with locked(host):
+        with locked(host.path(LOCK), LOCK_SECONDS, JournalError(BUSY)):
             for name in chosen(module.params["items"], module.params["only"], module.params["skip"]):
                 options = module.params["items"][name] or {}
                 outcomes.append(configure_item(host, f"{role}.{name}", options, check=module.check_mode))

@@ -37,10 +37,11 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.raybench_configure.engine import roll_back
-from ansible.module_utils.raybench_configure.errors import ConfigureError
+from ansible.module_utils.raybench_configure.errors import ConfigureError, JournalError
 from ansible.module_utils.raybench_configure.host import Host
 from ansible.module_utils.raybench_configure.items import ITEMS
-from ansible.module_utils.raybench_configure.journal import Journal, locked
+from ansible.module_utils.raybench_configure.journal import BUSY, LOCK, LOCK_SECONDS, Journal
+from ansible.module_utils.raybench_lock import locked
 
 
 def main() -> None:
@@ -61,7 +62,7 @@ def main() -> None:
         module.fail_json(msg="this needs root: connect as root, or set ansible_become: true for this host")
     items, host = [full.get(name, name) for name in module.params["items"]], Host()
     try:
-        with locked(host):
+        with locked(host.path(LOCK), LOCK_SECONDS, JournalError(BUSY)):
             outcome = roll_back(host, Journal(host), items, packages=module.params["packages"], check=module.check_mode)
     except ConfigureError as error:
         module.fail_json(msg=str(error), changes=[], conflicts=[], notes=[])

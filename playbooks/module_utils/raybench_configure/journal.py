@@ -7,12 +7,10 @@ The first state of a setting is never overwritten; what was written last is, so 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import stat
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,9 @@ from .resources.resource import Resource, State
 
 FOLDER = "/var/lib/raybench/configure"
 _SCHEMA = "raybench.configure-journal/1"
-_LOCK_SECONDS = 60.0
+LOCK = "/run/raybench-configure.lock"
+LOCK_SECONDS = 60.0
+BUSY = "another raybench configure runs on this host: nothing changed"
 
 
 @dataclass
@@ -134,24 +134,3 @@ class Journal:
             self.folder.rmdir()
             if outer:
                 self.folder.parent.rmdir()
-
-
-@contextlib.contextmanager
-def locked(host: Host) -> Iterator[None]:
-    """Keep two runs on one host apart. Raises JournalError when another does not end within a minute."""
-    path = host.path("/run/raybench-configure.lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        deadline = time.monotonic() + _LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise JournalError("another raybench configure runs on this host: nothing changed") from None
-                time.sleep(0.2)
-        yield
-    finally:
-        os.close(descriptor)

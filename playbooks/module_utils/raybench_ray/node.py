@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import getpass
 import hashlib
 import json
@@ -13,9 +12,10 @@ import shutil
 import stat
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from ansible.module_utils.raybench_lock import locked
 from ansible.module_utils.raybench_machine import network_id
 
 from . import owned, supervise, unit
@@ -27,6 +27,7 @@ from .python import NodePython
 UNIT = "raybench-ray.service"
 _READY = "Ray runtime started."
 _LOCK_SECONDS = 150.0
+_BUSY = "another raybench works on this host's Ray node; try again"
 _UNREGISTERED_SECONDS = 20.0
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -51,7 +52,7 @@ class RayNode:
             if state == "stopped" or self._check_mode:
                 return {"changed": state == "started", "node": {"running": False}}
             raise NodeError(f"the folder {self.folder} is not there; run the whole playbook")
-        with self._locked():
+        with locked(self._path("lock"), _LOCK_SECONDS, NodeError(_BUSY)):
             return self._started() if state == "started" else self._stopped()
 
     # -- prepared and probed ------------------------------------------------------------------------------------------
@@ -326,24 +327,6 @@ class RayNode:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, self._path(name))
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One module at a time: one of an earlier playbook may still run here after its ssh connection was cut."""
-        descriptor = os.open(self._path("lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            deadline = time.monotonic() + _LOCK_SECONDS
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if time.monotonic() > deadline:
-                        raise NodeError("another raybench works on this host's Ray node; try again") from None
-                    time.sleep(0.2)
-            yield
-        finally:
-            os.close(descriptor)
 
 
 def _default_folder(root: bool) -> str:

@@ -40,7 +40,8 @@ def arrange(folder: Path) -> None:
         elif path.is_dir() and path.name not in {*_PLUGINS, "roles", "runs"}:
             shutil.copytree(path, folder / "playbooks" / path.name, ignore=_IGNORED)
     _own_module_utils(folder / "plugins")
-    shutil.copytree(ROOT / "raybench/preflight", folder / "raybench/preflight", ignore=_IGNORED)
+    for name in ("raybench/preflight", "raybench/finding_rules", "diagnostics"):
+        shutil.copytree(ROOT / name, folder / name, ignore=_IGNORED)
     for name in (
         "__init__",
         "version",

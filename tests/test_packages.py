@@ -18,8 +18,13 @@ TREES = (
 )
 MOST_FILES = 25
 MORE_FILES = {"raybench/documents": 30}  # until its kinds of points have a folder of their own; never more
-# Read by fields from another process, a spec's options get the type that the table of workloads names.
-LAZY_UPWARDS = {("raybench.benchmarks.spec", "raybench.benchmarks.registry")}
+# Only when called: a spec's options, read from another process, get the type that the table of workloads names; what a
+# notebook shows of a document, and of a run, is asked of the Python API.
+LAZY_UPWARDS = {
+    ("raybench.benchmarks.spec", "raybench.benchmarks.registry"),
+    ("raybench.documents.plain", "raybench"),
+    ("raybench.services.run", "raybench"),
+}
 Graph = Mapping[str, set[str]]
 
 

@@ -23,8 +23,8 @@ only when it is 50 times the median: a stall that is worth a line, such as a TCP
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from raybench.documents.point import Point
-from raybench.documents.run_verdict import Check
+from raybench.documents.run.point import Point
+from raybench.documents.run.verdict import Check
 from raybench.stats import deviation, median
 from raybench.units import format_bytes, format_seconds
 

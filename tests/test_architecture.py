@@ -241,7 +241,7 @@ def test_every_command_exists_is_documented_and_shows_examples(name: str) -> Non
         "raybench.config",
         "raybench.execution.agents.node",
         "raybench",
-        "raybench.documents.result",
+        "raybench.documents.run.result",
     ],
 )
 def test_what_starts_fast_imports_nothing_heavy(module: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from raybench.documents.point import Point
+from raybench.documents.run.point import Point
 from raybench.stability import benchmark_warnings, stability_warnings, warnings_of
 
 Launches = tuple[tuple[tuple[float, ...], ...], ...]

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from diagnostics.findings import Finding
-from raybench.documents.checkpoint import CheckpointPoint
-from raybench.documents.run_verdict import BASELINE, Check
+from raybench.documents.run.checkpoint import CheckpointPoint
+from raybench.documents.run.verdict import BASELINE, Check
 from raybench.reports.markdown import render_markdown
 from raybench.reports.summary import summary_of
 from raybench.verdicts import EXIT_CODES

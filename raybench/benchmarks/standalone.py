@@ -37,7 +37,7 @@ from raybench.benchmarks.rank.run import run_rank
 from raybench.benchmarks.registry import parameters_of, records_of, specs_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.workload import RankRecord, Request
-from raybench.documents.benchmark import BenchmarkResult, BenchmarkStatus
+from raybench.documents.run.benchmark import BenchmarkResult, BenchmarkStatus
 from raybench.errors import UsageError
 from raybench.sizes import parse_sizes
 from raybench.whole_file import write_whole

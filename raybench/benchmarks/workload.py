@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from diagnostics.findings import Finding
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.documents.benchmark import BenchmarkResult, MeasuredWorkload
+from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
 
 NodeOf = Callable[[int], str | None]  # the name of the node of a rank
 

@@ -23,11 +23,11 @@ class DocumentKind:
 
 
 KINDS: Mapping[str, DocumentKind] = {
-    "raybench.result": DocumentKind(title="the result", module="result", name="RunResult"),
+    "raybench.result": DocumentKind(title="the result", module="run.result", name="RunResult"),
     "raybench.study-result": DocumentKind(title="the study", module="study.result", name="StudyResult"),
     "raybench.study": DocumentKind(title="the study's plan", module="study.plan", name="Study"),
     "raybench.estimate": DocumentKind(title="the estimate", module="estimate", name="EstimateReport"),
-    "raybench.summary": DocumentKind(title="the summary", module="summary", name="RunSummary"),
+    "raybench.summary": DocumentKind(title="the summary", module="run.summary", name="RunSummary"),
     "raybench.diagnosis": DocumentKind(title="the diagnosis", module="diagnosis", name="Diagnosis"),
     "raybench.expected": DocumentKind(title="the expectation", module="expectation", name="ExpectedBandwidth"),
     "raybench.fabric": DocumentKind(title="the fabric report", module="fabric", name="FabricReport"),

@@ -17,8 +17,8 @@ from raybench.benchmarks.messages.operations import is_matrix, sizes_of
 from raybench.benchmarks.registry import parameters_of, records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.workload import RankRecord, Records
-from raybench.documents.benchmark import BenchmarkResult, BenchmarkStatus, MeasuredWorkload
-from raybench.documents.point import Point
+from raybench.documents.run.benchmark import BenchmarkResult, BenchmarkStatus, MeasuredWorkload
+from raybench.documents.run.point import Point
 from raybench.execution.event_check import EventError
 from raybench.stability import benchmark_warnings
 from raybench.units import format_bytes

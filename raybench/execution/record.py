@@ -11,9 +11,9 @@ from diagnostics.findings import Finding
 from raybench.benchmarks.registry import records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.config import RunConfig
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo, DroppedNode, NodeInfo
-from raybench.documents.result import RunResult, Status
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo, DroppedNode, NodeInfo
+from raybench.documents.run.result import RunResult, Status
 from raybench.execution.collector import Collector
 from raybench.execution.incidents.incident import Incident, causes, next_step
 from raybench.execution.placement import Candidate, PlacementPlan

@@ -6,10 +6,10 @@ from typing import Literal
 from msgspec.structs import replace
 
 from diagnostics.findings import Finding
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.point import Expected, Point
-from raybench.documents.result import RunResult
-from raybench.documents.run_verdict import Check
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.point import Expected, Point
+from raybench.documents.run.result import RunResult
+from raybench.documents.run.verdict import Check
 from raybench.expectations.baseline import Baseline, against_baseline
 from raybench.expectations.expected import Judgement, deciding, expect, judge
 from raybench.expectations.regimes import NoExpectation, System

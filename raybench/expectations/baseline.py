@@ -13,11 +13,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from diagnostics.findings import Finding, Recommendation
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo
-from raybench.documents.point import Expected, Point
-from raybench.documents.result import RunResult
-from raybench.documents.run_verdict import BASELINE, Check
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.point import Expected, Point
+from raybench.documents.run.result import RunResult
+from raybench.documents.run.verdict import BASELINE, Check
 from raybench.errors import UsageError
 from raybench.finding_rules.bandwidth import BELOW_BASELINE, NOT_COMPARABLE
 from raybench.units import format_bytes

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from raybench.documents.cluster import ClusterInfo, NodeFacts, RdmaPort
+from raybench.documents.run.cluster import ClusterInfo, NodeFacts, RdmaPort
 from raybench.expectations.regimes import Family, NoExpectation, System
 from raybench.hardware.gpus import Gpu, find_gpu, unknown_reason
 

@@ -6,10 +6,10 @@ from dataclasses import replace as replaced
 from msgspec.structs import replace
 
 from diagnostics.findings import Finding, MeasuredPairs, Recommendation
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo
-from raybench.documents.result import RunResult
-from raybench.documents.run_verdict import Check
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.result import RunResult
+from raybench.documents.run.verdict import Check
 from raybench.finding_rules.peers import SLOW_NODE, SLOW_PAIRS, SLOW_RANK, SLOW_WAY
 from raybench.peers.matrix import SlowPart, judge_matrix
 from raybench.peers.own_speed import SlowRank, judge_speed

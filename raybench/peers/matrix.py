@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Literal
 
 from diagnostics.findings import Severity
-from raybench.documents.point import Point
+from raybench.documents.run.point import Point
 from raybench.peers.judgement import LARGE, Share, control_of, is_blind, severity_of, share_of
 from raybench.peers.patterns import SlowPairs, slow_patterns
 from raybench.rounds import disjoint_rounds

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.point import Point
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.point import Point
+from raybench.documents.run.result import RunResult
 from raybench.errors import UsageError
 
 _SMALL_BYTES = 64 * 1024

@@ -24,8 +24,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.result import RunResult
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.table import report_of
 from raybench.reports.model import Block, Details, Facts, Finding, Notes, Table

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from raybench.documents.cluster import ClusterInfo, NodeInfo
+from raybench.documents.run.cluster import ClusterInfo, NodeInfo
 from raybench.reports.agreement import Agreement, agreement_of, difference_grid, left_out_facts
 from raybench.reports.model import Cell, Grid
 from raybench.reports.spans import names_in_short, ranks_in_short, spans_in_short

@@ -5,8 +5,8 @@ from typing import Any
 
 from diagnostics.findings import SEVERITY_ORDER, Finding
 from raybench.documents.diagnosis import findings_in
-from raybench.documents.result import RunResult
-from raybench.documents.run_verdict import INTERRUPTED, OF_AN_END
+from raybench.documents.run.result import RunResult
+from raybench.documents.run.verdict import INTERRUPTED, OF_AN_END
 from raybench.reports.spans import names_in_short, ranks_in_short
 from raybench.reports.text import printable
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo
-from raybench.documents.point import Point
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.point import Point
 from raybench.reports.pairs import pair_matrices
 from raybench.reports.rows import is_matrix, is_measured
 

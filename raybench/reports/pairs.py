@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from diagnostics.findings import Finding
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo
-from raybench.documents.point import Point
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.point import Point
 from raybench.reports.rows import is_measured
 from raybench.reports.text import bandwidth, printable
 from raybench.stats import median

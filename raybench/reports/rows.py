@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo
-from raybench.documents.point import Point
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.point import Point
+from raybench.documents.run.result import RunResult
 from raybench.reports.spans import names_in_short
 from raybench.reports.text import count_of, printable
 from raybench.stability import benchmark_warnings, warnings_of

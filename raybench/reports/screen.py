@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.reports.columns import Line
 from raybench.reports.findings import gravest_first, headline, next_steps
 from raybench.reports.rows import (

@@ -7,7 +7,7 @@ bytes. Everything in it follows from ``result.json``, which has the samples.
 from collections.abc import Mapping
 from typing import Any
 
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.reports.workloads.table import workload_summaries
 
 SCHEMA = "raybench.summary/1"

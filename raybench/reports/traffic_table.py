@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from raybench.documents.cluster import ClusterInfo
+from raybench.documents.run.cluster import ClusterInfo
 from raybench.reports.model import Cell, Grid
 from raybench.reports.text import counted, printable
 from raybench.stats import median

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from raybench.documents.point import Point
+from raybench.documents.run.point import Point
 from raybench.reports.model import Cell, Grid
 from raybench.reports.pairs import PairMatrix, SlowPair, ranked_pairs
 from raybench.reports.rows import Table, is_unstable

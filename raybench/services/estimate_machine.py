@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raybench.documents.result import RunResult, result_file
+from raybench.documents.run.result import RunResult, result_file
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:

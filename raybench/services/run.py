@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from raybench.config import RunConfig, load_config
 from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.plain import notebook_frame
-from raybench.documents.result import RunResult, result_file
+from raybench.documents.run.result import RunResult, result_file
 from raybench.errors import UsageError
 from raybench.installation import install_advice
 from raybench.run_folder import RunFolder, check_output_dir, new_run_id

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from raybench.documents.diagnosis import Diagnosis
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.run_folder import RunFolder
 from raybench.services.attempt import attempt
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.reading import DocumentError
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ def kept_run(path: Path) -> KeptRun:
     """
     from msgspec.structs import replace
 
-    from raybench.documents.result import result_file
+    from raybench.documents.run.result import result_file
 
     folder, remarks = path if path.is_dir() else path.parent, list[str]()
     result = RunResult.read(result_file(path), "the result")

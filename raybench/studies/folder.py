@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.reading import DocumentError, document_of
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.documents.study.plan import Study, Trial
 from raybench.documents.study.trial import TrialResult
 from raybench.errors import UsageError

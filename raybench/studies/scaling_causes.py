@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from raybench.documents.communication import HIGH_OVERHEAD, band_of_overhead
+from raybench.documents.run.communication import HIGH_OVERHEAD, band_of_overhead
 from raybench.documents.study.row import TrainingRow
 
 SMALL_BATCH = 4

@@ -4,16 +4,16 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import NodeInfo
-from raybench.documents.communication import UNKNOWN
 from raybench.documents.diagnosis import Diagnosis
-from raybench.documents.point import Point
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import NodeInfo
+from raybench.documents.run.communication import UNKNOWN
+from raybench.documents.run.point import Point
+from raybench.documents.run.result import RunResult
+from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.workload import WorkloadPoint
 from raybench.documents.study.plan import Trial
 from raybench.documents.study.trial import BriefFinding, LogFacts, Measured, TrialResult
-from raybench.documents.training import TrainingPoint
-from raybench.documents.workload import WorkloadPoint
 from raybench.units import format_bytes
 
 _OUT_OF_MEMORY = re.compile(r"\bout of memory\b|OutOfMemoryError", re.IGNORECASE)

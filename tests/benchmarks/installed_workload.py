@@ -51,7 +51,7 @@ import msgspec
 from diagnostics.findings import Finding
 from raybench.benchmarks.timed import are_times
 from raybench.benchmarks.workload import Records
-from raybench.documents.figures import Figure, FiguresPoint
+from raybench.documents.run.figures import Figure, FiguresPoint
 
 
 class EchoRecord(msgspec.Struct, frozen=True, kw_only=True):

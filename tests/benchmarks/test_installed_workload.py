@@ -12,8 +12,8 @@ import pytest
 
 from raybench.benchmarks import registry
 from raybench.config import load_config
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.figures import Figure, FiguresPoint
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.figures import Figure, FiguresPoint
 from raybench.errors import UsageError
 from raybench.reports.workloads.table import workload_sections
 from tests.benchmarks.installed_workload import install
@@ -33,8 +33,8 @@ from pathlib import Path
 from raybench.benchmarks.events import BenchmarkFinished, WorkloadMeasured, encode
 from raybench.benchmarks.registry import names_of
 from raybench.config import load_config
-from raybench.documents.cluster import ClusterInfo
-from raybench.documents.result import RunResult
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.result import RunResult
 from raybench.execution.collector import Collector
 from raybench.execution.event_check import EventError, event_of
 from raybench.execution.record import RunRecord

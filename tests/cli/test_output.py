@@ -13,7 +13,7 @@ import pytest
 
 from raybench.cli.measure import show
 from raybench.cli.output import printing, say
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.errors import MissingLibraryError, UsageError
 from raybench.reports.progress import ProgressDisplay
 from raybench.run_folder import RunFolder, check_can_be_folder, check_output_dir

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import raybench
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.figures import Figure, FiguresPoint
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.figures import Figure, FiguresPoint
 from raybench.errors import MissingLibraryError
 from tests.documents.mutation import REPORTS, SAMPLES
 from tests.reports.gallery import checkpoint_run, memory_run, training_run

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raybench.documents.communication import Communication
+from raybench.documents.run.communication import Communication
 from raybench.reports.study.cells import overhead
 from raybench.studies.scaling_causes import likely_causes
 from tests.reports.test_summary import trained

@@ -10,7 +10,7 @@ import pytest
 
 import raybench
 from raybench.documents.reading import DocumentError
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from tests.documents.mutation import SAMPLES, mutated, outcome
 from tests.reports.gallery import checkpoint_run, memory_run, training_run
 from tests.reports.sample import run_result

@@ -11,7 +11,7 @@ from raybench.benchmarks.memory.record import MemoryRecord, Trial
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check, Exposure, StepMarks, TrainingRecord, joined
-from raybench.documents.benchmark import BenchmarkResult
+from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.execution.collector import Collector
 
 STEPS = 6

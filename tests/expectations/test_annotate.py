@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo, NodeInfo, RdmaPort
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo, NodeInfo, RdmaPort
+from raybench.documents.run.result import RunResult
 from raybench.expectations.annotate import with_expectations
 from raybench.expectations.regimes import NoExpectation, System
 from raybench.expectations.shape import chosen_by_nccl, system_of

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raybench.documents.cluster import ClusterInfo
-from raybench.documents.result import RunResult
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.result import RunResult
 from raybench.errors import UsageError
 from raybench.expectations.annotate import with_expectations
 from raybench.expectations.baseline import LIMIT, Baseline, baseline_of

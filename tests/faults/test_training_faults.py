@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from raybench.documents.diagnosis import Diagnosis
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.documents.study.plan import Trial
 from raybench.studies.trial import trial_result
 from tests.command import Command, started

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 
-from raybench.documents.point import Point
+from raybench.documents.run.point import Point
 from raybench.rounds import disjoint_rounds
 from tests.reports.sample import point
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.peers.findings import with_peers
 from raybench.peers.own_speed import judge_speed
 from tests.peers.sample import matrix, own_times

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from diagnostics.engine import diagnose_paths
 from diagnostics.output import render
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.checkpoint import CheckpointPoint
 from raybench.documents.loading import document_in
-from raybench.documents.memory import MemoryPoint, Use
 from raybench.documents.preflight import PreflightReport
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.checkpoint import CheckpointPoint
+from raybench.documents.run.memory import MemoryPoint, Use
+from raybench.documents.run.result import RunResult
 from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.report import Gathered, build_report
 from raybench.reports.html import render_html, write_html

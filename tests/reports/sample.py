@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo, NodeInfo
-from raybench.documents.point import Point
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo, NodeInfo
+from raybench.documents.run.point import Point
+from raybench.documents.run.result import RunResult
 
 FACTORS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0, "broadcast": 1.0}
 SIZES = tuple(8 * 2**power for power in range(25))

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from diagnostics.findings import Finding
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo, DroppedNode, NodeInfo
-from raybench.documents.point import Expected, Point
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo, DroppedNode, NodeInfo
+from raybench.documents.run.point import Expected, Point
+from raybench.documents.run.result import RunResult
 from raybench.rounds import disjoint_rounds
 from tests.found import found
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.reports.csv import HEADER, write_csv
 
 from .sample import cluster, pairs, point, run_result, sweep

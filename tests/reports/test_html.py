@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.errors import MissingLibraryError
 from raybench.reports.html import render_html, write_html
 from raybench.reports.workloads.cells import rate

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raybench.documents.cluster import ClusterInfo, NodeInfo
-from raybench.documents.result import RunResult
+from raybench.documents.run.cluster import ClusterInfo, NodeInfo
+from raybench.documents.run.result import RunResult
 from raybench.peers.findings import with_peers
 from raybench.reports.agreement import agreement_of, difference_grid, left_out_facts
 from raybench.reports.csv import csv_rows

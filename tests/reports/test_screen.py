@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from raybench.documents.checkpoint import CheckpointPoint
-from raybench.documents.memory import MemoryPoint
-from raybench.documents.result import RunResult
-from raybench.documents.run_verdict import Check
+from raybench.documents.run.checkpoint import CheckpointPoint
+from raybench.documents.run.memory import MemoryPoint
+from raybench.documents.run.result import RunResult
+from raybench.documents.run.verdict import Check
 from raybench.documents.study.result import StudyResult
 from raybench.reports.screen import print_screen
 from raybench.reports.study.terminal import print_study

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import DroppedNode
-from raybench.documents.point import Point
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import DroppedNode
+from raybench.documents.run.point import Point
+from raybench.documents.run.result import RunResult
 from raybench.peers.findings import with_peers
 from raybench.reports.html import render_html
 from raybench.reports.markdown import render_markdown

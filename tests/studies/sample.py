@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raybench.documents.diagnosis import Diagnosis
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.documents.study.plan import Study, Trial
 from raybench.documents.study.trial import TrialResult
 from raybench.studies.trial import trial_result

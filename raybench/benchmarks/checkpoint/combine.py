@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from raybench.benchmarks.checkpoint.record import CheckpointRecord
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.run.checkpoint import CheckpointPoint
 
 Launch = Mapping[int, CheckpointRecord]
 

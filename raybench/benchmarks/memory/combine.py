@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from raybench.benchmarks.memory.record import MemoryRecord
-from raybench.documents.memory import MemoryPoint, Use
+from raybench.documents.run.memory import MemoryPoint, Use
 
 Launch = Mapping[int, MemoryRecord]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from diagnostics.findings import Finding
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.memory import MemoryPoint
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.memory import MemoryPoint
 from raybench.finding_rules.workloads import DOES_NOT_FIT
 from raybench.units import format_bytes
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from raybench.benchmarks.spec import RankSamples
-from raybench.documents.point import Point
+from raybench.documents.run.point import Point
 
 Block = tuple[float, ...]
 

@@ -9,8 +9,8 @@ from raybench.benchmarks.training.models.shapes import flop_per_sample
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import PHASES, TrainingRecord, differences
 from raybench.benchmarks.training.straggler import LEAST_STEPS, Straggler, stragglers
-from raybench.documents.communication import Communication
-from raybench.documents.training import TrainingPoint
+from raybench.documents.run.communication import Communication
+from raybench.documents.run.training import TrainingPoint
 from raybench.hardware.gpus import find_gpu, unknown_reason
 from raybench.stats import median, order_interval
 

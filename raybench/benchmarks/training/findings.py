@@ -5,8 +5,8 @@ from math import isfinite
 from typing import Any
 
 from diagnostics.findings import Finding
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.training import TrainingPoint
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.training import TrainingPoint
 from raybench.finding_rules.workloads import LOSS_NOT_FINITE
 from raybench.units import format_seconds
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.reports.builders.asked import INSTALL, Asked
 from raybench.reports.builders.findings import finding_blocks
 from raybench.reports.builders.run_brief import brief_report

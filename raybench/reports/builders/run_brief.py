@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.reports.findings import all_findings, headline, next_steps, place
 from raybench.reports.findings_in_short import findings_view
 from raybench.reports.model import Banner, Block, Details, Report, Table, notes_of, section_blocks

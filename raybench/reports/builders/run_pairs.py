@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.result import RunResult
 from raybench.reports.model import Block, Figure, Heading, Table, notes_of
 from raybench.reports.pairs import PairMatrix, ends_in_short, pair_matrices
 from raybench.reports.rows import all_warnings, matrices

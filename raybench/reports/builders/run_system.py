@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.reports.facts import FactView, facts_of, node_facts, node_grid, rank_facts
 from raybench.reports.model import Block, Details, Facts, Heading, Table, Text, notes_of
 from raybench.reports.traffic_table import traffic_view

@@ -15,10 +15,10 @@ from raybench.documents.expectation import ExpectedBandwidth
 from raybench.documents.fabric import FabricReport
 from raybench.documents.fabric_plan import FabricPlan
 from raybench.documents.preflight import PreflightReport
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
+from raybench.documents.run.summary import RunSummary
 from raybench.documents.study.plan import Study
 from raybench.documents.study.result import StudyResult
-from raybench.documents.summary import RunSummary
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.fabric import fabric_report
 from raybench.reports.builders.figures import diagnosis_report, figures_report

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.reports.plots.figure import legend, named_rows, new_figure, rows_height, shortened
 from raybench.reports.plots.svg import PAGE, SERIES, TEXT, Plot, render
 from raybench.reports.text import count_of

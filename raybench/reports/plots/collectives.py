@@ -5,7 +5,7 @@ Matplotlib's Figure without pyplot: nothing global is kept, and no display is ne
 
 from collections.abc import Sequence
 
-from raybench.documents.point import Point
+from raybench.documents.run.point import Point
 from raybench.reports.plots.series import Series, draw, finish, new_figure, plain_log_ticks, series_of
 from raybench.reports.plots.svg import TEXT, Plot, plot_style, render
 from raybench.reports.rows import Table

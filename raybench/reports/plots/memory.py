@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from raybench.documents.memory import MemoryPoint, Use
+from raybench.documents.run.memory import MemoryPoint, Use
 from raybench.reports.plots.figure import legend, new_figure
 from raybench.reports.plots.svg import PAGE, SERIES, TEXT, WRONG, Plot, render
 from raybench.reports.text import printable

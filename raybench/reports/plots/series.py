@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from raybench.documents.point import Point
+from raybench.documents.run.point import Point
 from raybench.reports.plots import figure
 from raybench.reports.plots.svg import PAGE, SERIES, WRONG
 from raybench.reports.rows import Table, is_unstable

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from raybench.documents.communication import HIGH_OVERHEAD, MODERATE_OVERHEAD, OverheadBand, band_of_overhead
+from raybench.documents.run.communication import HIGH_OVERHEAD, MODERATE_OVERHEAD, OverheadBand, band_of_overhead
 from raybench.documents.study.ratio import Ratio
 from raybench.reports.model import Cell, Grid
 from raybench.reports.text import bandwidth, fixed, percent, percent_beside, printable

@@ -14,7 +14,7 @@ from typing import IO
 from rich.console import Console
 from rich.text import Text
 
-from raybench.documents.result import RunResult
+from raybench.documents.run.result import RunResult
 from raybench.reports.columns import Line, Segment
 from raybench.reports.findings import all_findings, headline, next_steps, place
 from raybench.reports.findings_in_short import findings_view

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
-from raybench.documents.point import Point
+from raybench.documents.run.point import Point
 from raybench.reports.columns import Column, Line, Segment, fit, lines, total_width
 from raybench.reports.rows import Table, is_unstable
 from raybench.reports.text import bandwidth, microseconds, percent, printable

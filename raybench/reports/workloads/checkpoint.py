@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.reports.model import Cell, Section
 from raybench.reports.text import bandwidth, printable
 from raybench.reports.workloads.cells import grid_of, megabytes, milliseconds, number, rate, verdict

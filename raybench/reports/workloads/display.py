@@ -1,6 +1,6 @@
 """What it takes to show a kind of workload: one value of ``Display`` for each, in the table of ``table.py``. Pure.
 
-A new kind whose points are named figures (documents/figures.py) is shown without one.
+A new kind whose points are named figures (documents/run/figures.py) is shown without one.
 """
 
 import importlib
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo
-from raybench.documents.result import RunResult
-from raybench.documents.workload import WorkloadPoint
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.result import RunResult
+from raybench.documents.run.workload import WorkloadPoint
 from raybench.reports.model import Section
 from raybench.reports.text import printable
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.memory import MemoryPoint, Use
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.memory import MemoryPoint, Use
 from raybench.reports.model import Cell, Grid, Section
 from raybench.reports.text import fixed, printable
 from raybench.reports.workloads.display import Json, Row, display_of_points, points_of

@@ -6,10 +6,10 @@ Their tables by size are as wide as those of nccl-tests: ``terminal/`` and the p
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo
-from raybench.documents.point import Point
-from raybench.documents.result import RunResult
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.point import Point
+from raybench.documents.run.result import RunResult
 from raybench.reports.listed_pairs import MOST_CSV_PAIRS, MOST_SUMMARY_PAIRS, listed_pairs
 from raybench.reports.pairs import pair_matrices
 from raybench.reports.rows import Table, is_measured, is_unstable, matrices, tables

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.communication import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN
-from raybench.documents.training import TrainingPoint
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.communication import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN
+from raybench.documents.run.training import TrainingPoint
 from raybench.reports.model import Cell, Section
 from raybench.reports.text import fixed, percent, percent_beside, printable
 from raybench.reports.workloads.cells import gibibytes, grid_of, megabytes, milliseconds, number, verdict

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from raybench.documents.training import TrainingPoint
+from raybench.documents.run.training import TrainingPoint
 from raybench.reports.model import Cell, Grid
 from raybench.reports.text import fixed, percent, printable
 

@@ -40,8 +40,8 @@ from raybench.benchmarks.checkpoint.stores.store import Heartbeat, StoreError, c
 from raybench.benchmarks.events import Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.cli.checkpoint import command as checkpoint_command
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.checkpoint import CheckpointPoint
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.errors import ProblemFoundError, UsageError
 from raybench.reports.workloads.table import workload_sections
 from tests.benchmarks.checkpoint.servers import gcs_emulator, keys, s3_server, use_test_credentials

@@ -11,10 +11,10 @@ from raybench.benchmarks.memory.findings import memory_findings
 from raybench.benchmarks.training.clock import DeviceClock
 from raybench.benchmarks.training.findings import training_findings
 from raybench.benchmarks.training.record import Check, differences
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.communication import Communication
-from raybench.documents.memory import MemoryPoint
-from raybench.documents.training import TrainingPoint
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.communication import Communication
+from raybench.documents.run.memory import MemoryPoint
+from raybench.documents.run.training import TrainingPoint
 
 
 def benchmark(losses: tuple[float, ...]) -> BenchmarkResult:

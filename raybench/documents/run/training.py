@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, field
 
-from raybench.documents.communication import Communication
 from raybench.documents.part import DamageError, Part, take
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, Seconds
-from raybench.documents.run_verdict import Check
-from raybench.documents.workload import Sample, seconds_row, summary_json
+from raybench.documents.run.communication import Communication
+from raybench.documents.run.verdict import Check
+from raybench.documents.run.workload import Sample, seconds_row, summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
 
 

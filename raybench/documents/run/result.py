@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from msgspec import field
 
 from diagnostics.findings import Finding
-from raybench.documents.benchmark import BenchmarkResult
-from raybench.documents.cluster import ClusterInfo
 from raybench.documents.part import Document, take
 from raybench.documents.plain import Json
-from raybench.documents.result_table import POINT_COLUMNS, SAMPLE_COLUMNS, point_rows, sample_rows
-from raybench.documents.run_verdict import Check, all_checks, conclude_run
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.result_table import POINT_COLUMNS, SAMPLE_COLUMNS, point_rows, sample_rows
+from raybench.documents.run.verdict import Check, all_checks, conclude_run
 from raybench.documents.table import dataframe
 from raybench.verdicts import Conclusion, Verdict
 

@@ -11,8 +11,8 @@ from raybench.documents.plain import Json
 from raybench.verdicts import Conclusion
 
 if TYPE_CHECKING:
-    from raybench.documents.benchmark import BenchmarkResult
-    from raybench.documents.result import RunResult
+    from raybench.documents.run.benchmark import BenchmarkResult
+    from raybench.documents.run.result import RunResult
 
 OF_AN_END = frozenset({"peer-died", "run-failed", "job-cancelled"})  # what logs say of ranks that raybench ended
 BASELINE = "baseline"  # the check that only a run with --baseline has: it was asked for

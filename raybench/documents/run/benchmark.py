@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from raybench.documents.checkpoint import CheckpointPoint
-from raybench.documents.figures import FiguresPoint
-from raybench.documents.memory import MemoryPoint
 from raybench.documents.part import Part
 from raybench.documents.plain import Json
-from raybench.documents.point import Point
-from raybench.documents.training import TrainingPoint
+from raybench.documents.run.checkpoint import CheckpointPoint
+from raybench.documents.run.figures import FiguresPoint
+from raybench.documents.run.memory import MemoryPoint
+from raybench.documents.run.point import Point
+from raybench.documents.run.training import TrainingPoint
 
 BenchmarkStatus = Literal["complete", "partial", "failed", "skipped"]
 MeasuredWorkload = TrainingPoint | MemoryPoint | CheckpointPoint | FiguresPoint

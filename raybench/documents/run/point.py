@@ -10,7 +10,7 @@ from msgspec import Meta, field
 from raybench.documents.part import DamageError, Part, take
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, Seconds
-from raybench.documents.workload import Sample, seconds_row
+from raybench.documents.run.workload import Sample, seconds_row
 from raybench.stats import Summary, median, median_interval, summarize
 
 _Lengths = tuple[tuple[Count, ...], ...]

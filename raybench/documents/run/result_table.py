@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from raybench.documents.table import Row
 
 if TYPE_CHECKING:
-    from raybench.documents.benchmark import BenchmarkResult
-    from raybench.documents.result import RunResult
+    from raybench.documents.run.benchmark import BenchmarkResult
+    from raybench.documents.run.result import RunResult
 
 _PARAMETERS = ("dtype", "reduce_op", "root", "in_place")
 _PLACE = ("label", "message_bytes", "source_rank", "destination_rank")

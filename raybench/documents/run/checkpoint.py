@@ -8,8 +8,8 @@ from msgspec import Meta, field
 from raybench.documents.part import Part
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, PositiveSeconds
-from raybench.documents.run_verdict import Check
-from raybench.documents.workload import Sample, seconds_row, summary_json
+from raybench.documents.run.verdict import Check
+from raybench.documents.run.workload import Sample, seconds_row, summary_json
 from raybench.stats import median, summarize
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Protocol
 
 from raybench.documents.plain import Json
-from raybench.documents.run_verdict import Check
+from raybench.documents.run.verdict import Check
 from raybench.stats import Summary
 
 Sample = tuple[int, int | None, float]  # launch, block within it where there are any, seconds

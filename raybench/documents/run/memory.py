@@ -8,8 +8,8 @@ from msgspec import field
 from raybench.documents.part import Part
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count
-from raybench.documents.run_verdict import Check
-from raybench.documents.workload import Sample
+from raybench.documents.run.verdict import Check
+from raybench.documents.run.workload import Sample
 
 
 class Use(Part, frozen=True, kw_only=True):

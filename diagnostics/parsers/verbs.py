@@ -30,21 +30,28 @@ PATTERNS = (
         kind="verbs-failed",
         literal="Call to ibv_",
         expression=(
-            r"Call to (?P<call>ibv_\w+) failed(?: with (?:error )?(?:(?P<number>\d+)\b ?)?(?P<reason>[A-Z][^,]*?)?"
+            r"Call to (?P<call>ibv_\w+) failed(?: with (?:error )?(?:(?P<number>\d+)\b ?)?(?P<reason>[A-Z][^,'\"]*?)?"
             r"(?: errno (?P<errno>\d+))?)?"
-            r"(?:, (?:on dev (?P<device>[^,]+), )?(?P<detail>.*))?$"
+            r"(?:, (?:on dev (?P<device>[^,]+), )?(?P<detail>.*)|['\"].*)?$"  # quotes: XLA hands on NCCL's last error
         ),
         samples=(
             "Call to ibv_open_device failed",
             "Call to ibv_reg_mr failed with error Cannot allocate memory",
             "Call to ibv_create_qp failed with error Cannot allocate memory errno 12",
             "Call to ibv_modify_qp failed with error 19",
+            "log entry (may be unrelated) 'Call to ibv_set_ece failed with error Invalid argument errno 22'.",
             (
                 "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, "
                 "next state RTR, "
                 "local GID index 3, local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.2"
             ),
         ),
+    ),
+    Pattern(  # NCCL 2.27 and newer call the driver's own library too
+        kind="verbs-failed",
+        literal="Call to mlx5dv_reg",
+        expression=r"Call to (?P<call>mlx5dv_reg\w+) failed with error (?P<reason>[A-Z][^,'\"]*)",
+        samples=("NET/MLX5: Call to mlx5dv_reg_dmabuf_mr failed with error Operation not supported",),
     ),
     Pattern(
         kind="async-event",

@@ -1,22 +1,27 @@
 """The RDMA connection between two ranks cannot be set up.
 
 Symptom: ``Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1 ...``, in older releases
-``failed with error Network is unreachable``.
+``failed with error Network is unreachable``; the same for ibv_set_ece, ibv_create_qp and what else a connection takes.
 
 Why, by errno: 19 (no such device): the interface that owns the local GID is gone or lies in another network namespace.
 22 (invalid): address, RoCE version or link layer of the two sides do not fit. 61: the row of the GID table is empty.
 101: no route from the local GID to the peer's. 110: the peer's RoCE address does not answer, for example across rails
 without routing, or in another VLAN. 113: the route exists, and nobody answers for the address there. 12: no memory.
+The other calls prepare the connection on this side; there the NIC's driver or firmware refuses what NCCL asks for.
 
-Not when: NCCL retries it (INFO) and goes on; memory is the cause (memlock-limit).
+Not when: NCCL retries it (INFO) and goes on; memory is the cause (memlock-limit); the call belongs to the start
+(ibv_query_port, ibv_open_device) or to the end (ibv_destroy_qp).
 
 Source: NCCL's ibvwrap.cc; errno of ibv_modify_qp as the kernel's address resolution (ib_addr) sets it.
 """
 
+from collections.abc import Mapping
+
 from diagnostics import transport
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
-from diagnostics.rules.rdma.verbs import device_names, failed_calls, is_out_of_memory, verbs_error
+from diagnostics.rules.rdma.verbs import device_names, failed_calls, is_bare_queue, is_out_of_memory, verbs_error
 
 _ACTIONS = ("measure-link", "fix-gid", "select-adapters", "check-fabric")
 _MEANING = {
@@ -45,16 +50,37 @@ _MEANING = {
         ("check-route", "measure-link", "fix-gid"),
     ),
 }
+_OWN_SIDE = ("check-fabric", "select-adapters")
+_PREPARING: Mapping[str, tuple[str, tuple[str, ...]]] = {  # calls of this side, before or between those of modify_qp
+    "ibv_query_ece": ("the NIC or its driver refuses the options of the connection (ECE)", _OWN_SIDE),
+    "ibv_set_ece": (
+        "the NIC or its driver refuses the options agreed with the peer (ECE); NCCL_IB_ECE_ENABLE=0 does without them",
+        _OWN_SIDE,
+    ),
+    "ibv_query_gid": ("the row of the GID table cannot be read", ("fix-gid",)),
+    "ibv_create_qp": ("the NIC or its driver refuses the queue pair", _OWN_SIDE),
+    "ibv_create_cq": ("the NIC or its driver refuses the completion queue", _OWN_SIDE),
+    "ibv_query_qp": ("the queue pair cannot be read", _OWN_SIDE),
+    "ibv_alloc_pd": ("the NIC or its driver refuses the protection domain", _OWN_SIDE),
+    "ibv_create_ah": ("the NIC or its driver refuses the address of the peer", ("fix-gid", *_OWN_SIDE)),
+}
 
 
 def check(facts: JobFacts) -> Outcome:
-    """Found where connecting a queue pair failed for good."""
+    """Found where setting up or connecting a queue pair failed for good."""
     events = [event for event in failed_calls(facts, "modify_qp") if not is_out_of_memory(event)]
+    preparing = failed_calls(facts, *(call.removeprefix("ibv_") for call in _PREPARING))
+    events = events or [event for event in preparing if _prepares(event, facts)]
     if not events:
         return CLEAR
+    call = events[0].fields["call"]
     error = next((said for said in map(verbs_error, events) if said is not None), None)
-    meaning, actions = _MEANING.get(error.name if error else "", ("the error text names the reason", _ACTIONS))
-    if transport.link_layer(facts) == "ib":  # InfiniBand has neither routes nor rows to choose
+    meaning, actions = _PREPARING.get(call) or _MEANING.get(
+        error.name if error else "", ("the error text names the reason", _ACTIONS)
+    )
+    if (
+        call == "ibv_modify_qp" and transport.link_layer(facts) == "ib"
+    ):  # InfiniBand has neither routes nor rows to choose
         actions = ("measure-link", "select-adapters", "check-fabric")
     devices = device_names(events)
     return found(
@@ -62,13 +88,19 @@ def check(facts: JobFacts) -> Outcome:
             facts,
             events,
             severity="critical",
+            confidence="likely" if "may be unrelated" in events[0].text else "certain",
             summary=f"An RDMA connection cannot be set up{' on ' + ', '.join(devices[:4]) if devices else ''}"
             + (f" ({error})" if error else ""),
-            explanation=f"ibv_modify_qp failed: {meaning}.",
+            explanation=f"{call} failed: {meaning}.",
             occurrences=len(events),
             actions=actions,
         )
     )
+
+
+def _prepares(event: Event, facts: JobFacts) -> bool:
+    """Whether a call that prepares a connection failed for good, and not for want of memory to lock."""
+    return not (facts.survived(event) or is_out_of_memory(event) or is_bare_queue(event))
 
 
 RULE = Rule(

@@ -15,13 +15,13 @@ Source: NCCL user guide, troubleshooting.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
-from diagnostics.rules.rdma.verbs import failed_calls, is_out_of_memory
+from diagnostics.rules.rdma.verbs import failed_calls, is_bare_queue, is_out_of_memory
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where registering memory or creating a queue fails with ENOMEM."""
     calls = failed_calls(facts, "reg_", "create_qp", "create_cq", "alloc_pd")
-    events = [event for event in calls if is_out_of_memory(event) or _is_bare_queue(event, facts)]
+    events = [event for event in calls if is_out_of_memory(event) or is_bare_queue(event)]
     events += [event for event in facts.of("plugin-registration-failed") if _is_out_of_memory(event)]
     events += [event for event in facts.of("plugin-queue-failed") if not facts.survived(event)]
     if not events:
@@ -44,15 +44,6 @@ def check(facts: JobFacts) -> Outcome:
 def _is_out_of_memory(event: Event) -> bool:
     """Whether a plugin says that memory could not be locked, in numbers or in words."""
     return event.fields.get("code") == "-12" or "Cannot allocate memory" in event.fields.get("insert", "")
-
-
-def _is_bare_queue(event: Event, facts: JobFacts) -> bool:
-    """Old releases print no reason for create_qp and create_cq; ENOMEM is by far the usual one."""
-    return (
-        "reason" not in event.fields
-        and event.fields["call"] in ("ibv_create_qp", "ibv_create_cq")
-        and bool(facts.files)
-    )
 
 
 RULE = Rule(

@@ -12,7 +12,7 @@ def failed_calls(facts: JobFacts, *names: str) -> list[Event]:
     return [
         event
         for event in facts.of("verbs-failed")
-        if event.origin.level != "INFO" and any(event.fields["call"].startswith(f"ibv_{name}") for name in names)
+        if event.origin.level != "INFO" and event.fields["call"].partition("_")[2].startswith(names)
     ]
 
 
@@ -27,6 +27,12 @@ def is_out_of_memory(event: Event) -> bool:
     """Whether a failed call says ENOMEM."""
     error = verbs_error(event)
     return error is not None and error.name == "ENOMEM"
+
+
+def is_bare_queue(event: Event) -> bool:
+    """Whether a queue fails without a reason, as old releases print it: ENOMEM is by far the usual one."""
+    bare = "reason" not in event.fields and verbs_error(event) is None
+    return bare and event.fields["call"] in ("ibv_create_qp", "ibv_create_cq")
 
 
 def completion_status(event: Event) -> int | None:

@@ -24,6 +24,7 @@ _STARTING = (
     "ib-devices",
     "ib-no-device",
     "network",
+    "variable",
     "init-start",
     "init-complete",
 )

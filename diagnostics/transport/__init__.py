@@ -3,6 +3,7 @@
 Each answers None or ``unknown`` where the log cannot tell; a missing line is never evidence.
 """
 
+from diagnostics.transport.declined import declined
 from diagnostics.transport.evidence import (
     FABRIC_INTERFACE,
     interface_names,
@@ -23,6 +24,7 @@ __all__ = [
     "absent_named_plugin",
     "broken_plugins",
     "data_channels",
+    "declined",
     "gpu_direct",
     "handshake_refused",
     "interface_names",

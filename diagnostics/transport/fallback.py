@@ -3,6 +3,7 @@
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
+from diagnostics.transport.declined import declined
 from diagnostics.transport.evidence import never_tried, rdma_evidence, tcp_by_choice
 from diagnostics.transport.network import TCP_NETWORKS, job_network, network_class
 
@@ -45,7 +46,7 @@ def tcp_fallback(facts: JobFacts, *, split_machine: bool) -> bool | None:
         return None
     if tcp_by_choice(facts) or (not split_machine and never_tried(facts)):
         return False
-    return True if split_machine or network == "mixed" or rdma_evidence(facts) else None
+    return True if split_machine or network == "mixed" or rdma_evidence(facts) or declined(facts) else None
 
 
 def _socket_data(facts: JobFacts) -> bool:

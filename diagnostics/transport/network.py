@@ -2,6 +2,7 @@
 
 from diagnostics.events import Event, quote
 from diagnostics.facts import JobFacts
+from diagnostics.transport.declined import declined, networks_after_plugins
 from diagnostics.transport.link_layer import link_layer
 
 TCP_NETWORKS = frozenset({"socket", "plugin:FastSocket"})
@@ -61,10 +62,15 @@ def _hinted_names(facts: JobFacts) -> set[str]:
     if distances := facts.of("nic-distance"):
         return {event.fields["name"] for event in distances}
     if facts.of("ofi") and not facts.of("ofi-failed"):
-        return {"aws-ofi-nccl"}
+        return networks_after_plugins(facts) or ({"aws-ofi-nccl"} if _may_be_ofi(facts) else _socket_or_verbs(facts))
     if devices := facts.of("gdr-nic"):  # printed for the devices of the network in use, under its name
         return {event.fields["network"].strip() for event in devices}
     return _socket_or_verbs(facts)
+
+
+def _may_be_ofi(facts: JobFacts) -> bool:
+    """Whether aws-ofi-nccl speaks in a process in which no other network is tried after it."""
+    return len(declined(facts)) < len(facts.of("ofi"))
 
 
 def _socket_or_verbs(facts: JobFacts) -> set[str]:

@@ -12,7 +12,8 @@ Not when: all ranks share one node (then no data crosses a network and the line 
 the network is EFA, GPUDirect-TCPX, FasTrak, gIB or UCX. FastSocket is TCP by design and reported only with a sign of
 RDMA.
 
-Severity: critical where the log shows RDMA hardware or the wish for it, warning where it shows neither.
+Severity: critical where the log shows RDMA hardware or the wish for it, warning where it shows neither, or only a
+plugin that found no network of its own (aws-ofi-nccl of an image, on an instance without EFA).
 
 Source: NCCL user guide, troubleshooting; selection order read in NCCL's net.cc.
 """
@@ -46,12 +47,13 @@ def check(facts: JobFacts) -> Outcome:
             "the log does not show whether the job spans nodes; NCCL 2.20 or newer prints nNodes at NCCL_DEBUG=INFO"
         )
     wanted = transport.rdma_evidence(facts)
+    declined = transport.declined(facts)  # a plugin that an image brings along shows no NIC
     if network == "plugin:FastSocket" and not wanted:
         return CLEAR
     lines = (
         [channel.event for channel in channels[:2]]
         + facts.of("network", "socket-devices", "ib-no-device")[:2]
-        + wanted[:3]
+        + (wanted or declined)[:3]
     )
     interfaces = sorted(
         {name for event in facts.of("socket-devices") for name in transport.interface_names(event) if name}
@@ -65,7 +67,7 @@ def check(facts: JobFacts) -> Outcome:
         summary=(
             f"Data between nodes goes over TCP (NET/{'FastSocket' if 'Fast' in network else 'Socket'}){over}, not RDMA"
         ),
-        explanation=_explain(bool(wanted)),
+        explanation=_explain(wanted=bool(wanted), declined=bool(declined)),
         confidence="certain" if wanted else "likely",
         occurrences=sum(channel.count for channel in channels) or None,
         hosts=facts.hosts,
@@ -74,10 +76,15 @@ def check(facts: JobFacts) -> Outcome:
     return found(replace(finding, sequence=shown[0].origin.sequence) if wanted else finding)
 
 
-def _explain(wanted: bool) -> str:
+def _explain(*, wanted: bool, declined: bool) -> str:
     cost = (
         "TCP copies every byte through host memory and the kernel; expect a fraction of an RDMA network's bandwidth. "
     )
+    if declined and not wanted:
+        return cost + (
+            "aws-ofi-nccl is there, the plugin for EFA, and finds no EFA here. On an instance without EFA TCP is all "
+            "there is; on one with it, the interfaces or their driver are missing."
+        )
     if wanted:
         return cost + (
             "The log shows RDMA hardware or settings, so this is a fallback and not the plan. NCCL does not "

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import raybench
+from raybench import version
 from raybench.execution.agents.warm_groups import warm_name
 from raybench.execution.placement import PlacementPlan
 
@@ -19,7 +19,7 @@ def test_agents_of_older_code_have_another_name(tmp_path: Path, monkeypatch: pyt
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         os.utime(path, (1000, 1000))
-    monkeypatch.setattr(raybench, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(version, "__file__", str(tmp_path / "__init__.py"))
     before = warm_name(PLAN)
     assert warm_name(PLAN) == before
     os.utime(tmp_path / changed, (2000, 2000))

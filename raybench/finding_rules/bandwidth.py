@@ -18,7 +18,7 @@ network.
 Not when: no published system resembles the run's shape: then nothing is expected, and the report says so. Emulated
 nodes are never judged.
 
-Source: docs/methods.md, the corpus of published results and its leave-one-out errors.
+Source: raybench's page of methods, the corpus of published results and its leave-one-out errors.
 """,
     recommended=advice(
         "find-slow-link",
@@ -41,7 +41,7 @@ Why: something was lost since: a NIC, a link, GPUDirect RDMA, a version that was
 
 Not when: the runs differ in shape, or the nodes are emulated: that is baseline-not-comparable.
 
-Source: repeated published measurements on one machine type; docs/methods.md.
+Source: repeated published measurements on one machine type; raybench's page of methods.
 """,
     recommended=advice(
         "compare-with-baseline",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from raybench.finding_rules.rule import MeasuredRule, advice
 
 _SEVERITY = "critical; warning where it could not be tested, or where it is emulated and was slow once"
-_SOURCE = "Source: further rounds of the test against hosts that are proven good (docs/architecture.md)."
+_SOURCE = "Source: further rounds of the test against hosts that are proven good."
 
 HOST = MeasuredRule(
     id="fabric-host",

@@ -9,7 +9,7 @@ from diagnostics.finding_rule import FindingRule
 from raybench.finding_rules.rule import MeasuredRule, advice
 
 SHARED_WITH_LOGS = ("collective-mismatch", "init-hang")
-_SEEN = "Source: what raybench sees of its processes, ranks and nodes while it runs (docs/architecture.md)."
+_SEEN = "Source: what raybench sees of its processes, ranks and nodes while it runs."
 
 
 def _incident(rule_id: str, title: str, text: str, what_to_do: str, *, severity: str = "critical") -> MeasuredRule:

@@ -3,7 +3,9 @@
 from raybench.finding_rules.rule import MeasuredRule, advice
 
 _SEVERITY = "critical; warning where it is moderate, or emulated ranks share processors"
-_SOURCE = "Source: raybench's page of methods: shares of the peers' speed by round, their 95 % interval, and an A/A control."
+_SOURCE = (
+    "Source: raybench's page of methods: shares of the peers' speed by round, their 95 % interval, and an A/A control."
+)
 
 SLOW_NODE = MeasuredRule(
     id="slow-node",

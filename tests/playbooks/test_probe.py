@@ -9,13 +9,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
-from raybench_probe import filters, gather, network, ports, process, programs, settings, system
+from raybench_probe import files, filters, gather, network, ports, process, programs, settings, system
 
 from raybench.preflight import probe_answer
+from tests.preflight.test_checks import CASES
 
 _ROOMS = Path(__file__).resolve().parents[2] / "playbooks/module_utils"
 
@@ -346,3 +349,21 @@ def test_processors_that_a_login_may_not_use_are_not_counted() -> None:
 def test_the_form_of_every_value_is_checked_where_it_arrives() -> None:
     """A reading without a form would be taken as whatever a host sends."""
     assert set(gather._VALUES) <= set(probe_answer._VALUES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_the_probe_reads_what_a_check_is_about(
+    case: tuple[str, Mapping[str, Any], str, Mapping[str, Any], str],
+) -> None:
+    """What it does not read is on no host: the check would be unknown everywhere."""
+    check, firing, _, missing, _ = case
+    source = Path(programs.__file__).read_text()
+    for name, content in (*firing.items(), *missing.items()):
+        for path in content.get("values", {}) if isinstance(content, dict) else ():
+            read = any(fnmatchcase(path, pattern) for pattern in files.FILES.get(name, ()))
+            assert read, f"{check}: nothing reads {path}: add it to {name!r} of FILES in raybench_probe/files.py"
+        if isinstance(content, str):
+            program = name.partition(":")[0]
+            assert f'"{program}' in source, f"{check}: add {program} to _PROGRAMS in raybench_probe/programs.py"
+        elif "value" in content:
+            assert name in probe_answer._VALUES, f"{check}: {name} has no form in raybench/preflight/probe_answer.py"

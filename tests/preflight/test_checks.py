@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from raybench.preflight import checks
-from raybench.preflight.checks import CHECKS, selected
+from raybench.preflight.checks import CHECKS, Check, selected
 from raybench.preflight.host_view import HostView
+from raybench.preflight.probe_answer import wrong_form
 from raybench.preflight.verdict import Judgement
 
 from . import recorded
-from .hosts import files, host, result, value, verdict
+from .hosts import facts, files, host, result, value, verdict
 
 GIB = 2**30
 UP = recorded.IBSTAT_CONNECTX7.format(state="Active", physical="LinkUp", rate=400, lid=49, sm=1)
@@ -35,6 +36,7 @@ EFA = {
     "rdma_devices": value(["efa_0"]),
     "rdma_drivers": value({"efa_0": "efa"}),
 }
+MC0 = "/sys/devices/system/edac/mc/mc0"
 MODULES = "mlx5_core 1 0 - Live 0x0\nmlx5_ib 1 0 - Live 0x0\nib_uverbs 1 0 - Live 0x0\nib_core 1 0 - Live 0x0\n"
 LINKS = "".join(f"\t Link {number}: 25 GB/s\n" for number in range(12))
 A100_LINKS = recorded.NVLINK_H100.format(first=LINKS, second=LINKS)
@@ -117,8 +119,8 @@ CASES: list[tuple[str, Mapping[str, Any], str, Mapping[str, Any], str]] = [
     ("host-disk", room(100, 4, "/"), "fail", room(100, 11, "/"), "pass"),
     ("host-shm", room(0.0625, 0.05), "fail", room(8, 7.9), "pass"),
     ("host-dstate", {"uninterruptible": value([["12", "nfsd"]])}, "warn", {"uninterruptible": value([])}, "pass"),
-    ("host-ecc", files(kernel={"/sys/mc0/ce_count": "0", "/sys/mc0/ue_count": "1"}), "fail",
-     files(kernel={"/sys/mc0/ce_count": "7", "/sys/mc0/ue_count": "0"}), "pass"),
+    ("host-ecc", files(kernel={f"{MC0}/ce_count": "0", f"{MC0}/ue_count": "1"}), "fail",
+     files(kernel={f"{MC0}/ce_count": "7", f"{MC0}/ue_count": "0"}), "pass"),
     ("host-log", log("[19999.0] {1}[Hardware Error]: event severity: fatal"), "fail",
      log("[1.0] mce: CPU0: Thermal monitoring enabled"), "pass"),
     ("host-log", log("[19999.0] mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 6: be00"), "fail",
@@ -257,6 +259,7 @@ def test_a_check_fires_and_its_near_miss_does_not(
     case: tuple[str, Mapping[str, Any], str, Mapping[str, Any], str],
 ) -> None:
     name, firing, wanted, missing, other = case
+    assert name in {check.name for check in CHECKS}, f"{name}: add its line to CHECKS in raybench/preflight/checks/"
     fired = result(name, host(firing))
     assert fired.verdict == wanted, fired
     if wanted in {"fail", "warn"}:
@@ -278,7 +281,30 @@ def test_every_check_has_a_case() -> None:
         "software-ray",
         "software-raybench",
     }
-    assert {check.name for check in CHECKS} == {case[0] for case in CASES} | informing
+    without = {check.name for check in CHECKS} - {case[0] for case in CASES} - informing
+    assert without == set(), "add a case that fires and a near miss to CASES in tests/preflight/test_checks.py"
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_a_host_that_lacks_what_a_check_reads_is_no_error_of_the_check(check: Check) -> None:
+    """Nothing read at all, and everything read and empty: say unknown(...), or skipped(...) where a host may lack it."""
+    cases = [one for name, firing, _, missing, _ in CASES if name == check.name for one in (firing, missing)]
+    for readings in ({}, *map(emptied, cases)):
+        found = result(check.name, host(readings))
+        assert found.verdict != "error", f"{check.judge.__module__}, with {readings}: {found.seen}"
+
+
+def emptied(readings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same readings of a host where they have no content; without those whose form has no empty one."""
+    found: dict[str, Any] = {}
+    for name, reading in readings.items():
+        if isinstance(reading, str) or "text" in reading:
+            found[name] = ""
+        elif "values" in reading:
+            found[name] = reading | {"values": dict.fromkeys(reading["values"], "")}
+        elif isinstance(reading.get("value"), list | dict):
+            found[name] = value(type(reading["value"])())
+    return {name: one for name, one in found.items() if wrong_form(facts({name: one})) == ""}
 
 
 def test_every_function_that_judges_a_host_is_a_check() -> None:
@@ -291,7 +317,8 @@ def test_every_function_that_judges_a_host_is_a_check() -> None:
         if isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
         if list(get_annotations(value).values()) == [HostView, Judgement]
     }
-    assert {f"{one.__module__}.{one.__name__}" for one in judges - {check.judge for check in CHECKS}} == set()
+    left = {f"{one.__module__}.{one.__name__}" for one in judges - {check.judge for check in CHECKS}}
+    assert left == set(), "add its line to CHECKS in raybench/preflight/checks/__init__.py"
 
 
 @pytest.mark.parametrize(

@@ -199,9 +199,14 @@ PATTERNS = (
     Pattern(
         kind="trace",
         literal=" -> ",
-        expression=r"(?P<file>(?:[\w/.\-]+/)?(?P<unit>net_socket|net_ib|bootstrap|shm|p2p|init|net)(?:/\w+)?\.c[cu]?)"
+        expression=r"(?P<file>(?:[\w/.\-]+/)?(?P<unit>net_socket|net_ib|socket|bootstrap|shm|p2p|nvls|init|net)(?:/\w+)?\.c[cu]?)"
         r":\d+ (?:\(\w+\) )?-> (?P<code>\d+)",
-        samples=("transport/net_socket.cc:403 -> 3", "bootstrap.cc:76 -> 3", "transport/net_socket.cu:139 -> 2"),
+        samples=(
+            "transport/net_socket.cc:403 -> 3",
+            "bootstrap.cc:76 -> 3",
+            "transport/net_socket.cu:139 -> 2",
+            "misc/socket.cc:567 -> 2",
+        ),
     ),
     Pattern(
         kind="ras-port",

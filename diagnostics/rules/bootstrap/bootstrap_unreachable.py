@@ -2,7 +2,8 @@
 
 Symptom: ``Connect to 192.0.2.1<4312> failed : Connection refused`` or ``Connection timed out``; a host name that does
 not resolve; a bad NCCL_COMM_ID; a port that is taken; no route any more to a rank that was connected; PyTorch's store
-that cannot be reached up to the end of the log.
+that cannot be reached up to the end of the log; a failure stack without its warning (``misc/socket.cc:567 -> 2``, then
+``bootstrap.cc:270 -> 2``).
 
 Why: refused (111): nobody listens there, because that process died, or another process's address was used. Timed out
 (110): a firewall or security group drops the packets, or the route is wrong. No route (113, 101) after data had flowed:
@@ -10,7 +11,7 @@ the link or the host was lost.
 
 Not when: NCCL retries and goes on (``returned Connection refused, retrying`` at level INFO); an earlier fault ended
 the peer; a peer that was there when the communicator came to be refuses (peer-died); there never was a route
-(wrong-interface).
+(wrong-interface); the stack has code 6 (the peer closed the connection), or any warning tells what failed.
 
 Source: NCCL's socket.cc.
 """
@@ -18,7 +19,15 @@ Source: NCCL's socket.cc.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
-from diagnostics.rules.bootstrap.connecting import MEANING, had_worked, is_gone, is_unrouted, socket_error, unanswered
+from diagnostics.rules.bootstrap.connecting import (
+    MEANING,
+    failed_by_stack,
+    had_worked,
+    is_gone,
+    is_unrouted,
+    socket_error,
+    unanswered,
+)
 
 _UNKNOWN = (
     "Refused means that nobody listens: look for the process that ended first. Timed out means that packets are "
@@ -42,7 +51,7 @@ def check(facts: JobFacts) -> Outcome:
     store += _tried_in_vain(facts)
     events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
     if not events:
-        return CLEAR
+        return _by_stack(facts)
     first = events[0]
     peers = sorted({event.fields["peer"].split("<")[0] for event in failed if "peer" in event.fields})
     error = socket_error(first)
@@ -60,6 +69,25 @@ def check(facts: JobFacts) -> Outcome:
             + (" Data had flowed before: the link or the host was lost, not a wrong interface chosen." if lost else ""),
             occurrences=len(events),
             actions=("check-reachability", "look-at-rank") if lost else (),
+        )
+    )
+
+
+def _by_stack(facts: JobFacts) -> Outcome:
+    """What a failure stack tells alone: that a connection failed, and not to whom or why."""
+    events = failed_by_stack(facts)
+    if not events:
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="likely",
+            summary="A peer cannot be reached, by NCCL's failure stack: a socket failed while it was set up",
+            explanation="The log has the stack and not the warning before it, which names the address and the reason. "
+            "Mostly no route leads to the peer, or NCCL took an interface that the nodes do not share; seldom a local "
+            "limit, as of open files.",
         )
     )
 

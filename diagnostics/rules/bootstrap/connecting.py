@@ -6,9 +6,11 @@ No warning follows such attempts where the job is ended before the last.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.judging.error_number import ErrorNumber, named_error
+from diagnostics.judging.stacks import lone_stacks
 from diagnostics.rules.program.run_failed import failure_lines
 
 STARTS_FIRST = (2, 22, 0)  # from here on `Init START` is printed before the ranks meet
+TELLS_CLOSED = (2, 13, 0)
 MIN_ATTEMPTS = 5  # a peer that starts later is refused a few times
 MIN_LAST_ATTEMPTS = 3  # of a process that prints nothing after them, in a run that failed
 MIN_SILENT_ATTEMPTS = 2  # where nobody answers, the kernel tries for some two minutes each time
@@ -67,6 +69,25 @@ def _are_last_words(retries: list[Event], facts: JobFacts) -> bool:
         for kind in facts.events
         for event in facts.events[kind]
     )
+
+
+def failed_by_stack(facts: JobFacts) -> list[Event]:
+    """The innermost line of each stack that stands alone and tells that a connection failed in a system call.
+
+    From 2.13 on a connection that its peer closed has a code of its own (6).
+    """
+    if facts.version is not None and facts.version < TELLS_CLOSED:
+        return []
+    found = []
+    for stack in lone_stacks(facts):
+        outer = next((event.fields["unit"] for event in stack if event.fields["unit"] != "socket"), "")
+        if _is_call_of_socket(stack[0]) and outer in ("bootstrap", "net_socket"):
+            found.append(stack[0])
+    return found
+
+
+def _is_call_of_socket(event: Event) -> bool:
+    return event.fields["unit"] == "socket" and event.fields["code"] == "2"
 
 
 def is_gone(event: Event, facts: JobFacts) -> bool:

@@ -1,7 +1,8 @@
 """NVLink multicast (NVLS) or multi-node NVLink cannot be set up.
 
 Symptom: ``Failed to bind NVLink SHARP (NVLS) Multicast memory``, a CUDA failure reported from ``transport/nvls.cc``,
-``MNNVL ... is available but not working on this system``.
+``MNNVL ... is available but not working on this system``; a failure stack without its warning that begins at
+``transport/nvls.cc:152 -> 1``.
 
 Why: the Fabric Manager does not run or does not fit the driver, the partition lacks multicast, or IMEX is not set up.
 
@@ -13,16 +14,19 @@ Source: NCCL's nvls.cc and mnnvl.cc.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.judging.stacks import lone_stacks
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where binding or checking failed."""
     events = facts.of("nvls-failed") + [event for event in facts.of("cuda-failure") if in_multicast(event)]
+    stacks = [stack[0] for stack in lone_stacks(facts) if _is_call_of_multicast(stack[0])]
+    events += stacks
     if not events:
         return CLEAR
     events.sort(key=lambda event: event.origin.sequence)
-    fatal = any(event.origin.level != "INFO" and "proceeds" not in event.fields for event in events)
+    fatal = bool(stacks) or any(event.origin.level != "INFO" and "proceeds" not in event.fields for event in events)
     return found(
         conclude(
             facts,
@@ -33,9 +37,14 @@ def check(facts: JobFacts) -> Outcome:
             explanation=(
                 "Fabric Manager (inside a machine) or IMEX (between machines) has to prepare NVLink multicast memory."
             ),
-            occurrences=facts.count("nvls-failed"),
+            occurrences=facts.count("nvls-failed") + len(stacks),
         )
     )
+
+
+def _is_call_of_multicast(event: Event) -> bool:
+    """Whether the innermost line of a stack tells of a failed CUDA call in nvls.cc."""
+    return event.fields["unit"] == "nvls" and event.fields["code"] == "1"
 
 
 def in_multicast(event: Event) -> bool:

@@ -46,10 +46,21 @@ def test_case(log: Path) -> None:
 
 @pytest.mark.parametrize("rule", RULE_IDS)
 def test_rule_has_a_case_that_fires_and_a_near_miss(rule: str) -> None:
-    answers = {
-        json.loads(path.read_text())["fires"] for path in Path(__file__).parent.glob(f"cases/{rule}/*/expected.json")
-    }
-    assert answers == {True, False}
+    folder = Path(__file__).parent / "cases" / rule
+    answers = {json.loads((log.parent / "expected.json").read_text())["fires"] for log in folder.glob("*/input.log")}
+    assert True in answers, f"add a log in which it fires: tests/diagnostics/cases/{rule}/CASE/input.log, expected.json"
+    assert False in answers, f"add a near miss: tests/diagnostics/cases/{rule}/CASE/input.log, expected.json"
+
+
+def test_every_case_has_a_log_and_what_is_expected_of_it() -> None:
+    folders = [path for path in Path(__file__).parent.glob("cases/*/*") if path.is_dir()]
+    lacking = [
+        str(folder / name)
+        for folder in folders
+        for name in ("input.log", "expected.json")
+        if not (folder / name).is_file()
+    ]
+    assert lacking == []
 
 
 def test_every_folder_of_cases_is_a_rule() -> None:

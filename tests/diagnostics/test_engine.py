@@ -154,7 +154,7 @@ def test_every_page_says_symptom_reason_limits_source_and_advice(rule: Rule) -> 
         assert part in rule.page, part
     assert "What to do:" in page(rule.id)
     assert rule.actions
-    assert set(rule.actions) <= set(ACTIONS)
+    assert set(rule.actions) <= set(ACTIONS), "add the action to a module of diagnostics/actions/"
 
 
 def test_every_file_with_a_rule_is_a_line_of_the_table() -> None:
@@ -165,13 +165,14 @@ def test_every_file_with_a_rule_is_a_line_of_the_table() -> None:
         for file in folder.glob("*/*.py")
         if re.search(r"^RULE = ", file.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert files == set(RULES.items())
+    assert files - set(RULES.items()) == set(), "add id and folder to RULES in diagnostics/rules/__init__.py"
+    assert set(RULES.items()) - files == set(), "RULES in diagnostics/rules/__init__.py names files that are not there"
 
 
 def test_the_generated_document_is_up_to_date() -> None:
     document = Path(__file__).parents[2] / "docs" / "findings.md"
     assert document.read_text(encoding="utf-8") == findings_document(), (
-        "run: python -m raybench.finding_rules.registry > docs/findings.md"
+        "run: python -m tests.diagnostics.samples, then python -m raybench.finding_rules.registry > docs/findings.md"
     )
 
 

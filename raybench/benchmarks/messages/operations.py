@@ -22,9 +22,9 @@ BOTH: tuple[Placement, ...] = ("out_of_place", "in_place")
 class Operation:
     """Where an operation is defined and which parameters apply to it.
 
-    ``placements``: torch.distributed offers all_reduce, broadcast and reduce in place only, and all_to_all, gather,
-    scatter and send_recv out of place only. ``partitioned``: the message is cut into one part a rank, so its elements
-    are a multiple of world_size. ``matrix``: of one size, between all ordered pairs of ranks.
+    ``placements``: those that torch.distributed offers; where it is one only, that one is measured. ``partitioned``:
+    the message is cut into one part a rank, so its elements are a multiple of world_size. ``matrix``: of one size,
+    between all ordered pairs of ranks.
     """
 
     module: str

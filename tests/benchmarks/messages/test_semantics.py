@@ -5,12 +5,18 @@ from importlib import import_module
 from itertools import chain, pairwise
 from math import prod
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import torch
+import torch.distributed as dist
 
-from raybench.benchmarks.base import Collective, CollectiveArguments
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments
 from raybench.benchmarks.messages.operations import OPERATIONS
 from raybench.benchmarks.messages.pattern import PERIOD, Segment
+from raybench.benchmarks.rank.progress import OPERATIONS as PROGRESS_OPERATIONS
+from raybench.benchmarks.rank.progress import ProgressSlot
+from raybench.benchmarks.rank.recording import recording
 from raybench.benchmarks.registry import SUITES
 
 Messages = list[list[float]]
@@ -57,6 +63,7 @@ def reference(name: str, sent: Messages, root: int, op: str) -> list[list[float]
         "all_to_all": lambda rank: list(chain(*(part(sent[source], rank) for source in ranks))),
         "send_recv": lambda rank: sent[rank - 1],
     }
+    assert name in meanings, f"add what {name} means to reference() in tests/benchmarks/messages/test_semantics.py"
     return [meanings[name](rank) for rank in ranks]
 
 
@@ -115,6 +122,7 @@ def published(name: str, n: int) -> float:
         "all_to_all": (n - 1) / n,
         "send_recv": 1.0,
     }
+    assert name in factors, f"add the factor of {name} to published() in tests/benchmarks/messages/test_semantics.py"
     return factors[name]
 
 
@@ -129,7 +137,43 @@ def test_every_bus_factor_is_derived_in_the_methods() -> None:
     text = (Path(__file__).parents[3] / "docs/methods.md").read_text()
     table = text.partition("| operation | least time | f |")[2].partition("\n\n")[0]
     rows = {name.strip() for line in table.splitlines()[2:] for name in line.split("|")[1].split(",")}
-    assert rows == set(OPERATIONS)
+    assert set(OPERATIONS) - rows == set(), "add its row to the table of docs/methods.md, Bandwidth"
+    assert rows - set(OPERATIONS) == set(), "docs/methods.md, Bandwidth, has a row of no operation"
+
+
+class Transfer(NamedTuple):
+    """A dist.P2POp without a process group."""
+
+    op: object
+    tensor: torch.Tensor
+    peer: int
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_operation_is_noted_while_it_waits(name: str, rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not noted would hang without a name: point-to-point calls go through ``exchange``."""
+    for module in (dist, dist.distributed_c10d):
+        for function in (*PROGRESS_OPERATIONS, "batch_isend_irecv", "isend", "irecv"):
+            if hasattr(module, function):
+                monkeypatch.setattr(module, function, lambda *_, **__: [])
+        monkeypatch.setattr(module, "P2POp", Transfer)
+    entry, facts, progress = OPERATIONS[name], collective(name), ProgressSlot()
+    args = CollectiveArguments(
+        rank=rank, world_size=2, elements=8, dtype="float32",
+        reduce_op="sum" if entry.reduces else None, root=0 if entry.rooted else None,
+    )  # fmt: skip
+    send, receive = (torch.zeros(length) for length in facts.lengths(args))
+    with recording(progress):
+        facts.prepare(args, Buffers(send=send, receive=receive))()
+    assert progress.operations(), f"{name} entered no recorded operation: see raybench/benchmarks/rank/recording.py"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_operation_of_both_placements_says_where_its_part_lies(name: str) -> None:
+    given = collective(name).in_place_offset is not Collective.__dataclass_fields__["in_place_offset"].default
+    cut = len(OPERATIONS[name].placements) == 2
+    assert given == cut, f"{name}: in_place_offset is for an operation of BOTH placements, and each of them has it"
 
 
 def test_sent_data_differs_between_ranks() -> None:

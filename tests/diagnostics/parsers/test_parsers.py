@@ -1,8 +1,11 @@
+import re
+
 import pytest
 
 from diagnostics.facts import read_devices, version_numbers
 from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
 from diagnostics.parsers.base import Pattern, read_message
+from diagnostics.scanning import literals
 from diagnostics.scanning.prefix import bare_message, clean, launcher_rank, split_messages
 
 LINE = "gpu-a:4101:4141 [3] NCCL INFO Using network IB"
@@ -77,6 +80,38 @@ def test_every_pattern_reads_its_samples(pattern: Pattern) -> None:
     assert pattern.samples
     for sample in pattern.samples:
         assert [kind for kind, _ in read_message([pattern], sample)] == [pattern.kind], sample
+
+
+# Kinds that a big log keeps only of its beginning, or where NCCL prints them as a warning.
+NOT_LATE = {
+    *(
+        "algorithm-syntax",
+        "allocator-refused",
+        "cuda-driver",
+        "dmabuf-available",
+        "hint",
+        "host-setting",
+        "nic-distance",
+    ),
+    *("notice", "p2p-support", "pci-link", "proxy-victim", "sharp-unavailable", "socket-connection"),
+}
+
+
+@pytest.mark.parametrize(
+    "pattern", [*PATTERNS, *FOREIGN_PATTERNS], ids=lambda pattern: f"{pattern.kind}:{pattern.literal}"
+)
+def test_every_pattern_is_found_in_the_middle_of_a_big_log(pattern: Pattern) -> None:
+    """There the scan reads only lines that hold what diagnostics/scanning/literals.py lists, and NCCL's warnings."""
+    expressions = (*literals.EXPRESSIONS, *literals.DETAIL, *literals.INIT, *literals.ODD)
+    for sample in pattern.samples:
+        line = f"h1:7:9 [0] NCCL INFO {sample}"
+        passes = any(text in line for text in (*literals.ALWAYS, *literals.BODIES)) or any(
+            re.search(expression, line.encode()) for expression in expressions
+        )
+        assert passes or pattern.kind in NOT_LATE, (
+            f"{sample!r}: add {pattern.literal!r} to ALWAYS in diagnostics/scanning/literals.py, or where every "
+            "such line is an NCCL WARN the kind to NOT_LATE in tests/diagnostics/parsers/test_parsers.py"
+        )
 
 
 def test_merged_nics_give_each_port() -> None:

@@ -10,6 +10,8 @@ from functools import cache
 
 from diagnostics.parsers.base import compiled
 
+MIN_CUT = 8  # characters of an error's text that are left
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorNumber:
@@ -77,7 +79,13 @@ def named_error(message: str) -> ErrorNumber | None:
         error = _known().get((match["word"] or match["number"] or "").lower())
         if error is not None:
             return error
-    return _known().get(message.strip())
+    return _known().get(message.strip()) or _cut(message.strip().lower())
+
+
+def _cut(message: str) -> ErrorNumber | None:
+    """The only error whose text begins with a message that a terminal cut; None where it fits several, or is short."""
+    fits = [one for one in error_numbers() if one.text.lower().startswith(message)]
+    return fits[0] if len(fits) == 1 and len(message) >= MIN_CUT else None
 
 
 @cache

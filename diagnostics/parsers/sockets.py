@@ -6,7 +6,8 @@ _REASON = (
     r"(?P<reason>Connection refused|Connection timed out|No route to host|Network is unreachable|Connection "
     r"reset by peer"
     r"|Cannot assign requested address|Broken pipe|Operation now in progress|Software caused connection abort"
-    r"|errno \d{1,3}\b|\d{1,3}(?=[\s,)]|$))"
+    r"|errno \d{1,3}\b|\d{1,3}(?=[\s,)]|$)"
+    r"|(?:No route|Network is|Connection (?:ref|res|ti))[a-z ]*$)"  # cut by a terminal
 )
 
 PATTERNS = (
@@ -55,6 +56,7 @@ PATTERNS = (
             "Call to connect returned Connection refused, retrying",
             "Call to connect timeout : Connection refused",
             "socketStartConnect: Connect to 10.0.0.1<4> failed : errno 113",
+            "Net : Connect to 10.0.0.1<4> failed : No route to",
         ),
     ),
     Pattern(

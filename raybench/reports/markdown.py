@@ -30,7 +30,7 @@ def render_markdown(document: Any, diagnosis: Mapping[str, Any] | None = None) -
     report = report_of(document, Asked(brief=True, diagnosis=diagnosis))
     head = [f"# {escaped(report.name)}\n"]
     if report.verdict:
-        head.append(f"**{report.verdict}**: {escaped(report.reason)}\n")
+        head.append(f"**{escaped(report.verdict)}**: {escaped(report.reason)}\n")
     head += [f"{escaped(line)}\n" for line in (report.lead, report.when) if line]
     return "\n".join((*head, *_lines(report.blocks))) + "\n"
 

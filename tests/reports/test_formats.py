@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +50,51 @@ PLOT = Plot(
     caption="its caption",
     svg="<svg><desc>what it shows</desc></svg>",
 )
-BLOCK_OF: Mapping[type[Block], tuple[Block, str]] = {
-    Heading: (Heading(text="a heading"), "a heading"),
-    Banner: (Banner(text="not to be missed", tone="warn"), "not to be missed"),
-    Text: (Text(text="a paragraph", link="https://docs.example/page"), "a paragraph"),
-    Notes: (Notes(items=(Note(subject="of it", text=": a note"),)), "a note"),
-    Facts: (Facts(pairs=(("a name", "a value"),)), "a value"),
-    Table: (Table(grid=Grid(headings=("h",), rows=((Cell(text="a cell"),),))), "a cell"),
-    Figure: (Figure(plot=PLOT), "what it shows"),
-    Preformatted: (Preformatted(text="a command"), "a command"),
-    Details: (Details(summary="more", blocks=(Text(text="below"),)), "below"),
-    Finding: (Finding(severity="warning", headline="warning: it", blocks=(Text(text="why"),)), "why"),
+BLOCK_OF: Mapping[type[Block], tuple[Block, tuple[str, ...]]] = {
+    Heading: (Heading(text="a heading"), ("a heading",)),
+    Banner: (Banner(text="not to be missed", tone="warn"), ("not to be missed",)),
+    Text: (Text(text="a paragraph", link="https://docs.example/page"), ("a paragraph",)),
+    Notes: (Notes(items=(Note(subject="of it", text=": a note"),)), ("of it", "a note")),
+    Facts: (Facts(pairs=(("a name", "a value"),)), ("a name", "a value")),
+    Table: (
+        Table(grid=Grid(headings=("a column",), rows=((Cell(text="a cell"),),)), caption="how it was made"),
+        ("a column", "a cell", "how it was made"),
+    ),
+    Figure: (Figure(plot=PLOT), ("what it shows",)),
+    Preformatted: (Preformatted(text="a command"), ("a command",)),
+    Details: (Details(summary="more of it", blocks=(Text(text="below"),)), ("more of it", "below")),
+    Finding: (Finding(severity="warning", headline="warning: it", blocks=(Text(text="why"),)), ("warning: it", "why")),
 }
+# What a format with markup may not pass on from a text, by format; a raw escape sequence is none's.
+MARKUP = {"html": "<b>", "markdown": "<b>"}
+ODD = "\x1b[31m<b>"
+NO_TEXT = {"tone", "severity", "anchor", "shape", "svg", "link"}
+
+
+def odd(value: Any, field: str = "") -> Any:
+    """A block or a report with an escape sequence and markup in each of its texts."""
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {one.name: odd(getattr(value, one.name), one.name) for one in fields(value)}
+        return replace(value, **changed)
+    if isinstance(value, tuple):
+        return tuple(odd(one, field) for one in value)
+    return value + ODD if isinstance(value, str) and value and field not in NO_TEXT else value
+
+
+def shown(name: str, made: Report, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(table.BUILDERS, Sample, lambda *_: made)
+    return FORMATS[name].render(Sample())
+
+
+REPORT = Report(
+    name="its name",
+    title="a window",
+    verdict="unstable",
+    reason="its reason",
+    lead="its lead",
+    when="its date",
+    blocks=(),
+)
 
 
 class Sample:
@@ -96,19 +130,28 @@ def _is_block(value: Any) -> bool:
 @pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("name", sorted(set(FORMATS) - set(NO_BLOCKS)))
 def test_every_format_shows_every_block(name: str, kind: type[Block], monkeypatch: pytest.MonkeyPatch) -> None:
-    block, text = BLOCK_OF[kind]
-    made = Report(name="it", title="it", verdict="ok", reason="r", lead="l", when="w", blocks=(block,), footer=("f",))
-    monkeypatch.setitem(table.BUILDERS, Sample, lambda *_: made)  # type: ignore[attr-defined]
-    assert text in FORMATS[name].render(Sample())
+    block, texts = BLOCK_OF[kind]
+    text = shown(name, replace(REPORT, blocks=(block,)), monkeypatch)
+    for wanted in (*texts, "its name", "unstable", "its reason", "its lead", "its date"):
+        assert wanted in text, f"{name}: {wanted!r} of {kind.__name__} or Report (reports/model.py) is not shown"
+
+
+@pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - set(NO_BLOCKS)))
+def test_no_text_reaches_a_reader_as_markup(name: str, kind: type[Block], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(name, odd(replace(REPORT, blocks=(BLOCK_OF[kind][0],))), monkeypatch)
+    assert "\x1b" not in text, f"{name}: pass every text through printable of raybench/reports/text.py"
+    if name in MARKUP and (name, kind) != ("markdown", Preformatted):  # there it is code
+        assert MARKUP[name] not in text.partition("<body")[2 if name == "html" else 0], f"{name}: escape its markup"
 
 
 @pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
 def test_the_terminal_shows_every_block(kind: type[Block]) -> None:
-    block, text = BLOCK_OF[kind]
+    block, texts = BLOCK_OF[kind]
     made = Report(name="it", title="it", verdict="ok", reason="r", lead="l", when="w", blocks=(block,))
     stream = io.StringIO()
     print_report(made, stream, width=80)
-    assert text in stream.getvalue()
+    assert all(text in stream.getvalue() for text in texts)
     assert stream.getvalue().count("VERDICT: OK: r") == 2
 
 
@@ -119,7 +162,9 @@ def test_a_module_that_renders_is_a_line_of_the_table() -> None:
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("render_")
     }
-    assert found == {(one.module, one.function) for one in FORMATS.values()}
+    listed = {(one.module, one.function) for one in FORMATS.values()}
+    assert found - listed == set(), "add its line to FORMATS in raybench/reports/formats.py"
+    assert listed - found == set(), "FORMATS in raybench/reports/formats.py names a renderer that is not there"
 
 
 def test_the_command_takes_its_formats_from_the_table() -> None:

@@ -18,7 +18,9 @@ STORES = ROOT / "raybench/benchmarks/checkpoint/stores"
 
 def test_every_module_of_stores_is_a_line_of_the_table() -> None:
     modules = {path.stem for path in STORES.glob("*.py")} - {"__init__", "store"}
-    assert modules == {backend.module.rpartition(".")[2] for backend in BACKENDS.values()}
+    listed = {backend.module.rpartition(".")[2] for backend in BACKENDS.values()}
+    assert modules - listed == set(), "add its line to BACKENDS in raybench/benchmarks/checkpoint/stores/__init__.py"
+    assert listed - modules == set(), "BACKENDS names a module that is not there"
 
 
 @pytest.mark.parametrize("scheme", BACKENDS)
@@ -43,11 +45,13 @@ def test_the_library_of_a_backend_is_what_its_extra_installs(scheme: str) -> Non
     backend = BACKENDS[scheme]
     assert (backend.library is None) == (backend.extra is None)
     if backend.library and backend.extra:
-        assert any(line.startswith(backend.library) for line in extras[backend.extra])
+        lines = extras.get(backend.extra, [])
+        assert any(line.startswith(backend.library) for line in lines), f"pyproject.toml: extra {backend.extra}"
 
 
 @pytest.mark.parametrize("scheme", BACKENDS)
 def test_a_store_gives_back_what_was_written(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scheme in PLACES, f"add {scheme} to PLACES in tests/benchmarks/checkpoint/servers.py"
     with PLACES[scheme](tmp_path, monkeypatch) as (place, endpoint):
         store = open_store(place, endpoint=endpoint, limit_seconds=30.0)
         assert store.write("run/rank-0.bin", [b"0123", b"", b"456789"]) == 10
@@ -58,3 +62,8 @@ def test_a_store_gives_back_what_was_written(scheme: str, tmp_path: Path, monkey
         with pytest.raises(StoreError):
             store.read("run/rank-0.bin")
         store.remove("run/rank-0.bin")
+        assert not list(tmp_path.rglob("run")), "remove leaves an empty folder"
+        impossible = "x" * 5000  # longer than a file's name may be: whatever goes wrong is a StoreError
+        for call in (lambda: store.write(impossible, [b"0"]), lambda: store.remove(impossible)):
+            with contextlib.suppress(StoreError):
+                call()

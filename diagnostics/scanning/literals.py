@@ -270,7 +270,10 @@ EXPRESSIONS = (
     rb"FI_[A-Z_]+=",
     rb"net_(?:ib|socket)[a-z0-9_/]*\.c[cu]?:[0-9]+ (?:\([A-Za-z]+\) )?->",
     rb"UCX {1,3}(?:ERROR|error)",
-    rb"(?:init|enqueue|group|bootstrap|channel|collectives|kernels|coll|runtime)\.cc:[0-9]+ (?:\(\w+\) )?-> [1-68]",
+    (
+        rb"(?:init|enqueue|group|bootstrap|channel|collectives|kernels|coll|runtime|socket|net|shm|p2p|nvls)"
+        rb"\.c[cu]:[0-9]+ (?:\(\w+\) )?-> [1-68]"
+    ),
     rb"-> [1-68] \[(?:Proxy|Progress) Thread\]",
 )
 CONNECTED = (rb"Connected all ",)  # until both of its texts are known; then only what else begins so

@@ -1,7 +1,6 @@
 """The rules, one file each, in a folder by subject. The table is literal: a rule that is not in it does not exist."""
 
 import importlib
-from difflib import get_close_matches
 from functools import cache
 
 from diagnostics.errors import UnknownRuleError
@@ -86,9 +85,7 @@ def load_rules() -> tuple[Rule, ...]:
 def rule_named(rule_id: str) -> Rule:
     """The rule of that id. Raises UnknownRuleError."""
     if rule_id not in RULE_IDS:
-        near = get_close_matches(rule_id.lower().replace("_", "-"), RULE_IDS, n=1)
-        meant = f": did you mean '{near[0]}'?" if near else ";"
-        raise UnknownRuleError(f"there is no rule '{rule_id}'{meant} `raybench diagnose --list-rules` shows them all")
+        raise UnknownRuleError(f"there is no rule '{rule_id}'; `raybench diagnose --list-rules` shows them all")
     return _load(rule_id)
 
 

@@ -4,12 +4,11 @@
 """
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
-from diagnostics.errors import UnknownRuleError
 from diagnostics.finding_rule import FindingRule
 from diagnostics.pages import list_of, page_of, table_of
 from diagnostics.rules import load_rules
+from raybench.errors import UsageError, nearest
 from raybench.finding_rules import bandwidth, fabric, incidents, nodes, peers, workloads
 
 _HEADER = """# What raybench can find
@@ -31,13 +30,13 @@ def all_rules() -> tuple[FindingRule, ...]:
 
 
 def page(rule_id: str) -> str:
-    """The page of one rule. Raises UnknownRuleError."""
+    """The page of one rule. Raises UsageError for a rule that there is not."""
     rules = {rule.id: rule for rule in all_rules()}
     if rule_id in rules:
         return page_of(rules[rule_id])
-    near = get_close_matches(rule_id.lower().replace("_", "-"), rules, n=1)
+    near = nearest(rule_id, rules)
     meant = f": did you mean '{near[0]}'?" if near else ";"
-    raise UnknownRuleError(f"there is no rule '{rule_id}'{meant} `raybench diagnose --list-rules` shows them all")
+    raise UsageError(f"there is no rule '{rule_id}'{meant} `raybench diagnose --list-rules` shows them all")
 
 
 def rule_list() -> str:

@@ -63,13 +63,9 @@ def follow(
 
 def rule_page(rule: str | None) -> str:
     """The page of one rule, or the list of all. Raises UsageError for a rule that there is not."""
-    from diagnostics.errors import UnknownRuleError
     from raybench.finding_rules.registry import page, rule_list
 
-    try:
-        return page(rule) if rule else rule_list()
-    except UnknownRuleError as error:
-        raise UsageError(str(error)) from error
+    return page(rule) if rule else rule_list()
 
 
 def exit_code_of(diagnosis: "Diagnosis", fail_on: FailOn = "warning") -> int:

@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 import pytest
 
 from diagnostics.engine import Reading, diagnose_paths
-from diagnostics.errors import UnknownRuleError
 from diagnostics.findings import Diagnosis
 from diagnostics.inputs.reader import Batch
 from diagnostics.output import FORMATS, render, report_news
 from diagnostics.redaction import Redactor, redact_diagnosis
+from raybench.errors import UsageError
 from raybench.finding_rules.registry import page
 
 CASES = Path(__file__).parent / "cases"
@@ -199,7 +199,7 @@ def test_junit_fails_a_rule_that_found_something_and_never_passes_the_unknown(tm
 
 
 def test_an_unknown_rule_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UnknownRuleError, match="did you mean 'gdr-missing'"):
+    with pytest.raises(UsageError, match="did you mean 'gdr-missing'"):
         page("gdr-mising")
 
 

@@ -48,7 +48,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A line of the kernel's log (``source`` kernel) or an NCCL log, or a word on a process; ``device`` may be empty."""
+    """A line of the kernel's log (``source`` kernel) or an NCCL log, or a word on a process; no device: ``""``."""
 
     kind: ClassVar[str] = "event"
     monotonic_seconds: float

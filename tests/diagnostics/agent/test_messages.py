@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnostics.agent.messages import Clock, Event, Message, Reading, Source, Warned, encode
 from diagnostics.agent.message_reader import MAX_LINE_BYTES, MessageReader, decode
+from diagnostics.agent.messages import Clock, Event, Message, Reading, Source, Warned, encode
 from diagnostics.agent.series import SERIES, series_of, split_name
 from diagnostics.errors import BadMessageError
 from diagnostics.findings import Evidence, Finding, Recommendation

@@ -240,7 +240,7 @@ def test_every_command_exists_is_documented_and_shows_examples(name: str) -> Non
         "raybench.cli",
         "raybench.cli.run",
         "raybench.config",
-        "raybench.execution.agents.node",
+        "raybench.execution.node_actors.node_actor",
         "raybench",
         "raybench.documents.run.result",
     ],

@@ -76,7 +76,7 @@ class Account:
 
 
 def logs_below(workplace: Path, record: RunRecord) -> dict[str, bytes]:
-    """Logs of ranks whose agents had their files in the run's own folder, as those of an embedded cluster have."""
+    """Logs of ranks whose node actors had their files in the run's own folder, as those of an embedded cluster have."""
     limit = parse_bytes(record.config.log_limit)
     found = {}
     names = glob.glob("*/*-rank-*.log", root_dir=workplace)  # noqa: PTH207 - it passes over a folder that goes

@@ -19,7 +19,7 @@ class Channel(Protocol):
         """There is trouble, and all processes are still as they were."""
 
     def outliving(self, name: str, count: int) -> None:
-        """So many agents, of a group of that name, do not end with this process."""
+        """So many node actors, of a group of that name, do not end with this process."""
 
     def failed(self, raised: BaseException) -> None:
         """The run ends early, by this."""

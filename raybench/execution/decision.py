@@ -29,7 +29,7 @@ def decide(now: Situation) -> Literal["wait", "ask", "kill"]:
         return "kill"
     if now.asked is not None:
         unable = now.silent > SILENT_SECONDS and now.asked > SILENT_SECONDS
-        # All is brought home, and leaving waits for what is stopped. Without a head, agents can still be told to end.
+        # All is brought home, and leaving waits for what is stopped. Node actors hear it without a head, too.
         through = now.leaving and now.suspects
         return "kill" if unable or through or now.asked > _ORDER_SECONDS else "wait"
     if now.deaf and not now.leaving:

@@ -112,7 +112,7 @@ class Joining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outliving:
-    """Agents that do not end with the driver: the name of their group, and how many there are."""
+    """Node actors that do not end with the driver: the name of their group, and how many there are."""
 
     name: str
     count: int
@@ -185,7 +185,7 @@ class DriverChannel:
         self._put(Joining(address=address))
 
     def outliving(self, name: str, count: int) -> None:
-        """Say which agents do not end with this process."""
+        """Say which node actors do not end with this process."""
         self._put(Outliving(name=name, count=count))
 
     def consult(self, record: RunRecord) -> None:

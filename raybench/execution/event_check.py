@@ -1,4 +1,4 @@
-"""Whether what a node's agent passed on is an event of that node's ranks that a run can work with. Pure."""
+"""Whether what a node's actor passed on is an event of that node's ranks that a run can work with. Pure."""
 
 from collections.abc import Container, Sequence
 from itertools import pairwise

@@ -23,13 +23,13 @@ from raybench.benchmarks.events import (
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.errors import UsageError
-from raybench.execution.agents.agents import Agent, Agents, Deadline, reason_of
-from raybench.execution.agents.answers import AnswerError, decode_answer
 from raybench.execution.collector import Collector
 from raybench.execution.event_check import EventError, event_of
 from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.incident import Incident, failure_kind, has_ended, next_step, step_text
 from raybench.execution.incidents.investigation import ANSWER_SECONDS, Investigation, Positions
+from raybench.execution.node_actors.answers import AnswerError, decode_answer
+from raybench.execution.node_actors.node_actors import Deadline, NodeActorHandle, NodeActors, reason_of
 from raybench.execution.placement import PlacementPlan
 from raybench.execution.ranks.ending import ending_text
 from raybench.execution.ray_cluster.lost_nodes import head_incident, rank_host_incident
@@ -48,7 +48,7 @@ _OF_SAMPLES = PointMeasured | OwnSpeedMeasured | WorkloadMeasured | BenchmarkFin
 class Launch:
     """One launch. ``stopping`` is set from outside to end it early."""
 
-    agents: Agents
+    actors: NodeActors
     plan: PlacementPlan
     specs: Sequence[BenchmarkSpec]
     collector: Collector
@@ -65,10 +65,10 @@ class Launch:
     # While ranks join: when to look for one that is stopped.
     _join_limit: Deadline = field(default_factory=lambda: Deadline(START_SECONDS))
     _investigation: Investigation = field(init=False)
-    _polls: dict[Any, tuple[Agent, float]] = field(default_factory=dict)  # by reference: who, and asked when
+    _polls: dict[Any, tuple[NodeActorHandle, float]] = field(default_factory=dict)  # by reference: who, and asked when
 
     def __post_init__(self) -> None:
-        self._investigation = Investigation(agents=self.agents, plan=self.plan, specs=self.specs)
+        self._investigation = Investigation(actors=self.actors, plan=self.plan, specs=self.specs)
 
     @property
     def activity(self) -> dict[str, bytes]:
@@ -87,23 +87,23 @@ class Launch:
         """
         self._deadline = Deadline(max(START_SECONDS, self.timeout_seconds))
         self._join_limit = Deadline(self.timeout_seconds)
-        for agent in self.agents.agents:
-            encoded = msgspec.msgpack.encode((tuple(assignments[agent.index]), tuple(self.specs)))
-            agent.actor.answer.remote("start", encoded, dict(variables[agent.index]), log_limit)
-            self._poll(agent)
+        for handle in self.actors.handles:
+            encoded = msgspec.msgpack.encode((tuple(assignments[handle.index]), tuple(self.specs)))
+            handle.actor.answer.remote("start", encoded, dict(variables[handle.index]), log_limit)
+            self._poll(handle)
         while len(self._finished) < self.plan.world_size and not self._trouble():
             self._hear(0.25)
         if self.incidents:
             self.watcher.troubled()
             self._investigate()
-        _, silent = self.agents.ask(ANSWER_SECONDS, "stop")
+        _, silent = self.actors.ask(ANSWER_SECONDS, "stop")
         for index, why in silent.items():
             # one that answered may take its time to end its ranks
             if self.incidents and index not in self._investigation.answered:
                 self._node_lost(self.plan.nodes[index].name, index, why)
 
-    def _poll(self, agent: Agent) -> None:
-        self._polls[agent.actor.answer.remote("poll", POLL_SECONDS)] = agent, time.monotonic()
+    def _poll(self, handle: NodeActorHandle) -> None:
+        self._polls[handle.actor.answer.remote("poll", POLL_SECONDS)] = handle, time.monotonic()
 
     def _trouble(self) -> bool:
         if self.stopping.is_set() and not self.incidents:
@@ -129,7 +129,7 @@ class Launch:
         return next_step(self.specs[self._benchmark], measured, self.plan.world_size)
 
     def _hear(self, seconds: float) -> None:
-        """Take in what the agents have to say within that time."""
+        """Take in what the node actors have to say within that time."""
         import ray
 
         if not self._polls:
@@ -141,13 +141,13 @@ class Launch:
         if not ready:
             ready, _ = ray.wait(polls, num_returns=1, timeout=seconds)
         for reference in ready:
-            agent, _ = self._polls.pop(reference)
+            handle, _ = self._polls.pop(reference)
             try:
-                self._take_all(agent, decode_answer("poll", ray.get(reference)))
+                self._take_all(handle, decode_answer("poll", ray.get(reference)))
             except (ray.exceptions.RayError, AnswerError, EventError) as error:
-                self._node_lost(agent.node.name, agent.index, reason_of(error))
+                self._node_lost(handle.node.name, handle.index, reason_of(error))
                 continue
-            self._poll(agent)
+            self._poll(handle)
         self._miss_silent()
         self._last_heard = time.monotonic()
 
@@ -155,19 +155,19 @@ class Launch:
         """Where it was us who were away (a stopped terminal, a stalled disk), nobody's silence counts yet."""
         now = time.monotonic()
         if now - self._last_heard > _ABSENCE_SECONDS:
-            self._polls = {reference: (agent, now) for reference, (agent, _) in self._polls.items()}
+            self._polls = {reference: (handle, now) for reference, (handle, _) in self._polls.items()}
         self._last_heard = now
 
     def _miss_silent(self) -> None:
         """A poll is answered within POLL_SECONDS; Ray itself takes up to a minute to see that a machine has gone."""
         now = time.monotonic()
-        for reference, (agent, asked) in list(self._polls.items()):
+        for reference, (handle, asked) in list(self._polls.items()):
             if now - asked > SILENCE_SECONDS:
                 del self._polls[reference]
-                self._node_lost(agent.node.name, agent.index, f"silent for {SILENCE_SECONDS:.0f} s")
+                self._node_lost(handle.node.name, handle.index, f"silent for {SILENCE_SECONDS:.0f} s")
 
-    def _take_all(self, agent: Agent, events: Sequence[bytes]) -> None:
-        ranks = self.plan.ranks_of(agent.index)
+    def _take_all(self, handle: NodeActorHandle, events: Sequence[bytes]) -> None:
+        ranks = self.plan.ranks_of(handle.index)
         for data in events:
             event = event_of(data, ranks, self.specs, self.plan.world_size)
             self._take(event)
@@ -219,12 +219,12 @@ class Launch:
         self.incidents.append(Incident(kind=kind, reason=reason, node=node, rank=event.rank, step=self._step()))
 
     def _node_lost(self, name: str, index: int, why: str) -> None:
-        host = rank_host_incident(name, why, self._step(), share_a_host=self.agents.share_a_host)
+        host = rank_host_incident(name, why, self._step(), share_a_host=self.actors.share_a_host)
         if host is not None:
             if not any(one.kind == host.kind and one.node == host.node for one in self.incidents):
                 self.incidents.append(host)
             return
-        self.agents.lost.add(index)
+        self.actors.lost.add(index)
         if any(one.kind == "node-lost" and one.node == name for one in self.incidents):
             return
         ranks = self.plan.ranks_of(index)

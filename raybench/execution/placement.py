@@ -38,7 +38,7 @@ class PlacementPlan:
 
     @property
     def bundles(self) -> list[dict[str, float]]:
-        """One placement-group bundle a node: its GPUs, and one CPU for the agent."""
+        """One placement-group bundle a node: its GPUs, and one CPU for the node actor."""
         bundle: dict[str, float] = {"CPU": 1.0}
         if self.backend == "nccl":
             bundle["GPU"] = float(self.ranks_per_node)
@@ -57,7 +57,7 @@ class PlacementPlan:
 def candidates_of(nodes: Sequence[Mapping[str, Any]]) -> tuple[Candidate, ...]:
     """Alive nodes of ``ray.nodes()`` in a stable order: by name with numbers as numbers, then address, then id.
 
-    A node that offers no CPU takes no agent: it is not there for ranks.
+    A node that offers no CPU takes no node actor: it is not there for ranks.
     """
     found = [
         Candidate(

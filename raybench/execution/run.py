@@ -1,4 +1,4 @@
-"""A whole run: join or embed a cluster, place agents, compare nodes, launch the ranks, bring everything home."""
+"""A whole run: join or embed a cluster, place node actors, compare nodes, launch the ranks, bring everything home."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,14 +6,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from raybench.errors import IncompleteRunError, ProblemFoundError
-from raybench.execution.agents.agents import AGENT_SECONDS, PLACE_SECONDS, Agents, facts_of, place_agents
-from raybench.execution.agents.heartbeat import heartbeat
 from raybench.execution.bring_home import bring_logs
 from raybench.execution.channel import Channel
 from raybench.execution.collector import Collector
 from raybench.execution.consistency import differences
 from raybench.execution.launch import START_SECONDS, Launch
 from raybench.execution.needs import check_embedded, plan_over
+from raybench.execution.node_actors.heartbeat import heartbeat
+from raybench.execution.node_actors.node_actors import (
+    NODE_ACTOR_SECONDS,
+    PLACE_SECONDS,
+    NodeActors,
+    facts_of,
+    place_node_actors,
+)
 from raybench.execution.phases import LEAVING, start_seconds
 from raybench.execution.rank_assignments import assignments_of, variables_of
 from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
@@ -28,7 +34,7 @@ from raybench.secret_values import recorded
 from raybench.traffic import traffic_between
 from raybench.units import parse_bytes
 
-_TAKEN = "cannot be opened"  # as an agent says of a port
+_TAKEN = "cannot be opened"  # as a node actor says of a port
 _TRAFFIC_SECONDS = 3.0
 _PORT_SECONDS = 130.0  # the rank host answers once it has imported torch
 _CLUSTER_SECONDS = 120.0  # Ray's own import, of a cold disk, and its own limits, of 30 s each; a second a node
@@ -91,30 +97,30 @@ class Run:
         planned = self._plan(joined)
         self._mark("placement", PLACE_SECONDS)
         with self.record.timed("placement"):
-            agents = place_agents(joined, planned.plan, config.keep_warm, self.channel.outliving)
-            stack.callback(self._give_back, agents, joined)
-            stack.enter_context(contextlib.nullcontext() if joined.emulated else heartbeat(agents))
+            actors = place_node_actors(joined, planned.plan, config.keep_warm, self.channel.outliving)
+            stack.callback(self._give_back, actors, joined)
+            stack.enter_context(contextlib.nullcontext() if joined.emulated else heartbeat(actors))
         head = stack.enter_context(contextlib.closing(HeadWatch(joined.address)))
-        self._mark("starting the agents", start_seconds(config.timeout, AGENT_SECONDS))
+        self._mark("starting the node actors", start_seconds(config.timeout, NODE_ACTOR_SECONDS))
         with self.record.timed("facts"):
-            planned.facts = facts_of(agents, planned.plan, start_seconds(config.timeout, AGENT_SECONDS))
+            planned.facts = facts_of(actors, planned.plan, start_seconds(config.timeout, NODE_ACTOR_SECONDS))
         self._compare(planned)
         with self.interrupt.deferred():
-            self._launch_all(agents, head)
-            bring_logs(agents, self.record, self.channel)
+            self._launch_all(actors, head)
+            bring_logs(actors, self.record, self.channel)
 
-    def _give_back(self, agents: Agents, joined: Session) -> None:
-        """End the agents. Those of an embedded cluster end with it in any case.
+    def _give_back(self, actors: NodeActors, joined: Session) -> None:
+        """End the node actors. Those of an embedded cluster end with it in any case.
 
         Without a head there is nothing to leave: Ray would wait for it, and keep the command waiting.
         """
-        problem = agents.close()
+        problem = actors.close()
         if not joined.emulated and any(one.kind == "cluster-lost" for one in self.record.incidents):
             self.channel.keep(self.record)
             self.channel.end()
         if problem is not None and not joined.emulated and not self.record.incidents:
             self.channel.note(
-                f"WARNING: the nodes could not be given back ({problem}); the agents that are left there end by "
+                f"WARNING: the nodes could not be given back ({problem}); the node actors that are left there end by "
                 "themselves within a minute"
             )
 
@@ -158,24 +164,24 @@ class Run:
                 f"the nodes differ: {what}. Make them equal, or measure all the same with --allow-mixed."
             )
 
-    def _launch_all(self, agents: Agents, head: HeadWatch) -> None:
+    def _launch_all(self, actors: NodeActors, head: HeadWatch) -> None:
         planned, repeats = self.record.need(), self.record.config.repeats
         self._progress.begin()
-        with self._counting_traffic(agents, planned):
+        with self._counting_traffic(actors, planned):
             for number in range(repeats):
                 planned.collector.launch, self.record.launches = number, number + 1
                 self.record.benchmark = None
                 with self.record.timed("ranks"):
-                    self._launch(agents, head, planned)
+                    self._launch(actors, head, planned)
                 self._mark("counting the traffic", _TRAFFIC_SECONDS)
                 if self.record.incidents:
                     return
 
-    def _launch(self, agents: Agents, head: HeadWatch, planned: Planned) -> None:
+    def _launch(self, actors: NodeActors, head: HeadWatch, planned: Planned) -> None:
         config = self.record.config
         self._mark("reserving the port", start_seconds(config.timeout, _PORT_SECONDS))
         launch = Launch(
-            agents=agents,
+            actors=actors,
             plan=planned.plan,
             specs=planned.specs,
             collector=planned.collector,
@@ -185,7 +191,7 @@ class Run:
             head=head,
             incidents=self.record.incidents,
         )
-        assignments = assignments_of(planned, self._reserve_port(agents, planned), config.timeout)
+        assignments = assignments_of(planned, self._reserve_port(actors, planned), config.timeout)
         variables = variables_of(planned, self.record.run_id)
         for facts, own in zip(planned.facts, variables, strict=True):
             facts["variables"] = own | recorded({name: value for name, value in own.items() if value is not None})
@@ -194,18 +200,18 @@ class Run:
         self.record.logs |= launch.activity
 
     @contextlib.contextmanager
-    def _counting_traffic(self, agents: Agents, planned: Planned) -> Iterator[None]:
+    def _counting_traffic(self, actors: NodeActors, planned: Planned) -> Iterator[None]:
         """Keep what each node's network devices move meanwhile: the proof of which network was used."""
-        before, _ = agents.ask(_TRAFFIC_SECONDS, "traffic")
+        before, _ = actors.ask(_TRAFFIC_SECONDS, "traffic")
         try:
             yield
         finally:
-            after, _ = agents.ask(_TRAFFIC_SECONDS, "traffic")
+            after, _ = actors.ask(_TRAFFIC_SECONDS, "traffic")
             for index in before.keys() & after.keys():
                 planned.facts[index]["traffic"] = traffic_between(before[index], after[index])
 
-    def _reserve_port(self, agents: Agents, planned: Planned) -> int:
-        first = Agents(agents=agents.agents[:1], group=agents.group)
+    def _reserve_port(self, actors: NodeActors, planned: Planned) -> int:
+        first = NodeActors(handles=actors.handles[:1], group=actors.group)
         wanted = planned.plan.nodes[0].address, self.record.config.master_port
         seconds = start_seconds(self.record.config.timeout, _PORT_SECONDS)
         answers, silent = first.ask(seconds, "reserve_port", *wanted)

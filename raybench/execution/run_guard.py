@@ -1,7 +1,7 @@
 """Ends what a run has started whose command was killed: by SIGKILL, or by the kernel when memory ran out.
 
 Most of it ends by itself then, driver and daemons by the kernel. But a worker of Ray that was just starting looks half
-a minute for its daemon, and agents that were to stay warm wait for their lease. So the command forks a guard, in a
+a minute for its daemon, and node actors that were to stay warm wait for their lease. So the command forks a guard, in a
 session of its own, before it starts anything else, and marks the environment of whatever it starts. The guard reads a
 pipe, which ends with the command.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from raybench.execution.agents.farewell import say_farewell
+from raybench.execution.node_actors.farewell import say_farewell
 from raybench.processes.forked import keep_only, print_to
 from raybench.processes.owned_processes import MARK, kill_marked
 from raybench.processes.process_title import set_title
@@ -37,11 +37,11 @@ class RunGuard:
     pid: int
     pipe: int
 
-    def agents_outlive(self, address: str, name: str, count: int) -> None:
-        """Agents of this group, on the cluster at HOST:PORT, do not end with the driver."""
+    def node_actors_outlive(self, address: str, name: str, count: int) -> None:
+        """Node actors of this group, on the cluster at HOST:PORT, do not end with the driver."""
         self._tell(f"{address} {name} {count}".encode())
 
-    def agents_may_stay(self) -> None:
+    def node_actors_may_stay(self) -> None:
         """The run is through: those that it leaves warm are left for the next."""
         self._tell(b"")
 

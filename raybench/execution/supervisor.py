@@ -15,7 +15,6 @@ from typing import Protocol
 
 from raybench.errors import RaybenchError
 from raybench.execution.account import Account, logs_below, tell_phase
-from raybench.execution.agents.farewell import say_farewell
 from raybench.execution.decision import Situation, decide
 from raybench.execution.driver import Driver
 from raybench.execution.driver_channel import (
@@ -31,6 +30,7 @@ from raybench.execution.driver_channel import (
 from raybench.execution.incidents.explanation import DriverEnd, explain
 from raybench.execution.incidents.lookout import Lookout
 from raybench.execution.incidents.process_watch import ProcessWatch
+from raybench.execution.node_actors.farewell import say_farewell
 from raybench.execution.phases import LEAVING, MEASURING
 from raybench.execution.record import RunRecord
 from raybench.execution.run_guard import RunGuard
@@ -102,7 +102,7 @@ class Supervisor:
         self.account.rebuild()
         if not self.account.ended:
             self._end_outliving()
-        self.guard.agents_may_stay()
+        self.guard.node_actors_may_stay()
         return explain(self.account, self._lookout, self._end(killed=killed))
 
     def _attend(self) -> bool:
@@ -168,7 +168,7 @@ class Supervisor:
     def _know_outliving(self, message: Outliving) -> None:
         self._outliving = message
         if self._lookout.head is not None:
-            self.guard.agents_outlive(self._lookout.head.address, message.name, message.count)
+            self.guard.node_actors_outlive(self._lookout.head.address, message.name, message.count)
 
     def _consult(self) -> None:
         """Look while all is as it was, and not again."""
@@ -218,12 +218,12 @@ class Supervisor:
         )
 
     def _end_outliving(self) -> None:
-        """End the agents that the driver, which has gone without a word, left on a cluster."""
+        """End the node actors that the driver, which has gone without a word, left on a cluster."""
         head = self._lookout.head
         if self._outliving is None or head is None or head.problem() is not None:
             return
         if not say_farewell(head.address, self._outliving.name, self._outliving.count):
             self.display.note(
-                f"the agents of this run on the cluster at {head.address} could not be ended; they end by "
+                f"the node actors of this run on the cluster at {head.address} could not be ended; they end by "
                 "themselves within a minute"
             )

@@ -122,7 +122,7 @@ Not when: a rank, a node or a process is seen to be at fault: this is then among
         "node-lost",
         "A node does not answer",
         """
-The agent of a node does not answer any more, or never did.
+The node actor does not answer any more, or never did.
 
 Symptom: no answer for 10 s, while the head of the cluster answers.
 
@@ -138,7 +138,7 @@ Not when: only its rank host is lost (rank-host-lost), or the head is (cluster-l
         """
 The process that forked the ranks of a node is stopped, or has ended.
 
-Symptom: the node's agent answers, and its rank host does not.
+Symptom: the node's actor answers, and its rank host does not.
 
 Why: it was killed (the kernel does, when memory runs out), stopped or crashed.
 

@@ -73,13 +73,13 @@ LOGS_LOST = MeasuredRule(
     text="""
 All was measured, but what NCCL said on one node is not in the diagnosis.
 
-Symptom: the node's agent does not answer when the run's logs are brought home, or cannot read them.
+Symptom: the node's actor does not answer when the run's logs are brought home, or cannot read them.
 
 Why: the node or its Ray daemon went away after the last measurement, or its disk is full.
 
 Not when: the node was lost before the measurements were complete: that is node-lost.
 
-Source: the answer of the node's agent.
+Source: the answer of the node's actor.
 """,
     recommended=advice("look-at-node", "See whether Ray still runs there.", "ray status"),
 )

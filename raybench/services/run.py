@@ -173,7 +173,7 @@ def _measured(
     from raybench.execution.ranks.prestarted_rank_host import prestarted_rank_host, workplace
     from raybench.execution.run_guard import run_guard
 
-    # what is kept warm belongs to its agent; else importing torch is begun first, as it takes longest
+    # what is kept warm belongs to its node actor; else importing torch is begun first, as it takes longest
     with (
         workplace() as place,
         run_guard(place) as guard,

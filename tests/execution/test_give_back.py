@@ -39,7 +39,7 @@ def given_back(*, problem: str | None = None, kind: Kind | None = None, emulated
     return channel.said
 
 
-def test_without_a_head_the_run_is_through_once_its_agents_have_ended() -> None:
+def test_without_a_head_the_run_is_through_once_its_node_actors_have_ended() -> None:
     assert given_back(kind="cluster-lost") == ["through"]
 
 

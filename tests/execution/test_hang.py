@@ -12,11 +12,11 @@ from raybench.benchmarks.rank.progress import FIELDS, KEPT_OPERATIONS, Operation
 from raybench.benchmarks.rank.recorded import Recorded, recorded_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.execution.agents.messages import RankActivity, RankPosition
 from raybench.execution.incidents.activity_text import activity_text
 from raybench.execution.incidents.doing import Seen, doing_text, state_of
 from raybench.execution.incidents.flight_file import flight_records
 from raybench.execution.incidents.hang import hang
+from raybench.execution.node_actors.messages import RankActivity, RankPosition
 from raybench.execution.ranks.ending import at_work_text, ending_text
 from raybench.execution.ranks.stack import Frame, stacks_of
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.execution.agents.messages import RankPosition
 from raybench.execution.incidents.incident import (
     Incident,
     Kind,
@@ -17,6 +16,7 @@ from raybench.execution.incidents.incident import (
     step_text,
 )
 from raybench.execution.incidents.investigation import Investigation
+from raybench.execution.node_actors.messages import RankPosition
 from raybench.execution.placement import Candidate, PlacementPlan
 
 PLAN = (
@@ -73,7 +73,7 @@ def test_a_rank_that_has_died_or_is_stopped_is_the_cause_whatever_was_noticed_fi
     positions = [at(0, state=state, **joining), at(1, **joining)]  # type: ignore[arg-type]
     first = Incident(kind=noticed, reason="it waits in init_process_group", rank=1, node="node1")
     nobody: Any = None
-    investigation = Investigation(agents=nobody, plan=PLACES, specs=PLAN)
+    investigation = Investigation(actors=nobody, plan=PLACES, specs=PLAN)
     found = first_cause([first, *investigation.blamed([first], positions, [])])
     assert found is not None
     assert (found.kind, found.rank, found.step) == (kind, 0, "joining the process group")
@@ -83,7 +83,7 @@ def test_a_rank_that_has_died_or_is_stopped_is_the_cause_whatever_was_noticed_fi
 def test_a_rank_that_said_why_it_ended_is_not_accused_of_having_died() -> None:
     failed = Incident(kind="rank-failed", reason="ValueError: no such model", rank=0, node="node0")
     nobody: Any = None
-    investigation = Investigation(agents=nobody, plan=PLACES, specs=PLAN)
+    investigation = Investigation(actors=nobody, plan=PLACES, specs=PLAN)
     assert investigation.blamed([failed], [at(0, state="Z"), at(1)], []) == []
 
 

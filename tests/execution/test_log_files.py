@@ -131,12 +131,12 @@ def test_the_tail_of_a_file_and_of_none(tmp_path: Path) -> None:
     assert tail_of(tmp_path / "none") == ""
 
 
-def test_the_next_run_of_a_warm_agent_finds_nothing_of_the_one_before(tmp_path: Path) -> None:
+def test_the_next_run_of_a_warm_node_actor_finds_nothing_of_the_one_before(tmp_path: Path) -> None:
     """A trace is left out of no list: the next run would have brought it home as its own."""
     of_ranks = [log_name(0), f"{log_name(12)}.3", output_name(0), trace_name(1, "ddp"), f"{FLIGHT_RECORD}1"]
-    of_the_agent = [LOG, "ranks", ".owner"]
-    for name in (*of_ranks, *of_the_agent):
+    of_the_node_actor = [LOG, "ranks", ".owner"]
+    for name in (*of_ranks, *of_the_node_actor):
         (tmp_path / name).touch()
     (tmp_path / f"{PASSING}k1" / "deeper").mkdir(parents=True)
     remove_files_of_ranks(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == set(of_the_agent)
+    assert {path.name for path in tmp_path.iterdir()} == set(of_the_node_actor)

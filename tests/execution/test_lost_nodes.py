@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from raybench.errors import ClusterUnavailableError
-from raybench.execution.agents import agents
+from raybench.execution.node_actors import node_actors
 from raybench.execution.placement import Candidate, PlacementPlan
 from raybench.execution.ray_cluster import ray_calls
 from raybench.execution.ray_cluster.lost_nodes import LostNodesError, head_incident, raylet_problems
@@ -67,9 +67,11 @@ def test_a_head_that_takes_connections_and_says_nothing_is_lost(
 
 
 def test_each_node_that_is_lost_is_named_and_the_rank_host_that_all_share_is_none() -> None:
-    error = LostNodesError({"gpu-7": "its agent did not start (no answer within 30 s)"}, phase="starting the agents")
+    error = LostNodesError(
+        {"gpu-7": "its node actor did not start (no answer within 30 s)"}, phase="starting the node actors"
+    )
     (incident,) = error.incidents(share_a_host=False)
-    assert (incident.kind, incident.node, incident.step) == ("node-lost", "gpu-7", "starting the agents")
+    assert (incident.kind, incident.node, incident.step) == ("node-lost", "gpu-7", "starting the node actors")
     said = "raybench.execution.ranks.rank_host_process.RankHostError: the rank host, process 7, has ended"
     shared = LostNodesError({"node-1": said}, phase="reserving the port")
     assert [(one.kind, one.node) for one in shared.incidents(share_a_host=True)] == [("rank-host-lost", None)]
@@ -89,16 +91,18 @@ def test_a_node_that_is_lost_while_the_run_is_placed_is_named_and_one_that_is_on
 ) -> None:
     limits = {"_COURTESY_SECONDS": 0.1, "PLACE_SECONDS": 1.0, "_PATIENCE_SECONDS": 0.2, "_RAYLET_SECONDS": 0.2}
     for name, seconds in limits.items():
-        monkeypatch.setattr(agents, name, seconds)
+        monkeypatch.setattr(node_actors, name, seconds)
     asked: list[set[str]] = []
-    monkeypatch.setattr(agents, "end_idle_agents", asked.append)  # asks Ray, which starts a cluster where there is none
+    monkeypatch.setattr(
+        node_actors, "end_idle_node_actors", asked.append
+    )  # asks Ray, which starts a cluster where there is none
     with server(answers=True) as good, server(answers=False) as mute:
         taken = PlacementPlan(nodes=(node("a", good), node("b", good)), ranks_per_node=1, backend="gloo")
         with pytest.raises(ClusterUnavailableError, match="did not become free"):
-            agents._wait_for(Waiting(), taken)
+            node_actors._wait_for(Waiting(), taken)
         lost = PlacementPlan(nodes=(node("a", good), node("b", mute)), ranks_per_node=1, backend="gloo")
         with pytest.raises(LostNodesError, match="1 node lost during placement: b: its raylet"):
-            agents._wait_for(Waiting(), lost)
+            node_actors._wait_for(Waiting(), lost)
     assert asked == [{"a", "b"}] * 2
 
 

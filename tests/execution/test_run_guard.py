@@ -27,9 +27,9 @@ with run_guard.run_guard(folder / "place") as guard:
     (folder / "guard").write_text(str(guard.pid))
     (folder / "orphan").write_text(subprocess.check_output([sys.executable, "-c", started], text=True))
     if "warm" in how:
-        guard.agents_outlive("192.0.2.1:6379", "raybench-warm", 2)
+        guard.node_actors_outlive("192.0.2.1:6379", "raybench-warm", 2)
     if "through" in how:
-        guard.agents_may_stay()
+        guard.node_actors_may_stay()
     if "stopped" in how:
         os.kill(guard.pid, signal.SIGSTOP)
     if "killed" in how:
@@ -96,13 +96,13 @@ def test_what_a_killed_command_started_ends_with_its_folder(bystander: int, case
 
 
 @pytest.mark.parametrize("case", ["killed warm"], indirect=True)
-def test_agents_that_outlive_the_driver_end_with_a_killed_command(case: Case) -> None:
+def test_node_actors_that_outlive_the_driver_end_with_a_killed_command(case: Case) -> None:
     assert case.gone_within(5)
     assert (case.folder / "farewell").read_text() == "192.0.2.1:6379 raybench-warm 2"
 
 
 @pytest.mark.parametrize("case", ["killed warm through"], indirect=True)
-def test_agents_of_a_run_that_is_through_stay_warm(case: Case) -> None:
+def test_node_actors_of_a_run_that_is_through_stay_warm(case: Case) -> None:
     assert case.gone_within(5)
     assert not (case.folder / "farewell").exists()
 

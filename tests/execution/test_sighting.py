@@ -67,8 +67,8 @@ def test_a_daemon_that_is_stopped_or_has_ended_is(state: str) -> None:
 
 
 def test_the_cause_comes_before_what_follows_from_it() -> None:
-    agent, raylet = seen("agent", "X", node="node-1"), seen("raylet", "X", since=0.5, node="node-1")
-    assert at_fault([*HEALTHY, agent, raylet]) == [raylet, agent]
+    actor, raylet = seen("node actor", "X", node="node-1"), seen("raylet", "X", since=0.5, node="node-1")
+    assert at_fault([*HEALTHY, actor, raylet]) == [raylet, actor]
 
 
 def test_what_ends_with_the_driver_is_not_why_the_driver_ended() -> None:
@@ -81,7 +81,9 @@ def test_what_ends_with_the_driver_is_not_why_the_driver_ended() -> None:
 
 def test_an_idle_worker_may_end_and_an_unused_rank_host_too() -> None:
     assert at_fault([*HEALTHY, seen("worker", "X", node="node-1")]) == []
-    theirs = replace(seen("GCS", "S"), ours=False)  # of a joined cluster the agent tells of the rank host, if it has it
+    theirs = replace(
+        seen("GCS", "S"), ours=False
+    )  # of a joined cluster the node actor tells of the rank host, if it has it
     assert at_fault([seen("driver", "S"), theirs, seen("rank host", "X")]) == []
 
 
@@ -171,7 +173,7 @@ def test_that_we_asked_the_driver_to_end_is_nobodys_interrupt() -> None:
         (Situation(suspects=True, asked=2.0), "wait"),
         (Situation(headless=True), "ask"),
         (Situation(headless=True, leaving=True), "wait"),
-        (Situation(headless=True, asked=2.0, leaving=True), "wait"),  # agents are told to end
+        (Situation(headless=True, asked=2.0, leaving=True), "wait"),  # node actors are told to end
     ],
 )
 def test_what_is_done(situation: Situation, verdict: str) -> None:
@@ -184,7 +186,7 @@ def test_what_is_done(situation: Situation, verdict: str) -> None:
         (["/x/ray/core/src/ray/gcs/gcs_server", "--log_dir=/tmp"], "driver", "GCS"),
         (["/x/ray/core/src/ray/raylet/raylet", "--raylet_socket_name=/t/r0"], "driver", "raylet"),
         (["/x/ray/core/src/ray/raylet/raylet", "--raylet_socket_name=/t/r0"], "raylet", "worker"),  # not yet exec'd
-        (["ray::AgentActor.poll   "], "raylet", "agent"),
+        (["ray::RayNodeActor.poll   "], "raylet", "node actor"),
         (["ray::IDLE"], "raylet", "worker"),
         (["python", "/x/ray/_private/workers/default_worker.py", "--node-ip-address=1"], "raylet", "worker"),
         (["python", "-P", "-m", "raybench.execution.ranks.rank_host", "/t/ranks"], None, "rank host"),

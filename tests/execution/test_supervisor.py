@@ -27,9 +27,9 @@ run._LEAVE_SECONDS = decision._GRACE_SECONDS = decision._SILENT_GRACE_SECONDS = 
 gcs = f"{sys.argv[1]}/gcs_server"  # a process that is known as the head by its name
 os.symlink(shutil.which("sleep"), gcs)
 
-class AgentError(IncompleteRunError):
+class NodeActorError(IncompleteRunError):
     def __init__(self, *, node):
-        super().__init__(f"the agent of {node} did not start")
+        super().__init__(f"the node actor of {node} did not start")
 
 class NoWayBack:
     def __reduce__(self):
@@ -46,8 +46,8 @@ def join(self, stack):
 
 def measure(self, stack, joined):
     match trouble:
-        case "agent":
-            raise AgentError(node="node-2")
+        case "actor":
+            raise NodeActorError(node="node-2")
         case "usage":
             raise UsageError("--nodes 3 is more than there are")
         case "bug":
@@ -73,10 +73,10 @@ def measure(self, stack, joined):
             head.kill()
 
 class Guard:
-    def agents_outlive(self, *group):
+    def node_actors_outlive(self, *group):
         told.append(group)
 
-    def agents_may_stay(self):
+    def node_actors_may_stay(self):
         told.append(())
 
 farewells, told = [], []
@@ -108,7 +108,7 @@ for case in sys.argv[2:]:
     told.clear()
 print(json.dumps(found))
 """
-CASES = ["agent ends", "agent hangs", "agent dies", "bug hangs", "usage hangs", "interrupt hangs", "unreadable ends"]
+CASES = ["actor ends", "actor hangs", "actor dies", "bug hangs", "usage hangs", "interrupt hangs", "unreadable ends"]
 CASES += ["limit ends", "limit-stopped ends", "signal ends", "warm dies", "warm ends"]
 FINE = ["none ends", "none hangs", "none dies"]
 
@@ -132,8 +132,8 @@ def concluded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
 def test_why_a_run_failed_is_known_however_the_driver_leaves(
     concluded: dict[str, dict[str, Any]], leaving: str
 ) -> None:
-    found = concluded[f"agent {leaving}"]
-    assert (found["refusal"], found["findings"]) == (None, [["cluster-lost", "the agent of node-2 did not start"]])
+    found = concluded[f"actor {leaving}"]
+    assert (found["refusal"], found["findings"]) == (None, [["cluster-lost", "the node actor of node-2 did not start"]])
 
 
 def test_a_bug_of_the_driver_is_named_though_it_hangs(concluded: dict[str, dict[str, Any]]) -> None:
@@ -162,7 +162,7 @@ def test_a_signal_that_somebody_sent_to_the_driver_ended_the_run(concluded: dict
     assert concluded["signal ends"]["findings"] == [["interrupted", "it is over"]]
 
 
-def test_agents_that_outlive_a_killed_driver_are_ended_and_those_left_warm_are_not(
+def test_node_actors_that_outlive_a_killed_driver_are_ended_and_those_left_warm_are_not(
     concluded: dict[str, dict[str, Any]],
 ) -> None:
     assert concluded["warm dies"]["farewells"] == [["192.0.2.1:6379", "raybench-warm", 2]]
@@ -170,7 +170,7 @@ def test_agents_that_outlive_a_killed_driver_are_ended_and_those_left_warm_are_n
 
 
 @pytest.mark.parametrize("leaving", ["dies", "ends"])
-def test_the_guard_knows_of_agents_that_outlive_the_driver_until_it_is_through(
+def test_the_guard_knows_of_node_actors_that_outlive_the_driver_until_it_is_through(
     concluded: dict[str, dict[str, Any]], leaving: str
 ) -> None:
     assert concluded[f"warm {leaving}"]["guard"] == [["192.0.2.1:6379", "raybench-warm", 2], []]

@@ -1,4 +1,4 @@
-"""Agents that wait for the next run are found by it only where they run the same code."""
+"""Node actors that wait for the next run are found by it only where they run the same code."""
 
 import os
 from pathlib import Path
@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 
 from raybench import version
-from raybench.execution.agents.warm_groups import warm_name
+from raybench.execution.node_actors.warm_groups import warm_name
 from raybench.execution.placement import PlacementPlan
 
 PLAN = PlacementPlan(nodes=(), ranks_per_node=1, backend="gloo")
 
 
-@pytest.mark.parametrize("changed", ["benchmarks/timing.py", "execution/agents/node.py", "stats.py"])
-def test_agents_of_older_code_have_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
-    for name in ("__init__.py", "stats.py", "benchmarks/timing.py", "execution/agents/node.py"):
+@pytest.mark.parametrize("changed", ["benchmarks/timing.py", "execution/node_actors/node_actor.py", "stats.py"])
+def test_node_actors_of_older_code_have_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    for name in ("__init__.py", "stats.py", "benchmarks/timing.py", "execution/node_actors/node_actor.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

@@ -22,11 +22,11 @@ import torch.distributed.tensor  # noqa: F401
 from raybench.benchmarks.rank import run as rank_module
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.rank.progress import ProgressSlot
-from raybench.execution.agents.messages import StartRanks
 from raybench.execution.incidents.activity_text import activity_text
 from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.hang import hang, mismatches
 from raybench.execution.incidents.incident import culprits
+from raybench.execution.node_actors.messages import StartRanks
 from raybench.execution.ranks.rank_activity import activities
 from raybench.execution.ranks.rank_process import RankProcesses
 from tests.faults.hang_cases import CASES, Case, plans

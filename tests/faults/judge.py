@@ -134,7 +134,7 @@ def names_culprit(fault: Fault, ending: Ending) -> bool:
     if part == "rank":
         named = any(one.get("ranks") == [int(number)] for one in findings)
         return named or (not findings and re.search(rf"\brank {number}\b", words) is not None)
-    if part in ("raylet", "agent"):
+    if part in ("raylet", "node_actor"):
         node = f"node-{number}"
         if any(one.get("hosts") == [node] for one in findings):
             return True

@@ -14,7 +14,7 @@ IN_RANK = ("sleep", "mismatch", "skip")  # done by the rank itself: see site/sit
 _EARLIEST = {"start": 0.1}  # before, Python itself starts, and ends by the signal
 # How long after its phase began a fault may come, in seconds.
 _LATEST = {"start": 1.2, "cluster": 0.8, "placing": 0.4, "joining": 0.4, "measuring": 2.0, "ending": 0.3}
-_FIRST_PHASE = {"driver": 1, "gcs": 1, "raylet": 1, "agent": 2, "rank_host": 2, "rank": 3}
+_FIRST_PHASE = {"driver": 1, "gcs": 1, "raylet": 1, "node_actor": 2, "rank_host": 2, "rank": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,5 +90,5 @@ def _kinds(workload: Workload) -> Iterator[tuple[str, str, str, str]]:
 def _targets(workload: Workload) -> Iterator[str]:
     yield from ("driver", "gcs", "rank_host")
     for node in range(1, workload.nodes + 1):
-        yield from (f"raylet {node}", f"agent {node}")
+        yield from (f"raylet {node}", f"node_actor {node}")
     yield from (f"rank {rank}" for rank in range(workload.ranks))

@@ -29,7 +29,7 @@ from tests.measurements.ray_head import RayHead, ray_head
 _HANG_SECONDS = 240.0
 _REACH_SECONDS = 90.0
 _PAUSE_SECONDS = 4.0  # shorter than any limit: whoever was away must not be missed
-_AGENT_SECONDS = 10.0  # Ray ends a lost driver's actors by itself
+_NODE_ACTOR_SECONDS = 10.0  # Ray ends a lost driver's actors by itself
 _EMBEDDED = RayHead(address="local", variables={}, pids=())
 _SITE = str(Path(__file__).parent / "site")
 _DISK_BYTES = 10 * 2**20
@@ -141,7 +141,7 @@ def _beginning(fault: Fault, command: Command, cluster: Sequence[int]) -> Callab
     conditions: dict[str, Callable[[], object]] = {
         "start": lambda: True,
         "cluster": lambda: processes_of(command, cluster).gcs,
-        "placing": lambda: processes_of(command, cluster).agents,
+        "placing": lambda: processes_of(command, cluster).actors,
         "joining": lambda: processes_of(command, cluster).ranks,
         "measuring": lambda: samples_so_far(command) >= 1 and processes_of(command, cluster).ranks,
         "ending": ended,
@@ -206,26 +206,26 @@ def _ending(command: Command, cluster: Sequence[int], *, begun: float, planted: 
         status = command.finish(_HANG_SECONDS)
     seconds = time.monotonic() - begun
     left = command.left_over(10.0 if status is not None and status < 0 else 5.0)
-    agents = _agents_left(command, cluster)
+    actors = _node_actors_left(command, cluster)
     return Ending(
         planted=planted,
         seconds=seconds,
         status=status,
         text=command.out + command.errors,
         documents=tuple(_documents(command)),
-        left_processes=(*(text[:120] for text in left.values()), *(f"agent of node-{node}" for node in agents)),
+        left_processes=(*(text[:120] for text in left.values()), *(f"node actor of node-{node}" for node in actors)),
         left_files=tuple(name for name in command.left_files() if not _KEPT.search(name)),
         samples_kept=samples_so_far(command) > 0,
         report=any(command.output.rglob("report.html")),
     )
 
 
-def _agents_left(command: Command, cluster: Sequence[int]) -> list[int]:
-    """Nodes of a cluster that goes on with an agent on it, long after its command ended."""
-    deadline = time.monotonic() + _AGENT_SECONDS
-    while (found := processes_of(command, cluster)).agents and found.gcs and time.monotonic() < deadline:
+def _node_actors_left(command: Command, cluster: Sequence[int]) -> list[int]:
+    """Nodes of a cluster that goes on with a node actor on it, long after its command ended."""
+    deadline = time.monotonic() + _NODE_ACTOR_SECONDS
+    while (found := processes_of(command, cluster)).actors and found.gcs and time.monotonic() < deadline:
         time.sleep(0.2)
-    return sorted(found.agents) if found.gcs and not _stopped(found.gcs) else []
+    return sorted(found.actors) if found.gcs and not _stopped(found.gcs) else []
 
 
 def _stopped(pid: int) -> bool:

@@ -14,7 +14,7 @@ _RANK_FILE = re.compile(r"output-rank-(\d+)\.log$")
 _RANK_HOST = "raybench.execution.ranks.rank_host"
 _RAYLET = "raylet/raylet --raylet"
 _DRIVER = "raybench driver"
-AGENT = "ray::AgentActor"
+NODE_ACTOR = "ray::RayNodeActor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,19 +25,19 @@ class Processes:
     driver: int | None = None  # the child of the command that joins Ray, where it is a process of its own
     gcs: int | None = None
     raylets: tuple[int, ...] = ()  # node-1 first
-    agents: Mapping[int, int] = field(default_factory=dict)  # by node, from 1
+    actors: Mapping[int, int] = field(default_factory=dict)  # by node, from 1
     rank_host: int | None = None
     ranks: Mapping[int, int] = field(default_factory=dict)
 
     def pid_of(self, target: str) -> int | None:
-        """The process of a target such as ``gcs``, ``raylet 2``, ``agent 1``, ``rank 0``; None while there is none."""
+        """The process of a target such as ``gcs``, ``raylet 2``, ``node_actor 1``; None while there is none."""
         part, _, number = target.partition(" ")
         index = int(number or 0)
         match part:
             case "raylet":
                 return self.raylets[index - 1] if index <= len(self.raylets) else None
-            case "agent":
-                return self.agents.get(index)
+            case "node_actor":
+                return self.actors.get(index)
             case "rank":
                 return self.ranks.get(index)
         found: int | None = getattr(self, part)
@@ -55,10 +55,10 @@ def processes_of(command: Command, cluster: Sequence[int] = ()) -> Processes:
         driver=_driver(command.process.pid, found, parents),
         gcs=min((pid for pid in found if "gcs/gcs_server" in found[pid]), default=None),
         raylets=raylets,
-        agents={
+        actors={
             raylets.index(parents[pid]) + 1: pid
             for pid in found
-            if found[pid].startswith(AGENT) and parents.get(pid) in raylets
+            if found[pid].startswith(NODE_ACTOR) and parents.get(pid) in raylets
         },
         rank_host=_rank_host(hosts, parents),
         ranks={rank: pid for pid in found if (rank := _rank(pid)) is not None},

@@ -103,7 +103,7 @@ def test_a_zero_that_nothing_proves_is_a_wrong_exit_code(change: Callable[[Docum
         {"phase": "cluster"},  # nobody places ranks without a GCS
         {"action": "SIGKILL"},
         {"target": "rank 0"},
-        {"target": "agent 1"},
+        {"target": "node_actor 1"},
         {"target": "rank_host"},
         {"target": "driver"},
     ],

@@ -170,7 +170,7 @@ def test_a_driver_that_is_killed_leaves_nothing_running() -> None:
 def test_a_command_that_is_killed_while_ray_starts_its_workers_leaves_none_of_them() -> None:
     """One whose daemon has gone before it could speak to it waits for half a minute."""
     with started(*SWEEP) as command:
-        command.wait_for(lambda: processes_of(command).agents)
+        command.wait_for(lambda: processes_of(command).actors)
         time.sleep(0.3)
         command.process.kill()
         begun = time.monotonic()

@@ -148,7 +148,7 @@ def test_a_stopped_rank_is_named_with_its_node_and_step(ray_lab: Lab) -> None:
 
 
 def test_last_a_node_whose_cable_is_pulled_is_lost_and_alone_keeps_its_ranks(ray_lab: Lab) -> None:
-    """Nobody can tell it to end them; its agent does when its lease is over (tests/execution/test_node_agent.py)."""
+    """Nobody can tell it to end them; its node actor does when its lease is over (execution/test_node_actor.py)."""
     with lab_run(ray_lab, *ENDLESS, "--iters", "50", "--nodes", "3") as run:
         run.wait_for_points(2)
         ray_lab.nodes[2].unplug()

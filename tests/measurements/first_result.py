@@ -68,7 +68,9 @@ def _attached(options: argparse.Namespace, machine: QuietMachine) -> dict[str, A
             return _raybench([*_FIRST, *place], head.variables, memory)
 
         def warm(memory: bool) -> Sight:
-            _raybench([*_FIRST, *place, "--keep-warm=60"], head.variables, memory)  # leaves its agents to the next run
+            _raybench(
+                [*_FIRST, *place, "--keep-warm=60"], head.variables, memory
+            )  # leaves its node actors to the next run
             return _raybench([*_FIRST, *place], head.variables, memory)
 
         sides: dict[str, Launch] = {"torchrun": _torchrun, "cold": cold, "control": _torchrun, "warm": warm}

@@ -81,7 +81,10 @@ def synthetic_cluster(nodes: int, per_node: int, source: random.Random) -> Clust
     """Nodes with the facts that a real one says of itself: some differ by design, a few by mistake."""
     lost = range(min(nodes, 100) // 20)
     dropped = (
-        *(DroppedNode(node=f"node-{node * 7 + 1:04}", reason="its agent did not answer for 15 s") for node in lost),
+        *(
+            DroppedNode(node=f"node-{node * 7 + 1:04}", reason="its node actor did not answer for 15 s")
+            for node in lost
+        ),
         *(DroppedNode(node=f"spare-{node}", reason="it offers 4 GPUs of the 8 that were asked for") for node in lost),
     )
     return ClusterInfo(

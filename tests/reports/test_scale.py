@@ -156,7 +156,7 @@ def test_lists_of_ranks_and_names_count_what_they_leave_out() -> None:
     assert names_in_short([f"n{number}" for number in range(10)]) == "n0, n1, n2, n3, n4, n5, n6, n7 and 2 more"
     lines = dropped_lines(synthetic_cluster(300, 8, random.Random(1)))
     assert len(lines) == 2
-    assert "were lost: its agent did not answer" in lines[0]
+    assert "were lost: its node actor did not answer" in lines[0]
 
 
 def test_a_matrix_of_many_ranks_is_drawn_by_node_and_of_many_nodes_by_blocks() -> None:

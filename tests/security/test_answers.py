@@ -22,11 +22,11 @@ from raybench.benchmarks.events import (
 )
 from raybench.benchmarks.memory.record import MemoryRecord
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
-from raybench.execution.agents.answers import AnswerError, decode_answer, encode_answer
-from raybench.execution.agents.messages import RankPosition
 from raybench.execution.collector import Collector
 from raybench.execution.event_check import EventError, event_of
 from raybench.execution.log_files import logs_of
+from raybench.execution.node_actors.answers import AnswerError, decode_answer, encode_answer
+from raybench.execution.node_actors.messages import RankPosition
 from raybench.metadata import node_facts
 
 PLAN = (BenchmarkSpec(name="all_reduce", kind="collective", sizes=(1024,), reduce_op="sum", own_samples=2),)

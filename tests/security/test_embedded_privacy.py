@@ -70,7 +70,7 @@ def test_every_socket_listens_on_loopback_only(run: tuple[Command, Seen]) -> Non
     _, seen = run
     names = {name for name, _ in seen.listening}
     assert {"gcs_server", "raylet"} <= names
-    assert any(name.startswith("ray::Agent") for name in names)
+    assert any(name.startswith("ray::RayNodeActor") for name in names)
     assert any("python" in name or "raybench" in name for name in names)  # driver, ranks
     assert {(name, ip) for name, ip in seen.listening if ip not in LOOPBACK} == set()
 

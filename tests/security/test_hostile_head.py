@@ -16,7 +16,7 @@ from .ordinary_user import USER_ID, acting, given, needs_root
 
 pytestmark = [pytest.mark.cluster, needs_root]
 
-# In every Python that the head starts: agents answer and fail with what runs a program where it is unpickled.
+# In every Python that the head starts: node actors answer and fail with what runs a program where it is unpickled.
 PAYLOAD = """
 import os, sys
 
@@ -31,10 +31,10 @@ def fail(*_):
     raise Bomb()
 
 if "default_worker.py" in " ".join(sys.argv + sys.orig_argv):
-    import raybench.execution.agents.node as module
-    from raybench.execution.agents.agent_actor import AgentActor
+    import raybench.execution.node_actors.node_actor as module
+    from raybench.execution.node_actors.ray_actor import RayNodeActor
     lie = {"answer": answer, "fail": fail}[os.environ["HOW"]]
-    module.NodeAgent.facts = AgentActor.answer = lie
+    module.NodeActor.facts = RayNodeActor.answer = lie
 """
 HEAD = """
 import os, sys

@@ -7,7 +7,7 @@ from typing import Literal
 
 from raybench.benchmarks.rank.progress import NOBODY, Operation
 from raybench.benchmarks.rank.recorded import Recorded
-from raybench.execution.agents.messages import RankActivity, RankPosition
+from raybench.execution.node_actors.messages import RankActivity, RankPosition
 from raybench.execution.ranks.stack import Frame
 
 Made = Operation | Recorded

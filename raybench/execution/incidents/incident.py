@@ -9,13 +9,13 @@ from diagnostics.findings import Confidence, Evidence, Finding, Recommendation
 from raybench.benchmarks.rank.progress import PHASES
 from raybench.benchmarks.registry import labels_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.execution.agents.messages import RankPosition
+from raybench.execution.node_actors.messages import RankPosition
 from raybench.finding_rules.incidents import incident_rule
 
 Kind = Literal[
     "rank-stopped",  # the process is stopped (SIGSTOP, a debugger)
     "rank-died",  # the process was killed, or ended without a word
-    "node-lost",  # the node's agent does not answer
+    "node-lost",  # the node's actor does not answer
     "collective-mismatch",  # ranks are in operations that do not fit together
     "init-hang",  # ranks have not come to the process group
     "rank-behind",  # the others wait for the rank

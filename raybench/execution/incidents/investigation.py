@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.execution.agents.agents import Agents
-from raybench.execution.agents.messages import RankPosition
 from raybench.execution.incidents.activity_text import activity_text, explanation_of
 from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.flight_file import flight_records
 from raybench.execution.incidents.hang import hang, is_stalled, mismatches
 from raybench.execution.incidents.incident import Incident, culprits
+from raybench.execution.node_actors.messages import RankPosition
+from raybench.execution.node_actors.node_actors import NodeActors
 from raybench.execution.placement import PlacementPlan
 from raybench.execution.ranks.ending import at_work_text
 
@@ -22,9 +22,9 @@ Positions = list[tuple[str, RankPosition]]  # of ranks, each with the name of it
 
 @dataclass(kw_only=True)
 class Investigation:
-    """Questions to the agents of a launch, and what follows from their answers."""
+    """Questions to the node actors of a launch, and what follows from their answers."""
 
-    agents: Agents
+    actors: NodeActors
     plan: PlacementPlan
     specs: Sequence[BenchmarkSpec]
     activity: dict[str, bytes] = field(default_factory=dict)  # files that say what every rank did, by the last look
@@ -32,7 +32,7 @@ class Investigation:
 
     def positions(self) -> tuple[Positions, dict[int, str]]:
         """Where the ranks are of every node that answers, and why the other nodes are lost, by index."""
-        answers, silent = self.agents.ask(ANSWER_SECONDS, "positions")
+        answers, silent = self.actors.ask(ANSWER_SECONDS, "positions")
         lost = dict(silent)
         for index, found in list(answers.items()):
             if not {one.rank for one in found} <= set(self.plan.ranks_of(index)):
@@ -43,7 +43,7 @@ class Investigation:
 
     def look(self, positions: Positions) -> list[Seen]:
         """What every rank that can be reached is doing. Takes two seconds, and never longer than ``_LOOK_SECONDS``."""
-        answers, _ = self.agents.ask(_LOOK_SECONDS, "activities")
+        answers, _ = self.actors.ask(_LOOK_SECONDS, "activities")
         found = {one.rank: one for node in answers.values() for one in node}
         seen = [
             Seen(node=node, position=position, activity=found[position.rank])

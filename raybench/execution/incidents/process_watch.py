@@ -11,7 +11,7 @@ import psutil
 
 from raybench.execution.incidents.sighting import Component, Sighting, with_missing_node
 
-_AGENT_TITLE = "ray::AgentActor"  # as Ray names the process of that actor
+_NODE_ACTOR_TITLE = "ray::RayNodeActor"  # as Ray names the process of that actor
 FIRST_NODE = "node-1"  # of an embedded cluster
 _DAEMONS = ("gcs_server", "raylet")
 _HOST_MODULE = "raybench.execution.ranks.rank_host"
@@ -72,7 +72,7 @@ class ProcessWatch:
                 continue
             with contextlib.suppress(psutil.Error):
                 known = self._known.get(child.pid)
-                if known is None or known.component == "worker":  # one that takes the agent in becomes it
+                if known is None or known.component == "worker":  # one that takes the node actor in becomes it
                     self._classify(child)
 
     def _classify(self, process: psutil.Process, *, ours: bool = True) -> None:
@@ -113,8 +113,8 @@ def component_of(command: Sequence[str], parent: Component | None) -> Component 
         return "worker" if parent == "raylet" else "raylet"  # until it has its own program, a child looks like it
     if _HOST_MODULE in command:
         return None if parent == "rank host" else "rank host"  # ranks are forked from it
-    if command[0].startswith(_AGENT_TITLE):
-        return "agent"
+    if command[0].startswith(_NODE_ACTOR_TITLE):
+        return "node actor"
     worker = command[0].startswith("ray::") or any(word.endswith("default_worker.py") for word in command)
     return "worker" if worker and parent == "raylet" else None
 

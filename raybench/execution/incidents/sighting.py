@@ -11,19 +11,19 @@ from typing import Literal
 
 from raybench.execution.incidents.incident import Incident, Kind
 
-Component = Literal["GCS", "raylet", "worker", "agent", "rank host", "driver"]
+Component = Literal["GCS", "raylet", "worker", "node actor", "rank host", "driver"]
 
 STOPPED_SECONDS = 10.0  # as long as a node may be silent: a shorter pause of one process costs no run
 _ENDED_SECONDS = 3.0  # the driver may see it by itself, and knows more of it
 _ENDED_MEASURING_SECONDS = 14.0  # there it does, within ten
 
 # Whose end explains whose: a daemon's the end of its workers, these the end of what they hold.
-_CAUSE_FIRST: tuple[Component, ...] = ("GCS", "raylet", "rank host", "agent", "worker", "driver")
+_CAUSE_FIRST: tuple[Component, ...] = ("GCS", "raylet", "rank host", "node actor", "worker", "driver")
 _KINDS: dict[Component, Kind] = {
     "GCS": "cluster-lost",
     "raylet": "node-lost",
     "worker": "node-lost",
-    "agent": "node-lost",
+    "node actor": "node-lost",
     "rank host": "rank-host-lost",
     "driver": "driver-lost",
 }
@@ -32,7 +32,7 @@ _WHAT: dict[Component, str] = {
     "GCS": "the GCS (gcs_server, the head of the Ray cluster)",
     "raylet": f"the raylet (Ray's daemon){_OF_THIS_NODE}",
     "worker": f"a Ray worker{_OF_THIS_NODE}",
-    "agent": f"the agent (the Ray worker that holds the ranks){_OF_THIS_NODE}",
+    "node actor": f"the node actor (the Ray worker that holds the ranks){_OF_THIS_NODE}",
     "rank host": "the rank host (the process that holds the ranks)",
     "driver": "the driver (the process of raybench that talks to Ray)",
 }
@@ -83,7 +83,7 @@ def at_fault(sightings: Iterable[Sighting]) -> list[Sighting]:
     found = [one for one in seen if one.stopped or (one.ended and one.component != "worker")]
     found = [
         one for one in found if one.component != "rank host" or embedded
-    ]  # of others its agent tells, if it is used
+    ]  # of others the node actor tells, if it is used
     found = [one for one in found if one.since < end or one.component == "driver"]  # the others ended with the driver
     return sorted(found, key=lambda one: (_CAUSE_FIRST.index(one.component), one.since))
 

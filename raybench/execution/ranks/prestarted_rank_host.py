@@ -1,9 +1,9 @@
 """A rank host that the driver starts before all else, for the node that it runs on.
 
-Importing torch is half of a cold start, and an agent can begin with it only once Ray has placed it. So the driver
-begins at once. The nodes of an embedded cluster all use that process; of a cluster that is joined, the agent of the
-driver's machine takes it over if ranks forked from it are the same in every respect as ranks of a process of the
-agent's own (see ``process_compatibility``). Otherwise the process is not used.
+Importing torch is half of a cold start, and a node actor can begin with it only once Ray has placed it. So the driver
+begins at once. The nodes of an embedded cluster all use that process; of a cluster that is joined, the node actor of
+the driver's machine takes it over if ranks forked from it are the same in every respect as ranks of a process of the
+node actor's own (see ``process_compatibility``). Otherwise the process is not used.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ class PrestartedRankHost:
     pid: int
 
     def is_ours_to_use(self) -> bool:
-        """Asked by an agent: whether this is a rank host on its machine, as it would start one itself."""
+        """Asked by a node actor: whether this is a rank host on its machine, as it would start one itself."""
         try:
             command = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")
         except OSError:

@@ -20,7 +20,7 @@ import msgspec
 
 from raybench.benchmarks.rank.progress import Operation, Position, ProgressSlot
 from raybench.benchmarks.rank.recorded import Recorded
-from raybench.execution.agents.messages import RankActivity
+from raybench.execution.node_actors.messages import RankActivity
 from raybench.execution.ranks.stack import Frame, ThreadStack, stacks_of, with_source
 
 STACK_SIGNAL = signal.SIGRTMIN + 9

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from raybench.execution.agents.messages import (
+from raybench.execution.node_actors.messages import (
     Activities,
     AskActivities,
     AskPositions,
@@ -48,7 +48,7 @@ PRELOAD = tuple(
 
 
 class NodeConnection:
-    """One node's agent: its socket, its held port and its ranks."""
+    """One node's actor: its socket, its held port and its ranks."""
 
     def __init__(self, connection: Connection, selector: selectors.BaseSelector) -> None:
         self.connection = connection
@@ -59,10 +59,10 @@ class NodeConnection:
         self._looking: threading.Thread | None = None
 
     def serve(self) -> bool:
-        """Do the next thing asked for. Returns whether the agent is still there."""
+        """Do the next thing asked for. Returns whether the node actor is still there."""
         try:
             request = decode_request(self.connection.recv_bytes())
-        except (EOFError, OSError, msgspec.MsgspecError):  # gone, or no agent
+        except (EOFError, OSError, msgspec.MsgspecError):  # gone, or no node actor
             return False
         try:
             match request:
@@ -85,7 +85,7 @@ class NodeConnection:
         return True
 
     def reply(self, reply: Reply) -> None:
-        """Tell the agent; one that has gone is noticed at the next read."""
+        """Tell the node actor; one that has gone is noticed at the next read."""
         try:
             with self._replying:
                 self.connection.send_bytes(encode(reply))
@@ -105,7 +105,7 @@ class NodeConnection:
             self._looking = None
 
     def close(self) -> None:
-        """End what belongs to this node, its log files too: its agent has fetched them, or is gone."""
+        """End what belongs to this node, its log files too: its node actor has fetched them, or is gone."""
         self._end_look()
         self._ranks.stop()
         remove_folder(self._folder)
@@ -131,11 +131,11 @@ class NodeConnection:
 
 
 def serve(path: str) -> None:
-    """Listen on ``path`` until the last agent has gone."""
+    """Listen on ``path`` until the last node actor has gone."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(1024)
-    _preload()  # agents may connect meanwhile
+    _preload()  # node actors may connect meanwhile
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ, listener)
         selector.register(sys.stdin, selectors.EVENT_READ, None)
@@ -177,7 +177,7 @@ def _serve_ready(selector: selectors.BaseSelector, nodes: set[NodeConnection]) -
 
 
 def remove_folder(folder: Path | None) -> None:
-    """Remove a folder that an agent or a session made for its ranks, and nothing else."""
+    """Remove a folder that a node actor or a session made for its ranks, and nothing else."""
     if folder is not None and folder.name.startswith("raybench-"):
         shutil.rmtree(folder, ignore_errors=True)
 

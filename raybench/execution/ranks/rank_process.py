@@ -24,8 +24,8 @@ from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.rank.folder import FOLDER_VARIABLE
 from raybench.benchmarks.rank.progress import FIELDS, ProgressSlot
 from raybench.benchmarks.registry import module_of
-from raybench.execution.agents.messages import RankPosition, RanksStopped, StartRanks
 from raybench.execution.log_files import FLIGHT_RECORD, LogCap, log_name, output_name, tail_of
+from raybench.execution.node_actors.messages import RankPosition, RanksStopped, StartRanks
 from raybench.execution.ranks.rank_activity import STACK_SIGNAL, Watched, state_of
 from raybench.processes.frames import Frames
 

@@ -1,9 +1,9 @@
 """In the driver, what Ray brings from nodes is data: bytes and plain values, and never a pickle.
 
 Ray unpickles what actors return and raise, and the class of an actor found by name. Whoever holds a node, or can write
-the head's tables, could so run any program as the user of the driver. Agents answer in MessagePack, which Ray carries
-as raw bytes; everything else is refused here. This reaches into Ray's private classes, and refuses to go on where a
-release of Ray has others.
+the head's tables, could so run any program as the user of the driver. Node actors answer in MessagePack, which Ray
+carries as raw bytes; everything else is refused here. This reaches into Ray's private classes, and refuses to go on
+where a release of Ray has others.
 """
 
 import functools

@@ -35,7 +35,7 @@ class LostNodesError(IncompleteRunError):
 
 
 def rank_host_incident(name: str, why: str, step: str, *, share_a_host: bool) -> Incident | None:
-    """The incident where a node's agent says that the rank host is lost; None where it says something else.
+    """The incident where a node's actor says that the rank host is lost; None where it says something else.
 
     The node itself answers then. The nodes of an embedded cluster share one rank host, and none is to blame.
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from raybench.errors import ClusterUnavailableError
-from raybench.execution.agents.agent_actor import AgentActor
+from raybench.execution.node_actors.ray_actor import RayNodeActor
 from raybench.execution.placement import Candidate, candidates_of
 from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost, prestarted_rank_host
 from raybench.execution.ray_cluster.embedded import EmbeddedCluster, check_room, set_ray_variables
@@ -236,7 +236,7 @@ def _try_init(address: str, outcome: list[BaseException | None]) -> None:
     finally:
         gc.enable()
     try:
-        join(address, AgentActor)
+        join(address, RayNodeActor)
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds; each becomes the one message above
         outcome.append(error)
     else:

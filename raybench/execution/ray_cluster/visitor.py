@@ -44,7 +44,7 @@ class Visitor:
         self._thread = ThreadPoolExecutor(max_workers=1)
 
     def __enter__(self) -> Self:
-        # A driver places agents and reads their answers: 3.11.7 here and 3.11.2 there are no hindrance.
+        # A driver places node actors and reads their answers: 3.11.7 here and 3.11.2 there are no hindrance.
         os.environ.setdefault("RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL", "minor")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -89,7 +89,7 @@ class Visitor:
 def check_reached(address: str) -> None:
     """Have the head's machine connect to this one, as all nodes must be able to.
 
-    Raises ClusterUnavailableError where it cannot: Ray would say so only after half a minute, by agents that died.
+    Raises ClusterUnavailableError where it cannot: Ray would say so only after half a minute, by node actors that died.
     """
     import ray
 

@@ -75,7 +75,7 @@ def test_shards_kept_until_the_backward_pass(ray_lab: Lab) -> None:
 
 
 def test_shards_within_nodes_and_replicas_over_them(ray_lab: Lab) -> None:
-    """The agents that the runs before it keep warm hold these nodes, for runs of other shapes: they give way."""
+    """The node actors that the runs before it keep warm hold these nodes, for runs of other shapes: they give way."""
     (benchmark,) = trained(
         ray_lab, "--nodes", "2", "--gpus-per-node", "2", "--strategy", "fsdp", "--sharding", "hybrid"
     )

@@ -1,4 +1,4 @@
-"""What a node's agent says to the process that holds its ranks, and back. MessagePack over a local socket."""
+"""What a node's actor says to the process that holds its ranks, and back. MessagePack over a local socket."""
 
 import msgspec
 

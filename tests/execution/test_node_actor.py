@@ -1,4 +1,4 @@
-"""The agent of a node without Ray, in a process of its own: what it holds ends with it, however it ends."""
+"""The node actor without Ray, in a process of its own: what it holds ends with it, however it ends."""
 
 import os
 import signal
@@ -18,39 +18,39 @@ import msgspec
 import psutil
 import pytest
 
-from raybench.execution.agents import heartbeat
-from raybench.execution.agents.agents import Agents
-from raybench.execution.agents.answers import decode_answer, encode_answer
-from raybench.execution.agents.messages import RankEvent, RanksStopped, StopRanks, decode_request, encode
-from raybench.execution.agents.node import NodeAgent
+from raybench.execution.node_actors import heartbeat
+from raybench.execution.node_actors.answers import decode_answer, encode_answer
+from raybench.execution.node_actors.messages import RankEvent, RanksStopped, StopRanks, decode_request, encode
+from raybench.execution.node_actors.node_actor import NodeActor
+from raybench.execution.node_actors.node_actors import NodeActors
 
-AGENT = """
+NODE_ACTOR = """
 import sys, threading, time
 import msgspec
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.execution.agents.node import NodeAgent
+from raybench.execution.node_actors.node_actor import NodeActor
 lease, polls = float(sys.argv[1]), int(sys.argv[2])
-agent = NodeAgent(lease_seconds=lease)
+actor = NodeActor(lease_seconds=lease)
 measuring = threading.Event()
 def beat():
     while not measuring.wait(lease / 4):
-        agent.beat()
+        actor.beat()
 threading.Thread(target=beat, daemon=True).start()
-port = agent.reserve_port("127.0.0.1", 0)
+port = actor.reserve_port("127.0.0.1", 0)
 assignments = tuple(
     RankAssignment(rank=rank, local_rank=rank, world_size=2, ranks_on_machine=2, backend="gloo",
             master_address="127.0.0.1", master_port=port, timeout_seconds=60.0)
     for rank in range(2)
 )
 plan = (BenchmarkSpec(name="all_reduce", kind="collective", sizes=tuple(range(1024, 10**6, 1024)), reduce_op="sum"),)
-agent.start(msgspec.msgpack.encode((assignments, plan)), {}, 10**6)
-while not any(agent.poll(1.0) for _ in range(3)):
+actor.start(msgspec.msgpack.encode((assignments, plan)), {}, 10**6)
+while not any(actor.poll(1.0) for _ in range(3)):
     pass
 measuring.set()
-print("measuring", agent._folder, flush=True)
+print("measuring", actor._folder, flush=True)
 for _ in range(polls):
-    agent.poll(0.1)
+    actor.poll(0.1)
     time.sleep(0.1)
 time.sleep(60)
 """
@@ -58,8 +58,8 @@ time.sleep(60)
 
 @contextmanager
 def measuring(lease: float, polls: int = 0) -> Iterator[tuple["subprocess.Popen[str]", list[psutil.Process], Path]]:
-    """An agent whose two ranks measure, everything that it started, and its folder."""
-    command = [sys.executable, "-c", AGENT, str(lease), str(polls)]
+    """A node actor whose two ranks measure, everything that it started, and its folder."""
+    command = [sys.executable, "-c", NODE_ACTOR, str(lease), str(polls)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         started: list[psutil.Process] = []
         try:
@@ -93,7 +93,7 @@ def come_true(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_an_agent_that_is_killed_takes_its_ranks_and_files_along(number: signal.Signals) -> None:
+def test_a_node_actor_that_is_killed_takes_its_ranks_and_files_along(number: signal.Signals) -> None:
     with measuring(lease=60) as (process, started, folder):
         assert len(started) == 3  # the process that holds the ranks, and two of them
         os.kill(process.pid, number)
@@ -101,7 +101,7 @@ def test_an_agent_that_is_killed_takes_its_ranks_and_files_along(number: signal.
         assert come_true(lambda: not folder.exists(), 5)
 
 
-def test_an_agent_that_nobody_calls_while_it_measures_ends_it_all() -> None:
+def test_a_node_actor_that_nobody_calls_while_it_measures_ends_it_all() -> None:
     with measuring(lease=1.0, polls=15) as (process, started, folder):
         time.sleep(2.0)
         assert process.poll() is None  # it is being called
@@ -112,18 +112,18 @@ def test_an_agent_that_nobody_calls_while_it_measures_ends_it_all() -> None:
 
 PREPARING = """
 import sys, time
-from raybench.execution.agents.node import NodeAgent
-agent = NodeAgent(host_socket="/nowhere", lease_seconds=1.0)
-print(agent._folder, flush=True)
+from raybench.execution.node_actors.node_actor import NodeActor
+actor = NodeActor(host_socket="/nowhere", lease_seconds=1.0)
+print(actor._folder, flush=True)
 for _ in range(int(sys.argv[1])):
     time.sleep(0.3)
-    agent.beat()
+    actor.beat()
 time.sleep(60)
 """
 
 
 @pytest.mark.parametrize("beats", [0, 6])
-def test_an_agent_that_is_prepared_lives_as_long_as_its_driver(beats: int) -> None:
+def test_a_node_actor_that_is_prepared_lives_as_long_as_its_driver(beats: int) -> None:
     """Its lease was 200 s until its ranks were started: nodes of a driver whose machine had died were held so long."""
     with subprocess.Popen([sys.executable, "-c", PREPARING, str(beats)], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -136,15 +136,15 @@ def test_an_agent_that_is_prepared_lives_as_long_as_its_driver(beats: int) -> No
             process.kill()
 
 
-def test_a_driver_beats_to_every_agent_until_the_run_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_beats_to_every_node_actor_until_the_run_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "_PERIOD_SECONDS", 0.01)
     heard: list[tuple[int, str]] = []
 
-    def agent(index: int) -> Any:
+    def actor(index: int) -> Any:
         answer = SimpleNamespace(remote=lambda question: heard.append((index, question)))
         return SimpleNamespace(actor=SimpleNamespace(answer=answer))
 
-    with heartbeat.heartbeat(Agents(agents=(agent(0), agent(1)), group=None)):
+    with heartbeat.heartbeat(NodeActors(handles=(actor(0), actor(1)), group=None)):
         assert come_true(lambda: len(heard) >= 4, 30)  # Ray is imported first
     said = len(heard)
     time.sleep(0.1)
@@ -173,17 +173,17 @@ def test_what_ranks_say_is_for_the_polls_of_their_own_launch(tmp_path: Path, las
     path = str(tmp_path / "ranks")
     no_ranks = msgspec.msgpack.encode(((), ())), {}, 0
     with Listener(path, "AF_UNIX") as listener, ThreadPoolExecutor(1) as pool:
-        agent = NodeAgent(host_socket=path)
+        actor = NodeActor(host_socket=path)
         threading.Thread(target=serve_as_rank_host, args=(listener.accept(), last_words), daemon=True).start()
-        agent.start(*no_ranks)
-        assert agent.poll(5.0) == [b"of launch 1"]
-        late = pool.submit(agent.poll, 1.0)
+        actor.start(*no_ranks)
+        assert actor.poll(5.0) == [b"of launch 1"]
+        late = pool.submit(actor.poll, 1.0)
         assert come_true(late.running, 5)
-        agent.stop()
-        agent.start(*no_ranks)
-        assert agent.poll(5.0) == [b"of launch 2"]
+        actor.stop()
+        actor.start(*no_ranks)
+        assert actor.poll(5.0) == [b"of launch 2"]
         assert late.result() == ([] if last_words is None else [last_words])
-        agent.stop()  # with nobody waiting
-        agent.start(*no_ranks)
-        assert agent.poll(5.0) == [b"of launch 3"]
-        agent.close()
+        actor.stop()  # with nobody waiting
+        actor.start(*no_ranks)
+        assert actor.poll(5.0) == [b"of launch 3"]
+        actor.close()

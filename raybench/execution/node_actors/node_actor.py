@@ -20,7 +20,8 @@ import msgspec
 
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.execution.agents.messages import (
+from raybench.execution.log_files import FLIGHT_RECORD, capped_log, remove_files_of_ranks
+from raybench.execution.node_actors.messages import (
     Activities,
     AskActivities,
     AskPositions,
@@ -39,7 +40,6 @@ from raybench.execution.agents.messages import (
     decode_reply,
     encode,
 )
-from raybench.execution.log_files import FLIGHT_RECORD, capped_log, remove_files_of_ranks
 from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
 from raybench.execution.ranks.rank_host_process import LOG, RankHostError, RankHostWatch, end_rank_host, start_rank_host
 from raybench.execution.ray_cluster.ray_calls import call_with_timeout
@@ -51,14 +51,14 @@ from raybench.traffic import Counters, read_counters
 _HOST = "the rank host (the process that holds the ranks)"
 _LEASE_CHECK_SECONDS = 1.0
 _CHECK_SECONDS = 0.25
-_FAREWELL_SECONDS = 5.0  # the head may be gone; and another agent of the group may have been first
+_FAREWELL_SECONDS = 5.0  # the head may be gone; and another node actor of the group may have been first
 _IMPORT_SECONDS = 120.0  # torch from a cold network file system
 _AWAY_SECONDS = 5.0
 _EXIT_SECONDS = 1.0
 LONGEST_TRACE_BYTES = 64 * 2**20
 
 
-class NodeAgent:
+class NodeActor:
     """One node of a run. Made into a Ray actor by ``session``; tests may use it as it is."""
 
     def __init__(
@@ -71,7 +71,7 @@ class NodeAgent:
         """``lease_seconds``: end, with the placement ``group``, when the run is silent for so long.
 
         Its driver is then gone, or this node is cut off from it and nobody else will end what runs here. ``early`` is
-        the driver's own rank host, which serves where this agent is on the driver's machine.
+        the driver's own rank host, which serves where this node actor is on the driver's machine.
         """
         # on an embedded cluster below the run's own folder, which goes with the run whatever becomes of us
         below = None if host_socket is None else Path(host_socket).parent
@@ -102,7 +102,7 @@ class NodeAgent:
         threading.Thread(target=self._listen, args=(host_socket,), daemon=True).start()
 
     def claim(self) -> bool:
-        """Take an agent that an earlier run left warm. False while another run has it."""
+        """Take a node actor that an earlier run left warm. False while another run has it."""
         with self._claim:
             free, self._claimed = not self._claimed, True
             self._heard = time.monotonic()
@@ -251,7 +251,7 @@ class NodeAgent:
         return sorted(self._folder.glob("trace-rank-*.pt.trace.json.gz"))
 
     def close(self) -> None:
-        """End everything that this agent started and remove its files; soon after, the actor itself."""
+        """End everything that this node actor started and remove its files; soon after, the actor itself."""
         self._release()
         if _ray_node_id() is not None:  # where the head of the cluster is gone, Ray does not end us
             threading.Timer(_EXIT_SECONDS, os._exit, (0,)).start()

@@ -1,4 +1,4 @@
-"""What a node's agent answers the driver: MessagePack, with a type for each question, and nothing but data."""
+"""What a node's actor answers the driver: MessagePack, with a type for each question, and nothing but data."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict
@@ -7,7 +7,7 @@ import msgspec
 
 from raybench.benchmarks.rank.progress import PHASES
 from raybench.errors import IncompleteRunError
-from raybench.execution.agents.messages import RankActivity, RankPosition
+from raybench.execution.node_actors.messages import RankActivity, RankPosition
 from raybench.traffic import Counters
 
 _DEEPEST_FACT = 8
@@ -52,7 +52,7 @@ encode_answer = msgspec.msgpack.Encoder().encode
 
 
 def decode_answer(question: str, data: object) -> Any:
-    """The answer to a question, which is the name of the agent's method. Raises AnswerError for anything else."""
+    """The answer to a question, which is the name of the node actor's method. Raises AnswerError for anything else."""
     try:
         if not isinstance(data, bytes):
             raise msgspec.ValidationError(f"Expected bytes, got {type(data).__name__}")

@@ -1,0 +1,1 @@
+"""The node actors of a run: placed by Ray, they start the ranks and speak for them."""

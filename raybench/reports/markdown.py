@@ -32,7 +32,8 @@ def render_markdown(document: Any, diagnosis: Mapping[str, Any] | None = None) -
     if report.verdict:
         head.append(f"**{escaped(report.verdict)}**: {escaped(report.reason)}\n")
     head += [f"{escaped(line)}\n" for line in (report.lead, report.when) if line]
-    return "\n".join((*head, *_lines(report.blocks))) + "\n"
+    foot = [f"{escaped(line)}\n" for line in report.footer]
+    return "\n".join((*head, *_lines(report.blocks), *foot)) + "\n"
 
 
 def escaped(text: object) -> str:

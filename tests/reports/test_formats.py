@@ -53,12 +53,12 @@ PLOT = Plot(
 BLOCK_OF: Mapping[type[Block], tuple[Block, tuple[str, ...]]] = {
     Heading: (Heading(text="a heading"), ("a heading",)),
     Banner: (Banner(text="not to be missed", tone="warn"), ("not to be missed",)),
-    Text: (Text(text="a paragraph", link="https://docs.example/page"), ("a paragraph",)),
+    Text: (Text(text="a paragraph", link="https://docs.example/page"), ("a paragraph", "https://docs.example/page")),
     Notes: (Notes(items=(Note(subject="of it", text=": a note"),)), ("of it", "a note")),
     Facts: (Facts(pairs=(("a name", "a value"),)), ("a name", "a value")),
     Table: (
-        Table(grid=Grid(headings=("a column",), rows=((Cell(text="a cell"),),)), caption="how it was made"),
-        ("a column", "a cell", "how it was made"),
+        Table(grid=Grid(headings=("a column",), rows=((Cell(text="a cell"),),)), caption="what the cells are"),
+        ("a column", "a cell", "what the cells are"),
     ),
     Figure: (Figure(plot=PLOT), ("what it shows",)),
     Preformatted: (Preformatted(text="a command"), ("a command",)),
@@ -68,7 +68,7 @@ BLOCK_OF: Mapping[type[Block], tuple[Block, tuple[str, ...]]] = {
 # What a format with markup may not pass on from a text, by format; a raw escape sequence is none's.
 MARKUP = {"html": "<b>", "markdown": "<b>"}
 ODD = "\x1b[31m<b>"
-NO_TEXT = {"tone", "severity", "anchor", "shape", "svg", "link"}
+NO_TEXT = {"tone", "severity", "anchor", "shape", "svg"}
 
 
 def odd(value: Any, field: str = "") -> Any:
@@ -94,7 +94,9 @@ REPORT = Report(
     lead="its lead",
     when="its date",
     blocks=(),
+    footer=("how it was made", "what GB is"),
 )
+OF_REPORT = ("its name", "unstable", "its reason", "its lead", "its date", "how it was made", "what GB is")
 
 
 class Sample:
@@ -132,7 +134,7 @@ def _is_block(value: Any) -> bool:
 def test_every_format_shows_every_block(name: str, kind: type[Block], monkeypatch: pytest.MonkeyPatch) -> None:
     block, texts = BLOCK_OF[kind]
     text = shown(name, replace(REPORT, blocks=(block,)), monkeypatch)
-    for wanted in (*texts, "its name", "unstable", "its reason", "its lead", "its date"):
+    for wanted in (*texts, *OF_REPORT):
         assert wanted in text, f"{name}: {wanted!r} of {kind.__name__} or Report (reports/model.py) is not shown"
 
 
@@ -148,11 +150,19 @@ def test_no_text_reaches_a_reader_as_markup(name: str, kind: type[Block], monkey
 @pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
 def test_the_terminal_shows_every_block(kind: type[Block]) -> None:
     block, texts = BLOCK_OF[kind]
-    made = Report(name="it", title="it", verdict="ok", reason="r", lead="l", when="w", blocks=(block,))
     stream = io.StringIO()
-    print_report(made, stream, width=80)
-    assert all(text in stream.getvalue() for text in texts)
-    assert stream.getvalue().count("VERDICT: OK: r") == 2
+    print_report(replace(REPORT, verdict="ok", blocks=(block,)), stream, width=80)
+    for wanted in (*texts, *set(OF_REPORT) - {"unstable"}):
+        assert wanted in stream.getvalue(), f"{wanted!r} of {kind.__name__} or Report is not shown"
+    assert stream.getvalue().count("VERDICT: OK: its reason") == 2
+
+
+@pytest.mark.parametrize("kind", BLOCKS, ids=lambda kind: kind.__name__)
+def test_no_text_reaches_a_terminal_as_a_command(kind: type[Block]) -> None:
+    stream = io.StringIO()
+    print_report(odd(replace(REPORT, verdict="ok", blocks=(BLOCK_OF[kind][0],))), stream, width=300)
+    assert "\x1b" not in stream.getvalue()
+    assert ODD.replace("\x1b", "\\x1b") in stream.getvalue()
 
 
 def test_a_module_that_renders_is_a_line_of_the_table() -> None:

@@ -22,7 +22,6 @@ def preflight_report(report: PreflightReport, asked: Asked) -> Report:
         lead="",
         when=f"{report.started_at} to {report.finished_at}",
         blocks=(*_findings(report), *(() if asked.brief else _hosts(report)), *_drift(report.drift)),
-        footer=("raybench preflight",),
     )
 
 

@@ -40,6 +40,8 @@ def report_lines(report: Report, width: int) -> Iterator[Line]:
     for line in (report.lead, report.when):
         yield from comment(printable(line), width, "dim") if line else ()
     yield from _lines(report.blocks, width)
+    for line in report.footer:
+        yield from comment(printable(line), width, "dim")
     yield from comment(printable(verdict), width, "bold") if verdict else ()
 
 

@@ -5,17 +5,22 @@ from collections.abc import Iterator
 
 from raybench.reports.columns import Column, Line, fit, lines, total_width
 from raybench.reports.model import Cell, Section
+from raybench.reports.text import printable
 
 _STYLES = {"bad": "bold red", "warn": "yellow", "strong": "bold"}
 
 
 def section_lines(section: Section, width: int, *, emulated: bool) -> Iterator[Line]:
     """The table at most ``width`` columns wide, then its notes."""
-    yield (("# ", "dim"), (section.title, "bold cyan"), ("  emulated" if emulated else "", "black on yellow"))
+    yield (
+        ("# ", "dim"),
+        (printable(section.title), "bold cyan"),
+        ("  emulated" if emulated else "", "black on yellow"),
+    )
     columns = tuple(
         Column(
-            heading=heading,
-            cells=tuple((row[index].text, _STYLES.get(row[index].tone, "")) for row in section.grid.rows),
+            heading=printable(heading),
+            cells=tuple((printable(row[index].text), _STYLES.get(row[index].tone, "")) for row in section.grid.rows),
         )
         for index, heading in enumerate(section.grid.headings)
     )
@@ -31,7 +36,12 @@ def section_lines(section: Section, width: int, *, emulated: bool) -> Iterator[L
 
 def _stacked(headings: tuple[str, ...], row: tuple[Cell, ...]) -> Iterator[Line]:
     """One line a figure: the name of the row first."""
-    yield (("  ", ""), (row[0].text, "bold"))
+    yield (("  ", ""), (printable(row[0].text), "bold"))
     name_width = max(len(heading) for heading in headings)
     for heading, cell in zip(headings[1:], row[1:], strict=True):
-        yield (("    ", ""), (heading.ljust(name_width), ""), ("  ", ""), (cell.text, _STYLES.get(cell.tone, "")))
+        yield (
+            ("    ", ""),
+            (printable(heading).ljust(name_width), ""),
+            ("  ", ""),
+            (printable(cell.text), _STYLES.get(cell.tone, "")),
+        )

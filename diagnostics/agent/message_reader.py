@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
 
-from diagnostics.agent.messages import Clock, Event, Message, Reading, Source, Warned
+from diagnostics.agent.messages import Clock, Event, Message, Reading, Source, Warned, Watch
 from diagnostics.agent.series import split_name
 from diagnostics.errors import BadMessageError
 from diagnostics.findings import Confidence, Evidence, Finding, Recommendation, Severity
@@ -58,20 +58,22 @@ class MessageReader:
 
 def decode(line: bytes | str, refused: Counter[str] | None = None) -> Message:
     """One line as a message. Raises BadMessageError. Values of a reading that are none are counted in ``refused``."""
-    if len(line) > MAX_LINE_BYTES:
-        raise BadMessageError("a line is too long")
-    try:
-        content = json.loads(line, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise BadMessageError("no JSON") from error
-    if not isinstance(content, dict):
-        raise BadMessageError("no JSON object")
+    content = _object(line)
     kind = content.get("kind")
     if kind == Reading.kind:
         return _reading(content, Counter() if refused is None else refused)
     if not isinstance(kind, str) or kind not in _READERS:
         raise BadMessageError("unknown kind of message")
     return _READERS[kind](content)
+
+
+def decode_watch(line: bytes | str) -> Watch:
+    """What an agent is told. Raises BadMessageError."""
+    content = _object(line)
+    if content.get("kind") != Watch.kind:
+        raise BadMessageError("unknown kind of message")
+    pids = tuple(int(_within(pid, "pids")) for pid in _list(content, "pids"))
+    return Watch(pids=pids, logs=_texts(content, "logs"))
 
 
 def finding_of(content: object) -> Finding:
@@ -90,6 +92,18 @@ def finding_of(content: object) -> Finding:
         "recommendations": tuple(_recommendation(one) for one in _list(content, "recommendations")),
     }
     return Finding(**fields)
+
+
+def _object(line: bytes | str) -> dict[str, Any]:
+    if len(line) > MAX_LINE_BYTES:
+        raise BadMessageError("a line is too long")
+    try:
+        content = json.loads(line, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadMessageError("no JSON") from error
+    if not isinstance(content, dict):
+        raise BadMessageError("no JSON object")
+    return content
 
 
 def _clock(content: Mapping[str, Any]) -> Clock:

@@ -72,15 +72,24 @@ class Warned:
     line: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What an agent is told on its standard input: processes of ranks and NCCL logs to look at from now on."""
+
+    kind: ClassVar[str] = "watch"
+    pids: tuple[int, ...] = ()
+    logs: tuple[str, ...] = ()
+
+
 Message = Clock | Source | Reading | Event | Warned
 
 
-def encode(message: Message) -> str:
+def encode(message: Message | Watch) -> str:
     """The message as one line of JSON, without the newline."""
     return json.dumps(_content(message), separators=(",", ":"), allow_nan=False)
 
 
-def _content(message: Message) -> dict[str, Any]:
+def _content(message: Message | Watch) -> dict[str, Any]:
     if isinstance(message, Reading):  # most of the stream
         return {
             "kind": message.kind,

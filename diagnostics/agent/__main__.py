@@ -1,0 +1,100 @@
+"""``python -m diagnostics.agent``: the agent of a machine, as its messages on standard output.
+
+With ``--control`` it is told of processes and logs by lines of JSON on standard input (``messages.Watch``), and ends
+with it: whoever started it need not outlive it.
+"""
+
+import argparse
+import contextlib
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+
+from diagnostics.agent.agent import Agent
+from diagnostics.agent.message_reader import MAX_LINE_BYTES, decode_watch
+from diagnostics.agent.options import INTERVAL_SECONDS, SHORTEST_INTERVAL_SECONDS, AgentOptions
+from diagnostics.agent.outlet import Outlet
+from diagnostics.errors import BadMessageError
+
+_NICENESS = 10
+_OOM_SCORE = "800"  # of 1000: where memory runs out, the kernel ends the agent before any rank
+_LAST_WORDS_SECONDS = 1.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until INT, TERM, the end of the reader, or with ``--control`` of standard input."""
+    parsed = _parser().parse_args(arguments)
+    _stand_back()
+    agent, outlet = _agent_of(parsed)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: agent.stop())
+    if parsed.control:
+        threading.Thread(target=_obey, args=(agent,), name="agent-control", daemon=True).start()
+    agent.run(rounds=parsed.rounds)
+    outlet.close(_LAST_WORDS_SECONDS)
+    sys.stdout.flush()
+    os._exit(0)  # a thread that is stuck in the kernel is not waited for
+
+
+def _agent_of(parsed: argparse.Namespace) -> tuple[Agent, Outlet]:
+    options = AgentOptions(
+        host=parsed.host or socket.gethostname(),
+        interval_seconds=parsed.interval,
+        pids=tuple(parsed.pid),
+        logs=tuple(parsed.log),
+        folders=tuple(parsed.folder),
+        proc=parsed.proc,
+        sys=parsed.sys,
+    )
+    stop_asked = threading.Event()
+    outlet = Outlet(_write, stop_asked.set)
+    return Agent(options, outlet.send, stop_asked), outlet
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m diagnostics.agent", description=__doc__)
+    parser.add_argument("--interval", type=_interval, default=INTERVAL_SECONDS, metavar="SECONDS")
+    parser.add_argument("--pid", type=int, action="append", default=[], help="the process of a rank; may be repeated")
+    parser.add_argument("--log", action="append", default=[], help="an NCCL log, a folder or a glob; may be repeated")
+    parser.add_argument("--folder", type=Path, action="append", default=[], help="must not run full; may be repeated")
+    parser.add_argument("--host", default="", help="the name of this machine in findings")
+    parser.add_argument("--control", action="store_true", help="obey standard input, and end with it")
+    parser.add_argument("--rounds", type=int, help="end after so many intervals")
+    parser.add_argument("--proc", type=Path, default=Path("/proc"), help="where /proc is")
+    parser.add_argument("--sys", type=Path, default=Path("/sys"), help="where /sys is")
+    return parser
+
+
+def _interval(text: str) -> float:
+    seconds = float(text)
+    if not (math.isfinite(seconds) and seconds >= SHORTEST_INTERVAL_SECONDS):
+        raise argparse.ArgumentTypeError(f"at least {SHORTEST_INTERVAL_SECONDS} seconds")
+    return seconds
+
+
+def _stand_back() -> None:
+    """Let ranks go first: a low priority, and the first to be ended where memory runs out."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE, encoding="ascii")
+
+
+def _obey(agent: Agent) -> None:
+    for line in iter(lambda: sys.stdin.buffer.readline(MAX_LINE_BYTES), b""):
+        with contextlib.suppress(BadMessageError):
+            agent.watch(decode_watch(line))
+    agent.stop()
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""The agent itself: gathers what its sources read, judges it, and hands every message on."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
+
+from diagnostics.agent.messages import Clock, Event, Message, Reading, Source, Warned, Watch
+from diagnostics.agent.options import AgentOptions
+from diagnostics.agent.sampler import SILENT_SECONDS, Answer, Sampler
+from diagnostics.agent.sources import sources_of
+from diagnostics.agent.sources.processes import Processes
+from diagnostics.agent.window import Window
+from diagnostics.findings import Finding
+
+CLOCK_SECONDS = 60.0
+_SETTLE_SECONDS = 0.25  # after a tick, in which most sources have answered
+
+
+class Agent:
+    """Samples one machine until ``stop_asked`` is set. ``emit`` must not block."""
+
+    def __init__(
+        self, options: AgentOptions, emit: Callable[[Message], None], stop_asked: threading.Event | None = None
+    ) -> None:
+        self.options, self._emit = options, emit
+        self.window = Window(host=options.host, interval_seconds=options.interval_seconds)
+        self._processes = Processes(options.proc, options.pids)
+        self._answers: SimpleQueue[Answer] = SimpleQueue()
+        self._samplers = {
+            name: Sampler(name, opener, self._answers, options.interval_seconds)
+            for name, opener in sources_of(options, self._processes).items()
+        }
+        self._available: dict[str, str | None] = {}  # by source: why not, None where it is
+        self._stop_asked = stop_asked or threading.Event()
+
+    def watch(self, watch: Watch) -> None:
+        """Take up processes of ranks, and logs."""
+        self._processes.watch(watch.pids)
+
+    def stop(self) -> None:
+        """Have ``run`` end; may be called from anywhere, signal handlers too."""
+        self._stop_asked.set()
+
+    def run(self, rounds: int | None = None) -> None:
+        """Sample until stopped, or for a number of rounds."""
+        for sampler in self._samplers.values():
+            sampler.start()
+        interval, clock_due, done = self.options.interval_seconds, 0.0, 0
+        while not self._stop_asked.is_set() and (rounds is None or done < rounds):
+            now = time.monotonic()
+            if now >= clock_due:
+                self._emit(self._clock())
+                clock_due = now + CLOCK_SECONDS
+                self.window.forget_vanished()
+            self._stop_asked.wait(_until_tick(now, interval))
+            self._take_answers()
+            self._look_for_silence(time.monotonic())
+            for warned in self._judge():
+                self._emit(warned)
+            done += 1
+        for sampler in self._samplers.values():
+            sampler.stop()
+
+    def _clock(self) -> Clock:
+        return Clock(
+            wall_seconds=time.time(),
+            monotonic_seconds=time.monotonic(),
+            host=self.options.host,
+            interval_seconds=self.options.interval_seconds,
+        )
+
+    def _take_answers(self) -> None:
+        while True:
+            try:
+                answer = self._answers.get_nowait()
+            except Empty:
+                return
+            self._take(answer)
+
+    def _take(self, answer: Answer) -> None:
+        self._say(answer.source, answer.monotonic_seconds, answer.reason or None)
+        if answer.sample is None:
+            return
+        sample, seconds = answer.sample, answer.monotonic_seconds
+        self.window.pids = frozenset(self._processes.pids)
+        self.window.add(answer.source, seconds, sample.values)
+        if sample.values:
+            self._emit(Reading(monotonic_seconds=seconds, source=answer.source, values=sample.values))
+        for one in sample.events:
+            event = Event(monotonic_seconds=seconds, source=answer.source, device=one.device, text=one.text)
+            self.window.events.append(event)
+            self._emit(event)
+        for finding in sample.findings:
+            self._emit(_warned_of_log(finding, seconds))
+
+    def _look_for_silence(self, now: float) -> None:
+        for name, sampler in self._samplers.items():
+            if sampler.silent_seconds(now) >= SILENT_SECONDS:
+                self._say(
+                    name, now, f"it has not answered for {SILENT_SECONDS:.0f} s; what it reads is missing meanwhile"
+                )
+
+    def _say(self, source: str, seconds: float, reason: str | None) -> None:
+        if source in self._available and self._available[source] == reason:
+            return
+        self._available[source] = reason
+        self._emit(Source(monotonic_seconds=seconds, name=source, available=reason is None, reason=reason or ""))
+
+    def _judge(self) -> Iterator[Warned]:
+        yield from ()
+
+
+def _until_tick(now: float, interval: float) -> float:
+    """Seconds until the sources have answered the next tick."""
+    return interval - now % interval + min(_SETTLE_SECONDS, interval / 4)
+
+
+def _warned_of_log(finding: Finding, seconds: float) -> Warned:
+    line = finding.evidence[0].text if finding.evidence else ""
+    return Warned(monotonic_seconds=seconds, since_seconds=seconds, finding=finding, line=line)

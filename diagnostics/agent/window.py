@@ -1,0 +1,155 @@
+"""The last two minutes of every series: what rules look at. A window only holds what was read; it judges nothing."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from diagnostics.agent.messages import Event
+from diagnostics.agent.series import split_name
+
+WINDOW_SECONDS = 130.0
+STALE_SECONDS = 5.0
+MAX_SERIES = 8192
+MAX_EVENTS = 256
+LONG_SECONDS = 4 * 3600.0  # of what is looked at over hours, thinned
+LONG_STEP_SECONDS = 10.0
+_LONG = frozenset({("process", "resident_bytes")})
+
+
+class Point(NamedTuple):
+    """One value of a series."""
+
+    seconds: float
+    value: float
+
+
+@dataclass(slots=True)
+class _Track:
+    source: str
+    points: deque[Point]
+    long: deque[Point] | None
+    grown: float = float("-inf")  # when the value was last higher than before
+
+
+@dataclass(slots=True, kw_only=True)
+class Window:
+    """Series of one machine as they were read. ``pids`` are the processes of ranks; empty where none were named."""
+
+    host: str
+    interval_seconds: float = 1.0
+    cores: int | None = None
+    pids: frozenset[int] = frozenset()
+    now: float = 0.0
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=MAX_EVENTS))
+    series_left_out: int = 0
+    _tracks: dict[str, _Track] = field(default_factory=dict)
+    _devices: dict[tuple[str, str], dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    _read: dict[str, float] = field(default_factory=dict)  # when each source was last read
+
+    def add(self, source: str, seconds: float, values: Mapping[str, float]) -> None:
+        """Take in one reading."""
+        self.now = max(self.now, seconds)
+        self._read[source] = seconds
+        for name, value in values.items():
+            track = self._tracks.get(name)
+            if track is None:
+                if len(self._tracks) >= MAX_SERIES:
+                    self.series_left_out += 1
+                    continue
+                track = self._new_track(name, source)
+            elif value > track.points[-1].value:
+                track.grown = seconds
+            track.points.append(Point(seconds, value))
+            if track.long is not None and (not track.long or seconds - track.long[-1].seconds >= LONG_STEP_SECONDS):
+                track.long.append(Point(seconds, value))
+
+    def _new_track(self, name: str, source: str) -> _Track:
+        group, device, metric = split_name(name)
+        length = max(int(WINDOW_SECONDS / self.interval_seconds), 8)
+        long_length = int(LONG_SECONDS / LONG_STEP_SECONDS) if (group, metric) in _LONG else 0
+        track = _Track(source, deque(maxlen=length), deque(maxlen=long_length) if long_length else None)
+        self._tracks[name] = track
+        self._devices[group, metric][device] = name
+        return track
+
+    def forget_vanished(self) -> None:
+        """Drop the series that have not been there for the whole window."""
+        for name, track in list(self._tracks.items()):
+            if self.now - track.points[-1].seconds > WINDOW_SECONDS:
+                group, device, metric = split_name(name)
+                del self._tracks[name]
+                del self._devices[group, metric][device]
+
+    def devices(self, group: str, metric: str) -> Mapping[str, str]:
+        """The name of the series of each device that has had the metric within the window."""
+        return self._devices.get((group, metric), {})
+
+    def points(self, name: str, seconds: float) -> Sequence[Point]:
+        """What was read of a series in the last seconds, oldest first; empty where it is missing."""
+        track = self._tracks.get(name)
+        if track is None:
+            return ()
+        since = self.now - seconds
+        found = []
+        for point in reversed(track.points):
+            if point.seconds < since:
+                break
+            found.append(point)
+        return found[::-1]
+
+    def long_points(self, name: str) -> Sequence[Point]:
+        """One value each ten seconds over hours, of the series that are kept so long."""
+        track = self._tracks.get(name)
+        return () if track is None or track.long is None else tuple(track.long)
+
+    def latest(self, name: str) -> float | None:
+        """The value now; None where the series is missing or its source silent."""
+        track = self._tracks.get(name)
+        if track is None or self._missing(track):
+            return None
+        return track.points[-1].value
+
+    def vanished(self, name: str) -> bool:
+        """Whether the series was there, and is missing from what its source has read since, three times at least."""
+        track = self._tracks.get(name)
+        if track is None:
+            return False
+        return self._read[track.source] - track.points[-1].seconds > 2.5 * self.interval_seconds
+
+    def growing(self, group: str, metric: str, seconds: float) -> Iterable[tuple[str, str]]:
+        """Device and name of the counters that have grown within the last seconds."""
+        since = self.now - seconds
+        return [
+            (device, name) for device, name in self.devices(group, metric).items() if self._tracks[name].grown >= since
+        ]
+
+    def increase(self, name: str, seconds: float) -> float:
+        """By how much a counter grew within the last seconds. What it lost by a reset or a wrap counts as nothing."""
+        points = self.points(name, seconds)
+        steps = pairwise(points)
+        return sum(max(after.value - before.value, 0) for before, after in steps)
+
+    def grew_since(self, name: str, seconds: float) -> float:
+        """When the first growth within the last seconds was seen; now where there was none."""
+        points = self.points(name, seconds)
+        steps = pairwise(points)
+        return next((after.seconds for before, after in steps if after.value > before.value), self.now)
+
+    def rate(self, name: str, seconds: float) -> float | None:
+        """Growth per second of a counter; None unless readings cover two thirds of the time."""
+        points = self.points(name, seconds)
+        if len(points) < 2 or points[-1].seconds - points[0].seconds < seconds * 2 / 3:
+            return None
+        return self.increase(name, seconds) / (points[-1].seconds - points[0].seconds)
+
+    def held(self, name: str, seconds: float) -> bool:
+        """Whether a flag was 1 in every reading of the last seconds, which cover them."""
+        points = self.points(name, seconds + self.interval_seconds)
+        covered = bool(points) and points[-1].seconds - points[0].seconds >= seconds - self.interval_seconds / 2
+        return covered and self.latest(name) is not None and all(point.value == 1 for point in points)
+
+    def _missing(self, track: _Track) -> bool:
+        last = track.points[-1].seconds
+        return self._read[track.source] > last or self.now - last > max(STALE_SECONDS, 3 * self.interval_seconds)

@@ -1,0 +1,202 @@
+"""What each source reads, of a machine made of files, and of this one; what is not there is missing and never 0."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from diagnostics.agent.series import split_name
+from diagnostics.agent.sources import counter_files
+from diagnostics.agent.sources.base import SourceUnavailableError
+from diagnostics.agent.sources.filesystems import FileSystem
+from diagnostics.agent.sources.host import Host
+from diagnostics.agent.sources.nics import Nics
+from diagnostics.agent.sources.ports import Ports
+from diagnostics.agent.sources.processes import Processes
+
+from .machine import PROC, machine, nic, port, write
+
+
+def test_a_port_is_read_whole(tmp_path: Path) -> None:
+    port(tmp_path, "mlx5_0")
+    values = Ports(tmp_path / "sys/class/infiniband").read().values
+    assert values["port/mlx5_0:1/sent_bytes"] == 4000  # words of four bytes
+    assert values["port/mlx5_0:1/link_downed"] == 1
+    assert values["port/mlx5_0:1/cnp_handled"] == 6
+    assert values["port/mlx5_0:1/up"] == 1
+    assert values["port/mlx5_0:1/rate_gbit_per_s"] == 400
+    assert all(split_name(name) for name in values)
+    assert "port/mlx5_0:1/retransmitted_packets" not in values  # EFA's
+
+
+def test_ports_of_efa_have_names_of_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "rdmap0s6/ports/1"
+    for name, count in {"tx_bytes": 64, "rx_bytes": 32, "rx_drops": 1, "retrans_pkts": 9}.items():
+        write(folder, f"hw_counters/{name}", count)
+    assert Ports(tmp_path).read().values == {
+        "port/rdmap0s6:1/sent_bytes": 64,
+        "port/rdmap0s6:1/received_bytes": 32,
+        "port/rdmap0s6:1/receive_drops": 1,
+        "port/rdmap0s6:1/retransmitted_packets": 9,
+    }
+
+
+def test_a_machine_without_ports_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailableError, match="no port"):
+        Ports(tmp_path)
+
+
+def test_a_device_that_vanishes_is_missing_and_is_read_again_when_it_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counter_files, "RELIST_SECONDS", 0.0)
+    port(tmp_path, "mlx5_0")
+    gone = port(tmp_path, "mlx5_1")
+    ports = Ports(tmp_path / "sys/class/infiniband")
+    assert {split_name(name).device for name in ports.read().values} == {"mlx5_0:1", "mlx5_1:1"}
+    shutil.rmtree(gone.parents[1])
+    assert {split_name(name).device for name in ports.read().values} == {"mlx5_0:1"}
+    port(tmp_path, "mlx5_1", symbol_error=3)
+    assert ports.read().values["port/mlx5_1:1/symbol_errors"] == 3
+
+
+def test_a_counter_that_says_no_number_is_missing_until_it_does(tmp_path: Path) -> None:
+    folder = port(tmp_path, "mlx5_0")
+    ports = Ports(tmp_path / "sys/class/infiniband")
+    write(folder, "counters/symbol_error", "N/A (no PMA)")
+    assert "port/mlx5_0:1/symbol_errors" not in ports.read().values
+    write(folder, "counters/symbol_error", 12)
+    assert ports.read().values["port/mlx5_0:1/symbol_errors"] == 12
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_no_file_stays_open_after_the_end(tmp_path: Path) -> None:
+    before = open_files()
+    machine(tmp_path)
+    sources = [Ports(tmp_path / "sys/class/infiniband"), Nics(tmp_path / "sys/class/net"), Host(tmp_path / "proc")]
+    assert open_files() > before
+    for source in sources:
+        source.close()
+    assert open_files() == before
+
+
+def test_interfaces_of_hardware_are_read_and_others_only_where_there_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "sys/class/net"
+    shutil.rmtree(nic(tmp_path, "veth1") / "device")
+    shutil.rmtree(nic(tmp_path, "lo") / "device")
+    assert {split_name(name).device for name in Nics(folder).read().values} == {"veth1"}
+    nic(tmp_path, "eth0")
+    values = Nics(folder).read().values
+    assert {split_name(name).device for name in values} == {"eth0"}
+    assert values["nic/eth0/rate_gbit_per_s"] == 100
+    assert values["nic/eth0/up"] == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "metric"), [("speed", "-1", "rate_gbit_per_s"), ("operstate", "unknown", "up")]
+)
+def test_an_interface_that_does_not_say_is_unknown(tmp_path: Path, file: str, text: str, metric: str) -> None:
+    write(nic(tmp_path, "tap0"), file, text)
+    values = Nics(tmp_path / "sys/class/net").read().values
+    assert f"nic/tap0/{metric}" not in values
+    assert "nic/tap0/sent_bytes" in values
+
+
+def test_the_host_is_read_in_units_of_the_table(tmp_path: Path) -> None:
+    values = dict(Host(machine(tmp_path) / "proc").read().values)
+    ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+    itself = {name: values.pop(name) for name in list(values) if name.startswith("agent/")}
+    assert min(itself.values()) > 0
+    assert values == {
+        "host/cpu/busy_seconds": 150 / ticks,
+        "host/cpu/iowait_seconds": 25 / ticks,
+        "host/cpu/stolen_seconds": 5 / ticks,
+        "host/cpu/cores": 2,
+        "host/load/one_minute": 0.5,
+        "host/memory/total_bytes": 1000 * 1024,
+        "host/memory/available_bytes": 600 * 1024,
+        "host/swap/total_bytes": 100 * 1024,
+        "host/swap/used_bytes": 10 * 1024,
+        "host/swap/in_bytes": 3 * page,
+        "host/swap/out_bytes": 4 * page,
+        "host/memory/oom_kills": 1,
+        "pressure/cpu/some_seconds": 2,
+        "pressure/cpu/full_seconds": 0,
+        "disk/nvme0n1/read_bytes": 5120,
+        "disk/nvme0n1/written_bytes": 10240,
+        "disk/nvme0n1/busy_seconds": 1.5,
+        "host/tcp/sent_segments": 1000,
+        "host/tcp/retransmitted_segments": 7,
+    }
+
+
+@pytest.mark.parametrize("name", sorted(set(PROC) - {"stat"}))
+def test_a_file_that_is_missing_or_damaged_costs_its_own_series_only(tmp_path: Path, name: str) -> None:
+    whole = set(Host(machine(tmp_path / "whole") / "proc").read().values)
+    (machine(tmp_path / "missing") / "proc" / name).unlink()
+    write(machine(tmp_path / "damaged") / "proc", name, "\x00 what")
+    for folder in ("missing", "damaged"):
+        left = set(Host(tmp_path / folder / "proc").read().values)
+        assert left < whole
+        assert "host/cpu/busy_seconds" in left
+
+
+def test_this_machine_is_read_as_it_is() -> None:
+    values = Host(Path("/proc")).read().values
+    assert values["host/cpu/busy_seconds"] > 0
+    assert values["host/memory/available_bytes"] <= values["host/memory/total_bytes"]
+    assert all(split_name(name) for name in values)
+
+
+def test_a_process_is_read_until_it_ends() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdout.readline()
+    processes = Processes(Path("/proc"), (child.pid, 2**22 + 1))
+    try:
+        values = processes.read().values
+        assert values[f"process/{child.pid}/resident_bytes"] > 0
+        assert values[f"process/{child.pid}/stopped"] == 0
+        assert f"process/{child.pid}/voluntary_switches" in values
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+        assert processes.read().values[f"process/{child.pid}/stopped"] == 1
+    finally:
+        child.kill()
+        child.wait()
+        child.stdin.close()
+        child.stdout.close()
+    assert processes.read().values == {}
+    assert processes.pids == ()
+
+
+def test_a_name_of_a_process_may_hold_anything(tmp_path: Path) -> None:
+    fields = ["S", *["0"] * 8, "3", "0", "200", "50", *["0"] * 8, "10", *["0"] * 20]
+    write(tmp_path / "7", "stat", f"7 (a) R (b) {' '.join(fields)}")
+    write(tmp_path / "7", "status", "Name: x\nvoluntary_ctxt_switches:\t15\nnonvoluntary_ctxt_switches:\t4")
+    assert Processes(tmp_path, (7,)).read().values == {
+        "process/7/resident_bytes": 10 * os.sysconf("SC_PAGE_SIZE"),
+        "process/7/cpu_seconds": 250 / os.sysconf("SC_CLK_TCK"),
+        "process/7/major_faults": 3,
+        "process/7/stopped": 0,
+        "process/7/uninterruptible": 0,
+        "process/7/voluntary_switches": 15,
+        "process/7/involuntary_switches": 4,
+    }
+
+
+def test_a_file_system_says_its_space_and_one_that_is_gone_why(tmp_path: Path) -> None:
+    values = FileSystem(tmp_path).read().values
+    assert 0 < values[f"filesystem/{tmp_path}/free_bytes"] <= values[f"filesystem/{tmp_path}/total_bytes"]
+    with pytest.raises(SourceUnavailableError, match="No such file"):
+        FileSystem(tmp_path / "gone").read()

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 TREES = (
     "raybench",
     "diagnostics",
-    *(f"playbooks/module_utils/raybench_{name}" for name in ("configure", "probe", "ray")),
+    *(f"playbooks/module_utils/raybench_{name}" for name in ("configure", "host", "probe", "ray")),
 )
 MOST_FILES = 25
 # Only when called: a spec's options, read from another process, get the type that the table of workloads names; what a

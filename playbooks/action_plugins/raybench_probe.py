@@ -160,10 +160,13 @@ class ActionModule(ActionBase):
 
 
 def _source() -> str:
-    """The package raybench_probe as the module takes it: the text of its modules by name, compressed, in base64."""
-    folder = Path(__file__).resolve().parents[1] / "module_utils" / "raybench_probe"
-    texts = {f"{folder.name}.{path.stem}": path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
-    texts[folder.name] = texts.pop(f"{folder.name}.__init__")
+    """The packages of the probe as the module takes them: texts of modules by name, compressed, in base64."""
+    above = Path(__file__).resolve().parents[1] / "module_utils"
+    texts = {above.name: ""}
+    for folder in (above / "raybench_probe", above / "raybench_host"):
+        package = f"{above.name}.{folder.name}"
+        texts |= {f"{package}.{path.stem}": path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
+        texts[package] = texts.pop(f"{package}.__init__")
     return base64.b64encode(zlib.compress(json.dumps(texts).encode("ascii"))).decode("ascii")
 
 

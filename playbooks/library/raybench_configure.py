@@ -58,7 +58,7 @@ from ansible.module_utils.raybench_configure.host import Host
 from ansible.module_utils.raybench_configure.items import ITEMS, chosen
 from ansible.module_utils.raybench_configure.journal import BUSY, LOCK, LOCK_SECONDS
 from ansible.module_utils.raybench_configure.outcome import configure_item
-from ansible.module_utils.raybench_lock import locked
+from ansible.module_utils.raybench_host.lock import locked
 
 
 def main() -> None:

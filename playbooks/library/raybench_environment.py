@@ -69,9 +69,9 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.raybench_host.command import Ended, run
 
 ARGUMENTS = {
     "folder": {"type": "path", "required": True},
@@ -117,8 +117,8 @@ def build(params: dict, target: str) -> None:
     packages = packages_of(params)
     shutil.rmtree(target, ignore_errors=True)
     base = base_python(params["minor"])
-    made = run([base, "-m", "venv", target], _VENV_SECONDS)
-    if made.returncode:
+    made = called([base, "-m", "venv", target], _VENV_SECONDS)
+    if made.status != 0:
         raise BuildError(
             f"{base} -m venv failed ({last_words(made)}); install python{params['minor']}-venv, or name a Python that "
             "is complete with raybench_python"
@@ -143,8 +143,8 @@ def install(packages: list, params: dict, python: str) -> None:
     folder = os.path.join(params["folder"], "environment")
     source = ["--no-index", "--find-links", params["wheels"]] if params["wheels"] else []
     words = [python, "-m", "pip", "install", "--no-input", "--quiet", "--disable-pip-version-check", *source]
-    answer = run([*words, "--constraint", os.path.join(folder, "lock.txt"), *packages], params["seconds"])
-    if answer.returncode:
+    answer = called([*words, "--constraint", os.path.join(folder, "lock.txt"), *packages], params["seconds"])
+    if answer.status != 0:
         way_out = (
             "add what is missing to raybench_wheelhouse"
             if params["wheels"]
@@ -160,7 +160,7 @@ def base_python(minor: str) -> str:
     for name in (f"python{minor}", "python3"):
         found = shutil.which(name, path=path)
         test = f"import sys; sys.exit('%d.%d' % sys.version_info[:2] != {minor!r})"
-        if found and not run([found, "-c", test], 20).returncode:
+        if found and called([found, "-c", test], 20).status == 0:
             return found
     raise BuildError(
         f"there is no Python {minor} here, which the controller has and Ray needs on all nodes alike; install "
@@ -168,26 +168,14 @@ def base_python(minor: str) -> str:
     )
 
 
-def run(words: list, seconds: int) -> subprocess.CompletedProcess:
-    """Run a program to its end. One that takes too long counts as failed."""
-    try:
-        return subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=seconds,
-            check=False,
-            cwd="/",
-        )
-    except subprocess.TimeoutExpired as error:
-        said = (error.stdout or b"") + f"\nno end within {seconds} s".encode()
-        return subprocess.CompletedProcess(words, 124, said)
+def called(words: list, seconds: int) -> Ended:
+    """A program run to its end, its errors among its output."""
+    return run(words, seconds, os.environ, together=True)
 
 
-def last_words(answer: subprocess.CompletedProcess) -> str:
-    """The end of what a program said, on one line."""
-    lines = answer.stdout.decode("utf-8", "replace").strip().splitlines()
+def last_words(ended: Ended) -> str:
+    """The end of what a program said, and why it was ended, on one line."""
+    lines = f"{ended.said}\n{ended.reason}".strip().splitlines()
     telling = [line for line in lines if line.startswith("ERROR")] or lines
     return " | ".join(telling[-2:])[:600]
 

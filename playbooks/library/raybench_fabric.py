@@ -87,7 +87,9 @@ import traceback  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible.module_utils.raybench_fabric_agent import Agent  # noqa: E402
-from ansible.module_utils.raybench_fabric_end import discover, read  # noqa: E402
+from ansible.module_utils.raybench_fabric_end import discover  # noqa: E402
+from ansible.module_utils.raybench_host.files import file_text, first_line  # noqa: E402
+from ansible.module_utils.raybench_host.process import start_ticks  # noqa: E402
 
 _PREFIX = "raybench-fabric-"
 _DISCOVER_SECONDS = 60
@@ -143,9 +145,9 @@ def _started(parameters):
         _become_agent(work, folder)
     os.waitpid(pid, 0)
     if not _appears(os.path.join(folder, "started"), _START_SECONDS):
-        log = read(os.path.join(folder, "log")) or "it said nothing"
+        log = file_text(os.path.join(folder, "log")) or "it said nothing"
         _end(folder)
-        raise OSError(f"the agent did not start: {log[-500:]}")
+        raise OSError(f"the agent did not start: {log.strip()[-500:]}")
     return {"changed": False, "folder": folder}
 
 
@@ -181,7 +183,7 @@ def _collected(parameters):
     alive = bool(_is_alive(folder))
     _touch(folder)
     results = _new_results(folder)
-    log = (read(os.path.join(folder, "log")) or "")[-1000:]
+    log = (file_text(os.path.join(folder, "log")) or "").strip()[-1000:]
     if parameters["last"]:
         _end(folder)
     return {"changed": False, "results": results, "rounds_done": done, "alive": alive, "log": log}
@@ -226,34 +228,27 @@ def _end(folder):
 
 def _write_identity(folder):
     with open(os.path.join(folder, "identity"), "w", encoding="ascii") as file:
-        json.dump({"pid": os.getpid(), "since": _started_at(os.getpid())}, file)
+        json.dump({"pid": os.getpid(), "since": start_ticks(os.getpid())}, file)
 
 
 def _is_alive(folder):
     """The agent's process id while it runs: the same id and the same start, so that no other is taken for it."""
     try:
-        identity = json.loads(read(os.path.join(folder, "identity")) or "{}")
+        identity = json.loads(file_text(os.path.join(folder, "identity")) or "{}")
         pid = identity["pid"]
-        return pid if _started_at(pid) == identity["since"] else 0
+        return pid if start_ticks(pid) == identity["since"] else 0
     except (KeyError, ValueError, TypeError):
         return 0
 
 
-def _started_at(pid):
-    """When a process began, in ticks since boot, and None once it has ended (or is a zombie)."""
-    line = read(f"/proc/{pid}/stat")
-    fields = line.rpartition(")")[2].split() if line else []
-    return fields[19] if fields and fields[0] != "Z" else None
-
-
 def _rounds_done(folder):
-    return read(os.path.join(folder, "rounds")) or "-1"
+    return first_line(os.path.join(folder, "rounds")) or "-1"
 
 
 def _new_results(folder):
     """Results that were not fetched before."""
     mark = os.path.join(folder, "fetched")
-    at = int(read(mark) or 0)
+    at = int(first_line(mark) or 0)
     try:
         with open(os.path.join(folder, "results"), "rb") as file:
             file.seek(at)

@@ -168,12 +168,11 @@ import zlib
 
 # Ansible puts the arguments here. No AnsibleModule: to import it takes a host longer than all readings together.
 ARGUMENTS = r"""<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>"""
-PACKAGE = "raybench_probe"
 OLDEST = (3, 8)
 
 
 class Source(object):
-    """Imports the package raybench_probe from its source, which came with the arguments."""
+    """Imports our packages, those of module_utils, from their source, which came with the arguments."""
 
     def __init__(self, modules):
         self._modules = modules
@@ -184,7 +183,7 @@ class Source(object):
             return None
         from importlib.machinery import ModuleSpec
 
-        return ModuleSpec(name, self, is_package=name == PACKAGE)
+        return ModuleSpec(name, self, is_package=any(other.startswith(name + ".") for other in self._modules))
 
     def create_module(self, spec):
         """An ordinary module, which Python makes itself."""
@@ -216,7 +215,7 @@ def main():
         print(json.dumps({"failed": True, "msg": reason}))
         return
     sys.meta_path.insert(0, Source(json.loads(zlib.decompress(base64.b64decode(arguments["source"])))))
-    from raybench_probe.answer import answer
+    from module_utils.raybench_probe.answer import answer
 
     print(json.dumps(answer(arguments)))
 

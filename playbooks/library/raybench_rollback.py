@@ -41,7 +41,7 @@ from ansible.module_utils.raybench_configure.errors import ConfigureError, Journ
 from ansible.module_utils.raybench_configure.host import Host
 from ansible.module_utils.raybench_configure.items import ITEMS
 from ansible.module_utils.raybench_configure.journal import BUSY, LOCK, LOCK_SECONDS, Journal
-from ansible.module_utils.raybench_lock import locked
+from ansible.module_utils.raybench_host.lock import locked
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ from ansible.module_utils.raybench_fabric_child import Child, listening_ports
 from ansible.module_utils.raybench_fabric_end import is_free, shuffled
 from ansible.module_utils.raybench_fabric_stream import Receiver, send
 from ansible.module_utils.raybench_fabric_talk import Listener, ask
+from ansible.module_utils.raybench_host.files import file_number
 
 _PEEK_SECONDS = 2.0
 
@@ -335,9 +336,8 @@ def counters(folders):
     found = {}
     for folder in folders:
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, name), encoding="ascii") as file:
-                found[name] = int(file.read(64))
-    return found
+            found[name] = file_number(os.path.join(folder, name))
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def changed(before, after):

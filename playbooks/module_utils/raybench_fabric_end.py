@@ -11,12 +11,13 @@ import random
 import re
 import shutil
 import socket
-import subprocess
 
-from ansible.module_utils.raybench_machine import boot_id, network_id
+from ansible.module_utils.raybench_host import rdma
+from ansible.module_utils.raybench_host.command import run
+from ansible.module_utils.raybench_host.files import file_number, first_line
+from ansible.module_utils.raybench_host.machine import boot_id, network_id
 
 _NET = "/sys/class/net"
-_VERBS = "/sys/class/infiniband"
 _SECONDS = 8
 _HELP_LINE = re.compile(r"--(?:use_|out_json|report_gbits|tclass|bind_source|version|cuda|rocm)")
 _TOOLS = ("ib_write_bw", "ib_write_lat", "iperf3")
@@ -38,59 +39,41 @@ def discover(ports):
     }
 
 
-def read(path, limit=4096):
-    """The text of a small file, without the line's end; None where it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(limit).strip()
-    except (OSError, ValueError):
-        return None
-
-
-def said(command, seconds=_SECONDS):
+def said(command):
     """What a command printed; empty where it is missing or does not end in time."""
-    path = _which(command[0])
-    if path is None:
-        return ""
-    try:
-        done = subprocess.run(
-            [path, *command[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=seconds,
-            check=False,
-            env=dict(os.environ, LC_ALL="C"),
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="replace")
+    environment = dict(os.environ, LC_ALL="C", PATH=_search_path())
+    ended = run(command, _SECONDS, environment, together=True)
+    return "" if ended.problem else ended.said
+
+
+def _search_path():
+    return os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin:/usr/local/bin"
 
 
 def _which(name):
-    return shutil.which(name, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin:/usr/local/bin")
+    return shutil.which(name, path=_search_path())
 
 
 def _verbs_ports():
-    for device in sorted(os.listdir(_VERBS)) if os.path.isdir(_VERBS) else ():
-        for port in sorted(os.listdir(f"{_VERBS}/{device}/ports"), key=int):
+    for device in rdma.device_names():
+        for port in sorted(os.listdir(f"{rdma.CLASS}/{device}/ports"), key=int):
             yield device, port
 
 
 def _port(device, port):
-    base = f"{_VERBS}/{device}"
+    base = f"{rdma.CLASS}/{device}"
     at_port = f"{base}/ports/{port}"
     names = {"state": "state", "phys_state": "phys_state", "rate": "rate", "link_layer": "link_layer"}
-    found = {key: read(f"{at_port}/{name}") for key, name in names.items()}
+    found = {key: first_line(f"{at_port}/{name}") for key, name in names.items()}
     netdevs = sorted(os.listdir(base + "/device/net")) if os.path.isdir(base + "/device/net") else []
-    parent = read(base + "/parent")  # rdma_rxe names the network interface that it sits on
+    parent = first_line(base + "/parent")  # rdma_rxe names the network interface that it sits on
     found.update(
         name=device,
         port=int(port),
-        driver=_driver(base + "/device") or ("rdma_rxe" if parent else None),
-        firmware=read(base + "/fw_ver"),
-        board=read(base + "/board_id"),
-        hca_type=read(base + "/hca_type"),
+        driver=rdma.driver(base) or None,
+        firmware=first_line(base + "/fw_ver"),
+        board=first_line(base + "/board_id"),
+        hca_type=first_line(base + "/hca_type"),
         netdev=parent or (netdevs[0] if netdevs else None),
         gids=_gids(at_port),
         pci=_pci(base + "/device"),
@@ -104,10 +87,10 @@ def _gids(at_port):
     """Entries of the GID table that are in use. An entry that is not has no type: reading it is an error."""
     found = []
     for path in glob.glob(at_port + "/gids/*"):
-        index, gid = os.path.basename(path), read(path)
-        kind = read(f"{at_port}/gid_attrs/types/{index}")
+        index, gid = os.path.basename(path), first_line(path)
+        kind = first_line(f"{at_port}/gid_attrs/types/{index}")
         if gid and gid.strip("0:") and (kind or gid.startswith("fe80")):
-            netdev = read(f"{at_port}/gid_attrs/ndevs/{index}")
+            netdev = first_line(f"{at_port}/gid_attrs/ndevs/{index}")
             found.append({"index": int(index), "gid": gid, "type": kind, "netdev": netdev})
     return sorted(found, key=lambda entry: entry["index"])[:64]
 
@@ -116,25 +99,13 @@ def _interface(name):
     base = f"{_NET}/{name}"
     return {
         "name": name,
-        "state": read(base + "/operstate"),
-        "speed_mbit": _number(read(base + "/speed")),
-        "mtu": _number(read(base + "/mtu")),
-        "driver": _driver(base + "/device"),
+        "state": first_line(base + "/operstate"),
+        "speed_mbit": file_number(base + "/speed"),
+        "mtu": file_number(base + "/mtu"),
+        "driver": rdma.bound_driver(base + "/device") or None,
         "pci": _pci(base + "/device"),
         "counters": [base + "/statistics"],
     }
-
-
-def _number(text):
-    try:
-        return int(text)
-    except (TypeError, ValueError):
-        return None
-
-
-def _driver(device):
-    link = device + "/driver"
-    return os.path.basename(os.path.realpath(link)) if os.path.exists(link) else None
 
 
 def _pci(device):
@@ -143,7 +114,7 @@ def _pci(device):
     links = []
     path = real
     while path.startswith("/sys/devices/pci"):
-        speed, width = read(path + "/current_link_speed"), read(path + "/current_link_width")
+        speed, width = first_line(path + "/current_link_speed"), first_line(path + "/current_link_width")
         if speed or width:
             links.append({"address": os.path.basename(path), "speed": speed, "width": width})
         path = os.path.dirname(path)
@@ -152,10 +123,10 @@ def _pci(device):
     return {
         "path": real,
         "links": links,
-        "max_speed": read(real + "/max_link_speed"),
-        "max_width": read(real + "/max_link_width"),
+        "max_speed": first_line(real + "/max_link_speed"),
+        "max_width": first_line(real + "/max_link_width"),
         "max_payload_bytes": _max_payload(real + "/config"),
-        "numa_node": read(real + "/numa_node"),
+        "numa_node": first_line(real + "/numa_node"),
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from raybench_configure.host import Answer, Host
+from module_utils.raybench_configure.host import Answer, Host
 
 Reply = Callable[[tuple[str, ...]], str]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from raybench_configure.items import ITEMS
+from module_utils.raybench_configure.items import ITEMS
 
 from raybench.cli.configure import command
 from raybench.documents.configuration import Configuration, HostConfiguration, ItemOutcome

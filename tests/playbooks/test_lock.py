@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from raybench_lock import locked
+from module_utils.raybench_host.lock import locked
 
 
 def test_who_comes_second_waits_and_is_told_in_its_own_words(tmp_path: Path) -> None:

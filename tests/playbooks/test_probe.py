@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raybench_probe import files, filters, gather, network, ports, process, programs, settings, system
+from module_utils.raybench_host import command
+from module_utils.raybench_probe import files, filters, gather, network, ports, process, programs, settings, system
 
 from raybench.preflight import probe_answer
 from tests.preflight.test_checks import CASES
 
-_ROOMS = Path(__file__).resolve().parents[2] / "playbooks/module_utils"
+_PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 
 
 def answer_of(name: str, script: str, folder: Path, seconds: float = 20) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def test_devices_at_the_end_of_a_long_lspci_are_kept(tmp_path: Path) -> None:
 def test_what_has_no_end_is_ended_and_what_is_too_long_is_not_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(command, "MOST_BYTES", 1 << 20)
     monkeypatch.setattr(process, "MOST_CHARACTERS", 1000)
     flood = answer_of("nvidia_smi", "exec yes", tmp_path)
     assert (flood["status"], flood["text"]) == ("failed", "")
@@ -162,7 +163,8 @@ def test_a_probe_whose_asker_is_gone_ends_with_all_that_it_started(tmp_path: Pat
     program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
     program.chmod(0o755)
     script = (
-        f"import os, sys\nsys.path.insert(0, {str(_ROOMS)!r})\nfrom raybench_probe.runner import Runner\n"
+        f"import os, sys\nsys.path.insert(0, {str(_PLAYBOOKS)!r})\n"
+        "from module_utils.raybench_probe.runner import Runner\n"
         "r = Runner(dict(os.environ), 300)\nr.start('ibstat', ['ibstat'])\nr.finish()\n"
     )
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -323,7 +325,7 @@ def test_a_host_that_cannot_be_probed_says_why(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = (_ROOMS.parent / "library/raybench_probe.py").read_text()
+    text = (_PLAYBOOKS / "library/raybench_probe.py").read_text()
     ast.parse(text, feature_version=(3, 4))  # an old Python has to read it to say that it is too old
     module = tmp_path / "module.py"
     module.write_text(text.replace("<<INCLUDE_ANSIBLE_MODULE_JSON_ARGS>>", json.dumps(arguments)))
@@ -337,11 +339,10 @@ def test_a_host_that_cannot_be_probed_says_why(
 def test_processors_that_a_login_may_not_use_are_not_counted() -> None:
     """As where sshd lies in a cpuset of its own."""
     script = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-    script += "from raybench_probe import system; print(system.processor()['usable'], os.cpu_count())"
-    done = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(_ROOMS)}, capture_output=True, text=True,
-        check=True, timeout=60,
-    )  # fmt: skip
+    script += "from module_utils.raybench_probe import system; print(system.processor()['usable'], os.cpu_count())"
+    environment = {**os.environ, "PYTHONPATH": str(_PLAYBOOKS)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == ["1", str(os.cpu_count())]
     assert system.processor()["usable"] == len(os.sched_getaffinity(0))
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from raybench_probe import rdma as probe
+from module_utils.raybench_host import rdma as host_rdma
+from module_utils.raybench_probe import rdma as probe
 
 from tests.preflight import recorded
 
@@ -19,13 +20,13 @@ def soft_roce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (ports / "gids/2").write_text("0000:0000:0000:0000:0000:0000:0000:0000\n")
     (ports / "pkeys").mkdir()
     (ports / "pkeys/0").write_text("0xffff\n")
-    monkeypatch.setattr(probe, "_CLASS", str(tmp_path))
+    monkeypatch.setattr(host_rdma, "CLASS", str(tmp_path))
     return tmp_path / "rxe0"
 
 
 def test_a_device_without_a_nic_is_known_by_its_parent(soft_roce: Path) -> None:
     (soft_roce / "parent").write_text("eth1\n")
-    assert (probe.device_names(), probe.drivers()) == (["rxe0"], {"rxe0": "rdma_rxe"})
+    assert (host_rdma.device_names(), probe.drivers()) == (["rxe0"], {"rxe0": "rdma_rxe"})
     assert probe.interfaces() == {"eth1": "rxe0"}
     assert probe.gids() == [
         ["rxe0", 1, 0, "fe80:0000:0000:0000:5054:00ff:fe00:0101", "RoCE v2", "eth1"],

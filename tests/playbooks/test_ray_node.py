@@ -18,8 +18,8 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from raybench_ray import address, holder, owned, supervise, unit
-from raybench_ray.errors import NodeError
+from module_utils.raybench_ray import address, holder, owned, supervise, unit
+from module_utils.raybench_ray.errors import NodeError
 
 from tests.conftest import REPOSITORY
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from raybench_configure.items import ITEMS
+from module_utils.raybench_configure.items import ITEMS
 
 import raybench.preflight
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from ..raybench_host.command import FAILED, MISSING, TIMEOUT, run
+from ..raybench_host.files import file_text
 
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/mellanox/bin"
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 _SYS_ADMIN = 21  # CAP_SYS_ADMIN
+_STATUSES = {MISSING: 127, FAILED: 126, TIMEOUT: 124}  # of a program that gave none, as a shell's and timeout(1)'s
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said. ``status`` is 127 where it does not exist and 124 where it ran past its time."""
+    """What a command said. ``status`` is 127 where it is missing, 126 where it did not start, 124 past its time."""
 
     status: int
     out: str
@@ -41,10 +44,7 @@ class Host:
 
     def text(self, name: str) -> str | None:
         """What a file holds; None where it is not there or does not let itself be read."""
-        try:
-            return self.path(name).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return None
+        return file_text(str(self.path(name)))
 
     def word(self, name: str) -> str:
         """What a file of one line holds, without spaces around it; empty where there is none."""
@@ -69,27 +69,11 @@ class Host:
 
     def run(self, *command: str, seconds: float = 30.0) -> Answer:
         """Run a command to its end, or kill it with what it started when its time is up."""
-        found = self.find(command[0])
-        if found is None:
-            return Answer(127, "", f"{command[0]} is not installed")
         environment = {"PATH": _SEARCH_PATH, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", "HOME": "/root"}
-        process = subprocess.Popen(
-            [found, *command[1:]],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        try:
-            out, errors = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.communicate()
-            return Answer(124, "", f"{command[0]} gave no answer within {seconds:g} s")
-        return Answer(process.returncode, out, errors)
+        ended = run(command, seconds, environment)
+        if ended.status is None:
+            return Answer(_STATUSES[ended.problem], "", ended.reason)
+        return Answer(ended.status, ended.said, ended.errors.decode("utf-8", "replace"))
 
     def systemd(self) -> bool:
         """Whether systemd is what runs this host."""
@@ -104,7 +88,7 @@ class Host:
         if found:
             return f"in a container ({found[1]})"
         try:
-            namespace = os.readlink(self.path("/proc/self/ns/pid"))  # noqa: PTH115  Path.readlink came with 3.9
+            namespace = os.readlink(self.path("/proc/self/ns/pid"))
         except OSError:
             return None
         return None if namespace == _FIRST_PID_NAMESPACE else "in a container (a process namespace of its own)"

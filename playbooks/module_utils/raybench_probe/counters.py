@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..raybench_host.files import file_number
 from .process import Reading, run
 
 _CLASS = "/sys/class/infiniband/"
@@ -48,14 +49,8 @@ class Counting:
 
 def _of_kernel() -> dict[str, int]:
     """Port counters by path below /sys/class/infiniband."""
-    found = {}
-    for path in (path for pattern in _PATTERNS for path in glob.glob(pattern)):
-        try:
-            with open(path, encoding="ascii") as file:
-                found[path[len(_CLASS) :]] = int(file.read())
-        except (OSError, ValueError):
-            pass
-    return found
+    values = {path: file_number(path) for pattern in _PATTERNS for path in glob.glob(pattern)}
+    return {path[len(_CLASS) :]: value for path, value in values.items() if value is not None}
 
 
 def _queried(options: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, int]:

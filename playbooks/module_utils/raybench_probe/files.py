@@ -7,6 +7,8 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 
+from ..raybench_host.files import first_line
+
 FILES = {
     "os_release": ["/etc/os-release"],
     "proc": [
@@ -63,15 +65,6 @@ def read_files(patterns: Sequence[str]) -> dict[str, str | None]:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 found[path] = None
     return found
-
-
-def first_line(path: str) -> str | None:
-    """The first line of a file; None where it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline().strip()
-    except OSError:
-        return None
 
 
 def _paths(patterns: Sequence[str]) -> Iterator[str]:

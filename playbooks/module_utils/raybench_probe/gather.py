@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..raybench_host.rdma import device_names
 from . import network, rdma, settings, system
 from .apart import Apart, guarded
 from .counters import Counting
@@ -86,7 +87,7 @@ _VALUES: Mapping[str, Callable[[], Any]] = {
     "pkeys": rdma.pkeys,
     "devices": rdma.device_nodes,
     "rdma_interfaces": rdma.interfaces,
-    "rdma_devices": rdma.device_names,
+    "rdma_devices": device_names,
     "rdma_drivers": rdma.drivers,
     "default_interface": network.default_interface,
     "addresses": network.addresses,

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from ..raybench_host.rdma import device_names
 from . import packages
-from .rdma import device_names, drivers, interfaces
+from .rdma import drivers, interfaces
 
 if TYPE_CHECKING:
     from importlib.abc import InspectLoader

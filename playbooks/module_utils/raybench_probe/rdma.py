@@ -6,9 +6,9 @@ import glob
 import os
 from typing import Any
 
-from .files import first_line
+from ..raybench_host import rdma as host_rdma
+from ..raybench_host.files import first_line
 
-_CLASS = "/sys/class/infiniband"
 _EMPTY_GIDS = ("", "fe8")  # without zeros and colons: an entry that is not used, and a link-local prefix alone
 _NODES = ("/dev/infiniband/*", "/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/gdrdrv", "/dev/kfd")
 _SHARP_FILES = ("libsharp.so", "libsharp_coll.so", "libnccl-net.so")
@@ -23,52 +23,39 @@ _SHARP_FOLDERS = (
 )
 
 
-def device_names() -> list[str]:
-    """RDMA devices that are registered."""
-    return sorted(os.listdir(_CLASS)) if os.path.isdir(_CLASS) else []
-
-
 def interfaces() -> dict[str, str]:
     """Network interfaces of RDMA devices, with their devices: {"ens1f0": "mlx5_0"}.
 
     A NIC's are below it. Soft-RoCE has no NIC and names the interface that it sits on; of anything else the GID
     table tells.
     """
-    found = {os.path.basename(path): _parts(path)[0] for path in glob.glob(_CLASS + "/*/device/net/*")}
-    for device in set(device_names()) - set(found.values()):
-        on_it = first_line(f"{_CLASS}/{device}/parent")
-        names = [on_it] if on_it else map(first_line, glob.glob(f"{_CLASS}/{device}/ports/*/gid_attrs/ndevs/*"))
+    found = {os.path.basename(path): _parts(path)[0] for path in glob.glob(host_rdma.CLASS + "/*/device/net/*")}
+    for device in set(host_rdma.device_names()) - set(found.values()):
+        on_it = first_line(f"{host_rdma.CLASS}/{device}/parent")
+        of_gids = glob.glob(f"{host_rdma.CLASS}/{device}/ports/*/gid_attrs/ndevs/*")
+        names = [on_it] if on_it else map(first_line, of_gids)
         found.update({name: device for name in names if name})
     return found
 
 
 def drivers() -> dict[str, str]:
-    """Kernel drivers by device; of Soft-RoCE and Soft-iWARP, which have no NIC, their modules; empty if unknown."""
-    return {device: _driver(f"{_CLASS}/{device}") for device in device_names()}
-
-
-def _driver(base: str) -> str:
-    if os.path.exists(base + "/parent"):
-        return "rdma_rxe"
-    if os.path.basename(base).startswith("siw") and not os.path.exists(base + "/hca_type"):
-        return "siw"  # its device link is that of the NIC that it sits on
-    link = base + "/device/driver"
-    return os.path.basename(os.path.realpath(link)) if os.path.exists(link) else ""
+    """Kernel drivers by device; empty if unknown."""
+    return {device: host_rdma.driver(f"{host_rdma.CLASS}/{device}") for device in host_rdma.device_names()}
 
 
 def _parts(path: str) -> list[str]:
-    return path[len(_CLASS) + 1 :].split("/")
+    return path[len(host_rdma.CLASS) + 1 :].split("/")
 
 
 def gids() -> list[list[Any]]:
     """The GID table without its empty entries: [[device, port, index, gid, type, interface], ...]."""
     rows: list[list[Any]] = []
-    for path in glob.glob(_CLASS + "/*/ports/*/gids/*"):
+    for path in glob.glob(host_rdma.CLASS + "/*/ports/*/gids/*"):
         device, _, port, _, index = _parts(path)
         gid = first_line(path)
         if not gid or gid.replace("0", "").replace(":", "") in _EMPTY_GIDS:
             continue
-        attributes = f"{_CLASS}/{device}/ports/{port}/gid_attrs"
+        attributes = f"{host_rdma.CLASS}/{device}/ports/{port}/gid_attrs"
         kind, interface = first_line(f"{attributes}/types/{index}"), first_line(f"{attributes}/ndevs/{index}")
         rows.append([device, int(port), int(index), gid, kind, interface])
     return sorted(rows, key=lambda row: row[:3])
@@ -77,7 +64,7 @@ def gids() -> list[list[Any]]:
 def pkeys() -> dict[str, list[str]]:
     """Partition keys without the empty ones: {"mlx5_0/1": ["0xffff"]}."""
     found: dict[str, set[str]] = {}
-    for path in glob.glob(_CLASS + "/*/ports/*/pkeys/*"):
+    for path in glob.glob(host_rdma.CLASS + "/*/ports/*/pkeys/*"):
         device, _, port = _parts(path)[:3]
         value = first_line(path)
         if value and int(value, 16) & 0x7FFF:

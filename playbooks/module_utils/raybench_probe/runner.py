@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from .process import Keep, Reading, end_group, run
+from ..raybench_host.command import end_group
+from .process import Keep, Reading, run
 
 _SLACK_SECONDS = 5.0
 _LOOK_SECONDS = 0.5

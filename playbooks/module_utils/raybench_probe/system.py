@@ -10,8 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from ..raybench_host.files import file_text, first_line
+from ..raybench_host.process import fields
 from .apart import Apart
-from .files import first_line, is_telling, read_files
+from .files import is_telling
 from .process import Reading
 
 _DMA_BUF = ("CONFIG_DMABUF", "CONFIG_PCI_P2PDMA", "CONFIG_DMA_SHARED")
@@ -47,14 +49,11 @@ def _blocked() -> dict[tuple[str, str, str], str]:
     """Names of processes in state D by process id, start and how often they were scheduled; none of the probe's own."""
     found, parents = {}, {}
     for path in glob.glob("/proc/[0-9]*/stat"):
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                text = file.read()
-        except OSError:
-            continue
         pid = path.split("/")[2]
-        name, _, rest = text.partition("(")[2].rpartition(")")
-        words = rest.split()
+        line = file_text(path) or ""
+        name, words = line.partition("(")[2].rpartition(")")[0], fields(line)
+        if not words:
+            continue
         parents[pid] = words[1]
         if words[0] == "D":
             found[pid, words[19], _switches(pid)] = name
@@ -63,7 +62,7 @@ def _blocked() -> dict[tuple[str, str, str], str]:
 
 def _switches(pid: str) -> str:
     """How often a process was put off the CPU, by itself and by others."""
-    lines = (read_files([f"/proc/{pid}/status"]).get(f"/proc/{pid}/status") or "").splitlines()
+    lines = (file_text(f"/proc/{pid}/status") or "").splitlines()
     return " ".join(line.split()[-1] for line in lines if "ctxt_switches" in line)
 
 

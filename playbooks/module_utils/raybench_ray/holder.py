@@ -11,6 +11,7 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 
+from ..raybench_host.files import file_text, first_line
 from .errors import NodeError
 
 _LISTENING = "0A"
@@ -53,7 +54,8 @@ def holder_of(port: int) -> str:
     owners = dict(_listeners(port))
     for pid in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
         if any(_inode(link) in owners for link in glob.glob(f"/proc/{pid}/fd/*")):
-            name, command = _text(f"/proc/{pid}/comm"), _text(f"/proc/{pid}/cmdline").replace("\0", " ")
+            name = first_line(f"/proc/{pid}/comm") or ""
+            command = (file_text(f"/proc/{pid}/cmdline") or "").replace("\0", " ")
             shown = command if len(command) <= 120 else command[:120] + "..."
             return f"{name} (process {pid}, user {_user(owners)}): {shown}"
     return f"a process of user {_user(owners)}" if owners else "a process that this user may not see"
@@ -62,7 +64,7 @@ def holder_of(port: int) -> str:
 def _listeners(port: int) -> Iterator[tuple[str, int]]:
     """Inodes of sockets that listen at a port, with the user ids of who made them."""
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for row in _text(path).splitlines()[1:]:
+        for row in (file_text(path) or "").splitlines()[1:]:
             cells = row.split()
             if cells[3] == _LISTENING and int(cells[1].rpartition(":")[2], 16) == port:
                 yield cells[9], int(cells[7])
@@ -72,12 +74,6 @@ def _inode(link: str) -> str:
     with contextlib.suppress(OSError):
         found = _SOCKET.fullmatch(os.readlink(link))
         return found[1] if found else ""
-    return ""
-
-
-def _text(path: str) -> str:
-    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        return file.read().strip()
     return ""
 
 

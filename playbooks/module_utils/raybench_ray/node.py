@@ -15,9 +15,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.module_utils.raybench_lock import locked
-from ansible.module_utils.raybench_machine import network_id
-
+from ..raybench_host.files import replace_file
+from ..raybench_host.lock import locked
+from ..raybench_host.machine import network_id
 from . import owned, supervise, unit
 from .address import free_port, own_address
 from .errors import NodeError
@@ -320,13 +320,7 @@ class RayNode:
 
     def _write(self, name: str, text: str) -> None:
         """Write a file for its owner only, whole or not at all."""
-        partial = self._path(name + ".partial")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, self._path(name))
+        replace_file(self._path(name), text)
 
 
 def _default_folder(root: bool) -> str:

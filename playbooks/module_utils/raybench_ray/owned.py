@@ -8,6 +8,7 @@ import signal
 import time
 from typing import Any, Mapping  # noqa: UP035 - evaluated, by Python 3.8 too
 
+from ..raybench_host.process import start_ticks
 from . import supervise
 
 _STOP_SECONDS = 40.0  # longer than the supervisor needs for both of its steps
@@ -36,11 +37,9 @@ def runs(state: State) -> bool:
     """Whether the supervisor of a state file is alive, and not a later process with its number."""
     try:
         found = supervise.identity(state["pid"])
-        with open(f"/proc/{state['pid']}/stat", encoding="ascii", errors="replace") as file:
-            ended = file.read().rpartition(")")[2].split()[0] in "ZX"
     except (KeyError, TypeError, OSError, ValueError, IndexError):
         return False
-    return not ended and all(found[name] == state.get(name) for name in found)
+    return start_ticks(state["pid"]) is not None and all(found[name] == state.get(name) for name in found)
 
 
 def uptime_seconds(state: State) -> float:

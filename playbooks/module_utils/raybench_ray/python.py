@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ..raybench_host.command import run
 from .errors import NodeError
 
 _PYTHON_SECONDS = 60.0
@@ -76,20 +76,11 @@ class NodePython:
         """The last line that a program prints, as JSON."""
         if not os.access(self._path, os.X_OK):
             raise NodeError(f"there is no Python at {self._path}; set raybench_python, or leave it unset")
+        ended = run([self._path, *arguments], seconds, self._environment)
+        if ended.problem:
+            raise NodeError(ended.reason)
         try:
-            answer = subprocess.run(
-                [self._path, *arguments],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                timeout=seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise NodeError(f"{self._path} did not answer within {seconds:.0f} s") from None
-        try:
-            return json.loads(answer.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
+            return json.loads(ended.said.strip().splitlines()[-1])
         except (ValueError, IndexError):
-            said = answer.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+            said = ended.errors.decode("utf-8", "replace").strip().splitlines()[-1:]
             raise NodeError(f"{self._path} failed: {''.join(said)[:500]}") from None

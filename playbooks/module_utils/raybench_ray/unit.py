@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Sequence
+
+from ..raybench_host.command import run
+from ..raybench_host.files import file_text, replace_file
 
 _FOLDER = "/etc/systemd/system"
 _CALL_SECONDS = 180.0  # a reload takes a second, and minutes on a host that swaps
@@ -53,12 +55,7 @@ def install(unit: str, words: Sequence[str], seconds: float) -> None:
     path = os.path.join(_FOLDER, unit)
     if os.path.lexists(path):
         raise OSError(f"{path} is there and is not of this folder; remove it, or set ray_node_folder as it was")
-    descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(unit_text(words, seconds))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".partial", path)
+    replace_file(path, unit_text(words, seconds), mode=0o644)
     systemctl("daemon-reload")
     systemctl("reset-failed", unit, may_fail=True)
     systemctl("start", "--no-block", unit)
@@ -70,11 +67,7 @@ def remove(unit: str, program: str) -> None:
     It is ours when it runs ``program``, a path in the node's own folder.
     """
     path = os.path.join(_FOLDER, unit)
-    try:
-        with open(path, encoding="utf-8") as file:
-            if quoted(program) not in file.read():
-                return
-    except OSError:
+    if quoted(program) not in (file_text(path) or ""):
         return
     systemctl("stop", unit, seconds=_STOP_SECONDS + _CALL_SECONDS)
     with contextlib.suppress(FileNotFoundError):
@@ -85,17 +78,6 @@ def remove(unit: str, program: str) -> None:
 
 def systemctl(*words: str, seconds: float = _CALL_SECONDS, may_fail: bool = False) -> None:
     """Call systemctl. Raises OSError with what it said."""
-    try:
-        answer = subprocess.run(
-            ["systemctl", "--no-ask-password", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise OSError(f"systemctl {' '.join(words)} did not end within {seconds} s") from None
-    if answer.returncode and not may_fail:
-        said = answer.stdout.decode("utf-8", "replace").strip()
-        raise OSError("systemctl {}: {}".format(" ".join(words), said[-500:]))
+    ended = run(["systemctl", "--no-ask-password", *words], seconds, os.environ, together=True)
+    if ended.problem or (ended.status and not may_fail):
+        raise OSError("systemctl {}: {}".format(" ".join(words), ended.reason or ended.said.strip()[-500:]))

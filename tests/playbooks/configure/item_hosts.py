@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from raybench_configure.host import Host
-from raybench_configure.items import ITEMS
-from raybench_configure.plan import ItemPlan
+from module_utils.raybench_configure.host import Host
+from module_utils.raybench_configure.items import ITEMS
+from module_utils.raybench_configure.plan import ItemPlan
 
 from tests.playbooks.hosts import TreeHost
 

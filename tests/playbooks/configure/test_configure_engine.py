@@ -5,13 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
-from raybench_configure.engine import carry_out, roll_back
-from raybench_configure.errors import HostError, JournalError
-from raybench_configure.journal import FOLDER, Journal
-from raybench_configure.merge import take_back
-from raybench_configure.plan import ItemPlan, Setting, block, edited_file, every, own_file
-from raybench_configure.resources.file import FileResource
-from raybench_configure.resources.kernel import ValueResource
+from module_utils.raybench_configure.engine import carry_out, roll_back
+from module_utils.raybench_configure.errors import HostError, JournalError
+from module_utils.raybench_configure.journal import FOLDER, Journal
+from module_utils.raybench_configure.merge import take_back
+from module_utils.raybench_configure.plan import ItemPlan, Setting, block, edited_file, every, own_file
+from module_utils.raybench_configure.resources.file import FileResource
+from module_utils.raybench_configure.resources.kernel import ValueResource
 
 from tests.playbooks.hosts import TreeHost
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from raybench_configure.engine import carry_out
-from raybench_configure.errors import RefusedError
-from raybench_configure.host import Host
-from raybench_configure.journal import Journal
-from raybench_configure.limits import login_limit_suffices, manager_limit_suffices
-from raybench_configure.memory import with_size
-from raybench_configure.plan import ItemPlan
+from module_utils.raybench_configure.engine import carry_out
+from module_utils.raybench_configure.errors import RefusedError
+from module_utils.raybench_configure.host import Host
+from module_utils.raybench_configure.journal import Journal
+from module_utils.raybench_configure.limits import login_limit_suffices, manager_limit_suffices
+from module_utils.raybench_configure.memory import with_size
+from module_utils.raybench_configure.plan import ItemPlan
 
 from .item_hosts import machine, planned, targets
 

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from raybench_configure.mtu import NetplanError, netplan_section, with_ifcfg_mtu, with_interfaces_mtu
-from raybench_configure.rails import sharing
+from module_utils.raybench_configure.mtu import NetplanError, netplan_section, with_ifcfg_mtu, with_interfaces_mtu
+from module_utils.raybench_configure.rails import sharing
 
 from .item_hosts import MLX, machine, planned, targets
 

@@ -4,10 +4,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from raybench_configure.engine import carry_out
-from raybench_configure.journal import Journal
-from raybench_configure.rdma import rdma_interfaces
-from raybench_configure.resources.pci import access_control_offset
+from module_utils.raybench_configure.engine import carry_out
+from module_utils.raybench_configure.journal import Journal
+from module_utils.raybench_configure.rdma import rdma_interfaces
+from module_utils.raybench_configure.resources.pci import access_control_offset
 
 from .item_hosts import MLX, machine, planned, targets
 

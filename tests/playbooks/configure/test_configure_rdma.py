@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from raybench_configure.engine import carry_out
-from raybench_configure.journal import Journal
-from raybench_configure.rdma import package_plan
-from raybench_configure.resources.service import Transaction, parse_apt, parse_dnf
+from module_utils.raybench_configure.engine import carry_out
+from module_utils.raybench_configure.journal import Journal
+from module_utils.raybench_configure.rdma import package_plan
+from module_utils.raybench_configure.resources.service import Transaction, parse_apt, parse_dnf
 
 from .item_hosts import MLX, NVIDIA_CLOSED, NVIDIA_OPEN, machine, planned, targets
 

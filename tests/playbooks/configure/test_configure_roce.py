@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from raybench_configure.engine import carry_out, roll_back
-from raybench_configure.journal import Journal
-from raybench_configure.resources.quality import dcb_options, mlnx_qos_options, parse_dcb, parse_mlnx_qos
+from module_utils.raybench_configure.engine import carry_out, roll_back
+from module_utils.raybench_configure.journal import Journal
+from module_utils.raybench_configure.resources.quality import dcb_options, mlnx_qos_options, parse_dcb, parse_mlnx_qos
 
 from .item_hosts import MLNX_QOS, MLX, Units, machine, planned
 

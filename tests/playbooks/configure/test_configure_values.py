@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raybench_configure.engine import carry_out, roll_back
-from raybench_configure.errors import RefusedError
-from raybench_configure.items import chosen
-from raybench_configure.journal import Journal
-from raybench_configure.nccl_file import own_lines
-from raybench_configure.plan import ItemPlan, Setting, fixed
-from raybench_configure.resources.service import UnitResource
+from module_utils.raybench_configure.engine import carry_out, roll_back
+from module_utils.raybench_configure.errors import RefusedError
+from module_utils.raybench_configure.items import chosen
+from module_utils.raybench_configure.journal import Journal
+from module_utils.raybench_configure.nccl_file import own_lines
+from module_utils.raybench_configure.plan import ItemPlan, Setting, fixed
+from module_utils.raybench_configure.resources.service import UnitResource
 
 from tests.playbooks.hosts import TreeHost
 

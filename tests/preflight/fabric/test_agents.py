@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from raybench.preflight.fabric.conduct import Reply, plan_scan
+from raybench.preflight.fabric.ends import EMULATED_DRIVERS
 from raybench.preflight.fabric.measurements import figure, measurements
 from raybench.preflight.fabric.settings import FabricSettings
 from tests.playbooks.local import require_ansible
@@ -151,3 +152,18 @@ def test_a_host_describes_itself_and_only_reads() -> None:
     assert 18500 <= end["control_port"] <= 18699
     assert {"lo"} <= {interface["name"] for interface in end["interfaces"]}
     assert isinstance(end["devices"], list)
+
+
+def test_a_software_device_on_a_nic_is_not_taken_for_the_nic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Soft-iWARP's device link is that of the NIC below it; its figures are a processor's, and shown as EMULATED."""
+    (tmp_path / "drivers/mlx5_core").mkdir(parents=True)
+    for name in ("siw_ens1f0", "mlx5_0"):
+        (tmp_path / f"devices/{name}/ports/1").mkdir(parents=True)
+        (tmp_path / f"devices/{name}/device").mkdir()
+        (tmp_path / f"devices/{name}/device/driver").symlink_to(tmp_path / "drivers/mlx5_core")
+    (tmp_path / "devices/mlx5_0/hca_type").write_text("MT4129\n")
+    monkeypatch.setattr(load("raybench_host.rdma"), "CLASS", str(tmp_path / "devices"))
+    devices = load("raybench_fabric_end").discover([18500, 18699])["devices"]
+    drivers = {device["name"]: device["driver"] for device in devices}
+    assert drivers == {"mlx5_0": "mlx5_core", "siw_ens1f0": "siw"}
+    assert "siw" in EMULATED_DRIVERS

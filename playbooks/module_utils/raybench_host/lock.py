@@ -6,12 +6,13 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Iterator
 
 _PAUSE_SECONDS = 0.2
 
 
 @contextlib.contextmanager
-def locked(path, seconds, busy):
+def locked(path: str, seconds: float, busy: Exception) -> Iterator[None]:
     """Hold the lock of a file, which is made where it is missing. Raises ``busy`` when it is not free in time."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

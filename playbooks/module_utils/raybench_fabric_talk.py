@@ -71,4 +71,7 @@ def _read_line(connection):
         data += more
         if not more or len(data) > _LINE_BYTES:
             raise ValueError("no whole line came")
-    return json.loads(data)
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("what came is nested too deeply") from error

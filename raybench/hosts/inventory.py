@@ -175,7 +175,7 @@ def _listing(
 def _decoded(answer: subprocess.CompletedProcess[str], sources: tuple[str, ...], limit: str | None) -> dict[str, Any]:
     try:
         listing = json.loads(answer.stdout) if answer.returncode == 0 else None
-    except ValueError:
+    except (ValueError, RecursionError):
         listing = None
     if not isinstance(listing, dict):
         reason = " ".join(error_of(answer.stderr or answer.stdout).split())

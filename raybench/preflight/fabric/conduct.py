@@ -10,6 +10,7 @@ from typing import Any
 
 from raybench.documents.fabric import FabricReport
 from raybench.errors import UsageError
+from raybench.preflight.fabric.answers import WRONG_END, is_end, results_of
 from raybench.preflight.fabric.ends import end_from
 from raybench.preflight.fabric.judgement import RailJudgement, judge
 from raybench.preflight.fabric.localise import next_round
@@ -59,7 +60,8 @@ class Step:
 
 def fabric_of(replies: Sequence[Reply], settings: FabricSettings) -> Fabric:
     """The hosts that answered and can take part. Raises UsageError where there are not two."""
-    return survey([end_from(reply.name, reply.end, reply.options) for reply in replies if reply.end], settings)
+    described = [reply for reply in replies if reply.end and is_end(reply.end)]
+    return survey([end_from(reply.name, reply.end or {}, reply.options) for reply in described], settings)
 
 
 def plan_scan(replies: Sequence[Reply], settings: FabricSettings, *, token: str, forks: int) -> Step:
@@ -75,7 +77,7 @@ def plan_scan(replies: Sequence[Reply], settings: FabricSettings, *, token: str,
 def plan_confirmation(
     replies: Sequence[Reply],
     settings: FabricSettings,
-    results: Mapping[str, Sequence[Mapping[str, Any]]],
+    returned: object,
     *,
     done: int,
     token: str,
@@ -83,11 +85,13 @@ def plan_confirmation(
 ) -> Step:
     """One more round, of suspects against proven hosts; without work where that would tell nothing more.
 
-    ``done`` rounds were run before, those of the scan included.
+    ``returned`` is what hosts returned so far, entries by host's name; ``done`` rounds were run before,
+    those of the scan included.
     """
     fabric = fabric_of(replies, settings)
-    lost = {reply.name for reply in replies if reply.lost}
-    rails = judged_rails(fabric, settings, results, lost)
+    results = results_of(returned, fabric)
+    lost = {reply.name for reply in replies if reply.lost} | results.refused.keys()
+    rails = judged_rails(fabric, settings, results.entries, lost)
     absent = frozenset(index for index, name in enumerate(fabric.names) if name in lost)
     pairs = {
         rail.rail.name: next_round(rail.evidence, leaf_of=fabric.leaf_of, absent=absent, seed=settings.seed + done)
@@ -110,23 +114,26 @@ def judged_rails(
 def final_report(
     replies: Sequence[Reply],
     settings: FabricSettings,
-    results: Mapping[str, Sequence[Mapping[str, Any]]],
+    returned: object,
     *,
     run_id: str,
     times: tuple[str, str],
 ) -> FabricReport:
-    """The report, whatever came of the run."""
+    """The report, whatever came of the run. ``returned`` is what hosts returned, entries by host's name."""
     unreachable = {reply.name: reply.problem for reply in replies if not reply.end}
+    unreachable |= {reply.name: WRONG_END for reply in replies if reply.end and not is_end(reply.end)}
     try:
         fabric = fabric_of(replies, settings)
     except UsageError as error:
         facts = _facts(run_id, times, unreachable, {}, 0, 0)
         return empty_report(settings, facts, str(error))
-    lost = {reply.name: reply.lost for reply in replies if reply.lost}
-    lost |= {name: "its results could not be fetched" for name in fabric.names if not results.get(name)} | lost
-    rails = judged_rails(fabric, settings, results, lost)
+    results = results_of(returned, fabric)
+    lost = {name: "its results could not be fetched" for name, entries in results.entries.items() if not entries}
+    lost |= results.refused
+    lost |= {reply.name: reply.lost for reply in replies if reply.lost}
+    rails = judged_rails(fabric, settings, results.entries, lost)
     planned = len(scan_rounds(fabric, settings))
-    numbers = {int(entry["round"]) for entries in results.values() for entry in entries}
+    numbers = {entry["round"] for entries in results.entries.values() for entry in entries}
     extra = len({number for number in numbers if number >= planned})
     return report(fabric, settings, rails, _facts(run_id, times, unreachable, lost, planned, extra))
 

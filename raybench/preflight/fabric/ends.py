@@ -150,7 +150,7 @@ def data_rate(text: str | None, *, ethernet: bool) -> float | None:
 def pci_link(found: Mapping[str, Any] | None) -> PciLink | None:
     """The narrowest known link of a NIC's path; None where the kernel knows none, as for a virtual function."""
     known = []
-    for link in (found or {}).get("links", ()):
+    for link in (found or {}).get("links") or ():
         speed, width = _SPEED.search(str(link.get("speed") or "")), str(link.get("width") or "")
         if speed and width.isdecimal() and int(width) > 0:
             known.append((float(speed[1]) * int(width), float(speed[1]), int(width), str(link.get("address"))))

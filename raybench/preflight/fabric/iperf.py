@@ -66,7 +66,7 @@ def _document(text: str) -> dict[str, Any]:
     begin = text.find("{")  # a warning may stand before it
     try:
         document, _ = json.JSONDecoder().raw_decode(text, begin) if begin >= 0 else (None, 0)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise NoFigureError(f"it printed no JSON: {text.strip()[-200:] or 'nothing'}")

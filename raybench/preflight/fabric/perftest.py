@@ -26,6 +26,7 @@ _HEADING = re.compile(
 )
 _FIELD = re.compile(r"([A-Z][\w*./ ]+?)\s*: *([^\t]+?)(?=\s*(?:\t|$| {2,}[A-Z]))", re.ASCII)
 _LOOSE = re.compile(r'^\s*"?([\w%.]+)"?\s*:\s*"?([^",]*)"?\s*,?\s*$')
+_COUNTED = {"#bytes", "#iterations"}  # in every table; without them its heading is damaged
 _LEAST_RATE = 2e-5  # MsgRate is printed with six decimals: below, it is too coarse to check a figure against
 _UNIT_TOLERANCE = 0.05
 
@@ -120,15 +121,15 @@ def _rows(text: str, *wanted: str) -> Iterator[dict[str, float]]:
     headings: list[str] = []
     for line in text.splitlines():
         if line.lstrip().startswith("#bytes"):
-            headings = _HEADING.findall(line)
+            found = _HEADING.findall(line)
+            headings = found if set(found) >= _COUNTED else []
             continue
         values = line.split()
         telling = [heading for heading in headings if heading.startswith(wanted)]
         if telling and len(values) >= 3:
             row = _numbers(headings, values)
-            if row is not None and any(
-                heading in headings[: len(values)] and heading not in row for heading in telling
-            ):
+            printed = [heading for heading in telling if heading in headings[: len(values)]]
+            if row is not None and (not printed or any(heading not in row for heading in printed)):
                 raise NoFigureError(f"the test printed a figure that cannot be: {' '.join(values)[:200]}")
             if row is not None:
                 yield row
@@ -163,7 +164,9 @@ def _bandwidth(row: Mapping[str, float]) -> Bandwidth:
 
 
 def _latency(row: Mapping[str, float]) -> Latency:
-    average = row["t_avg[usec]"] if "t_avg[usec]" in row else row["t_typical[usec]"]
+    average = row.get("t_avg[usec]", row.get("t_typical[usec]"))
+    if average is None:
+        raise NoFigureError("the test printed no latency in microseconds")
     if average <= 0:
         raise NoFigureError("not measured: the latency is 0, no message was timed")
     return Latency(
@@ -180,7 +183,7 @@ def _latency(row: Mapping[str, float]) -> Latency:
 def _json_results(text: str) -> dict[str, str]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {match[1]: match[2].strip() for line in text.splitlines() if (match := _LOOSE.match(line))}
     results = document.get("results") if isinstance(document, dict) else None
     return {name: str(value) for name, value in results.items()} if isinstance(results, dict) else {}

@@ -57,7 +57,8 @@ def parse_ibstat(text: str) -> tuple[Port, ...]:
             device, port = {"name": adapter[1]}, None
         elif re.fullmatch(r"Port \d+:?", line.strip(), re.IGNORECASE):
             port = {"number": line.strip().split()[1].rstrip(":")}
-            found.append((device, port))
+            if device:
+                found.append((device, port))
         elif value and device:
             (device if port is None else port)[name] = value
     ports.extend(_port(device, port) for device, port in found)
@@ -165,7 +166,7 @@ def parse_dcb_pfc(text: str) -> tuple[int, ...] | None:
     """
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     found = found[0] if isinstance(found, list) and found else found
     switches = found.get("prio_pfc", found.get("prio-pfc")) if isinstance(found, dict) else None

@@ -69,7 +69,7 @@ def entries_of(path: Path) -> dict[str, StoredTensor]:
             if size < 8 or not 2 <= length <= min(size - 8, _LONGEST_HEADER):
                 raise UsageError(f"{path} is not a safetensors file, or is cut off; fetch it again")
             header: dict[str, Any] = msgspec.json.decode(file.read(length), type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not a safetensors file: {error}") from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error

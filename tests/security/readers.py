@@ -1,0 +1,358 @@
+"""Readers of what other users, hosts or programs write, each with whole inputs and what it may say of damaged ones.
+
+``python -m tests.security.readers --count 10000 --seed 1 --of probe`` feeds them. Logs have a fuzzer
+of their own (tests/diagnostics/fuzz.py), and so have documents (tests/documents/mutation.py).
+"""
+
+import argparse
+import json
+import pickle
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import zlib
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from diagnostics.agent.message_reader import MessageReader
+from diagnostics.agent.messages import Clock, Event, Reading, Source
+from diagnostics.agent.messages import encode as encode_message
+from diagnostics.inputs.flight_recorder import DamagedDumpError, read_dump
+from raybench.benchmarks.checkpoint.manifest import CheckpointError, Manifest, Part, Tensor
+from raybench.benchmarks.checkpoint.manifest import decode as decode_manifest
+from raybench.benchmarks.events import PointMeasured, RankReady
+from raybench.benchmarks.events import encode as encode_event
+from raybench.benchmarks.training.models.weight_files import entries_of
+from raybench.config import load_config
+from raybench.errors import UsageError
+from raybench.execution.event_check import EventError, event_of
+from raybench.execution.node_actors.answers import AnswerError, decode_answer, encode_answer
+from raybench.hosts.inventory import _decoded
+from raybench.preflight.fabric.conduct import final_report, plan_confirmation, plan_scan
+from raybench.preflight.fabric.errors import NoFigureError
+from raybench.preflight.fabric.iperf import parse_iperf, parse_own_stream
+from raybench.preflight.fabric.perftest import parse_bandwidth, parse_json, parse_latency, parse_settings
+from raybench.preflight.fabric.settings import FabricSettings
+from raybench.preflight.parsers import nvidia_smi, pci, rdma, system
+from raybench.preflight.probe_answer import unpack
+from raybench.preflight.report import Gathered, build_report
+from tests.diagnostics.mutation import mutated as mutated_lines
+from tests.documents.mutation import mutated as mutated_document
+from tests.preflight import recorded
+from tests.preflight.fabric.test_conduct import TIMES, hosts, run
+from tests.security.test_answers import GOOD, PLAN, SAMPLES
+
+RECORDED = Path(__file__).parents[1] / "preflight"
+SLOWEST_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """``read`` takes an input as bytes and may raise ``refuses`` only. ``seeds``: documents, or texts as lines."""
+
+    read: Callable[[bytes], object]
+    seeds: Callable[[], Sequence[Any]]
+    refuses: tuple[type[Exception], ...] = ()
+    encode: Callable[[bytes], bytes] = bytes  # what the damaged JSON is packed into
+
+
+@contextmanager
+def kept(data: bytes, name: str = "input") -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(data)
+        yield path
+
+
+def in_msgpack(data: bytes) -> bytes:
+    """JSON as MessagePack, where it still is JSON; else the bytes as they are."""
+    try:
+        return msgspec.msgpack.encode(json.loads(data))
+    except (ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
+        return data
+
+
+def in_pickle(data: bytes) -> bytes:
+    try:
+        return pickle.dumps(json.loads(data))
+    except (ValueError, RecursionError):
+        return data
+
+
+def in_probe(data: bytes) -> bytes:
+    return b64encode(zlib.compress(data))
+
+
+def with_length(data: bytes) -> bytes:
+    """A header as safetensors has it, and some bytes of tensors."""
+    return len(data).to_bytes(8, "little") + data + bytes(64)
+
+
+def read_answers(data: bytes) -> None:
+    for question in GOOD:
+        try:
+            decode_answer(question, data)
+        except AnswerError:
+            continue
+
+
+def read_file(load: Callable[[Path], object], name: str) -> Callable[[bytes], None]:
+    def read(data: bytes) -> None:
+        with kept(data, name) as path:
+            load(path)
+
+    return read
+
+
+def read_inventory(data: bytes) -> object:
+    answer = subprocess.CompletedProcess([], 0, stdout=data.decode("utf-8", "replace"), stderr="")
+    return _decoded(answer, ("inventory",), None)
+
+
+def judge_host(data: bytes) -> object:
+    facts = unpack(data.decode("latin-1"))
+    return build_report([Gathered(host="a", facts=facts, sent_at=0.0, received_at=1.0)], finished_at=2.0).to_json()
+
+
+def judge_fabric(data: bytes) -> object:
+    """What the hosts' fabric agents returned, as the playbook's step gets it: JSON that is whole, of any form."""
+    try:
+        results = json.loads(data)
+    except (ValueError, RecursionError):
+        return None  # Ansible decodes it, and fails that host
+    replies, settings = hosts(3), FabricSettings(scope="all")
+    plan_confirmation(replies, settings, results, done=2, token="t", forks=5)
+    return final_report(replies, settings, results, run_id="r", times=TIMES).to_json()
+
+
+def plan_fabric(data: bytes) -> object:
+    """What a host says that it has to test with."""
+    try:
+        end = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    (first, second, _), settings = hosts(3), FabricSettings(scope="all")
+    odd = type(first)(name="odd", end=end, problem="", options={})
+    plan_scan([first, second, odd], settings, token="t", forks=5)
+    return final_report([first, second, odd], settings, {}, run_id="r", times=TIMES).to_json()
+
+
+def parse_all(parsers: Sequence[Callable[[str], object]]) -> Callable[[bytes], None]:
+    def read(data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        for parse in parsers:
+            try:
+                parse(text)
+            except NoFigureError:
+                continue
+
+    return read
+
+
+def results_of_fabric() -> list[Any]:
+    settings, results = FabricSettings(scope="all"), {}
+    run(plan_scan(hosts(3), settings, token="t", forks=5), lambda *_: 392.0, results)
+    return [results]
+
+
+def messages() -> list[Any]:
+    said = (
+        Clock(wall_seconds=1e9, monotonic_seconds=5.0, host="a", interval_seconds=1.0),
+        Source(monotonic_seconds=5.0, name="gpu", available=False, reason="no driver"),
+        Reading(monotonic_seconds=6.0, source="nic", values={"nic/eth0/sent_bytes": 7.0}),
+        Event(monotonic_seconds=7.0, source="kernel", device="", text="NVRM: Xid 79"),
+    )
+    return [json.loads(encode_message(one)) for one in said]
+
+
+def manifests() -> list[Any]:
+    part = Part(offsets=(0,), sizes=(4,), file="rank-0.bin", start=0, length=16, crc32=7)
+    whole = Manifest(tensors={"a": Tensor(dtype="float32", shape=(4,), parts=(part,))}, compression="none")
+    return [json.loads(whole.encode())]
+
+
+def signed(data: bytes) -> bytes:
+    """The damaged manifest with a checksum that is right, so that its content is read."""
+    try:
+        content = json.dumps(json.loads(data)["content"]).encode()
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return data
+    return b'{"crc32":%d,"content":%s}' % (zlib.crc32(content), content)
+
+
+def texts(folder: str, suffixes: Sequence[str] = (".txt", ".json")) -> list[bytes]:
+    return [path.read_bytes() for path in sorted((RECORDED / folder).iterdir()) if path.suffix in suffixes]
+
+
+def printed() -> list[bytes]:
+    named = [value for name, value in vars(recorded).items() if name.isupper() and isinstance(value, str)]
+    return [text.encode() for text in named] + texts("recorded_rdma")
+
+
+def probe_facts() -> list[Any]:
+    from tests.preflight.test_report import fine
+
+    return [fine("a").facts]
+
+
+def dump() -> list[Any]:
+    entry = {"process_group": ["0", "default_pg"], "collective_seq_id": 3, "profiling_name": "nccl:all_reduce",
+             "input_sizes": [[4]], "state": "scheduled", "time_created_ns": 5}  # fmt: skip
+    return [{"version": "2.5", "entries": [entry, entry], "rank": 0}]
+
+
+def event_documents() -> list[Any]:
+    events = (RankReady(rank=0, facts={}), PointMeasured(rank=0, benchmark=0, samples=SAMPLES))
+    return [msgspec.msgpack.decode(encode_event(one)) for one in events]
+
+
+def answers() -> list[Any]:
+    plain = (one for name, one in GOOD.items() if name in {"facts", "positions", "long_traces", "traffic"})
+    return [msgspec.msgpack.decode(encode_answer(one)) for one in plain]
+
+
+PARSERS: tuple[Callable[[str], object], ...] = (
+    nvidia_smi.parse_smi,
+    nvidia_smi.parse_nvlink_status,
+    nvidia_smi.parse_topology,
+    pci.parse_lspci,
+    rdma.parse_ibstat,
+    rdma.parse_fi_info,
+    rdma.parse_mlnx_qos,
+    rdma.parse_dcb_pfc,
+    lambda text: system.xids_of(system.parse_dmesg(text, 100.0)),
+    system.parse_chrony,
+    system.parse_ntpq,
+    system.parse_pairs,
+    system.parse_meminfo,
+    system.parse_modules,
+    system.parse_packages,
+)
+FIGURES = (parse_bandwidth, parse_latency, parse_json, parse_settings, parse_iperf, parse_own_stream)
+READERS: dict[str, Reader] = {
+    "agent messages": Reader(read=lambda data: list(MessageReader().feed(data + b"\n")), seeds=messages),
+    "answers of node actors": Reader(read=read_answers, seeds=answers, encode=in_msgpack),
+    "checkpoint manifest": Reader(
+        read=lambda data: decode_manifest(data, "it"), seeds=manifests, refuses=(CheckpointError,), encode=signed
+    ),
+    "configuration": Reader(
+        read=read_file(lambda path: load_config(path, {}), "raybench.yml"),
+        seeds=lambda: [yaml.safe_dump({"nodes": 2, "sizes": "1K", "env": ["A=b"], "training": {"steps": 5}}).encode()],
+        refuses=(UsageError,),
+    ),
+    "events of ranks": Reader(
+        read=lambda data: event_of(data, (0,), PLAN, 2), seeds=event_documents, refuses=(EventError,), encode=in_msgpack
+    ),
+    "fabric ends": Reader(
+        read=plan_fabric, seeds=lambda: [reply.end for reply in hosts(1)], refuses=(UsageError,)
+    ),
+    "fabric figures": Reader(read=parse_all(FIGURES), seeds=lambda: texts("fabric/recorded")),
+    "fabric results": Reader(read=judge_fabric, seeds=results_of_fabric, refuses=(UsageError,)),
+    "flight-recorder dump, JSON": Reader(
+        read=read_file(lambda path: read_dump(str(path)), "nccl_trace_rank_0"), seeds=dump, refuses=(DamagedDumpError,)
+    ),
+    "flight-recorder dump, pickle": Reader(
+        read=read_file(lambda path: read_dump(str(path)), "nccl_trace_rank_0"),
+        seeds=dump,
+        refuses=(DamagedDumpError,),
+        encode=in_pickle,
+    ),
+    "inventory listing": Reader(
+        read=read_inventory, seeds=lambda: [{"_meta": {"hostvars": {"a": {}}}, "all": {"hosts": ["a"]}}],
+        refuses=(UsageError,),
+    ),
+    "probe answer": Reader(read=judge_host, seeds=probe_facts, refuses=(ValueError,), encode=in_probe),
+    "probe texts": Reader(read=parse_all(PARSERS), seeds=printed),
+    "weights": Reader(
+        read=read_file(entries_of, "model.safetensors"),
+        seeds=lambda: [{"a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}, "__metadata__": {"x": "y"}}],
+        refuses=(UsageError,),
+        encode=with_length,
+    ),
+}  # fmt: skip
+HOSTILE = (
+    b"",
+    b"\0",
+    b"\xff\xfe",
+    b"[" * 20_000,
+    b'{"a":' * 20_000,
+    b"9" * 20_000,
+    b'"\\ud800"',
+    b"\x80\x04\x95",
+    b"- " * 5_000,
+    b"&a [*a, *a]",
+)
+
+
+@cache
+def seeds_of(name: str) -> Sequence[Any]:
+    return READERS[name].seeds()
+
+
+def packed(name: str, seed: Any) -> bytes:
+    """A whole input of the reader."""
+    return READERS[name].encode(seed if isinstance(seed, bytes) else json.dumps(seed).encode())
+
+
+def damaged(name: str, chance: random.Random) -> bytes:
+    """An input of the reader with some parts and bytes changed."""
+    reader, seed = READERS[name], chance.choice(seeds_of(name))
+    data = mutated_lines(chance, seed.split(b"\n")) if isinstance(seed, bytes) else mutated_document(seed, chance)
+    whole = bytearray(reader.encode(data))
+    for _ in range(chance.choice([0, 0, 0, 1, 3]) if whole else 0):
+        whole[chance.randrange(len(whole))] = chance.randrange(256)
+    return bytes(whole)
+
+
+def fault_of(name: str, data: bytes) -> str | None:
+    """What is wrong with how the reader takes these bytes; None where it reads or refuses them as it should."""
+    reader, begun = READERS[name], time.perf_counter()
+    try:
+        reader.read(data)
+    except reader.refuses as error:
+        if not str(error).strip():
+            return f"{type(error).__name__} without a word"
+        if isinstance(error, UsageError) and "\n" in str(error):
+            return f"more than one line: {error}"
+    except Exception as error:  # noqa: BLE001 - that is what is looked for
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
+    seconds = time.perf_counter() - begun
+    return f"it took {seconds:.1f} s" if seconds > SLOWEST_SECONDS else None
+
+
+def main() -> int:
+    """Feed the readers and count; a fault is written out with its input and ends with 1."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--of", default="", help="what the names of the readers begin with")
+    arguments = parser.parse_args()
+    faults = 0
+    for name in (name for name in READERS if name.startswith(arguments.of)):
+        chance, begun, found = random.Random(arguments.seed), time.perf_counter(), Counter[str]()
+        for number in range(arguments.count):
+            data = HOSTILE[number] if number < len(HOSTILE) else damaged(name, chance)
+            fault = fault_of(name, data)
+            if fault is not None and not found[fault]:
+                print(f"{name} {number}: {fault}\n  {data[:200]!r}", file=sys.stderr)
+            found.update([fault] if fault else [])
+        faults += found.total()
+        print(f"{name}: {arguments.count} inputs in {time.perf_counter() - begun:.1f} s, {found.total()} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -88,6 +88,57 @@ def imports(path: Path) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
+# Packages that are handed documents: they read no mapping by a key written into the code, but for these mappings.
+HANDED_DOCUMENTS = {
+    *("reports", "services", "studies", "expectations", "peers", "stability", "finding_rules"),
+    *("execution", "benchmarks"),
+}
+NO_DOCUMENTS = {
+    "benchmarks/memory/allocator.py": "a trace of PyTorch's profiler",
+    "benchmarks/memory/options.py": "a table of its own, by kind of device",
+    "benchmarks/rank/flight_record.py": "PyTorch's flight record",
+    "benchmarks/rank/recorded.py": "PyTorch's flight record",
+    "benchmarks/standalone.py": "torch's store, and what it writes itself before there is a document",
+    "benchmarks/training/clock.py": "CUDA events by name",
+    "benchmarks/training/combine.py": "the phases of a rank's record, by name",
+    "benchmarks/training/exposure/trace.py": "a trace of PyTorch's profiler",
+    "benchmarks/training/models/transformer.py": "sizes of layers by name",
+    "benchmarks/training/models/weight_files.py": "the header of a safetensors file",
+    "benchmarks/training/options.py": "options as they were typed",
+    "execution/agents/node.py": "sys.modules",
+    "execution/agents/warm_groups.py": "Ray's table of placement groups",
+    "execution/ranks/rank_activity.py": "/proc/PID/io",
+    "execution/ray_cluster/head_facts.py": "what the head's own process and Ray answer",
+    "execution/ray_cluster/session.py": "nvidia-smi's answer",
+    "expectations/expected.py": "rows of its CSV tables",
+    "services/init.py": "groups of an inventory",
+    "studies/network.py": "a table of its own, by preset",
+}
+
+
+def keyed_reads(path: Path) -> list[str]:
+    """Reads of a mapping by a key that is written into the code: ``content["seconds"]``, ``content.get("seconds")``.
+
+    Keys in capitals are no document's: environment variables, columns of Ray's tables.
+    """
+    found = []
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            owner, key = node.value, node.slice
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "get"
+            and node.args
+        ):
+            owner, key = node.func.value, node.args[0]
+        else:
+            continue
+        if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value[:1].islower():
+            found.append(f"{path.name}:{node.lineno}: {ast.unparse(owner)}[{key.value!r}]")
+    return found
+
+
 def layer(part: str) -> int:
     return next((number for number, parts in enumerate(LAYERS) if part in parts), -1)
 
@@ -188,6 +239,25 @@ def test_diagnostics_knows_nothing_of_raybench() -> None:
         if name.split(".")[0] in forbidden
     ]
     assert found == []
+
+
+def test_no_document_is_read_by_the_names_of_its_keys() -> None:
+    """A misspelt key of a dictionary is an empty cell of a report; a misspelt attribute is an error of mypy."""
+    found = {
+        str(path.relative_to(ROOT / "raybench")): reads
+        for path, part in modules("raybench")
+        if part in HANDED_DOCUMENTS and (reads := keyed_reads(path))
+    }
+    assert {name: reads for name, reads in found.items() if name not in NO_DOCUMENTS} == {}
+    assert NO_DOCUMENTS.keys() - found.keys() == set(), "exceptions that nothing needs any more"
+
+
+def test_reads_by_key_are_seen_in_both_their_forms(tmp_path: Path) -> None:
+    source = tmp_path / "rows.py"
+    source.write_text(
+        """a = point["seconds"]; b = one.get("rank", 0); c["known"] = os.environ.get("HOME"); d["x"][0]"""
+    )
+    assert [text.partition(" ")[2] for text in keyed_reads(source)] == ["point['seconds']", "one['rank']", "d['x']"]
 
 
 def test_nothing_that_is_read_is_ever_evaluated() -> None:

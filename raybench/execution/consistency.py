@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from diagnostics.findings import Finding
+from raybench.documents.run.facts import NodeFacts, RankFacts, typed
 from raybench.finding_rules.nodes import DEVICES_MASKED, VERSIONS_DIFFER
 from raybench.metadata import COMPARED
 
@@ -42,11 +43,12 @@ def masked_devices(
 
     NCCL then cannot see the peers of its own node, and all_reduce was up to 2400 times slower (ray#61073).
     """
-    gpus = {name: len(one.get("gpus") or []) for name, one in facts}
+    gpus = {name: len(typed(NodeFacts, one).gpus or ()) for name, one in facts}
     seen: dict[str, int] = {}
     for name, one in rank_facts:
-        if "visible_gpus" in one:
-            seen[name] = min(int(one["visible_gpus"]), seen.get(name, 10**6))
+        visible = typed(RankFacts, one).visible_gpus
+        if visible is not None:
+            seen[name] = min(visible, seen.get(name, visible))
     masked = {name: count for name, count in seen.items() if count < gpus.get(name, 0)}
     if not masked:
         return []

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from raybench.benchmarks.rank.assignment import RankAssignment
+from raybench.documents.run.facts import NodeFacts, typed
 from raybench.execution.placement import device_index
 from raybench.execution.record import Planned
 from raybench.execution.variables import node_variables
@@ -39,14 +40,16 @@ def _sharing(planned: Planned) -> int:
     """Ranks that share a GPU: more than one only where emulated nodes have fewer GPUs than ranks."""
     if planned.plan.backend != "nccl" or not planned.emulated:
         return 1
-    devices = {(facts["visible_devices"] or "", one) for facts in planned.facts for one in facts["gpu_ids"]}
+    known = [typed(NodeFacts, facts) for facts in planned.facts]
+    devices = {(facts.visible_devices or "", one) for facts in known for one in facts.gpu_ids or ()}
     return -(-planned.plan.world_size // max(len(devices), 1))
 
 
 def _device(facts: Mapping[str, Any], local_rank: int) -> int:
     """The GPU of a rank among those that its node's processes see: the one at its place among those Ray granted."""
-    granted = facts["gpu_ids"] or [str(number) for number in range(len(facts["gpus"]))]
-    return device_index(granted[local_rank % len(granted)], facts["visible_devices"])
+    known = typed(NodeFacts, facts)
+    granted = known.gpu_ids or range(len(known.gpus or ()))
+    return device_index(str(granted[local_rank % len(granted)]), known.visible_devices)
 
 
 def variables_of(planned: Planned, run_id: str) -> list[dict[str, str | None]]:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from raybench.documents.run.facts import NodeFacts, typed
+
 PASSED_ON = (
     "NCCL_",
     "TORCH_NCCL_",
@@ -48,12 +50,13 @@ def node_variables(
     hosts to NCCL, so that their traffic takes the network.
     """
     variables: dict[str, str | None] = dict(common)
-    interface = (facts.get("interfaces") or {}).get(address)
-    own = facts.get("settings") or {}  # what the node is configured with stands
+    known = typed(NodeFacts, facts)
+    interface = (known.interfaces or {}).get(address)
+    own = known.settings or {}  # what the node is configured with stands
     for name, value in (("GLOO_SOCKET_IFNAME", interface), ("NCCL_SOCKET_IFNAME", f"={interface}")):
         if interface and name not in own:
             variables.setdefault(name, value)
     if host_id is not None:
         variables.setdefault("NCCL_HOSTID", host_id)
-    variables["CUDA_VISIBLE_DEVICES"] = facts.get("visible_devices")
+    variables["CUDA_VISIBLE_DEVICES"] = known.visible_devices
     return variables

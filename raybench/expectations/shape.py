@@ -4,7 +4,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from raybench.documents.run.cluster import ClusterInfo, NodeFacts, RdmaPort
+from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.facts import NodeFacts, RdmaPort
 from raybench.expectations.regimes import Family, NoExpectation, System
 from raybench.hardware.gpus import Gpu, find_gpu, unknown_reason
 

@@ -106,14 +106,15 @@ def csv_rows(result: RunResult) -> Iterator[dict[str, str]]:
 
 
 def _benchmark_fields(benchmark: BenchmarkResult) -> dict[str, Any]:
-    known = ("dtype", "reduce_op", "root", "in_place")
-    rest = (f"{key}={value}" for key, value in benchmark.parameters.items() if key not in known and value is not None)
     return {
         "benchmark": benchmark.name,
         "kind": benchmark.kind,
         "status": benchmark.status,
-        **{key: benchmark.parameters.get(key) for key in known},
-        "parameters": ";".join(rest),
+        "dtype": benchmark.dtype,
+        "reduce_op": benchmark.reduce_op,
+        "root": benchmark.root,
+        "in_place": benchmark.in_place,
+        "parameters": ";".join(benchmark.other_parameters),
     }
 
 

@@ -44,7 +44,7 @@ def _node_cells(node: NodeInfo) -> tuple[Cell, ...]:
 def node_facts(cluster: ClusterInfo) -> FactView:
     """The facts of nodes."""
     names = [node.name for node in cluster.nodes]
-    found = agreement_of([dict(_comparable(node.facts)) for node in cluster.nodes])
+    found = agreement_of([dict(_comparable(node)) for node in cluster.nodes])
     return _view(found, "node", len(names), lambda who: names_in_short([names[index] for index in who]))
 
 
@@ -53,7 +53,7 @@ def rank_facts(cluster: ClusterInfo) -> FactView:
     known = [
         (rank, place, _rank_facts(facts))
         for node in cluster.nodes
-        for place, (rank, facts) in enumerate(_ranks_of(node))
+        for place, (rank, facts) in enumerate(node.rank_facts.items())
     ]
     by_place, names = _by_place([(place, facts) for _, place, facts in known])
     facts = [{name: text for name, text in one.items() if name not in names} for _, _, one in known]
@@ -73,21 +73,12 @@ def _view(found: Agreement, noun: str, count: int, named: Any) -> FactView:
     )
 
 
-def _comparable(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _comparable(node: NodeInfo) -> Iterator[tuple[str, str]]:
     """Facts of a node that can be compared with another's: interfaces by name, not by address; no loopback."""
-    told = {name: value for name, value in facts.items() if name not in _ELSEWHERE}
-    interfaces = told.get("interfaces")
-    if isinstance(interfaces, Mapping):
-        told["interfaces"] = ", ".join(sorted({str(name) for name in interfaces.values()} - {_LOOPBACK}))
+    told = {name: value for name, value in node.facts.items() if name not in _ELSEWHERE}
+    if node.interface_names is not None:
+        told["interfaces"] = ", ".join(name for name in node.interface_names if name != _LOOPBACK)
     yield from ((name, text) for name, text in facts_of(told) if not name.endswith(_IDENTITIES))
-
-
-def _ranks_of(node: NodeInfo) -> list[tuple[int, Mapping[str, Any]]]:
-    """(rank, its facts) of a node in order of rank."""
-    ranks = node.facts.get("ranks")
-    if not isinstance(ranks, Mapping):
-        return []
-    return sorted((int(rank), facts) for rank, facts in ranks.items() if str(rank).isdecimal())
 
 
 def _rank_facts(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Results as rows for tables: in-place and out-of-place runs of one benchmark side by side. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,11 +35,17 @@ class Unmeasured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One benchmark with one set of parameters, without ``in_place``, which makes the column groups ``places``."""
+    """One benchmark with one set of parameters, without ``in_place``, which makes the column groups ``places``.
+
+    ``other_parameters``: those beyond a collective's, as ``name=value``.
+    """
 
     name: str
     kind: str
-    parameters: Mapping[str, Any]
+    dtype: str | None
+    reduce_op: str | None
+    root: int | None
+    other_parameters: tuple[str, ...]
     places: tuple[str, ...]
     rows: tuple[Row, ...]
     reasons: tuple[str, ...]
@@ -68,29 +74,6 @@ class Table:
         words = [self.name, *(str(value) for value in (self.dtype, self.reduce_op) if value is not None)]
         words += [f"root {self.root}"] if self.root is not None else []
         return printable(" ".join([*words, *self.other_parameters]))
-
-    @property
-    def dtype(self) -> Any:
-        """Element type, or None."""
-        return self.parameters.get("dtype")
-
-    @property
-    def reduce_op(self) -> Any:
-        """Reduction, or None."""
-        return self.parameters.get("reduce_op")
-
-    @property
-    def root(self) -> Any:
-        """Root rank, or None."""
-        return self.parameters.get("root")
-
-    @property
-    def other_parameters(self) -> tuple[str, ...]:
-        """Parameters beyond those of a collective, as ``name=value``."""
-        known = {"dtype", "reduce_op", "root", "in_place"}
-        return tuple(
-            f"{key}={value}" for key, value in self.parameters.items() if key not in known and value is not None
-        )
 
 
 def tables(benchmarks: Iterable[BenchmarkResult]) -> tuple[Table, ...]:
@@ -158,7 +141,10 @@ def _table(group: Sequence[BenchmarkResult]) -> Table:
     return Table(
         name=first.name,
         kind=first.kind,
-        parameters={key: value for key, value in first.parameters.items() if key != "in_place"},
+        dtype=first.dtype,
+        reduce_op=first.reduce_op,
+        root=first.root,
+        other_parameters=first.other_parameters,
         places=tuple(place_of(benchmark) for benchmark in ordered),
         rows=_rows(measured),
         reasons=_prefixed(ordered, lambda benchmark: (benchmark.reason,) if benchmark.reason else ()),

@@ -4,9 +4,9 @@
 bytes. Everything in it follows from ``result.json``, which has the samples.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
+from raybench.documents.run.facts import TrainingSettings
 from raybench.documents.run.result import RunResult
 from raybench.reports.workloads.table import workload_summaries
 
@@ -39,16 +39,16 @@ def _unit(result: RunResult) -> str:
 
 
 def _config(result: RunResult) -> Json:
-    config: Mapping[str, Any] = result.config
-    training = config.get("training") or {}
+    settings = result.settings
+    training = settings.training or TrainingSettings()
     names = {name for node in result.cluster.nodes for name in node.gpu_names}
     return {
         "backend": result.cluster.backend,
         "device": ", ".join(sorted(names)) or ("GPU" if _unit(result) == "gpu" else "CPU"),
-        "warmup_iters": config.get("warmup"),
-        "benchmark_iters": config.get("iters"),
-        "blocks": config.get("blocks"),
-        "repeats": config.get("repeats"),
-        "warmup_steps": training.get("warmup_steps"),
-        "steps": training.get("steps"),
+        "warmup_iters": settings.warmup,
+        "benchmark_iters": settings.iters,
+        "blocks": settings.blocks,
+        "repeats": settings.repeats,
+        "warmup_steps": training.warmup_steps,
+        "steps": training.steps,
     }

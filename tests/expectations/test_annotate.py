@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from raybench.documents.run.benchmark import BenchmarkResult
-from raybench.documents.run.cluster import ClusterInfo, NodeInfo, RdmaPort
+from raybench.documents.run.cluster import ClusterInfo, NodeInfo
+from raybench.documents.run.facts import RdmaPort
 from raybench.documents.run.result import RunResult
 from raybench.expectations.annotate import with_expectations
 from raybench.expectations.regimes import NoExpectation, System

@@ -27,7 +27,8 @@ from raybench.benchmarks.training.combine import own_and_wait, pieces_of
 from raybench.benchmarks.training.models import trainable as models
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import TrainingRecord
-from raybench.benchmarks.training.straggler import Straggler, stragglers
+from raybench.benchmarks.training.straggler import stragglers
+from raybench.documents.run.training import Straggler
 from tests.benchmarks.gloo_ranks import run_ranks
 from tests.measurements.ranks import run_on_ranks
 

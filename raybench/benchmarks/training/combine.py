@@ -8,9 +8,10 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models.shapes import flop_per_sample
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import PHASES, TrainingRecord, differences
-from raybench.benchmarks.training.straggler import LEAST_STEPS, Straggler, stragglers
+from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers
 from raybench.documents.run.communication import Communication
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.facts import TrainingFacts, typed
+from raybench.documents.run.training import Straggler, TrainingPoint
 from raybench.hardware.gpus import find_gpu, unknown_reason
 from raybench.stats import median, order_interval
 
@@ -42,7 +43,7 @@ def training_point(
         launches=steps,
         rank_seconds=_rank_seconds(launches),
         batch_size=options.batch_size * options.accumulate,
-        tokens_per_sample=first.facts["tokens_per_sample"],
+        tokens_per_sample=typed(TrainingFacts, first.facts).tokens_per_sample,
         flop_per_sample=flop_per_sample(options, spec.name),
         phases={name: phases[name] for name in PHASES if name in phases},
         losses=_losses(launches[0]),
@@ -52,7 +53,7 @@ def training_point(
         facts=dict(first.facts),
         verified=verified,
         check=check,
-        stragglers=tuple(one.to_json() for one in found),
+        stragglers=found,
         straggler_reason=reason,
         peak_tflops=peak,
         peak_reason=why,
@@ -121,7 +122,8 @@ def _utilization(records: Sequence[TrainingRecord]) -> dict[str, float | None]:
 
 def _peak(record: TrainingRecord) -> tuple[float | None, str | None]:
     """The peak that an MFU is of, or why there is none."""
-    name, dtype = record.facts["gpu"], record.facts["dtype"]
+    facts = typed(TrainingFacts, record.facts)
+    name, dtype = facts.gpu, facts.dtype or ""
     if name is None:
         return None, "a CPU has no peak in the hardware table"
     gpu = find_gpu(name)
@@ -204,7 +206,7 @@ def _of_shards(launch: Launch) -> tuple[dict[int, list[float]], dict[int, list[f
     least = [min(step) for step in zip(*(record.collectives for record in launch.values()), strict=True)]
     own, wait = {}, {}
     for rank, record in launch.items():
-        hidden = least if record.facts["gpu"] else [0.0] * len(least)
+        hidden = least if typed(TrainingFacts, record.facts).gpu else [0.0] * len(least)
         wait[rank] = [seconds - floor for seconds, floor in zip(record.collectives, hidden, strict=True)]
         steps = [sum(phases) for phases in zip(*record.phases.values(), strict=True)]
         own[rank] = [step - waiting for step, waiting in zip(steps, wait[rank], strict=True)]
@@ -235,7 +237,7 @@ def _communication(launches: Sequence[Launch], strategy: str) -> Communication:
         idle=middle("idle"),
         isolated=middle("isolated"),
         wire_bytes=middle("wire_bytes"),
-        expected_bytes=next(iter(launches[0].values())).facts["expected_wire_bytes"],
+        expected_bytes=typed(TrainingFacts, next(iter(launches[0].values())).facts).expected_wire_bytes,
         operations=exposures[0].operations,
         remarks=tuple(dict.fromkeys(remark for one in exposures for remark in one.remarks)),
         pairs=len(pairs) or None,

@@ -1,12 +1,11 @@
 """What a training benchmark finds out about the cluster. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from math import isfinite
-from typing import Any
 
 from diagnostics.findings import Finding
 from raybench.documents.run.benchmark import BenchmarkResult
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training import Straggler, TrainingPoint
 from raybench.finding_rules.workloads import LOSS_NOT_FINITE
 from raybench.units import format_seconds
 
@@ -27,7 +26,7 @@ def training_findings(
             if not all(map(isfinite, point.losses)):
                 yield _diverged(point)
             for straggler in point.stragglers:
-                yield _straggler(point, straggler, node_of(int(straggler["rank"])), large)
+                yield _straggler(point, straggler, node_of(straggler.rank), large)
             if point.overhead_band == "high":
                 yield _overhead(point)
 
@@ -43,20 +42,21 @@ def _diverged(point: TrainingPoint) -> Finding:
     )
 
 
-def _straggler(point: TrainingPoint, straggler: Mapping[str, Any], node: str | None, large_excess: float) -> Finding:
+def _straggler(point: TrainingPoint, straggler: Straggler, node: str | None, large_excess: float) -> Finding:
     """Critical where the whole interval of its excess is above what is large."""
     from diagnostics.rules import rule_named  # which brings the parsers of logs
 
-    rank, excess, rule = int(straggler["rank"]), float(straggler["excess"]), rule_named("straggler")
-    least = excess * (1 - _NORMAL_95 / straggler["z"]) if straggler["z"] else 0.0
+    rank, excess, rule = straggler.rank, straggler.excess, rule_named("straggler")
+    errors = straggler.standard_errors
+    least = excess * (1 - _NORMAL_95 / errors) if errors else 0.0
     return rule.finding(
         severity="critical" if least > large_excess else "warning",
         confidence="likely",
-        summary=f"rank {rank} holds up {point.label}: its own time is {straggler['excess']:.1%} above the others'",
+        summary=f"rank {rank} holds up {point.label}: its own time is {excess:.1%} above the others'",
         explanation=(
-            f"Its own work takes {format_seconds(straggler['own_seconds'])} a step and it waits "
-            f"{format_seconds(straggler['wait_seconds'])} for the others, which wait "
-            f"{format_seconds(straggler['others_wait_seconds'])} ({straggler['z']:.0f} standard errors)."
+            f"Its own work takes {format_seconds(straggler.own_seconds)} a step and it waits "
+            f"{format_seconds(straggler.wait_seconds)} for the others, which wait "
+            f"{format_seconds(straggler.others_wait_seconds)} ({errors:.0f} standard errors)."
         ),
         ranks=(rank,),
         hosts=(node,) if node else (),

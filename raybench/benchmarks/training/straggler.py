@@ -20,10 +20,9 @@ not in the quickest quarter of a piece, so it names nobody. The limits are set b
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
+from raybench.documents.run.training import Straggler
 from raybench.stats import median
 
 LEAST_STEPS = 20
@@ -36,29 +35,6 @@ _QUICKEST_SHARE = 0.25
 _GROUPS = 20  # of steps, each left out once
 _MAD_TO_SIGMA = 1.4826  # of normal noise
 _MEDIAN_ERROR = 1.2533  # standard error of a median over that of a mean, sqrt(pi / 2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Straggler:
-    """A rank that the others wait for. ``excess``: its own time over theirs, a fraction; ``z``: in standard errors."""
-
-    rank: int
-    excess: float
-    z: float
-    own_seconds: float
-    wait_seconds: float
-    others_wait_seconds: float
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the schema."""
-        return {
-            "rank": self.rank,
-            "excess": self.excess,
-            "z": self.z,
-            "own_seconds": self.own_seconds,
-            "wait_seconds": self.wait_seconds,
-            "others_wait_seconds": self.others_wait_seconds,
-        }
 
 
 Pieces = Mapping[int, Sequence[Sequence[float]]]

@@ -23,12 +23,13 @@ POINTS: Mapping[str, type[Point | MeasuredWorkload]] = {
     "memory": MemoryPoint,
     "checkpoint": CheckpointPoint,
 }
+OF_COLLECTIVES = ("dtype", "reduce_op", "root", "in_place")  # those of its parameters that have a property here
 
 
 class BenchmarkResult(Part, frozen=True, kw_only=True):
     """One benchmark with one set of parameters. ``reason``: why it is not complete; ``warnings``: why not stable.
 
-    Parameters of a collective: ``dtype``, ``reduce_op`` or None, ``root`` or None, ``in_place``.
+    Parameters of a collective are those of ``OF_COLLECTIVES``; every other workload has its own.
     """
 
     name: str
@@ -66,6 +67,17 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
     def in_place(self) -> bool | None:
         """Whether a collective had one buffer for what it sends and receives; None of what is no collective."""
         return self.parameters.get("in_place")
+
+    @property
+    def root(self) -> int | None:
+        """The rank that a collective sends from, or to."""
+        return self.parameters.get("root")
+
+    @property
+    def other_parameters(self) -> tuple[str, ...]:
+        """Parameters beyond those of a collective, as ``name=value``."""
+        rest = ((name, value) for name, value in self.parameters.items() if name not in OF_COLLECTIVES)
+        return tuple(f"{name}={value}" for name, value in rest if value is not None)
 
     @property
     def model(self) -> str | None:

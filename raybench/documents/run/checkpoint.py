@@ -10,7 +10,7 @@ from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, PositiveSeconds
 from raybench.documents.run.verdict import Check
 from raybench.documents.run.workload import Sample, seconds_row, summary_json
-from raybench.stats import median, summarize
+from raybench.stats import Summary, median, summarize
 
 
 class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="checkpoint"):
@@ -71,6 +71,16 @@ class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="c
             return (f"saved {len(self.durable_seconds)} times only; raise --saves to 3 or more",)
         return ()
 
+    @property
+    def seconds(self) -> Summary | None:
+        """Statistics of the times until all is stored; None where nothing was."""
+        return summarize(self.durable_seconds) if self.durable_seconds else None
+
+    @property
+    def slowest_rank(self) -> int | None:
+        """Ranks are not timed one by one."""
+        return None
+
     def checks(self, *, complete: bool) -> tuple[Check, ...]:  # noqa: ARG002 - of all points alike
         """Nothing beside its data."""
         return ()
@@ -80,7 +90,7 @@ class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="c
         durable = self.durable_seconds
         return {
             "label": self.label,
-            **(seconds_row(summarize(durable), len(durable)) if durable else {}),
+            **(seconds_row(self.seconds, len(durable)) if self.seconds else {}),
             "tensor_bytes": self.tensor_bytes,
             "stored_bytes": self.stored_bytes,
             "save_gb_per_s": self.save_gb_per_s,

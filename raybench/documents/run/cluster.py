@@ -4,55 +4,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from msgspec import Struct, ValidationError, convert, field
+from msgspec import field
 
-from raybench.documents.part import Part, placed
+from raybench.documents.part import Part
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count
-
-
-class GpuFacts(Struct, frozen=True):
-    """A GPU as its driver names it."""
-
-    name: str | None = None
-
-
-class RdmaPort(Struct, frozen=True):
-    """A port of an RDMA device. ``gbit``: its rate, Gbit/s; ``state``: ``ACTIVE`` where it is up."""
-
-    device: str
-    port: str = ""
-    gbit: float = 0.0
-    state: str = "unknown"
-    link_layer: str = "unknown"
-
-
-class TrafficCounters(Struct, frozen=True):
-    """Bytes that a network device moved during the run."""
-
-    sent_bytes: Count | None = None
-    received_bytes: Count | None = None
-
-
-class RankFacts(Struct, frozen=True):
-    """What a rank said of itself. ``processor_wait``: ``counted`` where its own times are without that wait."""
-
-    pid: str | int | None = None
-    processor_wait: str | None = None
-
-
-class NodeFacts(Struct, frozen=True):
-    """What the package reads of a node's facts; there is more in them, for people. None is unknown.
-
-    ``traffic`` by device, ``ranks`` by rank, ``settings``: NCCL's variables as the node is configured.
-    """
-
-    gpus: tuple[GpuFacts, ...] | None = None
-    traffic: Mapping[str, TrafficCounters] | None = None
-    ranks: Mapping[Count, RankFacts] | None = None
-    settings: Mapping[str, str] | None = None
-    rdma_ports: tuple[RdmaPort, ...] | None = None
-    cpu_count: int | None = None
+from raybench.documents.run.facts import NodeFacts, damage_of, typed
 
 
 class NodeInfo(Part, frozen=True, kw_only=True):
@@ -67,7 +24,7 @@ class NodeInfo(Part, frozen=True, kw_only=True):
     @cached_property
     def known_facts(self) -> NodeFacts:
         """Those of its facts that have a type."""
-        return convert(dict(self.facts), NodeFacts, strict=False)
+        return typed(NodeFacts, self.facts)
 
     @property
     def gpu_names(self) -> tuple[str, ...]:
@@ -85,13 +42,22 @@ class NodeInfo(Part, frozen=True, kw_only=True):
         """The process id of each of its ranks."""
         return {rank: str(one.pid) for rank, one in (self.known_facts.ranks or {}).items() if one.pid is not None}
 
+    @property
+    def rank_facts(self) -> Mapping[int, Mapping[str, Any]]:
+        """All that each of its ranks said of itself, in order of rank."""
+        told = self.facts.get("ranks")
+        ranks = told.items() if isinstance(told, Mapping) else ()
+        return dict(sorted((int(rank), facts) for rank, facts in ranks if str(rank).isdecimal()))
+
+    @property
+    def interface_names(self) -> tuple[str, ...] | None:
+        """Its network interfaces by name, each once; None where it did not say."""
+        interfaces = self.known_facts.interfaces
+        return None if interfaces is None else tuple(sorted(set(interfaces.values())))
+
     def contradiction(self) -> str | None:
         """Whether those of its facts that are read have their types."""
-        try:
-            convert(dict(self.facts), NodeFacts, strict=False)
-        except ValidationError as error:
-            return str(placed(error, ".facts"))
-        return None
+        return damage_of(NodeFacts, self.facts, ".facts")
 
     def to_json(self) -> Json:
         """The node as in the schema."""

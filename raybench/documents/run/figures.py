@@ -72,6 +72,11 @@ class FiguresPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="figu
         """Statistics of its samples; None where it has none."""
         return summarize(self.samples_seconds) if self.samples_seconds else None
 
+    @property
+    def slowest_rank(self) -> int | None:
+        """Ranks are not timed one by one."""
+        return None
+
     def checks(self, *, complete: bool) -> tuple[Check, ...]:  # noqa: ARG002 - of all points alike
         """Nothing beside its data."""
         return ()

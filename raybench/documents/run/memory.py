@@ -3,13 +3,26 @@
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from msgspec import field
+from msgspec import Struct, field
 
 from raybench.documents.part import Part
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count
+from raybench.documents.run.facts import typed
 from raybench.documents.run.verdict import Check
 from raybench.documents.run.workload import Sample
+from raybench.stats import Summary
+
+
+class EstimatedUse(Struct, frozen=True):
+    """The parts of an estimate, in bytes, that are measured as well. ``allocated``: all that it expects at the peak."""
+
+    parameters: int = 0
+    gradients: int = 0
+    optimizer_state: int = 0
+    activations: int = 0
+    logits: int = 0
+    allocated: int | None = None
 
 
 class Use(Part, frozen=True, kw_only=True):
@@ -35,9 +48,14 @@ class Use(Part, frozen=True, kw_only=True):
         return max(self.reserved - self.peak, 0)
 
     @property
+    def estimated(self) -> EstimatedUse:
+        """Those parts of the estimate that have a type."""
+        return typed(EstimatedUse, self.estimate)
+
+    @property
     def estimated_bytes(self) -> int | None:
         """What the estimate expects to be allocated at the peak."""
-        return self.estimate.get("allocated")
+        return self.estimated.allocated
 
     def to_json(self) -> Json:
         """As in the schema, but for ``headroom_bytes``, which the point knows."""
@@ -98,6 +116,16 @@ class MemoryPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="memor
         if not self.complete:
             found = (*found, "partial: the run ended before the search for the largest batch; larger ones may fit")
         return found
+
+    @property
+    def seconds(self) -> Summary | None:
+        """Nothing is timed."""
+        return None
+
+    @property
+    def slowest_rank(self) -> int | None:
+        """Nothing is timed."""
+        return None
 
     def checks(self, *, complete: bool) -> tuple[Check, ...]:
         """That the search came to its end."""

@@ -15,6 +15,7 @@ from raybench.documents.part import Document, take
 from raybench.documents.plain import Json
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.facts import RunSettings, damage_of, typed
 from raybench.documents.run.result_table import POINT_COLUMNS, SAMPLE_COLUMNS, point_rows, sample_rows
 from raybench.documents.run.verdict import Check, all_checks, conclude_run
 from raybench.documents.table import dataframe
@@ -61,6 +62,15 @@ class RunResult(Document, frozen=True, kw_only=True):
         """With the environment's two tables."""
         tables = {f"+{name}": take(content, "environment", name, of=dict[str, str]) for name in _ENVIRONMENT}
         return content | {key: table or {} for key, table in tables.items()}
+
+    def contradiction(self) -> str | None:
+        """Whether what it was asked for has its types."""
+        return damage_of(RunSettings, self.config, ".config")
+
+    @cached_property
+    def settings(self) -> RunSettings:
+        """Those of what it was asked for that have a type."""
+        return typed(RunSettings, self.config)
 
     @cached_property
     def conclusion(self) -> Conclusion:

@@ -8,13 +8,33 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, field
 
-from raybench.documents.part import DamageError, Part, take
+from raybench.documents.part import DamageError, FieldwisePart, Part, take
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, Seconds
 from raybench.documents.run.communication import Communication
+from raybench.documents.run.facts import TrainingFacts, damage_of, typed
 from raybench.documents.run.verdict import Check
 from raybench.documents.run.workload import Sample, seconds_row, summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
+
+
+class Straggler(FieldwisePart, frozen=True, kw_only=True):
+    """A rank that the others wait for. ``excess``: its own time over theirs, a fraction; ``z``: in standard errors.
+
+    JSON has no infinity: a ``z`` of None is one that was measured without any error.
+    """
+
+    rank: Count
+    excess: float
+    z: float | None
+    own_seconds: float
+    wait_seconds: float
+    others_wait_seconds: float
+
+    @property
+    def standard_errors(self) -> float:
+        """Its excess in them."""
+        return math.inf if self.z is None else self.z
 
 
 class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="training"):
@@ -43,7 +63,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     facts: Mapping[str, Any]
     verified: bool | None
     check: Mapping[str, Any] = field(name="reference")
-    stragglers: tuple[Mapping[str, Any], ...] = ()
+    stragglers: tuple[Straggler, ...] = ()
     straggler_reason: str | None = None
     peak_tflops: float | None = None
     peak_reason: str | None = None
@@ -103,7 +123,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
             return "a training without a step"
         if not self.rank_seconds:
             return "no rank_seconds"
-        return None if self.losses else "no loss"
+        return damage_of(TrainingFacts, self.facts, ".facts") if self.losses else "no loss"
 
     @cached_property
     def samples_seconds(self) -> tuple[float, ...]:
@@ -119,6 +139,11 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     def interval_seconds(self) -> tuple[float, float] | None:
         """95 % bootstrap interval of the median, over launches and, within each, blocks of consecutive steps."""
         return self.recorded_interval or median_interval([_blocks(launch) for launch in self.launches])
+
+    @property
+    def slowest_rank(self) -> int:
+        """The rank with the largest mean step of its own."""
+        return max(range(len(self.rank_seconds)), key=self.rank_seconds.__getitem__)
 
     @property
     def samples_per_s(self) -> float:
@@ -182,9 +207,9 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     @property
     def gpu_utilization_reason(self) -> str | None:
         """Why it is not known how busy the GPU was; None where it is, or there is no GPU."""
-        if not self.facts.get("gpu") or self.gpu_utilization is not None:
+        if not self.known_facts.gpu or self.gpu_utilization is not None:
             return None
-        return str(self.facts.get("gpu_utilization_unknown") or "NVML was not asked")
+        return self.known_facts.gpu_utilization_unknown or "NVML was not asked"
 
     @property
     def check_reason(self) -> str | None:
@@ -194,8 +219,12 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     @property
     def parameter_count(self) -> int | None:
         """Parameters of the model."""
-        count = self.facts.get("parameters")
-        return count if isinstance(count, int) else None
+        return self.known_facts.parameters
+
+    @cached_property
+    def known_facts(self) -> TrainingFacts:
+        """Those of its facts that have a type."""
+        return typed(TrainingFacts, self.facts)
 
     @property
     def overhead(self) -> float | None:
@@ -294,7 +323,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
                 "fastest": [fastest for fastest, _ in self.rank_step_seconds],
                 "slowest": [slowest for _, slowest in self.rank_step_seconds],
             },
-            "slowest_rank": max(range(len(self.rank_seconds)), key=self.rank_seconds.__getitem__),
+            "slowest_rank": self.slowest_rank,
             "batch_size_per_rank": self.batch_size,
             "global_batch_size": self.batch_size * self.world_size,
             "tokens_per_sample": self.tokens_per_sample,
@@ -319,7 +348,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
             "verified": self.verified,
             "wrong_elements": 0,
             "reference": dict(self.check),
-            "stragglers": [dict(one) for one in self.stragglers],
+            "stragglers": [one.to_json() for one in self.stragglers],
             "straggler_reason": self.straggler_reason,
             "facts": dict(self.facts),
         }

@@ -37,6 +37,14 @@ class WorkloadPoint(Protocol):
         """Whether it was checked and is right; None where it was not checked."""
 
     @property
+    def seconds(self) -> Summary | None:
+        """Statistics of its samples; None where nothing was timed."""
+
+    @property
+    def slowest_rank(self) -> int | None:
+        """The rank with the largest mean time of its own; None where ranks were not timed one by one."""
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Its stability warnings."""
 

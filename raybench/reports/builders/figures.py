@@ -15,7 +15,7 @@ from raybench.reports.model import Block, Facts, Heading, Report
 def figures_report(document: Any, _: Asked) -> Report:
     """Every figure by its name, those of one part below its title."""
     content = document.to_json()
-    name = str(content["schema"]).partition("/")[0].replace(".", " ").replace("_", " ").replace("-", " ")
+    name = document.SCHEMA.partition("/")[0].replace(".", " ").replace("_", " ").replace("-", " ")
     return Report(name=name, title=name, verdict="", reason="", lead="", when="", blocks=tuple(_blocks(content)))
 
 
@@ -33,6 +33,5 @@ def diagnosis_report(diagnosis: Diagnosis, _: Asked) -> Report:
     content = diagnosis.to_json()
     found = findings_view(ordered(diagnosis.findings))
     blocks = (Facts(pairs=network_facts(content)), Heading(text="Findings"), *finding_blocks(found))
-    verdict = str(content.get("verdict", "unknown"))
-    name = "raybench diagnose"
+    verdict, name = diagnosis.verdict, "raybench diagnose"
     return Report(name=name, title=f"{name}: {verdict}", verdict=verdict, reason="", lead="", when="", blocks=blocks)

@@ -1,9 +1,9 @@
 """Plots of a memory benchmark: what training holds by batch, measured beside estimated, and the limit."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from raybench.documents.run.memory import MemoryPoint, Use
+from raybench.documents.run.memory import EstimatedUse, MemoryPoint, Use
 from raybench.reports.plots.figure import legend, new_figure
 from raybench.reports.plots.svg import PAGE, SERIES, TEXT, WRONG, Plot, render
 from raybench.reports.text import printable
@@ -50,7 +50,7 @@ def _bars(axes: Any, uses: Sequence[Use], scale: float) -> Iterator[float]:
     paired = any(use.estimate for use in uses)
     width = 0.4 if paired else 0.6
     measured = [_measured(use) if use.peak else {} for use in uses]
-    estimated = [_estimated(use.estimate) if use.estimate else {} for use in uses]
+    estimated = [_estimated(use.estimated) if use.estimate else {} for use in uses]
     for side, parts, hollow in ((-1, measured, False), (1, estimated, True)):
         places = [index + (side * width / 2 if paired else 0) for index in range(len(uses))]
         bottoms = [0.0] * len(uses)
@@ -80,11 +80,11 @@ def _measured(use: Use) -> dict[str, int]:
     return known | {"other": max(use.peak - sum(known.values()), 0)}
 
 
-def _estimated(estimate: Mapping[str, int]) -> dict[str, int]:
+def _estimated(estimate: EstimatedUse) -> dict[str, int]:
     """The estimate's parts up to what it expects to be allocated, as the peak that is measured beside it."""
-    known = {name: int(estimate.get(name, 0)) for name in _PARTS}
-    known["activations"] += int(estimate.get("logits", 0))
-    return known | {"other": max(int(estimate.get("allocated", 0)) - sum(known.values()), 0)}
+    known = {name: getattr(estimate, name) for name in _PARTS}
+    known["activations"] += estimate.logits
+    return known | {"other": max((estimate.allocated or 0) - sum(known.values()), 0)}
 
 
 def _limit(axes: Any, point: MemoryPoint, highest: float, scale: float) -> None:

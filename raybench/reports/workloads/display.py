@@ -71,9 +71,7 @@ def display_of_points(  # noqa: PLR0913 - the parts of a display
     def csv(benchmark: BenchmarkResult, _: ClusterInfo) -> Iterator[Json]:
         for one in points_of([benchmark], point):
             content = one.to_json() if one.failed is None else {}
-            yield _in_common(one, content) | (
-                {name: content.get(name) for name in columns} if figures is None else figures(one)
-            )
+            yield _in_common(one) | ({name: content.get(name) for name in columns} if figures is None else figures(one))
 
     def drawn(benchmarks: Sequence[BenchmarkResult], emulated: bool) -> Iterable["Plot"]:
         if plots is None:
@@ -92,14 +90,14 @@ def points_of(benchmarks: Iterable[BenchmarkResult], point: type[PointType]) -> 
     return [one for benchmark in benchmarks for one in benchmark.workload if isinstance(one, point)]
 
 
-def _in_common(point: WorkloadPoint, content: Mapping[str, Any]) -> Json:
+def _in_common(point: WorkloadPoint) -> Json:
     """The figures that points of all kinds may have."""
-    seconds = content.get("seconds") or content.get("durable_seconds") or {}
+    times, has_failed = point.seconds, point.failed is not None
     return {
-        **{f"{name}_us": seconds[name] * 1e6 for name in _SECONDS if name in seconds},
-        "samples": len(content.get("samples_seconds", ())) or None,
-        "verified": content.get("verified"),
-        "slowest_rank": content.get("slowest_rank"),
+        **({f"{name}_us": getattr(times, name) * 1e6 for name in _SECONDS} if times and not has_failed else {}),
+        "samples": None if has_failed else sum(1 for _ in point.samples()) or None,
+        "verified": None if has_failed else point.verified,
+        "slowest_rank": None if has_failed else point.slowest_rank,
         "warnings": point.failed or point.wrong or " | ".join(point.warnings),
         "label": point.label,
     }

@@ -14,7 +14,7 @@ from raybench.benchmarks.training.record import Check, differences
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.memory import MemoryPoint
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training import Straggler, TrainingPoint
 
 
 def benchmark(losses: tuple[float, ...]) -> BenchmarkResult:
@@ -63,10 +63,10 @@ def test_a_loss_that_rises_is_none_of_our_business() -> None:
     ],
 )
 def test_a_straggler_is_as_grave_as_it_is_slow(excess: float, z: float, emulated: bool, severity: str) -> None:
-    waits = {"own_seconds": 0.1, "wait_seconds": 0.0, "others_wait_seconds": 0.05}
+    one = Straggler(rank=1, excess=excess, z=z, own_seconds=0.1, wait_seconds=0.0, others_wait_seconds=0.05)
     made = benchmark((2.0, 1.5))
     (point,) = made.workload
-    slow = replace(point, stragglers=({"rank": 1, "excess": excess, "z": z, **waits},))  # type: ignore[type-var]
+    slow = replace(point, stragglers=(one,))  # type: ignore[type-var]
     found = training_findings(replace(made, workload=(slow,)), lambda _: "node-2", emulated=emulated)
     assert [(one.rule, one.severity, one.hosts) for one in found] == [("straggler", severity, ("node-2",))]
 

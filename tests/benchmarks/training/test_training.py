@@ -154,7 +154,7 @@ def slow_third_rank(rank: int) -> None:
 def test_a_slow_rank_among_shards_is_named(sharding: str) -> None:
     little = {"model": "mlp", "sequence_length": None}  # next to the sleep its work is nothing, on busy cores too
     point = trained("fsdp", ranks=4, sabotage=slow_third_rank, sharding=sharding, steps=24, **little)
-    assert [one["rank"] for one in point.stragglers] == [2]
+    assert [one.rank for one in point.stragglers] == [2]
     assert point.straggler_reason is None
 
 

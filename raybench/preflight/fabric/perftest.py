@@ -144,7 +144,8 @@ def _numbers(headings: Sequence[str], values: Sequence[str]) -> dict[str, float]
     except ValueError:
         return None
     pairs = zip(headings, numbers, strict=False)
-    return {heading: number for heading, number in pairs if math.isfinite(number) and number >= 0}
+    row = {heading: number for heading, number in pairs if math.isfinite(number) and number >= 0}
+    return row if set(row) >= _COUNTED else None
 
 
 def _bandwidth(row: Mapping[str, float]) -> Bandwidth:

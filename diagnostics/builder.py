@@ -211,6 +211,7 @@ class FactBuilder:
         starts_left_out: bool = False,
         last_lines: Mapping[str, int] | None = None,
         progress_left_out: int = -1,
+        steps: Mapping[str, str] | None = None,
     ) -> JobFacts:
         """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
         table = tuple(_channel(event, channels[key]) for key, event in channel_event.items())
@@ -234,6 +235,7 @@ class FactBuilder:
             damaged_dumps=tuple(damaged_dumps),
             starts_left_out=starts_left_out or self._members >= MAX_MEMBERS,
             progress_left_out=progress_left_out,
+            steps=dict(steps or {}),
         )
 
 

@@ -135,6 +135,7 @@ class Reading:
             starts_left_out=self._scanner.tally.starts_left_out or self._scanner.deduplicated,
             last_lines=self._scanner.last_lines,
             progress_left_out=self._scanner.progress_left_out,
+            steps=self._scanner.steps.shown(),
         )
 
     def diagnosis(self) -> Diagnosis:

@@ -53,6 +53,8 @@ class JobFacts:
     starts_left_out: bool = False  # more Init lines than are followed, or Ray left some out: absence proves nothing
     progress_left_out: int = -1  # up to here, lines that show how far a process has come may only have been counted
 
+    steps: Mapping[str, str] = field(default_factory=dict)  # files that end with steps of a training -> the last one
+
     @property
     def empty_files(self) -> list[str]:
         """Files without a line."""

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from diagnostics import transport
+from diagnostics.events import quote
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
+from diagnostics.parsers.steps import tells_rate
 
 _LAZY_CONNECTION = (2, 22, 0)
 _CONNECTED = ("connected", "destroy")
@@ -57,6 +59,25 @@ def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -
 
 def _not_shown(network: str, facts: JobFacts) -> str:
     """What NCCL's own lines leave open; empty where they show a job that works."""
+    if not _shows_steps(facts) and (unshown := _start_not_shown(network, facts)):
+        return unshown
+    if missing := _left_behind(facts) or _not_given(facts) or _unfinished(facts):
+        return missing
+    if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
+        return (
+            "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
+            "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
+        )
+    return ""
+
+
+def _shows_steps(facts: JobFacts) -> bool:
+    """Whether files end with steps that were done; where no line is NCCL's, it takes how fast they are."""
+    return any(facts.lines_nccl or tells_rate(step) for step in facts.steps.values())
+
+
+def _start_not_shown(network: str, facts: JobFacts) -> str:
+    """What is missing of a start by NCCL's own lines; empty where they show it."""
     if network == "unknown" or not facts.lines_nccl:
         return (
             "the log does not say which network NCCL chose. "
@@ -66,13 +87,6 @@ def _not_shown(network: str, facts: JobFacts) -> str:
         return (
             "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
             "Give the whole log of every rank, with NCCL_DEBUG=INFO."
-        )
-    if missing := _left_behind(facts) or _not_given(facts) or _unfinished(facts):
-        return missing
-    if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
-        return (
-            "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
-            "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
         )
     return ""
 
@@ -110,6 +124,8 @@ def _not_given(facts: JobFacts) -> str:
 
 def _unfinished(facts: JobFacts) -> str:
     """What ranks began and no line shows to be done; empty where there is nothing of the kind."""
+    if facts.steps.keys() >= set(facts.files):  # which come behind all that NCCL says
+        return ""
     if waiting := _without_completion(facts):
         return (
             f"no line shows that {waiting} ranks, which start a communicator, complete it. "
@@ -153,6 +169,8 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
             "nccl-tests ran to its end, and its values are right. The network that it took is not shown: "
             "NCCL_DEBUG=INFO would."
         )
+    if verdict == "ok" and _start_not_shown(network, facts):
+        return _working(facts)
     if nothing := _without_nccl(network, facts):
         return nothing
     if verdict == "unknown":
@@ -160,6 +178,15 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
     missing = missing_ranks(facts)
     ranks = f" of {facts.world.nranks - len(missing)} of {facts.world.nranks} ranks" if facts.world and missing else ""
     return f"No problem is shown by the log{ranks}."
+
+
+def _working(facts: JobFacts) -> str:
+    """What the end of a log shows that has no whole start of NCCL."""
+    file, step = next(iter(facts.steps.items()))
+    return (
+        f"The job works up to the end of {file}: {quote(step)[:160]}. "
+        "How NCCL was set up is not shown: NCCL_DEBUG=INFO would."
+    )
 
 
 def _without_nccl(network: str, facts: JobFacts) -> str:

@@ -78,8 +78,8 @@ _VERBS = (  # of MSCCL++ and others that open connections themselves
 )
 _TRANSFERS = (
     (
-        "to modify QP",
-        r"(?:[Ff]ailed|[Uu]nable) to modify QP.*",
+        "to modify ",
+        r"(?:[Ff]ailed|[Uu]nable) to modify (?:\w+ )?QP.*",
         "Failed to modify QP to RTR: Connection timed out",
     ),
     (

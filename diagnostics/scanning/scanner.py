@@ -14,6 +14,7 @@ from diagnostics.scanning.plain_lines import MARK, Found, PlainLines
 from diagnostics.scanning.prefix import Message, bare_message, clean, launcher_rank, split_messages, with_name
 from diagnostics.scanning.repetition import behind_brackets
 from diagnostics.scanning.starts import START, Start
+from diagnostics.scanning.steps import Steps
 from diagnostics.scanning.tally import MAX_TEXTS, Tally
 from diagnostics.scanning.wrapped import MAX_PATTERN_CHARACTERS, Wrapped
 
@@ -49,6 +50,7 @@ class Scanner:
     deduplicated: bool = False  # Ray left out lines that repeat
     progress_left_out: int = -1  # the place of the last event behind which lines may only have been counted
     tally: Tally = field(init=False)
+    steps: Steps = field(default_factory=Steps)  # whether files end with steps of a training
     _sequence: int = 0
     _next_line: dict[str, int] = field(default_factory=dict)
     _file: str = ""
@@ -76,6 +78,7 @@ class Scanner:
         self._file = batch.file
         block = with_partial_lines_joined(batch.block)
         self.unreadable += count_binary(block)
+        self.steps.take(batch.file, block)
         first = batch.line if batch.first else self.next_line(batch.file)
         for number, raw in self.gate.candidates(block):
             self._read(raw, first + number)
@@ -89,6 +92,7 @@ class Scanner:
     def take(self, file: str, sifted: "Sifted", first: int) -> None:
         """Read what was kept of lines that begin with number ``first``."""
         self._file = file
+        self.steps.forget(file)
         named = self.gate.nccl_lines > 0
         self.tally.room = 2 * MAX_TEXTS  # beside those read here, all that the processes together may learn
         for number, raw in sifted.candidates:

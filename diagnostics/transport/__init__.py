@@ -1,6 +1,12 @@
 """The three answers of the verdict, from facts alone: which network, GPUDirect or not, TCP fallback or not.
 
 Each answers None or ``unknown`` where the log cannot tell; a missing line is never evidence.
+
+``tcp_fallback``: False where the network that is shown is RDMA (``ib``, ``roce``, a plugin that brings its own), by
+whichever line, also of a run that fails there; on one node; or where TCP was chosen. True where data crosses nodes over
+sockets although RDMA is there, was wanted, or a plugin for it declined. None for all else: no network shown, sockets
+with an unknown number of nodes or without a sign of RDMA, and ranks of which only some took sockets. A network goes by
+what carries the data: ``aws-ofi-nccl`` for what NCCL prints as AWS Libfabric or OFI, ``ib`` or ``roce`` for IBext.
 """
 
 from diagnostics.transport.declined import declined

@@ -12,12 +12,16 @@ from diagnostics.facts import JobFacts
 from diagnostics.facts.process import ProcessKey
 
 _OWN = ("ib-devices", "ib-no-device", "socket-devices")
+_PLUGINS = ("ofi", "vendor-network")
+_ON_VERBS = frozenset({"gIB"})  # plugins that list NCCL's InfiniBand devices themselves
+_OFI = "aws-ofi-nccl"
 
 
 def successors(facts: JobFacts) -> Mapping[ProcessKey, str]:
-    """Processes in which aws-ofi-nccl did not start: ``IB`` or ``Socket`` after it, empty where that is not shown."""
-    spoke = {event.origin.process: event for event in facts.of("ofi") if event.origin.process}
+    """Processes in which a plugin did not start: ``IB`` or ``Socket`` after it, empty where that is not shown."""
+    spoke = {event.origin.process: event for event in facts.of(*_PLUGINS) if event.origin.process}
     provided = {event.origin.process for event in facts.of("ofi-provider")}
+    provided |= {process for process, event in spoke.items() if _name(event) in _ON_VERBS}
     found: dict[ProcessKey, str] = {}
     sockets: set[ProcessKey] = set()
     for event in facts.of(*_OWN):
@@ -35,17 +39,22 @@ def successors(facts: JobFacts) -> Mapping[ProcessKey, str]:
 
 
 def declined(facts: JobFacts) -> list[Event]:
-    """The lines of aws-ofi-nccl in processes in which it did not start."""
+    """The lines of plugins in processes in which they did not start."""
     processes = successors(facts)
-    return [event for event in facts.of("ofi") if event.origin.process in processes]
+    return [event for event in facts.of(*_PLUGINS) if event.origin.process in processes]
 
 
 def networks_after_plugins(facts: JobFacts) -> set[str]:
-    """The networks of a job in which processes did without aws-ofi-nccl; empty where none is shown to."""
+    """The networks of a job in which processes did without their plugin; empty where none is shown to."""
     after = successors(facts)
-    started = any(event.origin.process not in after for event in facts.of("ofi-provider"))
+    plugins = facts.of("ofi-provider", "vendor-network")
+    started = {_name(event) for event in plugins if event.origin.process not in after}
     names = set(after.values()) - {""}
-    return names | {"aws-ofi-nccl"} if names and started else names
+    return names | started if names else names
+
+
+def _name(event: Event) -> str:
+    return event.fields["name"] if event.kind == "vendor-network" else _OFI
 
 
 def _lists_any(event: Event) -> bool:

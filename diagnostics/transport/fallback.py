@@ -3,7 +3,7 @@
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
-from diagnostics.transport.declined import declined
+from diagnostics.transport.declined import declined, successors
 from diagnostics.transport.evidence import never_tried, rdma_evidence, tcp_by_choice
 from diagnostics.transport.network import TCP_NETWORKS, job_network, network_class
 
@@ -39,7 +39,7 @@ def tcp_fallback(facts: JobFacts, *, split_machine: bool) -> bool | None:
         network in TCP_NETWORKS or tcp_provider(facts) is not None or (network == "mixed" and _socket_data(facts))
     )
     if not over_tcp or (facts.multi_node is False and facts.split_machine is None):
-        return False
+        return None if network == "mixed" and not over_tcp and _takes_sockets(facts) else False
     if facts.multi_node is None:
         return False if handshake_refused(facts) or tcp_by_choice(facts) else None
     if network == "mixed" and tcp_by_choice(facts):
@@ -47,6 +47,13 @@ def tcp_fallback(facts: JobFacts, *, split_machine: bool) -> bool | None:
     if tcp_by_choice(facts) or (not split_machine and never_tried(facts)):
         return False
     return True if split_machine or network == "mixed" or rdma_evidence(facts) or declined(facts) else None
+
+
+def _takes_sockets(facts: JobFacts) -> bool:
+    """Whether a process chose sockets, or was left with them by its plugin."""
+    names = {name for process in facts.processes.values() for name in process.networks}
+    names |= set(successors(facts).values()) - {""}
+    return any(network_class(name, None) in TCP_NETWORKS for name in names)
 
 
 def _socket_data(facts: JobFacts) -> bool:

@@ -58,7 +58,7 @@ def _chosen_names(facts: JobFacts) -> set[str]:
 def _hinted_names(facts: JobFacts) -> set[str]:
     """What is implied by lines that only one network prints, where no line names the choice."""
     if vendor := facts.first("vendor-network"):
-        return {vendor.fields["name"]}
+        return networks_after_plugins(facts) or {vendor.fields["name"]}
     if distances := facts.of("nic-distance"):
         return {event.fields["name"] for event in distances}
     if facts.of("ofi") and not facts.of("ofi-failed"):
@@ -78,7 +78,9 @@ def _socket_or_verbs(facts: JobFacts) -> set[str]:
     if not (sockets and facts.of("ib-no-device")) and _rdma_data_events(facts):
         return {"IB"}
     units = {event.fields["unit"] for event in facts.of("trace")} | _units_of_warnings(facts)
-    if (sockets and (facts.of("ib-no-device") or not _lists_sockets_always(facts))) or "net_socket" in units:
+    if (
+        sockets and (facts.of("ib-no-device", "libibverbs-missing") or not _lists_sockets_always(facts))
+    ) or "net_socket" in units:
         return {"Socket"}
     return {"IB"} if "net_ib" in units or any(process.devices for process in facts.processes.values()) else set()
 

@@ -13,6 +13,7 @@ Source: PyTorch's ProcessGroupNCCL. A longer timeout only hides a rank that neve
 """
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
@@ -44,7 +45,7 @@ def check(facts: JobFacts) -> Outcome:
             events,
             severity="critical",
             confidence=("likely" if seen else "possible") if absent else "certain",
-            summary=(f"Ranks {listed(sorted(ranks))} timed out in " if ranks else "Timed out in ")
+            summary=(f"{_named(ranks)} timed out in " if ranks else "Timed out in ")
             + collective
             + _other_ranks(absent, seen),
             explanation=("The ranks named" if reported else "Ranks")
@@ -61,6 +62,10 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=facts.count("watchdog-timeout"),
         )
     )
+
+
+def _named(ranks: Collection[int]) -> str:
+    return f"Rank{'s' if len(ranks) > 1 else ''} {listed(sorted(ranks))}"
 
 
 def _signalled(facts: JobFacts) -> Outcome:

@@ -18,9 +18,11 @@ plugin that found no network of its own (aws-ofi-nccl of an image, on an instanc
 Source: NCCL user guide, troubleshooting; selection order read in NCCL's net.cc.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from diagnostics import transport
+from diagnostics.events import Event, quote
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, unsure
 
@@ -67,7 +69,7 @@ def check(facts: JobFacts) -> Outcome:
         summary=(
             f"Data between nodes goes over TCP (NET/{'FastSocket' if 'Fast' in network else 'Socket'}){over}, not RDMA"
         ),
-        explanation=_explain(wanted=bool(wanted), declined=bool(declined)),
+        explanation=_explain(wanted=bool(wanted), declined=declined),
         confidence="certain" if wanted else "likely",
         occurrences=sum(channel.count for channel in channels) or None,
         hosts=facts.hosts,
@@ -76,10 +78,15 @@ def check(facts: JobFacts) -> Outcome:
     return found(replace(finding, sequence=shown[0].origin.sequence) if wanted else finding)
 
 
-def _explain(*, wanted: bool, declined: bool) -> str:
+def _explain(*, wanted: bool, declined: Sequence[Event]) -> str:
     cost = (
         "TCP copies every byte through host memory and the kernel; expect a fraction of an RDMA network's bandwidth. "
     )
+    if declined and not wanted and any(event.kind == "vendor-network" for event in declined):
+        return cost + (
+            f"The plugin {quote(declined[0].fields['name'])} is there and did not start here: its NICs, their driver "
+            "or the service that it needs beside it are missing, or this machine has none."
+        )
     if declined and not wanted:
         return cost + (
             "aws-ofi-nccl is there, the plugin for EFA, and finds no EFA here. On an instance without EFA TCP is all "

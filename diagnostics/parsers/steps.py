@@ -1,0 +1,51 @@
+"""A line that tells of a step of a training that was done, or of the throughput of a server.
+
+iteration  43/ 100 | elapsed time per iteration (ms): 5444.9 | lm loss: 1.825991E+00        (Megatron)
+{'loss': 0.4117, 'learning_rate': 2.1e-06, 'epoch': 0.9}                                    (transformers)
+Epoch 1, batch 50, batch avg loss 0.6246                                                    (icefall)
+100 images/sec: 290.1 +/- 0.2 (jitter = 1.3)                                                (tf_cnn_benchmarks)
+Avg prompt throughput: 12.1 tokens/s, Avg generation throughput: 35.4 tokens/s              (vLLM)
+"""
+
+from diagnostics.parsers.base import compiled
+
+_NUMBER = r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
+_FINITE = rf"(?:tensor\()?{_NUMBER}(?![\w.]{{0,20}}(?:nan|inf))"
+_LOSS = rf"(?i:\b[\w/.-]{{0,40}}loss(?:es)?['\"]?(?:\s*[:=]\s*|\s+is:?\s+|\s+)['\"]?{_FINITE})"
+_COUNTER = (
+    r"(?i:\b(?:iter(?:ation|s)?|(?:global_)?steps?|epochs?|batch(?:es)?|update)\b"
+    r"|\depoch|\d/ ?\d|\bit/s|\bs/it)"
+)
+_THING = (
+    r"(?:tokens?|samples?|images?|imgs?|records?|sequences?|examples?|words|iters?|steps?|global_steps?|batch(?:es)?)"
+)
+_POSITIVE = r"(?!0+(?:\.0*)?(?![\d.]))\d[\d,]{0,20}(?:\.\d+)?[KM]?"
+_RATE = (
+    rf"(?i:{_THING} ?(?:/|[ _]?per[ _]) ?s(?:ec(?:ond)?)?\b[^\d|\n]{{0,30}}?[ :=(]{_POSITIVE}"
+    rf"|\b{_POSITIVE} ?{_THING} ?(?:/|[ _]?per[ _]) ?s(?:ec(?:ond)?)?\b"
+    rf"|TFLOPs?(?:/s)?(?:/GPU)?\)?: *{_POSITIVE}"
+    rf"|elapsed[ _]time[ _]per[ _]iteration[^:]*: *{_POSITIVE})"
+)
+# bars of downloads, of loading and of preparing data are no steps
+_PREPARES = (
+    r"(?i:download|loading|tokeniz|\bmap\b|generating|capturing|filter|preprocess|warm ?up|compil|examples/s\]"
+    r"|shards?:|fetching)"
+)
+_NOT_FINITE = r"(?i:(?:loss|norm)\w*['\"]?(?:\s*[:=]\s*|\s+is:?\s+|\s+)['\"]?(?:tensor\()?[+-]?(?:nan|inf)\b)"
+
+
+def is_step(line: str) -> bool:
+    """Whether a line tells that a step was done, by a finite loss beside a counter or by a throughput above zero."""
+    if compiled(_PREPARES).search(line) or "CCL " in line:
+        return False
+    return bool(compiled(_LOSS).search(line) and compiled(_COUNTER).search(line)) or tells_rate(line)
+
+
+def tells_rate(line: str) -> bool:
+    """Whether a line tells how much was done in a second, or how long a step took."""
+    return compiled(_RATE).search(line) is not None
+
+
+def is_not_finite(line: str) -> bool:
+    """Whether a line tells of a loss, or of a norm of gradients, that is no finite number."""
+    return compiled(_NOT_FINITE).search(line) is not None

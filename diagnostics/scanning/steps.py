@@ -1,0 +1,57 @@
+"""Whether files end with steps of a training, or with the throughput of a server: then the job works.
+
+Only the end of what is read is looked at, so that it costs nothing on a big log.
+"""
+
+from dataclasses import dataclass, field
+
+from diagnostics.parsers.base import compiled
+from diagnostics.parsers.steps import is_not_finite, is_step
+
+TAIL_BYTES = 2**13
+MAX_FILES = 1000
+MAX_CHARACTERS = 2000  # of a line
+MIN_STEPS = 2  # one line may tell of a step that is planned
+_HINTS = (b"oss", b"/s", b"er second", b"er_second", b"per_sec", b"per iteration", b"hroughput")
+_TROUBLE = (
+    r"(?i:error|fail|exception|abort|kill|signal|time[ds]?[ -]?out|hang|hung|stuck|terminat|dumped|cancel|traceback"
+    r"|preempt|evict|lost|unreachable|unhealthy|restart|refused|retry|corrupt|interrupt)"
+)
+
+
+@dataclass(slots=True)
+class Steps:
+    """Keeps the end of each file, and says what it shows."""
+
+    _tails: dict[str, bytes] = field(default_factory=dict)
+
+    def take(self, file: str, block: bytes) -> None:
+        """Keep the end of a file's next block of complete lines."""
+        if len(block) < TAIL_BYTES and (before := self._tails.get(file)):
+            block = before + b"\n" + block
+        if file in self._tails or len(self._tails) < MAX_FILES:
+            self._tails[file] = block[-TAIL_BYTES:]
+
+    def forget(self, file: str) -> None:
+        """Pass over lines of a file that are not looked at: what was its end is none."""
+        self._tails.pop(file, None)
+
+    def shown(self) -> dict[str, str]:
+        """The last step of each file that ends with steps, as its line tells it."""
+        return {file: step for file, tail in self._tails.items() if (step := _last_step(tail)) is not None}
+
+
+def _last_step(tail: bytes) -> str | None:
+    """The last line that tells of a step, where there are several and nothing of trouble or of NCCL behind them."""
+    if not any(hint in tail for hint in _HINTS):
+        return None
+    steps: list[str] = []
+    for whole in tail.decode("utf-8", "replace").splitlines():
+        line = whole[:MAX_CHARACTERS]
+        if is_not_finite(line):
+            steps.clear()  # whether this was passed over or ended the training, the next steps tell
+        elif is_step(line):
+            steps.append(line.strip())
+        elif "Destroy COMPLETE" not in line and ("CCL" in line or compiled(_TROUBLE).search(line)):
+            steps.clear()
+    return steps[-1] if len(set(steps)) >= MIN_STEPS else None

@@ -2,9 +2,10 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
+from diagnostics.agent.judging import Judge, Told
 from diagnostics.agent.messages import Clock, Event, Message, Reading, Source, Warned, Watch
 from diagnostics.agent.options import AgentOptions
 from diagnostics.agent.sampler import SILENT_SECONDS, Answer, Sampler
@@ -31,6 +32,7 @@ class Agent:
             name: Sampler(name, opener, self._answers, options.interval_seconds)
             for name, opener in sources_of(options, self._processes).items()
         }
+        self._judge, self._told = Judge(), Told()
         self._available: dict[str, str | None] = {}  # by source: why not, None where it is
         self._stop_asked = stop_asked or threading.Event()
 
@@ -56,8 +58,7 @@ class Agent:
             self._stop_asked.wait(_until_tick(now, interval))
             self._take_answers()
             self._look_for_silence(time.monotonic())
-            for warned in self._judge():
-                self._emit(warned)
+            self._warn()
             done += 1
         for sampler in self._samplers.values():
             sampler.stop()
@@ -84,6 +85,7 @@ class Agent:
             return
         sample, seconds = answer.sample, answer.monotonic_seconds
         self.window.pids = frozenset(self._processes.pids)
+        self.window.pids_ever |= self.window.pids
         self.window.add(answer.source, seconds, sample.values)
         if sample.values:
             self._emit(Reading(monotonic_seconds=seconds, source=answer.source, values=sample.values))
@@ -107,8 +109,19 @@ class Agent:
         self._available[source] = reason
         self._emit(Source(monotonic_seconds=seconds, name=source, available=reason is None, reason=reason or ""))
 
-    def _judge(self) -> Iterator[Warned]:
-        yield from ()
+    def _warn(self) -> None:
+        for one in self._told.fresh(self._judge.observed(self.window), self.window.now):
+            self._emit(
+                Warned(
+                    monotonic_seconds=self.window.now,
+                    since_seconds=one.since_seconds,
+                    finding=one.finding,
+                    series=one.series,
+                    line=one.line,
+                )
+            )
+        for rule, reason in self._judge.broken.items():
+            self._say(f"rule {rule}", self.window.now, reason)
 
 
 def _until_tick(now: float, interval: float) -> float:

@@ -39,8 +39,8 @@ class Window:
 
     host: str
     interval_seconds: float = 1.0
-    cores: int | None = None
     pids: frozenset[int] = frozenset()
+    pids_ever: set[int] = field(default_factory=set)  # those that have ended, too
     now: float = 0.0
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=MAX_EVENTS))
     series_left_out: int = 0
@@ -145,10 +145,41 @@ class Window:
         return self.increase(name, seconds) / (points[-1].seconds - points[0].seconds)
 
     def held(self, name: str, seconds: float) -> bool:
-        """Whether a flag was 1 in every reading of the last seconds, which cover them."""
-        points = self.points(name, seconds + self.interval_seconds)
-        covered = bool(points) and points[-1].seconds - points[0].seconds >= seconds - self.interval_seconds / 2
-        return covered and self.latest(name) is not None and all(point.value == 1 for point in points)
+        """Whether a flag has been 1 in every reading since so many seconds ago."""
+        return self.latest(name) == 1 and self.now - self.held_since(name) >= seconds
+
+    def covers(self, name: str, seconds: float) -> bool:
+        """Whether readings cover nine tenths of the last seconds."""
+        points = self.points(name, seconds)
+        return bool(points) and points[-1].seconds - points[0].seconds >= 0.9 * seconds
+
+    def held_since(self, name: str) -> float:
+        """Since when a value has been the one that it is now, as far as the window goes."""
+        points = self.points(name, WINDOW_SECONDS)
+        since = self.now
+        for point in reversed(points):
+            if point.value != points[-1].value:
+                break
+            since = point.seconds
+        return since
+
+    def first_seconds(self, name: str) -> float:
+        """When the series was first read within the window."""
+        track = self._tracks.get(name)
+        return self.now if track is None else track.points[0].seconds
+
+    def last_seconds(self, name: str) -> float:
+        """When the series was last read."""
+        track = self._tracks.get(name)
+        return self.now if track is None else track.points[-1].seconds
+
+    def recent_events(self, seconds: float) -> Sequence[Event]:
+        """What was said in the last seconds, oldest first."""
+        return [event for event in self.events if event.monotonic_seconds >= self.now - seconds]
+
+    def last_word(self, source: str, device: str) -> str:
+        """What a source last said of a device; empty where it said nothing."""
+        return next((one.text for one in reversed(self.events) if (one.source, one.device) == (source, device)), "")
 
     def _missing(self, track: _Track) -> bool:
         last = track.points[-1].seconds

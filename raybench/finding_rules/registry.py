@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 
+from diagnostics.agent.rules import live_rules
 from diagnostics.finding_rule import FindingRule
 from diagnostics.pages import list_of, page_of, table_of
 from diagnostics.rules import load_rules
@@ -13,7 +14,7 @@ from raybench.finding_rules import bandwidth, fabric, incidents, nodes, peers, w
 
 _HEADER = """# What raybench can find
 
-Generated from the rules in `diagnostics/rules` and `raybench/finding_rules` by
+Generated from the rules in `diagnostics/rules`, `diagnostics/agent/rules` and `raybench/finding_rules` by
 `python -m raybench.finding_rules.registry`; do not edit. `raybench diagnose --explain RULE` prints one page. Ids are
 stable. A missing log line is never evidence: where a log cannot tell, the diagnosis says so."""
 _OWN = (bandwidth, peers, workloads, nodes, incidents, fabric)
@@ -26,7 +27,7 @@ def own_rules() -> tuple[FindingRule, ...]:
 
 def all_rules() -> tuple[FindingRule, ...]:
     """Every rule, those of logs first."""
-    return (*load_rules(), *own_rules())
+    return (*load_rules(), *own_rules(), *live_rules())
 
 
 def page(rule_id: str) -> str:
@@ -54,6 +55,8 @@ def findings_document() -> str:
                 table_of(load_rules()),
                 "## In runs, trainings and fabrics\n\nFound by `raybench` itself, without any log.",
                 table_of(own_rules()),
+                "## On a node, while it works\n\nFound by the agent, beside each run and by `raybench agent`.",
+                table_of(live_rules()),
                 *_pages(all_rules()),
             ]
         )

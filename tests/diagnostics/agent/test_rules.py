@@ -1,0 +1,377 @@
+"""Each rule over samples: what it says of a fault, after how many seconds, and that its near misses are no finding."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from diagnostics.agent.judging import QUIET_SECONDS, Judge, Told
+from diagnostics.agent.messages import Event
+from diagnostics.agent.rules import RULES, live_rules
+from diagnostics.agent.rules.base import LiveRule, Observed
+from diagnostics.agent.slope import slope_interval
+from diagnostics.agent.window import MAX_SERIES, Point, Window
+
+MIB = 1 << 20
+Values = Callable[[int], float | None] | float
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A finding, and the second in which it was told."""
+
+    second: int
+    observed: Observed
+
+    @property
+    def rule(self) -> str:
+        return self.observed.finding.rule
+
+
+def play(
+    series: Mapping[str, Values],
+    seconds: int,
+    *,
+    events: Mapping[int, Sequence[tuple[str, str, str]]] | None = None,
+    pids: Sequence[int] = (),
+) -> list[Seen]:
+    """What is told while series take their values second by second; None is missing from its reading."""
+    window, judge, told, seen = Window(host="node-7"), Judge(), Told(), []
+    window.pids, window.pids_ever = frozenset(pids), set(pids)
+    for second in range(seconds):
+        values = {name: value(second) if callable(value) else value for name, value in series.items()}
+        sources: dict[str, dict[str, float]] = {}
+        for name, value in values.items():
+            sources.setdefault(name.partition("/")[0], {}).update({} if value is None else {name: value})
+        for source, read in sources.items():
+            window.add(source, float(second), read)
+        for source, device, text in (events or {}).get(second, ()):
+            window.events.append(Event(monotonic_seconds=float(second), source=source, device=device, text=text))
+        window.now = float(second)
+        seen += [Seen(second, one) for one in told.fresh(judge.observed(window), window.now)]
+        assert judge.broken == {}
+    return seen
+
+
+def from_second(start: int, step: float, before: float = 0.0) -> Callable[[int], float]:
+    """A counter that grows by ``step`` a second from then on."""
+    return lambda second: before + max(second - start + 1, 0) * step
+
+
+def between(start: int, end: int, value: float = 1.0, otherwise: float = 0.0) -> Callable[[int], float]:
+    return lambda second: value if start <= second < end else otherwise
+
+
+PORT = "port/mlx5_3:1"
+XID = "NVRM: Xid (PCI:0000:1b:00): 79, pid=4117, GPU has fallen off the bus."
+OOM = "Out of memory: Killed process 4242 (python) total-vm:1kB, anon-rss:1kB"
+BUSY = {
+    "host/cpu/cores": 4.0,
+    "host/cpu/busy_seconds": from_second(0, 4.0),
+    "pressure/cpu/some_seconds": from_second(0, 0.6),
+}
+# series, events, process ids; the rule, words of its summary, and the seconds from the fault (second 10) to the finding
+FAULTS: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, str, str]]], str, str, int]] = {
+    "symbol errors": ({f"{PORT}/symbol_errors": from_second(10, 820, 5)}, {}, "port-errors", "mlx5_3:1: 820 symbol", 0),
+    "few errors a second": ({f"{PORT}/symbol_errors": from_second(10, 3)}, {}, "port-errors", "12 symbol errors", 3),
+    "CRC errors": ({"nic/eth0/crc_errors": from_second(10, 5)}, {}, "port-errors", "10 CRC errors", 1),
+    "recoveries": ({f"{PORT}/link_recoveries": from_second(10, 5)}, {}, "port-errors", "5 link recoveries", 0),
+    "time-outs": ({f"{PORT}/ack_timeouts": from_second(10, 1)}, {}, "rdma-retransmissions", "2 acknowledgements", 1),
+    "refused": ({f"{PORT}/packet_sequence_errors": from_second(10, 60)}, {}, "rdma-retransmissions", "120 ", 1),
+    "discards": ({f"{PORT}/send_discards": from_second(10, 400)}, {}, "packets-discarded", "1,200 packets", 2),
+    "TCP loss": (
+        {
+            "host/tcp/retransmitted_segments": from_second(10, 40),
+            "host/tcp/sent_segments": from_second(0, 1000),
+        },
+        {},
+        "tcp-retransmissions",
+        "TCP: 1.6% of the segments",
+        1,
+    ),
+    "link down": ({f"{PORT}/up": between(0, 10)}, {}, "link-down", "mlx5_3:1: the link is down", 0),
+    "link flaps": (
+        {"nic/eth0/up": 1.0, "nic/eth0/carrier_changes": from_second(10, 2)},
+        {},
+        "link-down",
+        "went down and came back",
+        0,
+    ),
+    "port vanishes": (
+        {f"{PORT}/up": lambda second: 1.0 if second < 10 else None, "port/mlx5_0:1/up": 1.0},
+        {},
+        "device-vanished",
+        "mlx5_3:1 is gone",
+        2,
+    ),
+    "NIC's firmware": (
+        {"host/cpu/cores": 4.0},
+        {10: [("kernel", "", "mlx5_core 0000:b1:00.0: poll_health:835:(pid 0): device's health compromised")]},
+        "nic-fault",
+        "0000:b1:00.0",
+        0,
+    ),
+    "hot": (
+        {
+            "gpu/3/throttle_thermal": between(10, 99),
+            "gpu/3/throttle_hardware": between(10, 99),
+            "gpu/3/temperature_celsius": 89.0,
+        },
+        {},
+        "gpu-throttled",
+        "GPU 3: clocks are lowered for its temperature (89 °C)",
+        3,
+    ),
+    "power brake": ({"gpu/0/throttle_power_brake": between(10, 99)}, {}, "gpu-throttled", "power brake", 3),
+    "uncorrected": ({"gpu/0/ecc_uncorrected_errors": from_second(10, 1)}, {}, "gpu-memory-errors", "1 uncorrected", 0),
+    "remap failed": ({"gpu/0/row_remap_failed": between(10, 99)}, {}, "gpu-memory-errors", "could not be remapped", 0),
+    "remap pending": ({"gpu/0/row_remap_pending": between(10, 99)}, {}, "gpu-memory-errors", "waits for a reset", 0),
+    "Xid": ({"host/cpu/cores": 4.0}, {10: [("kernel", "", XID)]}, "gpu-xid", "Xid 79 on PCI:0000:1b:00", 0),
+    "NVLink": ({"gpu/0/nvlink_errors": from_second(10, 8)}, {}, "nvlink-errors", "16 NVLink errors", 1),
+    "NVLink down": ({"gpu/0/nvlinks_up": between(0, 10, 18, 17)}, {}, "nvlink-errors", "17 NVLinks active, 18", 0),
+    "swaps": ({"host/swap/in_bytes": from_second(10, 3 * MIB)}, {}, "node-swaps", "6 MiB were read back", 1),
+    "pressure": ({"pressure/memory/full_seconds": from_second(10, 0.3)}, {}, "memory-pressure", "of the last 10 s", 3),
+    "nothing available": (
+        {
+            "host/memory/available_bytes": between(10, 99, 100 * MIB, 8000 * MIB),
+            "host/memory/total_bytes": 16000.0 * MIB,
+        },
+        {},
+        "memory-pressure",
+        "100 MiB of 16 GiB",
+        0,
+    ),
+    "OOM": ({"host/memory/oom_kills": from_second(10, 1)}, {}, "oom-kill", "killed 1 process for lack", 0),
+    "OOM named": ({"host/cpu/cores": 4.0}, {10: [("kernel", "", OOM)]}, "oom-kill", "python (process 4242, a rank)", 0),
+    "disk": (
+        {
+            "filesystem//out/free_bytes": lambda second: 100.0 * MIB - 8.0 * MIB * second,
+            "filesystem//out/total_bytes": 400.0 * MIB,
+        },
+        {},
+        "disk-full",
+        "/out: 12 MiB of 0.4 GiB",
+        1,
+    ),
+    "CPU hog": (
+        {**BUSY, "other/99/cpu_seconds": lambda second: None if second < 10 else 3.0 * second},
+        {10: [("others", "99", "stress-ng")]},
+        "cpu-contention",
+        "stress-ng (process 99), which is not of the job, takes 3.0 of 4",
+        4,
+    ),
+    "hardware": (
+        {"host/cpu/cores": 4.0},
+        {10: [("kernel", "", "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0")]},
+        "machine-check",
+        "hardware error of the memory",
+        0,
+    ),
+    "NFS": (
+        {"host/cpu/cores": 4.0},
+        {10: [("kernel", "", "nfs: server nas1 not responding, still trying")]},
+        "nfs-silent",
+        "NFS server nas1",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named_with_its_device_within_five_seconds(name: str) -> None:
+    series, events, rule, words, delay = FAULTS[name]
+    seen = [one for one in play(series, 30, events=events, pids=(4242,)) if one.rule == rule]
+    first = next(one for one in seen if words in one.observed.finding.summary)
+    assert first.second == 10 + delay <= 15
+    finding = first.observed.finding
+    assert finding.hosts == ("node-7",)
+    assert finding.summary.startswith("node-7 ")
+    assert finding.recommendations
+    assert first.observed.series or first.observed.line
+    assert 10 <= first.observed.since_seconds <= first.second
+    assert {one.rule for one in play(series, 30, events=events, pids=(4242,))} == {rule}
+
+
+def test_a_fault_that_goes_on_is_told_once_and_again_when_it_came_back_after_a_while() -> None:
+    quiet = int(QUIET_SECONDS) + 70
+    seen = play({f"{PORT}/symbol_errors": lambda second: 100.0 * min(second, 60)}, quiet)
+    assert [one.second for one in seen] == [1]
+    again = play({f"{PORT}/symbol_errors": lambda second: 100.0 if second < quiet + 60 else 500.0}, quiet + 70)
+    assert [one.second for one in again] == [quiet + 60]
+    twice = play(
+        {f"{PORT}/symbol_errors": lambda second: 100.0 * (second > 5) + 100.0 * (second > quiet + 60)}, quiet + 70
+    )
+    assert [one.second for one in twice] == [6, quiet + 61]
+
+
+def sawtooth(second: int) -> float:
+    return 4e9 + (second % 60) * 1e7
+
+
+NEAR_MISSES: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, str, str]]]]] = {
+    "a single symbol error": ({f"{PORT}/symbol_errors": from_second(10, 0, 70_000)}, {}),
+    "one error in ten seconds": ({f"{PORT}/symbol_errors": lambda second: second // 10}, {}),
+    "a high counter that stands": ({f"{PORT}/link_downed": 12.0, f"{PORT}/up": 1.0, f"{PORT}/receive_errors": 9e9}, {}),
+    "a counter that begins again": ({f"{PORT}/symbol_errors": between(0, 10, 65_535, 3)}, {}),
+    "a counter that wraps": ({f"{PORT}/send_discards": between(0, 10, 2**32 - 5, 4)}, {}),
+    "one time-out": ({f"{PORT}/ack_timeouts": between(10, 99)}, {}),
+    "out of order by adaptive routing": ({f"{PORT}/out_of_sequence": from_second(0, 500)}, {}),
+    "EFA sends again": ({"port/rdmap0s6:1/retransmitted_packets": from_second(0, 5000)}, {}),
+    "congestion, handled": (
+        {f"{PORT}/cnp_handled": from_second(0, 9000), f"{PORT}/send_wait_ticks": from_second(0, 1e6)},
+        {},
+    ),
+    "frames that nobody wants": ({"nic/eth0/receive_drops": from_second(0, 500)}, {}),
+    "one TCP retransmission": (
+        {"host/tcp/retransmitted_segments": between(10, 99), "host/tcp/sent_segments": from_second(0, 2)},
+        {},
+    ),
+    "retransmissions beside much more": (
+        {"host/tcp/retransmitted_segments": from_second(0, 100), "host/tcp/sent_segments": from_second(0, 200_000)},
+        {},
+    ),
+    "a port that nobody uses": ({f"{PORT}/up": 0.0}, {}),
+    "an interface that a container takes along": (
+        {"nic/veth1/up": lambda second: 1.0 if second < 10 else None, "nic/eth0/up": 1.0},
+        {},
+    ),
+    "a source that answers nothing any more": ({f"{PORT}/up": 1.0}, {}),
+    "clocks lowered for moments": ({"gpu/0/throttle_thermal": lambda second: float(second % 3 != 0)}, {}),
+    "the power cap under load": ({"gpu/0/throttle_power_cap": 1.0, "gpu/0/utilization_percent": 100.0}, {}),
+    "corrected errors": ({"gpu/0/ecc_corrected_errors": from_second(0, 3), "gpu/0/ecc_uncorrected_errors": 7.0}, {}),
+    "a process that ended": ({"host/cpu/cores": 4.0}, {10: [("kernel", "", "NVRM: Xid (PCI:0000:1b:00): 45, pid=1")]}),
+    "links that were never active": ({"gpu/0/nvlinks_up": 0.0, "gpu/0/nvlink_errors": 500.0}, {}),
+    "a GPU that compiles before its first step": ({"gpu/0/utilization_percent": between(100, 999, 97)}, {}),
+    "a GPU at work, with checkpoints": ({"gpu/0/utilization_percent": lambda second: 0 if second % 60 < 8 else 98}, {}),
+    "a GPU that nobody uses": ({"gpu/0/utilization_percent": 0.0}, {}),
+    "swapped out, and swap in use": (
+        {"host/swap/out_bytes": from_second(0, 9 * MIB), "host/swap/used_bytes": 9e9, "host/swap/in_bytes": 5e9},
+        {},
+    ),
+    "the page cache grows": (
+        {
+            "host/memory/available_bytes": lambda second: 9e9 - second,
+            "host/memory/total_bytes": 16e9,
+            "pressure/memory/some_seconds": from_second(0, 0.05),
+            "pressure/memory/full_seconds": from_second(0, 0.01),
+        },
+        {},
+    ),
+    "a kill before the first reading": ({"host/memory/oom_kills": 4.0}, {}),
+    "a large disk with gigabytes left": ({"filesystem//d/free_bytes": 9e9, "filesystem//d/total_bytes": 1e13}, {}),
+    "a small disk that is empty": (
+        {"filesystem//shm/free_bytes": 60.0 * MIB, "filesystem//shm/total_bytes": 64.0 * MIB},
+        {},
+    ),
+    "the job itself uses all processors": (dict(BUSY), {}),
+    "another process, and nobody waits": (
+        {**BUSY, "pressure/cpu/some_seconds": from_second(0, 0.05), "other/99/cpu_seconds": from_second(0, 2)},
+        {},
+    ),
+    "another process, and processors to spare": (
+        {**BUSY, "host/cpu/busy_seconds": from_second(0, 2.0), "other/99/cpu_seconds": from_second(0, 1.5)},
+        {},
+    ),
+    "corrected memory and a plugged module": (
+        {"host/cpu/cores": 4.0},
+        {
+            10: [
+                ("kernel", "", "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0"),
+                ("kernel", "", "mlx5_core 0000:b1:00.0: Port module event: module 0, Cable plugged"),
+                ("kernel", "", "pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected, type=Physical Layer"),
+            ]
+        },
+    ),
+    "an NFS server that answers again": (
+        {"host/cpu/cores": 4.0},
+        {10: [("kernel", "", "nfs: server nas1 not responding, still trying"), ("kernel", "", "nfs: server nas1 OK")]},
+    ),
+    "memory that levels off": (
+        {"process/7/resident_bytes": lambda second: 8e9 * (1 - 0.5 ** (second / 200)), "host/cpu/cores": 4.0},
+        {},
+    ),
+    "memory that breathes": ({"process/7/resident_bytes": sawtooth}, {}),
+    "memory that grows once": ({"process/7/resident_bytes": lambda second: 4e9 + 1e9 * (second > 900)}, {}),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES)
+def test_a_near_miss_is_no_finding(name: str) -> None:
+    series, events = NEAR_MISSES[name]
+    seconds = 1500 if name.startswith("memory that") else 150
+    assert play(series, seconds, events=events, pids=(7,)) == []
+
+
+def test_without_ranks_nobody_is_accused_of_taking_processors_or_waiting() -> None:
+    series = {**BUSY, "other/99/cpu_seconds": from_second(0, 3), "gpu/0/utilization_percent": 40.0}
+    assert play(series, 140) == []
+    assert {one.rule for one in play(series, 140, pids=(7,))} == {"cpu-contention", "gpu-underused"}
+
+
+def test_a_gpu_that_waits_is_told_after_two_minutes() -> None:
+    (seen,) = play({"gpu/2/utilization_percent": lambda second: 95 if second % 2 else 30}, 150, pids=(7,))
+    assert seen.rule == "gpu-underused"
+    assert "GPU 2: busy 6" in seen.observed.finding.summary
+    assert 108 <= seen.second <= 125
+
+
+def test_a_leak_is_told_with_its_rate_and_what_is_left() -> None:
+    series = {
+        "process/7/resident_bytes": lambda second: 4e9 + second * MIB / 4 + (second % 7) * MIB,
+        "host/memory/available_bytes": 36_000.0 * MIB,
+    }
+    (seen,) = play(series, 1500, pids=(7,))
+    assert seen.rule == "memory-grows"
+    assert "by 15.0 MiB a minute" in seen.observed.finding.summary
+    assert "lasts 40.0 h" in seen.observed.finding.summary
+    assert 720 <= seen.second <= 760
+
+
+def test_a_slope_is_not_moved_by_a_few_outliers() -> None:
+    points = [Point(float(second), 2.0 * second + (5000 if second % 13 == 0 else 0)) for second in range(100)]
+    slope = slope_interval(points)
+    assert slope.low <= 2.0 <= slope.high
+    assert abs(slope.middle - 2.0) < 0.2
+    flat = slope_interval([Point(float(second), float(second % 5)) for second in range(100)])
+    assert flat.low <= 0 <= flat.high
+
+
+@pytest.mark.parametrize("rule", live_rules(), ids=lambda rule: rule.id)
+def test_every_rule_has_a_fault_that_it_names(rule: LiveRule) -> None:
+    named = {case[2] for case in FAULTS.values()} | {"gpu-underused", "memory-grows"}
+    assert rule.id in named
+    assert rule.id in RULES
+
+
+def test_a_rule_that_breaks_is_said_and_the_others_are_asked() -> None:
+    def broken(window: Window) -> list[Observed]:
+        raise ZeroDivisionError("what")
+
+    rules = [LiveRule(id="broken", title="x", severity="info", check=broken, recommended=()), *live_rules()]  # type: ignore[arg-type]
+    judge, window = Judge(rules), Window(host="a")
+    for second in range(3):
+        window.add("ports", float(second), {f"{PORT}/symbol_errors": 100.0 * second})
+        found = judge.observed(window)
+    assert judge.broken == {"broken": "ZeroDivisionError: what"}
+    assert [one.finding.rule for one in found] == ["port-errors"]
+
+
+def test_a_window_is_bounded_in_series_and_in_time() -> None:
+    window = Window(host="a")
+    window.add("x", 0.0, {f"process/{number}/resident_bytes": 1.0 for number in range(MAX_SERIES + 10)})
+    assert window.series_left_out == 10
+    for second in range(1, 500):
+        window.add("y", float(second), {"host/load/one_minute": 1.0})
+    assert len(window.points("host/load/one_minute", 1e9)) <= 130
+    window.forget_vanished()
+    assert window.devices("process", "resident_bytes") == {}
+
+
+def test_a_series_of_a_silent_source_is_missing() -> None:
+    window = Window(host="a")
+    window.add("gpus", 0.0, {"gpu/0/power_watts": 300.0})
+    window.add("host", 4.0, {"host/load/one_minute": 1.0})
+    assert window.latest("gpu/0/power_watts") == 300.0
+    window.add("host", 6.0, {"host/load/one_minute": 1.0})
+    assert window.latest("gpu/0/power_watts") is None
+    assert not window.vanished("gpu/0/power_watts")

@@ -16,6 +16,7 @@ from raybench.errors import UsageError
 from raybench.whole_file import sync_folder, write_whole
 
 _RESERVE_BYTES = 8 * 2**20
+_MOST_WARNINGS = 10_000
 
 
 def new_run_id() -> str:
@@ -117,6 +118,7 @@ class RunFolder:
         self.path = Path(output_dir, run_id)
         self.problems: list[str] = []  # something of the run is missing here
         self.notes: list[str] = []
+        self._warnings = 0
         with contextlib.ExitStack() as undo:
             try:
                 for made in _make_folders(self.path / "logs"):
@@ -143,6 +145,14 @@ class RunFolder:
             note = f"samples.jsonl could not be written ({error.strerror}); its samples are in result.json"
             if note not in self.problems:
                 self.problems.append(note)
+
+    def warn(self, line: bytes) -> None:
+        """Append a warning of the run that goes on to ``warnings.jsonl``, as many as a person may want to read."""
+        if self._warnings >= _MOST_WARNINGS:
+            return
+        self._warnings += 1
+        with contextlib.suppress(OSError), (self.path / "warnings.jsonl").open("ab") as file:  # it is shown, too
+            file.write(line + b"\n")
 
     def _append(self, line: bytes, before: int) -> None:
         """Write a line whole or not at all: half a line would spoil the next one."""
@@ -183,7 +193,8 @@ class RunFolder:
         """Remove the folder of a run that measured nothing, if nothing but our own files is in it."""
         self.close()
         with contextlib.suppress(OSError):
-            (self.path / "samples.jsonl").unlink(missing_ok=True)
+            for name in ("samples.jsonl", "warnings.jsonl"):
+                (self.path / name).unlink(missing_ok=True)
             (self.path / "logs").rmdir()
             self.path.rmdir()
 

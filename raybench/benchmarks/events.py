@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from raybench.benchmarks.rank.progress import Operation, Position
 from raybench.benchmarks.registry import records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 
@@ -85,6 +86,28 @@ class RankExited(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     output_tail: str
 
 
+class RankMark(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a rank has come, seen without its help.
+
+    ``state``: of its process, as in proc(5). ``moves`` grows with each step in its plan and each operation entered or
+    left; ``operation`` is the last one. ``usual_seconds``: the second longest of its last steps, 0 without any.
+    """
+
+    rank: int
+    state: str
+    position: Position
+    moves: int
+    usual_seconds: float
+    operation: Operation | None = None
+
+
+class RanksMarked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Where all ranks of a node are, each second; said by their parent. ``rank`` is the first of them."""
+
+    rank: int
+    marks: tuple[RankMark, ...]
+
+
 Event = (
     RankReady
     | BenchmarkStarted
@@ -95,6 +118,7 @@ Event = (
     | RankFinished
     | RankFailed
     | RankExited
+    | RanksMarked
 )
 
 _DECODER = msgspec.msgpack.Decoder(Event)

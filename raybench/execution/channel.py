@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from raybench.execution.live.warning import LiveWarning
 from raybench.execution.record import RunRecord
 
 
@@ -44,6 +45,9 @@ class Channel(Protocol):
 
     def step(self, benchmark: str, detail: str, rank_count: int) -> None:
         """Say what begins now."""
+
+    def warned(self, warning: LiveWarning) -> None:
+        """Say a warning of the run that goes on."""
 
     def note(self, text: str) -> None:
         """Say something that stays."""

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from raybench.errors import ClusterUnavailableError, IncompleteRunError, ProblemFoundError, RaybenchError, UsageError
+from raybench.execution.live.warning import LiveWarning
 from raybench.execution.record import RunRecord
 
 BEAT_SECONDS = 1.0
@@ -119,7 +120,8 @@ class Outliving:
 
 
 Message = (
-    Consulted
+    LiveWarning
+    | Consulted
     | Joining
     | Mark
     | Beat
@@ -175,6 +177,10 @@ class DriverChannel:
     def step(self, benchmark: str, detail: str, rank_count: int) -> None:
         """Say what begins now."""
         self._put(Shown(method="step", arguments=(benchmark, detail, rank_count)))
+
+    def warned(self, warning: LiveWarning) -> None:
+        """Pass a warning on."""
+        self._put(warning)
 
     def note(self, text: str) -> None:
         """Say something that stays."""

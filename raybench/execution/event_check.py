@@ -12,11 +12,14 @@ from raybench.benchmarks.events import (
     OwnSpeedMeasured,
     PointMeasured,
     RankFailed,
+    RankMark,
     RankReady,
+    RanksMarked,
     WorkloadMeasured,
     decode,
 )
 from raybench.benchmarks.messages.operations import is_matrix
+from raybench.benchmarks.rank.progress import PHASES
 from raybench.benchmarks.registry import labels_of, records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.timed import are_times
@@ -59,9 +62,22 @@ def _problem(event: Event, ranks: Container[int], plan: Sequence[BenchmarkSpec],
             problem = _samples_problem(event.samples, event.rank, plan[event.benchmark], world_size)
         case OwnSpeedMeasured():
             problem = _speed_problem(event.speed, plan[event.benchmark])
+        case RanksMarked():
+            problem = _marks_problem(event.marks, ranks)
         case WorkloadMeasured():
             problem = _record_problem(event.record, plan[event.benchmark], world_size)
     return problem
+
+
+def _marks_problem(marks: Sequence[RankMark], ranks: Container[int]) -> str | None:
+    if any(one.rank not in ranks for one in marks):
+        return "it speaks for ranks of other nodes"
+    if any(one.position.phase not in PHASES for one in marks):
+        return "a phase that there is not"
+    if any(len(one.state) != 1 for one in marks):
+        return "a state that is none"
+    counts = [count for one in marks for count in (one.moves, *one.position.order())]
+    return None if min(counts, default=0) >= 0 and are_times([one.usual_seconds for one in marks]) else "a count"
 
 
 def _samples_problem(samples: RankSamples, rank: int, spec: BenchmarkSpec, world_size: int) -> str | None:

@@ -18,6 +18,7 @@ from raybench.benchmarks.events import (
     RankFailed,
     RankFinished,
     RankReady,
+    RanksMarked,
     WorkloadMeasured,
 )
 from raybench.benchmarks.rank.assignment import RankAssignment
@@ -28,6 +29,7 @@ from raybench.execution.event_check import EventError, event_of
 from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.incident import Incident, failure_kind, has_ended, next_step, step_text
 from raybench.execution.incidents.investigation import ANSWER_SECONDS, Investigation, Positions
+from raybench.execution.live.stall_watch import StallWatch
 from raybench.execution.node_actors.answers import AnswerError, decode_answer
 from raybench.execution.node_actors.node_actors import Deadline, NodeActorHandle, NodeActors, reason_of
 from raybench.execution.placement import PlacementPlan
@@ -65,10 +67,15 @@ class Launch:
     # While ranks join: when to look for one that is stopped.
     _join_limit: Deadline = field(default_factory=lambda: Deadline(START_SECONDS))
     _investigation: Investigation = field(init=False)
+    started: float = field(default_factory=time.monotonic)  # the run
+    _stalls: StallWatch = field(init=False)
     _polls: dict[Any, tuple[NodeActorHandle, float]] = field(default_factory=dict)  # by reference: who, and asked when
 
     def __post_init__(self) -> None:
         self._investigation = Investigation(actors=self.actors, plan=self.plan, specs=self.specs)
+        self._stalls = StallWatch(
+            actors=self.actors, plan=self.plan, specs=self.specs, watcher=self.watcher, started=self.started
+        )
 
     @property
     def activity(self) -> dict[str, bytes]:
@@ -93,6 +100,8 @@ class Launch:
             self._poll(handle)
         while len(self._finished) < self.plan.world_size and not self._trouble():
             self._hear(0.25)
+            self._stalls.attend(self._deadline.left)
+        self._stalls.end(self.incidents)
         if self.incidents:
             self.watcher.troubled()
             self._investigate()
@@ -156,6 +165,7 @@ class Launch:
         now = time.monotonic()
         if now - self._last_heard > _ABSENCE_SECONDS:
             self._polls = {reference: (handle, now) for reference, (handle, _) in self._polls.items()}
+            self._stalls.forgive(now - self._last_heard)
         self._last_heard = now
 
     def _miss_silent(self) -> None:
@@ -170,6 +180,9 @@ class Launch:
         ranks = self.plan.ranks_of(handle.index)
         for data in events:
             event = event_of(data, ranks, self.specs, self.plan.world_size)
+            if isinstance(event, RanksMarked):
+                self._stalls.take(event.marks)
+                continue
             self._take(event)
             if isinstance(event, _OF_SAMPLES):
                 self.watcher.heard(data)

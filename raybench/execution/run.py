@@ -190,6 +190,7 @@ class Run:
             timeout_seconds=config.timeout,
             head=head,
             incidents=self.record.incidents,
+            started=self.record.clock,
         )
         assignments = assignments_of(planned, self._reserve_port(actors, planned), config.timeout)
         variables = variables_of(planned, self.record.run_id)

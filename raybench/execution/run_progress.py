@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from diagnostics.findings import Finding
 from raybench.benchmarks.registry import labels_of, parameters_of, records_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.workload import RankRecord
 from raybench.execution.channel import Channel
 from raybench.execution.consistency import masked_devices, rank_differences
+from raybench.execution.live.warning import LiveWarning
 from raybench.execution.phases import MEASURING, SEARCHING
 from raybench.execution.record import Planned, RunRecord
 
@@ -52,6 +54,15 @@ class RunProgress:
         """Something broke, or the time is over: who is at fault is looked for, and then the ranks are ended."""
         self.channel.consult(self.record)
         self.channel.mark(SEARCHING, _CAUSE_SECONDS, self.record)
+
+    def warned(self, warning: LiveWarning) -> None:
+        """Something is wrong now, and the ranks go on."""
+        self.channel.warned(warning)
+
+    def found(self, finding: Finding) -> None:
+        """A finding that the result has to have, whatever happens now."""
+        self.record.findings.append(finding)
+        self.channel.keep(self.record)
 
     def heard(self, data: bytes) -> None:
         """An event of a rank that has to do with samples."""

@@ -13,6 +13,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import msgspec
+
 from raybench.errors import RaybenchError
 from raybench.execution.account import Account, logs_below, tell_phase
 from raybench.execution.decision import Situation, decide
@@ -30,6 +32,7 @@ from raybench.execution.driver_channel import (
 from raybench.execution.incidents.explanation import DriverEnd, explain
 from raybench.execution.incidents.lookout import Lookout
 from raybench.execution.incidents.process_watch import ProcessWatch
+from raybench.execution.live.warning import LiveWarning
 from raybench.execution.node_actors.farewell import say_farewell
 from raybench.execution.phases import LEAVING, MEASURING
 from raybench.execution.record import RunRecord
@@ -62,6 +65,9 @@ class Journal(Protocol):
 
     def append(self, line: bytes) -> None:
         """Keep one point."""
+
+    def warn(self, line: bytes) -> None:
+        """Keep one warning."""
 
 
 @dataclass(kw_only=True)
@@ -156,6 +162,8 @@ class Supervisor:
                 tell_phase(message.phase)
             case JournalLine():
                 self.journal.append(message.line)
+            case LiveWarning():
+                self._warn(message)
             case Shown():
                 getattr(self.display, message.method)(*message.arguments)
             case Joining():
@@ -164,6 +172,11 @@ class Supervisor:
                 self._know_outliving(message)
             case Consulted():
                 self._consult()
+
+    def _warn(self, warning: LiveWarning) -> None:
+        """Said and kept at once: the run may be killed before its end."""
+        self.display.note(warning.line)
+        self.journal.warn(msgspec.json.encode(warning))
 
     def _know_outliving(self, message: Outliving) -> None:
         self._outliving = message

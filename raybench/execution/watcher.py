@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from diagnostics.findings import Finding
 from raybench.benchmarks.spec import RankSamples
 from raybench.benchmarks.workload import RankRecord
+from raybench.execution.live.warning import LiveWarning
 
 
 class Watcher(Protocol):
@@ -18,6 +20,12 @@ class Watcher(Protocol):
 
     def troubled(self) -> None:
         """Something broke; nothing has been ended yet."""
+
+    def warned(self, warning: LiveWarning) -> None:
+        """Something is wrong now, and the ranks go on."""
+
+    def found(self, finding: Finding) -> None:
+        """A finding that the result has to have."""
 
     def started(self, benchmark: int) -> None:
         """The ranks turn to a benchmark of the plan."""

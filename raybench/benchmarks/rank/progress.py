@@ -8,6 +8,7 @@ recording.py``; an all_reduce of 4 bytes between two gloo ranks takes 96 at leas
 import struct
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 PHASES = (
     "not started",
@@ -170,6 +171,23 @@ class ProgressSlot:
             stride=stride,
             inside=inside,
         )
+
+    @property
+    def moves(self) -> int:
+        """Steps in the plan, and operations entered and left, since the rank was started."""
+        values, start = self._values, self._start
+        return values[start + _STEPS] + values[start + _ENTERED] + values[start + _LEFT]
+
+    def last_operation(self) -> Operation | None:
+        """The operation entered last, where there is one."""
+        entered, left = self._values[self._start + _ENTERED], self._values[self._start + _LEFT]
+        return self._operation(entered - 1, inside=entered > left) if entered else None
+
+    def usual_seconds(self) -> float:
+        """The second longest of the steps that are kept: the longest may be a preparation. 0 without any."""
+        times = self.step_times()
+        lengths = sorted(after - before for before, after in pairwise(times))
+        return lengths[-2] / 1e9 if len(lengths) > 1 else 0.0
 
     def step_times(self) -> tuple[int, ...]:
         """Monotonic nanoseconds at which the rank last moved on in its plan, oldest first, as many as are kept."""

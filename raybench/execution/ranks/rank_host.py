@@ -22,6 +22,8 @@ from pathlib import Path
 
 import msgspec
 
+from raybench.benchmarks.events import RanksMarked
+from raybench.benchmarks.events import encode as encode_event
 from raybench.execution.node_actors.messages import (
     Activities,
     AskActivities,
@@ -40,6 +42,7 @@ from raybench.execution.node_actors.messages import (
 from raybench.execution.ranks.rank_activity import Watched, activities
 from raybench.execution.ranks.rank_process import RankProcesses
 
+_MARK_SECONDS = 1.0
 _LAST_WRITES_SECONDS = 2.0  # of Ray's daemons, which end with the same parent and write into the same folder
 PRELOAD = tuple(
     f"raybench.benchmarks.{name}"
@@ -104,6 +107,12 @@ class NodeConnection:
             self._looking.join()
             self._looking = None
 
+    def mark(self) -> None:
+        """Say how far the ranks have come."""
+        marks = self._ranks.marks()
+        if marks:
+            self._pass_on(encode_event(RanksMarked(rank=marks[0].rank, marks=marks)))
+
     def close(self) -> None:
         """End what belongs to this node, its log files too: its node actor has fetched them, or is gone."""
         self._end_look()
@@ -140,8 +149,12 @@ def serve(path: str) -> None:
         selector.register(listener, selectors.EVENT_READ, listener)
         selector.register(sys.stdin, selectors.EVENT_READ, None)
         nodes: set[NodeConnection] = set()
-        while _serve_ready(selector, nodes):
-            pass
+        marked = time.monotonic()
+        while _serve_ready(selector, nodes, marked + _MARK_SECONDS):
+            if time.monotonic() >= marked + _MARK_SECONDS:
+                for node in nodes:
+                    node.mark()
+                marked = time.monotonic()
         for node in nodes:
             node.close()
 
@@ -155,9 +168,9 @@ def _preload() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # until now nothing was held that had to be ended in order
 
 
-def _serve_ready(selector: selectors.BaseSelector, nodes: set[NodeConnection]) -> bool:
-    """Serve whoever has something to say. Returns whether to go on: until the parent closes standard input."""
-    for key, _ in selector.select():
+def _serve_ready(selector: selectors.BaseSelector, nodes: set[NodeConnection], until: float) -> bool:
+    """Serve whoever has something to say by then. Returns whether to go on: until standard input is closed."""
+    for key, _ in selector.select(max(until - time.monotonic(), 0.0) if nodes else None):
         match key.data:
             case None:
                 return False

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
-from raybench.benchmarks.events import Event, RankExited, encode
+from raybench.benchmarks.events import Event, RankExited, RankMark, encode
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.rank.folder import FOLDER_VARIABLE
 from raybench.benchmarks.rank.progress import FIELDS, ProgressSlot
@@ -116,6 +116,10 @@ class RankProcesses:
         """Where every rank is, read without its help."""
         return tuple(_position(number, rank) for number, rank in sorted(self._ranks.items()))
 
+    def marks(self) -> tuple[RankMark, ...]:
+        """How far every rank has come that has not ended."""
+        return tuple(_mark(number, rank) for number, rank in sorted(self._ranks.items()) if not rank.pipe.closed)
+
     def watched(self) -> tuple[Watched, ...]:
         """Every rank as ``rank_activity`` looks at it."""
         return tuple(
@@ -157,6 +161,18 @@ def _position(number: int, rank: _Rank) -> RankPosition:
         point=position.point,
         block=position.block,
         iteration=position.iteration,
+    )
+
+
+def _mark(number: int, rank: _Rank) -> RankMark:
+    slot = rank.slot
+    return RankMark(
+        rank=number,
+        state=state_of(rank.process.pid),
+        position=slot.read(),
+        moves=slot.moves,
+        usual_seconds=slot.usual_seconds(),
+        operation=slot.last_operation(),
     )
 
 

@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sizes", "rounds", "stats", "metadata", "secret_values", "traffic"),
     ("documents", "verdicts"),
     ("hardware", "performance_model"),
-    ("stability", "expectations", "peers", "run_folder", "processes"),
+    ("stability", "expectations", "peers", "run_folder", "processes", "timeline"),
     ("benchmarks", "preflight"),
     ("config",),
     ("hosts",),
@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 REPORTS_MAY_IMPORT = {
     "whole_file",
     *("raybench", "errors", "units", "stats", "documents", "verdicts", "stability", "reports"),
-    *("host_ranges", "unreachable", "installation"),
+    *("host_ranges", "unreachable", "installation", "timeline"),
 }
 SEE_REPORTS = {"services", "cli"}
 # The command line parses, calls a service and prints: what is decided, and what touches hosts or Ray, is below it.

@@ -87,6 +87,7 @@ class Records(Generic[RecordType]):
       all of its ranks came; None where that is nothing.
     - ``note(part)``: what to tell the person of a part of rank 0. ``is_kept(part, spec)``: whether a part goes into the
       journal.
+    - ``steps_seconds(part)``: of a part with timed steps, the seconds from the first of them to the last that it tells.
     - ``findings(benchmark, node_of, emulated)``: what it found out about the cluster, as findings.
     """
 
@@ -99,4 +100,5 @@ class Records(Generic[RecordType]):
     in_common: Callable[[Mapping[int, RecordType]], Mapping[int, RecordType] | None] = dict
     note: Callable[[RecordType], str | None] = lambda _: None
     is_kept: Callable[[RecordType, BenchmarkSpec], bool] = lambda *_: False
+    steps_seconds: Callable[[RecordType], float | None] = lambda _: None
     findings: Callable[[BenchmarkResult, NodeOf, bool], Iterable[Finding]] = lambda *_: ()

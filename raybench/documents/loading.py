@@ -37,6 +37,7 @@ KINDS: Mapping[str, DocumentKind] = {
     ),
     "raybench.preflight": DocumentKind(title="the preflight report", module="preflight", name="PreflightReport"),
     "raybench.collection": DocumentKind(title="the collection", module="collection", name="CollectionReport"),
+    "raybench.node_samples": DocumentKind(title="the samples", module="run.node_samples", name="NodeSamples"),
     "raybench.configure": DocumentKind(title="the configuration", module="configuration", name="Configuration"),
 }
 

@@ -72,7 +72,8 @@ class Account:
         self.record.logs = self.logs
         if self.record.planned is not None:
             for heard in self.events:
-                self.record.planned.collector.take(heard.launch, decode(heard.data, self.record.planned.specs))
+                event = decode(heard.data, self.record.planned.specs)
+                self.record.planned.collector.take(heard.launch, event, heard.at - self.record.clock)
 
 
 def logs_below(workplace: Path, record: RunRecord) -> dict[str, bytes]:

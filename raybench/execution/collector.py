@@ -7,6 +7,7 @@ from typing import Any
 
 from raybench.benchmarks.events import (
     BenchmarkFinished,
+    BenchmarkStarted,
     Event,
     OwnSpeedMeasured,
     PointMeasured,
@@ -20,6 +21,7 @@ from raybench.benchmarks.workload import RankRecord, Records
 from raybench.documents.run.benchmark import BenchmarkResult, BenchmarkStatus, MeasuredWorkload
 from raybench.documents.run.point import Point
 from raybench.execution.event_check import EventError
+from raybench.execution.point_times import PointTimes
 from raybench.stability import benchmark_warnings
 from raybench.units import format_bytes
 
@@ -44,14 +46,20 @@ class Collector:
         default_factory=lambda: defaultdict(dict)
     )
     _finished: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
+    _times: PointTimes = field(default_factory=PointTimes)
 
     def emptied(self) -> "Collector":
         """A collector for the same plan that has nothing yet."""
         return Collector(plan=self.plan, world_size=self.world_size, all_sizes=self.all_sizes)
 
-    def take(self, launch: int, event: Event) -> None:
-        """Keep an event of a launch; those that say nothing of samples change nothing."""
+    def take(self, launch: int, event: Event, seconds: float | None = None) -> None:
+        """Keep an event of a launch; those that say nothing of samples change nothing.
+
+        ``seconds``: when it came, since the run's start.
+        """
         self.launch = launch
+        if seconds is not None:
+            self._tell_time(event, seconds)
         match event:
             case PointMeasured():
                 self.add(event.benchmark, event.rank, event.samples)
@@ -63,6 +71,20 @@ class Collector:
                 self.add_record(event.benchmark, event.rank, event.record)
             case BenchmarkFinished():
                 self.finish(event.benchmark, event.rank, event.skipped)
+
+    def _tell_time(self, event: Event, seconds: float) -> None:
+        match event:
+            case BenchmarkStarted() | BenchmarkFinished() | OwnSpeedMeasured():
+                self._times.moved_on(self.launch, event.rank, seconds)
+            case PointMeasured(samples=samples):
+                key = (samples.message_bytes, samples.source_rank, samples.destination_rank)
+                self._times.measured(self.launch, event.benchmark, event.rank, key, seconds)
+            case WorkloadMeasured(record=record) if record.interim:
+                told = records_of(self.plan[event.benchmark].kind).steps_seconds(record)
+                if told is not None:
+                    self._times.steps_began(self.launch, event.benchmark, record.label, seconds - told)
+            case WorkloadMeasured(record=record):
+                self._times.measured(self.launch, event.benchmark, event.rank, record.label, seconds)
 
     def add(self, benchmark: int, rank: int, samples: RankSamples) -> dict[int, RankSamples] | None:
         """Keep what a rank measured. Returns all ranks' samples when this one completes the point.
@@ -145,6 +167,7 @@ class Collector:
             points=points,
             reason=why,
             warnings=benchmark_warnings(points),
+            times=self._times.of(index),
         )
 
     def _workload(self, index: int, spec: BenchmarkSpec, launches: int, reason: str | None) -> BenchmarkResult:
@@ -165,6 +188,7 @@ class Collector:
             reason=wrong or why,
             warnings=tuple(f"{point.label}: {text}" for point in points for text in point.warnings),
             workload=points,
+            times=self._times.of(index),
         )
 
     def _workload_point(self, index: int, label: str, spec: BenchmarkSpec) -> MeasuredWorkload | None:

@@ -51,10 +51,11 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """An event of a rank, encoded, that has samples or says that they are complete."""
+    """An event of a rank, encoded, that has to do with samples. ``at``: when it came, time.monotonic()."""
 
     launch: int
     data: bytes
+    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +161,7 @@ class DriverChannel:
 
     def heard(self, launch: int, data: bytes) -> None:
         """Pass an event of a rank on."""
-        self._put(Heard(launch=launch, data=data))
+        self._put(Heard(launch=launch, data=data, at=time.monotonic()))
 
     def logs(self, logs: dict[str, bytes]) -> None:
         """Pass the ranks' logs on."""

@@ -43,7 +43,7 @@ SILENCE_SECONDS = 10.0
 _ABSENCE_SECONDS = 3.0
 _GATHER_SECONDS = 1.5  # after the first sign of trouble: the cause may speak later than its victims
 START_SECONDS = 60.0  # until every rank has joined, or the benchmark's limit where that is longer
-_OF_SAMPLES = PointMeasured | OwnSpeedMeasured | WorkloadMeasured | BenchmarkFinished
+_OF_SAMPLES = BenchmarkStarted | PointMeasured | OwnSpeedMeasured | WorkloadMeasured | BenchmarkFinished
 
 
 @dataclass(kw_only=True)

@@ -13,6 +13,7 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.config import RunConfig
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.cluster import ClusterInfo, DroppedNode, NodeInfo
+from raybench.documents.run.node_samples import NodeSamples
 from raybench.documents.run.result import RunResult, Status
 from raybench.execution.collector import Collector
 from raybench.execution.incidents.incident import Incident, causes, next_step
@@ -74,6 +75,7 @@ class RunRecord:
     benchmark: int | None = None  # the one that is measured, by its place in the plan
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.monotonic)
+    samples: NodeSamples | None = None  # what the agents of its nodes sampled
 
     @property
     def elapsed_seconds(self) -> float:
@@ -130,6 +132,7 @@ class RunRecord:
                 *(found for one in benchmarks for found in self._findings_of(one, emulated=emulated)),
             ),
             timings={**self.timings, "total": self.elapsed_seconds},
+            node_samples=self.samples,
         )
 
     def _findings_of(self, benchmark: BenchmarkResult, *, emulated: bool) -> Iterable[Finding]:

@@ -14,6 +14,8 @@ largest_batch, save_gb_per_s, load_gb_per_s; their times are of a step, or of a 
 A run with a benchmark of another kind, such as an installed one, has ``figures`` at the end: ``name=value unit``
 joined by ``;``.
 
+Samples of nodes (node_samples.json) have a row a value: node, seconds since the run's start, series, value.
+
 A benchmark without points has one row that carries its status and reason, in ``warnings``. A matrix of more than
 10,000 pairs has rows of the slowest only, then one without figures that says in ``warnings`` how many more there are.
 """
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.node_samples import SAMPLE_COLUMNS, NodeSamples
 from raybench.documents.run.result import RunResult
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.table import report_of
@@ -52,7 +55,9 @@ def write_csv(result: RunResult, path: Path) -> None:
 
 
 def render_csv(document: Any, diagnosis: Mapping[str, Any] | None = None) -> str:
-    """Of a run one row a point, below the names of the columns; of any other document the tables of its report."""
+    """Of a run one row a point, of samples one row a value; of any other document the tables of its report."""
+    if isinstance(document, NodeSamples):
+        return _samples_csv(document)
     return _run_csv(document) if isinstance(document, RunResult) else _tables_csv(document, diagnosis)
 
 
@@ -63,6 +68,17 @@ def _run_csv(result: RunResult) -> str:
     writer = csv.DictWriter(text, header, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
+    return text.getvalue()
+
+
+def _samples_csv(samples: NodeSamples) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, SAMPLE_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    names = {node.name: _plain_text(node.name) for node in samples.nodes}
+    writer.writerows(
+        {**row, "node": names[row["node"]], "series": _plain_text(row["series"])} for row in samples.sample_rows()
+    )
     return text.getvalue()
 
 

@@ -100,7 +100,15 @@ def run(config: RunConfig, *, interrupt: "Interrupt", display: "Callable[[], Dis
         result = record.result()
         result = attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
         result = attempt(folder, "the comparison of ranks and pairs", lambda: with_peers(result)) or result
+        result = attempt(folder, "the time line of the nodes", lambda: _with_samples(result)) or result
         return keep(result, record.logs, folder, undisturbed=lambda: undisturbed)
+
+
+def _with_samples(result: RunResult) -> RunResult:
+    """The run with what its samples show, where there are any."""
+    from raybench.timeline.judging import with_samples
+
+    return result if result.node_samples is None else with_samples(result, result.node_samples)
 
 
 def run_here(config: RunConfig | None, options: Mapping[str, Any]) -> FinishedRun:
@@ -128,6 +136,7 @@ def keep(
     with undisturbed():
         kept = run_files.write_result(result, folder)
         folder.write_logs(logs)
+    attempt(folder, "the samples of the nodes", lambda: run_files.write_samples(result, folder))
     diagnosis = attempt(folder, "the diagnosis of the logs", lambda: run_files.write_diagnosis(folder))
     result = _with_log_findings(result, diagnosis, folder)
     attempt(folder, "result.csv", lambda: run_files.write_csv(result, folder))

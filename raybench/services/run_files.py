@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from raybench.documents.diagnosis import Diagnosis
+from raybench.documents.run.node_samples import FILE
 from raybench.documents.run.result import RunResult
 from raybench.run_folder import RunFolder
 from raybench.services.attempt import attempt
@@ -16,6 +17,12 @@ def write_result(result: RunResult, folder: RunFolder) -> bool:
         folder.problems.append(f"{folder.path} could not be written ({error.strerror}): the result is printed here")
         return False
     return True
+
+
+def write_samples(result: RunResult, folder: RunFolder) -> None:
+    """Write node_samples.json, where anything was sampled."""
+    if result.node_samples is not None:
+        folder.write_json(FILE, result.node_samples.to_json())
 
 
 def write_diagnosis(folder: RunFolder) -> Diagnosis | None:

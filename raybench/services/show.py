@@ -7,6 +7,7 @@ from typing import Any
 
 from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.reading import DocumentError
+from raybench.documents.run.node_samples import FILE, NodeSamples
 from raybench.documents.run.result import RunResult
 
 
@@ -25,7 +26,7 @@ def kept_run(path: Path) -> KeptRun:
     """The run in a folder or in a ``result.json``, of this or an earlier version. Raises UsageError.
 
     The findings of its logs' diagnosis count for a verdict that was not recorded. A diagnosis beside a file of another
-    name is not taken for that of the run.
+    name is not taken for that of the run, and neither are samples of its nodes.
     """
     from msgspec.structs import replace
 
@@ -36,8 +37,9 @@ def kept_run(path: Path) -> KeptRun:
     own = path.is_dir() or path.name == "result.json"
     diagnosis = _diagnosis(folder / "diagnosis.json", remarks) if own else None
     report = folder / "report.html"
+    samples = _samples(folder / FILE, remarks) if own else None
     return KeptRun(
-        result=replace(result, log_findings=diagnosis.findings if diagnosis else ()),
+        result=replace(result, log_findings=diagnosis.findings if diagnosis else (), node_samples=samples),
         diagnosis=diagnosis,
         folder=folder,
         report=report if report.is_file() else None,
@@ -53,6 +55,17 @@ def _diagnosis(path: Path, remarks: list[str]) -> Diagnosis | None:
         return Diagnosis.read(path, "the diagnosis of its logs")
     except DocumentError as error:
         remarks.append(f"shown without the diagnosis of its logs: {error}")
+        return None
+
+
+def _samples(path: Path, remarks: list[str]) -> NodeSamples | None:
+    """The samples in a file; None, and a remark where they cannot be read."""
+    if not path.exists():
+        return None
+    try:
+        return NodeSamples.read(path, "the samples of its nodes")
+    except DocumentError as error:
+        remarks.append(f"shown without the samples of its nodes: {error}")
         return None
 
 

@@ -30,6 +30,7 @@ from tests.reports.sample import cluster, pairs, run_result, sweep
 from tests.reports.study.test_study import network_content, scaling_content, strategy_content, sweep_content
 from tests.reports.synthetic import synthetic_diagnosis, synthetic_result
 from tests.reports.test_summary import benchmark, trained
+from tests.timeline.cluster import sampled_run
 
 CASES = Path(__file__).parent.parent / "diagnostics" / "cases"
 MIB = 2**20
@@ -43,6 +44,7 @@ def pages(*, large: bool = True) -> Iterator[tuple[str, str]]:
     yield "run-2", render_html(_two_ranks())
     yield "run-failed", render_html(run_result(sweep(points=(), status="failed", reason="no rank answered")))
     yield "train", render_html(training_run())
+    yield "nodes-over-time", render_html(sampled_run())
     yield "memory", render_html(memory_run())
     yield "checkpoint", render_html(checkpoint_run())
     yield "preflight", render_html(_preflight())

@@ -32,6 +32,11 @@ def _is_kept(part: TrainingRecord, spec: BenchmarkSpec) -> bool:
     return part.marks is not None and part.first_step + len(part.losses) < spec.options.steps
 
 
+def _steps_seconds(part: TrainingRecord) -> float | None:
+    """From the start of the timed steps to the end of the last that the part tells."""
+    return None if part.marks is None or not part.marks.at else (part.marks.at[-1] - part.started) / 1e9
+
+
 RECORDS = Records(
     record=TrainingRecord,
     point=training_point,
@@ -39,5 +44,6 @@ RECORDS = Records(
     joined=joined,
     in_common=_in_common,
     is_kept=_is_kept,
+    steps_seconds=_steps_seconds,
     findings=lambda benchmark, node_of, emulated: training_findings(benchmark, node_of, emulated=emulated),
 )

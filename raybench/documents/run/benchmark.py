@@ -11,6 +11,7 @@ from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.documents.run.figures import FiguresPoint
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.point import Point
+from raybench.documents.run.point_time import PointTime
 from raybench.documents.run.training import TrainingPoint
 
 BenchmarkStatus = Literal["complete", "partial", "failed", "skipped"]
@@ -29,6 +30,8 @@ OF_COLLECTIVES = ("dtype", "reduce_op", "root", "in_place")  # those of its para
 class BenchmarkResult(Part, frozen=True, kw_only=True):
     """One benchmark with one set of parameters. ``reason``: why it is not complete; ``warnings``: why not stable.
 
+    ``times``: when each of its points was measured; empty in results from before they had it.
+
     Parameters of a collective are those of ``OF_COLLECTIVES``; every other workload has its own.
     """
 
@@ -39,6 +42,7 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
     points: tuple[Point, ...] = ()
     reason: str | None = None
     warnings: tuple[str, ...] = ()
+    times: tuple[PointTime, ...] = ()
     # instead of points, of benchmarks that measure no messages
     workload: tuple[MeasuredWorkload, ...] = field(default=(), name="+points")
 
@@ -113,5 +117,6 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
                 "parameters": dict(self.parameters),
                 "warnings": list(self.warnings),
                 "points": [point.to_json() for point in self.points] + [point.to_json() for point in self.workload],
+                **({"times": [time.to_json() for time in self.times]} if self.times else {}),
             }
         )

@@ -8,6 +8,7 @@ from raybench.reports.builders.findings import finding_blocks
 from raybench.reports.builders.run_brief import brief_report
 from raybench.reports.builders.run_pairs import MatrixView, matrix_views
 from raybench.reports.builders.run_system import environment_blocks, node_blocks
+from raybench.reports.builders.samples import sample_blocks
 from raybench.reports.findings import all_findings, network_facts
 from raybench.reports.findings_in_short import findings_view
 from raybench.reports.model import (
@@ -35,6 +36,7 @@ from raybench.reports.rows import (
 )  # fmt: skip
 from raybench.reports.view import pairs_grid, summary_grid, table_grid
 from raybench.reports.workloads.table import workload_plots, workload_sections
+from raybench.timeline.spans import Timeline
 from raybench.units import format_seconds
 
 _FOOTER = (
@@ -81,6 +83,7 @@ def _blocks(result: RunResult, asked: Asked) -> Iterator[Block]:
     for view in views:
         yield from view.blocks
     yield from _figures_of(measured, " (emulated)" if emulated_notice(result) else "")
+    yield from _samples(result, asked)
     yield from node_blocks(result)
     yield from environment_blocks(result)
 
@@ -158,6 +161,13 @@ def _plots(result: RunResult, measured: Sequence[SizeTable], asked: Asked) -> It
         for plot in drawn:
             yield Heading(text=plot.title, level=3)
             yield Figure(plot=plot)
+
+
+def _samples(result: RunResult, asked: Asked) -> Iterator[Block]:
+    if result.node_samples is not None:
+        spans = Timeline(result, result.node_samples).spans
+        emulated = result.cluster.emulated
+        yield from sample_blocks(result.node_samples, spans, drawn=asked.drawn, emulated=emulated)
 
 
 def _figures_of(measured: Sequence[SizeTable], mark: str) -> Iterator[Block]:

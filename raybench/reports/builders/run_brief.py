@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from raybench.documents.run.result import RunResult
+from raybench.reports.builders.samples import sample_blocks
 from raybench.reports.findings import all_findings, headline, next_steps, place
 from raybench.reports.findings_in_short import findings_view
 from raybench.reports.model import Banner, Block, Details, Report, Table, notes_of, section_blocks
@@ -20,6 +21,7 @@ from raybench.reports.rows import (
 )
 from raybench.reports.view import summary_grid, table_grid
 from raybench.reports.workloads.table import workload_sections
+from raybench.timeline.spans import Timeline
 from raybench.units import format_bytes
 
 
@@ -48,6 +50,10 @@ def _blocks(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[
         yield from section_blocks(section, level=2, mark=mark)
     yield from notes_of([*_remarks(result)])
     yield from notes_of([*_findings(result, diagnosis)])
+    if result.node_samples is not None:
+        spans = Timeline(result, result.node_samples).spans
+        _, *blocks = sample_blocks(result.node_samples, spans, drawn=False, emulated=result.cluster.emulated)
+        yield Details(summary="Nodes over time", blocks=tuple(blocks))
     for table in measured:
         yield Details(summary=table.title + mark, blocks=(Table(grid=table_grid(table)),))
 

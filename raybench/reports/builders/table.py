@@ -15,6 +15,7 @@ from raybench.documents.expectation import ExpectedBandwidth
 from raybench.documents.fabric import FabricReport
 from raybench.documents.fabric_plan import FabricPlan
 from raybench.documents.preflight import PreflightReport
+from raybench.documents.run.node_samples import NodeSamples
 from raybench.documents.run.result import RunResult
 from raybench.documents.run.summary import RunSummary
 from raybench.documents.study.plan import Study
@@ -25,11 +26,13 @@ from raybench.reports.builders.figures import diagnosis_report, figures_report
 from raybench.reports.builders.hosts import cluster_report, collection_report, configuration_report
 from raybench.reports.builders.preflight import preflight_report
 from raybench.reports.builders.run import run_report
+from raybench.reports.builders.samples import samples_report
 from raybench.reports.builders.study import study_report
 from raybench.reports.model import Report
 
 BUILDERS: Mapping[type[Any], Callable[[Any, Asked], Report]] = {
     RunResult: run_report,
+    NodeSamples: samples_report,
     StudyResult: study_report,
     FabricReport: fabric_report,
     PreflightReport: preflight_report,

@@ -1,0 +1,133 @@
+"""What the samples of a run's nodes show beside its points and steps: both are on one clock."""
+
+from raybench.finding_rules.rule import MeasuredRule, advice
+
+_SOURCE = "the samples of the agents in node_samples.json, beside the times of points and steps in result.json"
+
+PORT_ERRORS = MeasuredRule(
+    id="port-errors-while-measured",
+    title="A port had errors while it was measured",
+    severity="warning; critical where what was measured then was slower",
+    text=f"""
+An error counter of a network port grew during a benchmark.
+
+Symptom: symbol errors, receive errors, link recoveries and the like grew between the readings around a point. Where the
+same point was measured without such errors, in another launch or between other nodes, both bandwidths are quoted, and
+the finding is critical if this one is slower and the blocks of the two do not overlap.
+
+Why: a bad cable or transceiver, dirt in a connector, a failing switch port. Each bad packet is sent again, and a link
+that retrains carries nothing meanwhile.
+
+Not when: counters stood above 0 and did not grow, or grew by fewer than ten bit errors; congestion (discards, waits,
+congestion notifications) is no fault of a port. Where nothing was measured without errors, no bandwidth is compared.
+
+Source: {_SOURCE}.
+""",
+    recommended=advice(
+        "look-at-port",
+        "Look at the cable, the transceiver and the switch port of {port} on {node}, clear the counters and run again.",
+        "raybench preflight --only rdma",
+    ),
+)
+GPU_THROTTLED = MeasuredRule(
+    id="gpu-throttled-while-measured",
+    title="A GPU lowered its clocks while it was measured",
+    severity="warning",
+    text=f"""
+A GPU ran at lower clocks during a benchmark or its steps, for its temperature, its power supply or its hardware.
+
+Symptom: the driver reported thermal slowdown, power brake or hardware slowdown in two readings or more within a point.
+Of a training the steps of that time are named with their median, beside that of the others.
+
+Why: cooling (fans, dust, inlet temperature, liquid), a power supply or its cable. One slow GPU holds up all ranks.
+
+Not when: only the power cap lowers the clocks: a GPU at full load is held at its limit by design. Not when it was
+before or after what was measured.
+
+Source: {_SOURCE}; NVML's clocks event reasons.
+""",
+    recommended=advice(
+        "cool-gpu",
+        "Look at temperature, fans and power of GPU {gpu} on {node}.",
+        "nvidia-smi -q -d TEMPERATURE,POWER,PERFORMANCE",
+    ),
+)
+GPU_WAITS = MeasuredRule(
+    id="gpu-waits-for-data",
+    title="GPUs wait for data",
+    severity="warning",
+    text=f"""
+GPUs were busy less than 80 % of a training, and loading data took more than 10 % of its steps.
+
+Symptom: the mean utilisation of the GPUs over the timed steps, and the share of the data phase in the mean step.
+
+Why: too few loader workers, slow storage, decoding on too few processors.
+
+Not when: only one of the two is so: a GPU may wait for the network, and data may be loaded while it computes.
+
+Source: {_SOURCE}; utilisation is the share of time in which a kernel ran (NVML).
+""",
+    recommended=advice(
+        "load-data-faster", "More loader workers and prefetching, local or faster storage, fewer small files."
+    ),
+)
+MEMORY_GROWS = MeasuredRule(
+    id="memory-grows-by-step",
+    title="Memory grows step by step",
+    severity="warning",
+    text=f"""
+What a rank, a GPU or a node holds in memory grows throughout the timed steps, and will not fit some day.
+
+Symptom: after the first quarter of the steps, the least held in each of eight equal parts grows from part to part: the
+95 % interval of that growth is above 0, and all of it is more than 1 % and 64 MiB. The finding has the growth a step.
+
+Why: tensors kept across steps (losses with their graph, lists of outputs), a cache without bound, a loader that leaks.
+
+Not when: it grows at the beginning only, as allocators do, or goes up and down.
+
+Source: {_SOURCE}; Student's t over the differences of neighbouring parts.
+""",
+    recommended=advice(
+        "find-leak",
+        "Keep numbers instead of tensors (loss.item()), and look at what each step adds to lists and caches.",
+    ),
+)
+NODE_SWAPS = MeasuredRule(
+    id="swapped-while-measured",
+    title="A node swapped while it was measured",
+    severity="warning",
+    text=f"""
+A node moved memory to or from its swap space during a benchmark.
+
+Symptom: pages swapped in or out, more than 1 MiB within what was measured. The finding has the bytes.
+
+Why: the node's memory is full: ranks, other jobs, files in a tmpfs.
+
+Not when: swap space is in use and nothing moves, or moved before or after what was measured.
+
+Source: {_SOURCE}; pswpin and pswpout of /proc/vmstat.
+""",
+    recommended=advice(
+        "free-memory", "Free memory on {node}, or ask for less; switch swap off for what is measured.", "swapoff -a"
+    ),
+)
+PROCESSORS_CONTENDED = MeasuredRule(
+    id="contended-while-measured",
+    title="Other processes took processors from the ranks of a node",
+    severity="warning",
+    text=f"""
+Processes that do not belong to the run used processors of one node during a benchmark, and tasks waited for them.
+
+Symptom: what others used is a processor or more and 10 % of those of the node, twice what it is on the other nodes in
+the middle, and some task waited for a processor 10 % of the time (PSI), or 95 % of all were busy where PSI is unknown.
+
+Why: another job on the node, a backup, a monitoring agent, a build.
+
+Not when: all nodes have it alike, or processors were left idle.
+
+Source: {_SOURCE}.
+""",
+    recommended=advice("end-others", "See what else runs on {node}, and measure on nodes of their own.", "top -b -n 1"),
+)
+
+RULES = (PORT_ERRORS, GPU_THROTTLED, GPU_WAITS, MEMORY_GROWS, NODE_SWAPS, PROCESSORS_CONTENDED)

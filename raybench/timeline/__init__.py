@@ -1,0 +1,1 @@
+"""What the agents sampled, beside what the run measured: kept while it runs, joined on one clock, judged together."""

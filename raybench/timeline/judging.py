@@ -1,0 +1,58 @@
+"""All rules over a run and its samples. Pure."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from diagnostics.findings import Finding
+from raybench.documents.run.node_samples import NodeSamples, UnjudgedRule
+from raybench.documents.run.result import RunResult
+from raybench.finding_rules import samples as known
+from raybench.timeline.rules import (
+    gpu_throttled,
+    gpu_waits,
+    memory_grows,
+    node_swaps,
+    port_errors,
+    processors_contended,
+)
+from raybench.timeline.rules.base import Answer
+from raybench.timeline.spans import Timeline
+
+RULES: Mapping[str, Callable[[Timeline], Answer]] = {
+    known.PORT_ERRORS.id: port_errors.judge,
+    known.GPU_THROTTLED.id: gpu_throttled.judge,
+    known.GPU_WAITS.id: gpu_waits.judge,
+    known.MEMORY_GROWS.id: memory_grows.judge,
+    known.NODE_SWAPS.id: node_swaps.judge,
+    known.PROCESSORS_CONTENDED.id: processors_contended.judge,
+}
+
+# The live rule that says the same of a device, and knows nothing of what was measured then: it is said once.
+_SAID_LIVE: Mapping[str, str] = {
+    known.PORT_ERRORS.id: "port-errors",
+    known.GPU_THROTTLED.id: "gpu-throttled",
+    known.NODE_SWAPS.id: "node-swaps",
+    known.PROCESSORS_CONTENDED.id: "cpu-contention",
+}
+_OF_A_DEVICE = frozenset({known.PORT_ERRORS.id, known.GPU_THROTTLED.id})
+
+
+def with_samples(result: RunResult, samples: NodeSamples) -> RunResult:
+    """The run with its samples and what they show, in place of what samples showed before."""
+    timeline = Timeline(result, samples)
+    answers = {rule: judge(timeline) for rule, judge in RULES.items()}
+    unjudged = tuple(UnjudgedRule(rule=rule, why=answer.why) for rule, answer in answers.items() if answer.why)
+    found = [finding for answer in answers.values() for finding in answer.findings]
+    before = (one for one in result.findings if one.rule not in RULES and not any(_says(new, one) for new in found))
+    return replace(
+        result,
+        findings=(*before, *found),
+        node_samples=replace(samples, rules_cannot_tell=unjudged),
+    )
+
+
+def _says(joined: Finding, live: Finding) -> bool:
+    """Whether a finding says what a live one says: of a machine, or of a device that both begin with."""
+    same = _SAID_LIVE.get(joined.rule) == live.rule and joined.hosts == live.hosts
+    return same and (joined.rule not in _OF_A_DEVICE or live.summary.startswith(joined.summary.split(": ")[0] + ":"))

@@ -1,0 +1,59 @@
+"""What a rule over samples answers, and what several of them ask."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from diagnostics.findings import Evidence, Finding
+from raybench.documents.run.node_samples import FILE, SampledNode
+from raybench.timeline.spans import Span, Timeline
+
+NO_TIMES = "the result does not say when its points were measured"
+RESULT = "result.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Findings; ``why``: what keeps the rule from telling, at least of some nodes."""
+
+    findings: tuple[Finding, ...] = ()
+    why: str = ""
+
+
+def lacking(timeline: Timeline, nodes: Sequence[SampledNode], what: str) -> str:
+    """``node-2 and 3 more have no series of ports``; empty where none lacks it."""
+    if not nodes:
+        return ""
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    every = len(nodes) == len(timeline.samples.nodes)
+    return f"no node has {what}" if every else f"{nodes[0].name}{more} without {what}"
+
+
+def sampled(node: SampledNode, name: str, begin: float, end: float) -> Evidence:
+    """A series at the beginning and the end of a time, as a line: the document is one line."""
+    known = [
+        (at, value)
+        for at, value in zip(node.seconds, node.values(name), strict=True)
+        if value is not None and begin - _edge(node) <= at <= end + _edge(node)
+    ]
+    text = ", ".join(f"{value:.15g} at {at:.1f} s" for at, value in (known[:1] + known[-1:]))
+    return Evidence(file=FILE, line=1, text=f"{node.name} {name}: {text}")
+
+
+def measured(span: Span, text: str) -> Evidence:
+    """What was measured, as a line."""
+    return Evidence(file=RESULT, line=1, text=f"{span.title}, {span.begin:.1f} to {span.end:.1f} s: {text}")
+
+
+def _edge(node: SampledNode) -> float:
+    return node.resolution_seconds + (node.clock.bound_seconds or 0.0)
+
+
+def around(node: SampledNode, span: Span) -> tuple[float, float]:
+    """A span with how far off the node's clock may be."""
+    bound = node.clock.bound_seconds or 0.0
+    return span.begin - bound, span.end + bound
+
+
+def ranks_on(timeline: Timeline, node: SampledNode) -> tuple[int, ...]:
+    """The ranks of a machine."""
+    return tuple(rank for one in timeline.result.cluster.nodes if one.name in node.nodes for rank in one.ranks)

@@ -73,12 +73,10 @@ def _run_csv(result: RunResult) -> str:
 
 def _samples_csv(samples: NodeSamples) -> str:
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, SAMPLE_COLUMNS, lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(SAMPLE_COLUMNS)
     names = {node.name: _plain_text(node.name) for node in samples.nodes}
-    writer.writerows(
-        {**row, "node": names[row["node"]], "series": _plain_text(row["series"])} for row in samples.sample_rows()
-    )
+    writer.writerows((names[node], at, _plain_text(series), value) for node, at, series, value in samples.rows())
     return text.getvalue()
 
 

@@ -16,7 +16,7 @@ from diagnostics.agent.series import Series, series_of, split_name
 from raybench.documents.part import FieldwiseDocument, FieldwisePart
 from raybench.documents.quantity import Count, Seconds
 from raybench.documents.run.sample_column import MOST_ROWS, Column, ColumnError
-from raybench.documents.table import Row, dataframe
+from raybench.documents.table import dataframe
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -137,15 +137,15 @@ class NodeSamples(FieldwiseDocument, frozen=True, kw_only=True):
 
         Raises MissingLibraryError without pandas.
         """
-        return dataframe(self.sample_rows(), SAMPLE_COLUMNS)
+        return dataframe((dict(zip(SAMPLE_COLUMNS, row, strict=True)) for row in self.rows()), SAMPLE_COLUMNS)
 
-    def sample_rows(self) -> Iterator[Row]:
-        """Every value that is there, a series after the other."""
+    def rows(self) -> Iterator[tuple[str, float, str, float]]:
+        """Every value that is there, by ``SAMPLE_COLUMNS``, a series after the other."""
         for node in self.nodes:
             for name in sorted(node.series):
                 for at, value in zip(node.seconds, node.values(name), strict=True):
                     if value is not None:
-                        yield {"node": node.name, "seconds": round(at, 3), "series": name, "value": value}
+                        yield node.name, round(at, 3), name, value
 
 
 def increase(values: list[float | None]) -> float | None:

@@ -40,6 +40,21 @@ _DEVICE = (
         "RuntimeError: CUDA error: an illegal memory access was encountered",
     ),
     ("HIP error", r"\bHIP error: (?P<reason>.+)", "RuntimeError: HIP error: invalid device function"),
+    (  # Horovod, CuPy: cudaEventQuery, cudaStreamSynchronize, hipMalloc
+        "failed: ",
+        r"\b(?:cuda|hip)[A-Z]\w+(?:\([^()]*\))? failed: (?P<reason>[a-z].*)",
+        "  what():  cudaEventQuery failed: an illegal memory access was encountered",
+    ),
+    (  # PyTorch up to 1.7
+        "cuda runtime error (",
+        r"cuda runtime error \(\d+\) ?: (?P<reason>.+?)(?: at /\S+)?$",
+        "RuntimeError: cuda runtime error (101) : invalid device ordinal at /pytorch/torch/csrc/cuda/Module.cpp:33",
+    ),
+    (
+        "THCudaCheck FAIL",
+        r"THCudaCheck FAIL .*error=\d+ ?: (?P<reason>.+)",
+        "THCudaCheck FAIL file=/pytorch/torch/csrc/cuda/Module.cpp line=33 error=101 : invalid device ordinal",
+    ),
     (
         "CUDA runtime error in",
         r"CUDA runtime error in .*?\): (?P<reason>[^()]+)",

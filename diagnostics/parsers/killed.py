@@ -47,6 +47,11 @@ _KILLED = (
         r"because its (?:owner's )?node has died",
         "The actor is dead because its node has died. Node Id: 677df2a9020c5db45e755b00",
     ),
+    (
+        "Raylet failed",
+        r"Raylet failed\. Shutting down",
+        "(pid=81329) E0328 18:23:00.161756 81384 core_worker.cc:382] Raylet failed. Shutting down.",
+    ),
     ("OOMKilled", r"\b(?P<signal>OOMKilled)\b(?!\"?: *[Ff]alse)", "      Reason:       OOMKilled"),
     (
         "due to memory pressure",

@@ -47,6 +47,37 @@ _UCX = (
         "[1650000000.1] [n1:33 :0] ib_mlx5_log.c:177  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
     ),
 )
+_UCX_REACH = (  # Open MPI over UCX, before the program starts
+    (
+        "dest_addr=",
+        r"UCX +ERROR +connect\(fd=\d+, dest_addr=(?P<peer>[\d.]+):\d+\) failed: (?P<reason>.*)",
+        "sock.c:323  UCX  ERROR   connect(fd=48, dest_addr=10.0.0.1:42887) failed: Connection refused",
+    ),
+    (
+        "ucp_ep_create(",
+        r"ucp_ep_create\(proc=\d+\) failed: (?P<reason>(?:Destination is unreachable|Connection|No route).*)",
+        "[n1:07356] pml_ucx.c:424  Error: ucp_ep_create(proc=3) failed: Destination is unreachable",
+    ),
+    (
+        "resolve UCX endpoint",
+        r"(?P<reason>Failed to resolve UCX endpoint for rank \d+)",
+        "[n1:07356] pml_ucx.c:477  Error: Failed to resolve UCX endpoint for rank 3",
+    ),
+)
+_UCX_VERBS = (
+    (
+        "ibv_create_ah(",
+        r"UCX +ERROR +(?P<call>ibv_create_ah)\(.*?(?: on (?P<device>\w+))? failed: (?P<reason>.*)",
+        "ib_device.c:1171 UCX  ERROR   ibv_create_ah(dlid=1) for RC connect on mlx5_0 failed: Connection timed out",
+    ),
+)
+_UCX_ROWS = (
+    (
+        "Invalid gid[",
+        r"UCX +ERROR +Invalid gid\[(?P<index>\d+)\] on (?P<device>\w+)",
+        "[15858.1] [n1:63427:0]      ib_device.c:918  UCX  ERROR Invalid gid[0] on mlx5_6:1",
+    ),
+)
 _LIBFABRIC = (
     (
         "libfabric:",
@@ -90,7 +121,9 @@ _TRANSFERS = (
 )
 
 PATTERNS = (
-    *rows("verbs-failed", _VERBS),
+    *rows("verbs-failed", _VERBS, _UCX_VERBS),
+    *rows("store-failed", _UCX_REACH),
+    *rows("gid-unreadable", _UCX_ROWS),
     *rows("run-error", _TRANSFERS, names_text=True),
     *rows("peer-closed", _LOST),
     *rows("shm-extend-failed", _SEGMENTS),

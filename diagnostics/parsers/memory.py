@@ -40,7 +40,7 @@ PATTERNS = (
     Pattern(
         kind="cuda-failure",
         literal="failure",
-        expression=r"(?P<api>Cuda|HIP|CUDA) failure (?:(?P<number>\d+) )?'(?P<reason>[^']+)",
+        expression=r"(?P<api>Cuda|HIP|CUDA) failure:? (?:(?P<number>\d+) )?'(?P<reason>[^']+)",
         samples=("Cuda failure 'out of memory'", "Cuda failure 700 'an illegal memory access was encountered'"),
     ),
     Pattern(

@@ -108,7 +108,8 @@ PATTERNS = (
         literal="ailed",
         expression=(
             r"NET/OFI Unable to register memory.*RC: (?P<code>-?\d+)|Failed: UCX error (?P<ucx>\S+ '-?\d+' .*)"
-            r"|UCX +ERROR (?P<insert>(?:failed to (?:insert|register) |ibv_(?:reg|create)_\w+\(.*\) failed: ).*)"
+            r"|UCX +ERROR (?P<insert>"
+            r"(?:failed to (?:insert|register) |ibv_(?:reg|create)_(?!ah\b)\w+\(.*\) failed: ).*)"
         ),
         samples=(
             "Failed: UCX error ucx_plugin.c:498 '-5' Invalid parameter",

@@ -36,6 +36,13 @@ _CAME = (
         "Rank 0: Completed store-based barrier for key:store_based_barrier_key:1 with 8 nodes.",
     ),
 )
+_PMIX = (
+    (
+        "pmixp_",
+        r"(?P<text>pmixp_\w+: .*\bcollective timeout.*)",
+        "slurmstepd: error:  mpi/pmix_v3: pmixp_coll_ring_reset_if_to: n1 [0]: 0x14c: collective timeout seq=0",
+    ),
+)
 _STORE = (
     (
         "connectFullMesh failed",
@@ -193,6 +200,11 @@ _LEFT = (
         'Failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with',
     ),
     (
+        "exception dump flag from",
+        r"(?P<text>Failed to get exception dump flag from the global store.*)",
+        "[PG 0 Rank 1] Failed to get exception dump flag from the global store.Connection reset by peer",
+    ),
+    (
         "failed on SocketImpl(",
         r"(?P<text>(?:sendBytes|recvValue|recvBytes|recvVector) failed on SocketImpl\(.*)",
         "[c10d] sendBytes failed on SocketImpl(fd=84, addr=[node1]:44410, remote=[node0]:29500): Broken pipe",
@@ -205,7 +217,7 @@ _LEFT = (
 )
 
 PATTERNS = (
-    *rows("ranks-missing", _ABSENT, _WAITED),
+    *rows("ranks-missing", _ABSENT, _WAITED, _PMIX),
     *rows("ranks-awaited", _WAITS),
     *rows("ranks-came", _CAME),
     *rows("store-failed", _STORE, _REFUSED, _UNNAMED),

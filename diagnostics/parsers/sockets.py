@@ -21,6 +21,12 @@ PATTERNS = (
         ),
         samples=("Bootstrap : no socket interface found", "NET/IB : No IP interface found."),
     ),
+    Pattern(  # up to 2.2, of the address of no interface at all
+        kind="no-interface",
+        literal="family not supported",
+        expression=r"(?P<what>Socket creation failed : Address family not supported by protocol)",
+        samples=("Socket creation failed : Address family not supported by protocol",),
+    ),
     Pattern(
         kind="no-interface",
         literal="no device found",

@@ -203,6 +203,7 @@ BODIES = (
     "unknown event type",
     "encountered a fatal error",
     "nterface found",
+    "family not supported",
     "no device found",
     "failed to extend",
     "creating shared memory",

@@ -163,6 +163,42 @@ class _Watch:
         return diagnose_jobs([one.job for one in self.jobs], [one.reading for one in self.jobs], self._notes)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What logs say now, and the findings that are new in it."""
+
+    diagnosis: Diagnosis
+    findings: tuple[Finding, ...]
+
+
+class Follower:
+    """Growing logs, looked at again and again: each finding is news once. Files may appear later."""
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        self._watch = _Watch(paths)
+        self._reported: set[tuple[str, str, str]] = set()
+        self._idle = self._looks = 0
+
+    def look(self) -> News | None:
+        """Read what was added; None where there is nothing to say: no new line, or no file yet."""
+        self._idle = 0 if self._watch.look() else self._idle + 1
+        first, self._looks = not self._looks, self._looks + 1
+        if self._idle and self._idle != PATIENCE_ROUNDS and not (first and self._watch.jobs):
+            return None
+        diagnosis = self._watch.diagnosis()
+        new = tuple(
+            finding
+            for finding in diagnosis.findings
+            if _key(finding) not in self._reported and (self._idle >= PATIENCE_ROUNDS or not _may_pass(finding))
+        )
+        self._reported.update(map(_key, new))
+        return News(diagnosis=diagnosis, findings=new)
+
+    def diagnosis(self) -> Diagnosis:
+        """What the logs prove so far."""
+        return self._watch.diagnosis()
+
+
 def follow(
     paths: Sequence[str | Path],
     report: Callable[[Diagnosis, Sequence[Finding]], None],
@@ -177,26 +213,19 @@ def follow(
     flight-recorder dumps and archives each is read when it is whole. ``report`` gets the diagnosis and the findings
     that are new in it.
     """
-    watch, reported, done, idle = _Watch(paths), set[tuple[str, str, str]](), 0, 0
+    follower, done = Follower(paths), 0
     try:
         while rounds is None or done < rounds:
-            idle = 0 if watch.look() else idle + 1
-            if not idle or idle == PATIENCE_ROUNDS or (not done and watch.jobs):
-                diagnosis = watch.diagnosis()
-                new = [
-                    finding
-                    for finding in diagnosis.findings
-                    if _key(finding) not in reported and (idle >= PATIENCE_ROUNDS or not _may_pass(finding))
-                ]
-                reported.update(map(_key, new))
-                report(diagnosis, new)
+            news = follower.look()
+            if news is not None:
+                report(news.diagnosis, news.findings)
             elif not done:
                 waiting()
             done += 1
             wait(POLL_SECONDS)
     except KeyboardInterrupt:
         pass
-    return watch.diagnosis()
+    return follower.diagnosis()
 
 
 def _may_pass(finding: Finding) -> bool:

@@ -3,18 +3,22 @@
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from diagnostics.agent.judging import Judge, Told
 from diagnostics.agent.messages import Clock, Event, Message, Reading, Source, Warned, Watch
 from diagnostics.agent.options import AgentOptions
 from diagnostics.agent.sampler import SILENT_SECONDS, Answer, Sampler
-from diagnostics.agent.sources import sources_of
+from diagnostics.agent.sources import SourceKind, Surroundings, sources_of
 from diagnostics.agent.sources.processes import Processes
 from diagnostics.agent.window import Window
 from diagnostics.findings import Finding
 
 CLOCK_SECONDS = 60.0
+MAX_LOGS = 256
+MAX_QUOTED_CHARACTERS = 1000
 _SETTLE_SECONDS = 0.25  # after a tick, in which most sources have answered
 
 
@@ -28,10 +32,9 @@ class Agent:
         self.window = Window(host=options.host, interval_seconds=options.interval_seconds)
         self._processes = Processes(options.proc, options.pids)
         self._answers: SimpleQueue[Answer] = SimpleQueue()
-        self._samplers = {
-            name: Sampler(name, opener, self._answers, options.interval_seconds)
-            for name, opener in sources_of(options, self._processes).items()
-        }
+        self._logs = list(options.logs)
+        given = Surroundings(options=options, processes=self._processes, logs=self._logs)
+        self._samplers = {name: self._sampler(name, kind, given) for name, kind in sources_of(given).items()}
         self._judge, self._told = Judge(), Told()
         self._available: dict[str, str | None] = {}  # by source: why not, None where it is
         self._stop_asked = stop_asked or threading.Event()
@@ -39,6 +42,7 @@ class Agent:
     def watch(self, watch: Watch) -> None:
         """Take up processes of ranks, and logs."""
         self._processes.watch(watch.pids)
+        self._logs += [path for path in watch.logs if path not in self._logs][: MAX_LOGS - len(self._logs)]
 
     def stop(self) -> None:
         """Have ``run`` end; may be called from anywhere, signal handlers too."""
@@ -62,6 +66,10 @@ class Agent:
             done += 1
         for sampler in self._samplers.values():
             sampler.stop()
+
+    def _sampler(self, name: str, kind: SourceKind, given: Surroundings) -> Sampler:
+        interval = max(self.options.interval_seconds * kind.intervals, kind.least_seconds)
+        return Sampler(name, partial(kind.open, given), self._answers, interval)
 
     def _clock(self) -> Clock:
         return Clock(
@@ -130,5 +138,8 @@ def _until_tick(now: float, interval: float) -> float:
 
 
 def _warned_of_log(finding: Finding, seconds: float) -> Warned:
-    line = finding.evidence[0].text if finding.evidence else ""
-    return Warned(monotonic_seconds=seconds, since_seconds=seconds, finding=finding, line=line)
+    """Of a finding what fits into a message; the whole of it is in the diagnosis of the log."""
+    evidence = tuple(replace(one, text=one.text[:MAX_QUOTED_CHARACTERS]) for one in finding.evidence)
+    short = replace(finding, evidence=evidence, victims=())
+    line = evidence[0].text if evidence else ""
+    return Warned(monotonic_seconds=seconds, since_seconds=seconds, finding=short, line=line)

@@ -10,7 +10,7 @@ from diagnostics.agent.messages import Event
 from diagnostics.agent.series import split_name
 
 WINDOW_SECONDS = 130.0
-STALE_SECONDS = 5.0
+STALE_SECONDS = 10.0  # more than three intervals of the sources that are read less often
 MAX_SERIES = 8192
 MAX_EVENTS = 256
 LONG_SECONDS = 4 * 3600.0  # of what is looked at over hours, thinned

@@ -372,6 +372,6 @@ def test_a_series_of_a_silent_source_is_missing() -> None:
     window.add("gpus", 0.0, {"gpu/0/power_watts": 300.0})
     window.add("host", 4.0, {"host/load/one_minute": 1.0})
     assert window.latest("gpu/0/power_watts") == 300.0
-    window.add("host", 6.0, {"host/load/one_minute": 1.0})
+    window.add("host", 11.0, {"host/load/one_minute": 1.0})
     assert window.latest("gpu/0/power_watts") is None
     assert not window.vanished("gpu/0/power_watts")

@@ -1,0 +1,107 @@
+"""Who takes the processors from the ranks: looked for while tasks wait for one, since every process is looked at."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from diagnostics.agent.sources.base import DeviceEvent, Sample
+from diagnostics.agent.sources.processes import Processes
+
+WAITING_SHARE = 0.1  # of the time, above which it is looked for
+MAX_TAKERS = 5  # of one look
+MAX_FOLLOWED = 32
+MAX_LOOKED_AT = 4096
+_LEAST_SHARE = 0.2  # of a processor
+_TICKS = os.sysconf("SC_CLK_TCK")
+_INIT, _KERNEL_THREADS = 1, 2
+
+
+class _Process(NamedTuple):
+    name: str
+    parent: int
+    seconds: float
+
+
+class Others:
+    """The processes that are not of the job and use most. ``watched`` has the ranks'."""
+
+    def __init__(self, proc: Path, watched: Processes) -> None:
+        self._proc, self._watched = proc, watched
+        self._waited: tuple[float, float] | None = None  # when, and how long tasks had waited by then
+        self._before: tuple[float, Mapping[int, _Process]] | None = None
+        self._followed: dict[int, str] = {}
+
+    def read(self) -> Sample:
+        """Nothing while nobody waits or no rank is known."""
+        if not self._watched.pids or not self._contended(time.monotonic()):
+            self._before = None
+            self._followed.clear()
+            return Sample()
+        now, processes = time.monotonic(), dict(_processes(self._proc))
+        new = [pid for pid in self._takers(now, processes) if pid not in self._followed]
+        self._before = now, processes
+        self._followed.update({pid: processes[pid].name for pid in new[: MAX_FOLLOWED - len(self._followed)]})
+        return Sample(
+            values={f"other/{pid}/cpu_seconds": processes[pid].seconds for pid in self._followed if pid in processes},
+            events=tuple(DeviceEvent(device=str(pid), text=processes[pid].name) for pid in new),
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _contended(self, now: float) -> bool:
+        try:
+            text = (self._proc / "pressure/cpu").read_bytes()
+        except OSError:  # a kernel without PSI
+            load = float((self._proc / "loadavg").read_bytes().split(maxsplit=1)[0])
+            return load > (os.cpu_count() or 1)
+        waited = int(text.split(b"total=", 1)[1].split(maxsplit=1)[0]) / 1e6
+        before, self._waited = self._waited, (now, waited)
+        return before is not None and waited - before[1] >= WAITING_SHARE * (now - before[0])
+
+    def _takers(self, now: float, processes: Mapping[int, _Process]) -> list[int]:
+        """Those that used most since the last look, if it was not long ago."""
+        if self._before is None:
+            return []
+        then, before = self._before
+        ours = family(self._watched.pids, processes) | {os.getpid()}
+        used = {
+            pid: (one.seconds - before[pid].seconds) / (now - then)
+            for pid, one in processes.items()
+            if pid not in ours and one.parent != _KERNEL_THREADS and pid in before
+        }
+        most = sorted(used, key=lambda pid: -used[pid])[:MAX_TAKERS]
+        return [pid for pid in most if used[pid] >= _LEAST_SHARE]
+
+
+def family(pids: Iterable[int], processes: Mapping[int, _Process]) -> set[int]:
+    """The processes, what they started, and who started them."""
+    children: dict[int, list[int]] = {}
+    for pid, one in processes.items():
+        children.setdefault(one.parent, []).append(pid)
+    found, waiting = set[int](), list(pids)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, [])
+    for pid in list(pids):
+        while (pid := processes[pid].parent if pid in processes else 0) > _INIT:
+            found.add(pid)
+    return found
+
+
+def _processes(proc: Path) -> Iterator[tuple[int, _Process]]:
+    names = [one.name for one in os.scandir(proc) if one.name.isdigit()]
+    for name in names[:MAX_LOOKED_AT]:
+        try:
+            text = (proc / name / "stat").read_bytes()
+            end = text.rindex(b")")
+            fields = text[end + 2 :].split()
+            seconds = (int(fields[11]) + int(fields[12])) / _TICKS
+            command = text[text.index(b"(") + 1 : end].decode("utf-8", "replace")
+            yield int(name), _Process(command, int(fields[1]), seconds)
+        except (OSError, ValueError, IndexError):
+            continue  # ended meanwhile

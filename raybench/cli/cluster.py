@@ -112,13 +112,13 @@ _SAID_TASKS = {"Log", "Build", "Make", "Copy", "Install", "Start", "Wait", "End"
 
 
 def _end(finished: "FinishedCluster", *, as_json: bool) -> None:
-    from raybench.reports.hosts.cluster import print_cluster
+    from raybench.reports.terminal.report import print_document
 
     with printing("stdout"):
         if as_json:
             echo_json(finished.report.to_json())
         else:
-            print_cluster(finished.report, sys.stdout)
+            print_document(finished.report, sys.stdout)
     if finished.remark:
         say(f"raybench: {finished.remark}")
     sys.exit(finished.exit_code)

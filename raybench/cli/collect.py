@@ -102,9 +102,9 @@ def _say_host(report: "CollectedHost") -> None:
 
 def _print(finished: "FinishedCollection") -> None:
     from diagnostics.output import render
-    from raybench.reports.hosts.collection import print_collection
+    from raybench.reports.terminal.report import print_document
 
-    print_collection(finished.report, sys.stdout)
+    print_document(finished.report, sys.stdout)
     if finished.diagnosis is None:
         click.echo("no logs were found; say with --path where they are")
     else:

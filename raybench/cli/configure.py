@@ -61,7 +61,8 @@ def command(tag_text: str, diff: bool, list_tags: bool, yes: bool, as_json: bool
             click.echo("\n".join(list_of_tags()))
         return
     announce("reading the inventory")
-    from raybench.reports.hosts.configuration import configuration_lines
+    from raybench.reports.builders.asked import Asked
+    from raybench.reports.terminal.report import print_document
 
     tags = tuple(filter(None, (tag.strip() for tag in tag_text.split(","))))
     done = configure(
@@ -73,8 +74,7 @@ def command(tag_text: str, diff: bool, list_tags: bool, yes: bool, as_json: bool
         if as_json:
             click.echo(json.dumps(done.to_json(), indent=1))
         else:
-            for line in configuration_lines(done, diff=diff):
-                click.echo(line)
+            print_document(done, sys.stdout, asked=Asked(diff=diff))
     sys.exit(done.exit_code)
 
 

@@ -71,10 +71,9 @@ def plan(as_json: bool, **options: Any) -> None:
         if as_json:
             _print_json(planned.to_json())
         else:
-            from raybench.reports.fabric.plan import plan_lines
+            from raybench.reports.terminal.report import print_document
 
-            for line in plan_lines(planned):
-                click.echo(line)
+            print_document(planned, sys.stdout)
     sys.exit(planned.exit_code)
 
 
@@ -138,9 +137,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter an option
         if as_json or not finished.kept:
             _print_json(finished.report.to_json())
         else:
-            from raybench.reports.fabric.terminal import print_fabric
+            from raybench.reports.terminal.report import print_document
 
-            print_fabric(finished.report, sys.stdout, files=finished.files)
+            print_document(finished.report, sys.stdout, files=finished.files)
     for remark in finished.remarks:
         say(f"raybench: {remark}")
     sys.exit(finished.exit_code)

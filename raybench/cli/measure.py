@@ -48,18 +48,20 @@ def show(finished: "FinishedRun", *, as_json: bool, full: bool = False) -> None:
 
 
 def _print_text(finished: "FinishedRun", *, full: bool) -> None:
+    from raybench.reports.builders.asked import Asked
+    from raybench.reports.terminal.report import print_document, run_files
+
     folder, report = finished.folder, finished.report
     notes = []
     if finished.diagnosis and finished.result.cluster.backend == "nccl":
         notes.append(f"NCCL logs: {finished.diagnosis.in_brief} (raybench diagnose {folder / 'logs'})")
-    if full:
-        from raybench.reports.terminal.result import print_result
-
-        print_result(finished.result, sys.stdout, output_dir=folder, report_path=report, notes=notes)
-    else:
-        from raybench.reports.screen import print_screen
-
-        print_screen(finished.result, sys.stdout, place=report or folder, notes=notes)
+    print_document(
+        finished.result,
+        sys.stdout,
+        files=run_files(folder, report, full=full),
+        full=full,
+        asked=Asked(notes=tuple(notes)),
+    )
 
 
 def _display() -> "ProgressDisplay":

@@ -69,7 +69,8 @@ def command(only: tuple[str, ...], skip: tuple[str, ...], as_json: bool, list_ch
             click.echo("\n".join(list_of_checks()))
         return
     announce("reading the inventory, then probing its hosts")
-    from raybench.reports.preflight.table import PreflightTable, print_preflight
+    from raybench.reports.preflight.table import PreflightTable
+    from raybench.reports.terminal.report import print_document
 
     tables: list[PreflightTable] = []
     with contextlib.ExitStack() as shown:
@@ -88,7 +89,7 @@ def command(only: tuple[str, ...], skip: tuple[str, ...], as_json: bool, list_ch
         if as_json:
             click.echo(json.dumps(finished.report.to_json(), indent=1))
         else:
-            print_preflight(finished.report, finished.lines, sys.stdout)
+            print_document(finished.report, sys.stdout, files=[("report", path) for path in finished.files])
     sys.exit(finished.exit_code)
 
 

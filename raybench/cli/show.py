@@ -57,7 +57,7 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
     with taking_apart(f"what is kept of the run {run}"):
         other = other_document(run)
         if other is not None:
-            _show_other(other, output_format, output)
+            _show_other(other, output_format, output, full=full)
             return
         kept = kept_run(run)
         for remark in kept.remarks:
@@ -69,26 +69,20 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
 
 
 def _print_text(kept: "KeptRun", *, full: bool) -> None:
-    from raybench.reports.screen import print_screen
-    from raybench.reports.terminal.result import print_result
+    from raybench.reports.terminal.report import print_document, run_files
 
     with printing("stdout"):
-        if full:
-            print_result(kept.result, sys.stdout, output_dir=kept.folder, report_path=kept.report)
-        else:
-            print_screen(kept.result, sys.stdout, place=kept.report or kept.folder)
+        print_document(kept.result, sys.stdout, files=run_files(kept.folder, kept.report, full=full), full=full)
 
 
-def _show_other(document: Any, output_format: str, output: Path | None) -> None:
-    from raybench.reports.builders.asked import Asked
-    from raybench.reports.builders.table import report_of
-    from raybench.reports.terminal.report import print_report
+def _show_other(document: Any, output_format: str, output: Path | None, *, full: bool) -> None:
+    from raybench.reports.terminal.report import print_document
 
     if output_format != _TEXT:
         _deliver(_rendered(document, None, output_format), output)
         return
     with printing("stdout"):
-        print_report(report_of(document, Asked(brief=True)), sys.stdout)
+        print_document(document, sys.stdout, full=full)
 
 
 def _rendered(document: Any, diagnosis: "Diagnosis | None", output_format: str) -> str:

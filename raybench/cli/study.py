@@ -192,7 +192,9 @@ def _show(finished: "FinishedStudy", *, as_json: bool, full: bool) -> int:
         if as_json or not finished.kept:
             echo_json(finished.result.to_json())
         else:
-            from raybench.reports.study.terminal import print_study
+            from raybench.reports.terminal.report import print_document, run_files
 
-            print_study(finished.result, sys.stdout, folder=finished.folder, full=full)
+            page = finished.folder / "study.html"
+            files = run_files(finished.folder, page if page.exists() else None, full=full)
+            print_document(finished.result, sys.stdout, files=files, full=full)
     return finished.exit_code

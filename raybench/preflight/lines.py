@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from raybench.documents.preflight import CheckResult, PreflightReport
+from raybench.documents.preflight import PreflightReport
+from raybench.documents.preflight_problems import problems_of
 from raybench.host_ranges import folded
-from raybench.unreachable import brief_reason
 
-_MARKS = {"fail": "FAIL", "error": "ERROR", "warn": "WARN", "unknown": "unknown"}
+_MARKS = {"fail": "FAIL", "error": "ERROR", "warn": "WARN"}
 _MOST_HOSTS = 8
-_ANY_HOST = "\0"
 
 
 def report_lines(report: PreflightReport, *, path: str = "") -> list[str]:
@@ -16,39 +15,15 @@ def report_lines(report: PreflightReport, *, path: str = "") -> list[str]:
     return [*_findings(report), *_hosts(report), *_totals(report, path)]
 
 
-def findings_lines(report: PreflightReport, *, paths: Sequence[str] = ()) -> list[str]:
-    """The same without a line a host: for where a table shows them."""
-    return [*_findings(report), *_totals(report, ""), *(f"report: {path}" for path in paths)]
-
-
 def _findings(report: PreflightReport) -> Iterator[str]:
-    for verdict, mark in _MARKS.items():
-        if verdict == "unknown":
-            continue
-        grouped: dict[tuple[str, str, str, str], list[str]] = {}
-        for host in report.hosts:
-            for one in host.checks:
-                if one.verdict == verdict:
-                    key = (one.check, _seen(host.host, one), one.expected, _advice(host.host, one))
-                    grouped.setdefault(key, []).append(host.host)
-        for (name, seen, expected, general), hosts in grouped.items():
-            advice = general.replace(_ANY_HOST, "HOST" if len(hosts) > 1 else hosts[0])
-            yield printable(f"{mark} {name} on {_names(hosts)}: {seen}{f' (expected: {expected})' if expected else ''}")
-            if advice:
-                yield printable(f"     -> {advice}")
+    for one in problems_of(report):
+        expected = f" (expected: {one.expected})" if one.expected else ""
+        yield printable(f"{_MARKS[one.verdict]} {one.check} on {_names(one.hosts)}: {one.seen}{expected}")
+        if one.advice:
+            yield printable(f"     -> {one.advice}")
 
 
-def _seen(host: str, one: CheckResult) -> str:
-    """What was seen; of a host that did not answer, the reason in words that others with that reason share."""
-    return brief_reason(one.seen, host) if one.check == "host-reachable" else one.seen
-
-
-def _advice(host: str, one: CheckResult) -> str:
-    """What to do; of a host that did not answer without its name, so that others share it."""
-    return one.advice.replace(host, _ANY_HOST) if one.check == "host-reachable" else one.advice
-
-
-def _names(hosts: list[str]) -> str:
+def _names(hosts: Sequence[str]) -> str:
     count = f" ({len(hosts)} hosts)" if len(hosts) > 2 else ""
     return f"{folded(hosts, _MOST_HOSTS)}{count}"
 

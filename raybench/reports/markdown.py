@@ -9,6 +9,7 @@ from raybench.reports.builders.table import report_of
 from raybench.reports.model import (
     Banner,
     Block,
+    Choice,
     Details,
     Facts,
     Figure,
@@ -88,6 +89,10 @@ def _details(block: Details) -> Iterator[str]:
     yield "</details>\n"
 
 
+def _choice(block: Choice) -> Iterator[str]:
+    yield from _lines(block.forms[0])
+
+
 def _finding(block: Finding) -> Iterator[str]:
     yield f"### {escaped(block.headline)}\n"
     yield from _lines(block.blocks)
@@ -113,5 +118,5 @@ def _grouped(grid: Grid) -> Sequence[str]:
 
 _RENDERED: Mapping[type[Block], Callable[[Any], Iterator[str]]] = {
     Heading: _heading, Banner: _banner, Text: _text, Notes: _notes, Facts: _facts, Table: _table, Figure: _figure,
-    Preformatted: _preformatted, Details: _details, Finding: _finding,
+    Preformatted: _preformatted, Details: _details, Choice: _choice, Finding: _finding,
 }  # fmt: skip

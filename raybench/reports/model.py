@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One cell. ``tone``: "", "bad", "warn", "strong" or a verdict of a check; ``hint`` is more than fits into it."""
+    """One cell. ``tone``: "", "good", "bad", "warn", "strong", "soft" or a verdict of a check.
+
+    ``hint`` is more than fits into it.
+    """
 
     text: str
     tone: str = ""
@@ -22,11 +25,15 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A table: headings and rows of cells; ``groups`` are (title, columns it spans) above the headings."""
+    """A table: headings and rows of cells; ``groups`` are (title, columns it spans) above the headings.
+
+    Where room is short, the columns with the highest of ``keep`` go first; those of 0 stay, as all do without it.
+    """
 
     headings: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     groups: tuple[tuple[str, int], ...] = ()
+    keep: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +66,7 @@ class Banner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A paragraph. ``tone``: "" or "soft"; ``link`` is an address behind it."""
+    """A paragraph. ``tone``: that of a cell or the severity of a finding; ``link`` is an address behind it."""
 
     KIND: ClassVar[str] = "text"
     text: str
@@ -69,7 +76,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """One line of a list; ``subject`` stands in front of the text."""
+    """One line of a list; ``subject`` stands in front of the text. ``tone``: as that of a text."""
 
     text: str
     subject: str = ""
@@ -78,10 +85,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """A list."""
+    """A list. ``apart``: it belongs to nothing that stands above it."""
 
     KIND: ClassVar[str] = "notes"
     items: tuple[Note, ...]
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +141,14 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The same in several forms, the widest first. Shown is the first, or where there is a width the first that fits."""
+
+    KIND: ClassVar[str] = "choice"
+    forms: "tuple[tuple[Block, ...], ...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A finding with what is said of it. ``severity``: "critical", "warning" or "info"."""
 
@@ -142,9 +158,9 @@ class Finding:
     blocks: "tuple[Block, ...]"
 
 
-Block = Heading | Banner | Text | Notes | Facts | Table | Figure | Preformatted | Details | Finding
+Block = Heading | Banner | Text | Notes | Facts | Table | Figure | Preformatted | Details | Choice | Finding
 BLOCKS: tuple[type[Block], ...] = (
-    Heading, Banner, Text, Notes, Facts, Table, Figure, Preformatted, Details, Finding,
+    Heading, Banner, Text, Notes, Facts, Table, Figure, Preformatted, Details, Choice, Finding,
 )  # fmt: skip
 
 

@@ -50,13 +50,6 @@ class FinishedPreflight:
         """That of the command."""
         return self.report.exit_code
 
-    @property
-    def lines(self) -> list[str]:
-        """Findings, the worst first, totals, and where the files are."""
-        from raybench.preflight.lines import findings_lines
-
-        return findings_lines(self.report, paths=[str(path) for path in self.files])
-
 
 def preflight(
     options: PreflightOptions,

@@ -39,7 +39,7 @@ from raybench.execution.collector import Collector
 from raybench.execution.event_check import EventError, event_of
 from raybench.execution.record import RunRecord
 from raybench.reports.formats import FORMATS
-from raybench.reports.screen import print_screen
+from raybench.reports.terminal.report import print_document
 from raybench.reports.summary import summary_of
 from tests.benchmarks.gloo_ranks import run_ranks
 
@@ -58,7 +58,7 @@ result = RunResult(
 )
 loaded = RunResult.of_json(json.loads(json.dumps(result.to_json())), "the result")
 screen = io.StringIO()
-print_screen(loaded, screen, place=Path("x"), width=100)
+print_document(loaded, screen, width=100)
 lie = WorkloadMeasured(rank=0, benchmark=0, record={"label": "echo of a byte", "seconds": [-1.0]})
 try:
     refused = str(event_of(encode(lie), (0, 1), plan, 2))

@@ -14,10 +14,12 @@ from raybench.expectations.annotate import with_expectations
 from raybench.expectations.regimes import NoExpectation, System
 from raybench.expectations.shape import chosen_by_nccl, system_of
 from raybench.metadata import rdma_ports
+from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.run_tables import run_tables
 from raybench.reports.csv import csv_rows
 from raybench.reports.html import render_html
 from raybench.reports.markdown import render_markdown
-from raybench.reports.terminal.result import result_lines
+from raybench.reports.terminal.report import report_lines
 from tests.reports.sample import launches, pairs, point, run_result
 
 GIB = 2**30
@@ -118,7 +120,7 @@ def test_what_cannot_be_known_says_why_at_every_point(
 
 
 def iter_text(result: RunResult, words: str) -> Any:
-    lines = ("".join(text for text, _ in line) for line in result_lines(result, 400))
+    lines = ("".join(text for text, _ in line) for line in report_lines(run_tables(result, Asked()), 400))
     return (line for line in lines if words in line)
 
 
@@ -215,11 +217,11 @@ def test_rdma_ports_are_read_from_sysfs(tmp_path: Path) -> None:
 
 def test_reports_show_expected_and_ratio() -> None:
     result = judged(all_reduce(366))
-    text = "\n".join("".join(piece for piece, _ in line) for line in result_lines(result, 200))
+    text = "\n".join("".join(piece for piece, _ in line) for line in report_lines(run_tables(result, Asked()), 200))
     assert "expect" in text
     assert "ratio" in text
     assert "# expected: 8 x 400 Gbit/s a node" in text
-    narrow = ["".join(piece for piece, _ in line) for line in result_lines(result, 80)]
+    narrow = ["".join(piece for piece, _ in line) for line in report_lines(run_tables(result, Asked()), 80)]
     assert max(map(len, narrow)) <= 80
     assert any("ratio" in line for line in narrow)
     assert "expected (GB/s)" in render_markdown(result)

@@ -1,7 +1,6 @@
 """A run beside an earlier one of the same cluster: found, not found, not comparable, unusable."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,9 @@ from raybench.errors import UsageError
 from raybench.expectations.annotate import with_expectations
 from raybench.expectations.baseline import LIMIT, Baseline, baseline_of
 from raybench.finding_rules.bandwidth import BELOW_BASELINE, NOT_COMPARABLE
-from raybench.reports.screen import run_screen
+from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.run_screen import run_screen
+from raybench.reports.terminal.screen import screen_lines
 from tests.expectations.test_annotate import all_reduce, cluster
 from tests.reports.sample import run_result
 
@@ -107,7 +108,7 @@ def test_emulated_nodes_are_shown_beside_the_baseline_and_that_they_are_not_judg
     point = judged.benchmarks[0].points[-1]
     assert point.expected_ratio == pytest.approx(0.25, rel=0.1)
     assert point.expected_text.endswith(", not judged")
-    screen = "".join(text for line in run_screen(judged, 100, place=Path()) for text, _ in line)
+    screen = "".join(text for line in screen_lines(run_screen(judged, Asked()), 100, ()) for text, _ in line)
     assert "of the baseline, not judged" in screen
     assert "of expected" not in screen
 

@@ -34,7 +34,7 @@ def _outputs(nodes: int, per_node: int, folder: Path) -> dict[str, Callable[[], 
     from raybench.reports.html import write_html
     from raybench.reports.markdown import render_markdown
     from raybench.reports.summary import summary_of
-    from raybench.reports.terminal.result import print_result
+    from raybench.reports.terminal.report import print_document
     from raybench.whole_file import write_whole
     from tests.reports.synthetic import synthetic_diagnosis, synthetic_result
 
@@ -45,7 +45,7 @@ def _outputs(nodes: int, per_node: int, folder: Path) -> dict[str, Callable[[], 
 
     def terminal() -> None:
         stream = io.StringIO()
-        print_result(result, stream, width=120)
+        print_document(result, stream, full=True, width=120)
         (folder / "terminal.txt").write_text(stream.getvalue())
 
     return {

@@ -1,5 +1,6 @@
 """The command around the playbook: what events say of items, what is printed, which exit code it ends with."""
 
+import io
 import json
 import os
 import subprocess
@@ -15,7 +16,8 @@ from raybench.cli.configure import command
 from raybench.documents.configuration import Configuration, HostConfiguration, ItemOutcome
 from raybench.hosts.configuration import check_tags, items_from, known_tags
 from raybench.hosts.playbook import PlaybookEvent
-from raybench.reports.hosts.configuration import configuration_lines
+from raybench.reports.builders.asked import Asked
+from raybench.reports.terminal.report import print_document
 
 from .local import require_ansible
 
@@ -34,6 +36,12 @@ def report(*hosts: HostConfiguration, complete: bool = True, check: bool = False
     return Configuration(action="configure", check=check, complete=complete, hosts=hosts)
 
 
+def shown(done: Configuration, *, diff: bool = False) -> list[str]:
+    stream = io.StringIO()
+    print_document(done, stream, asked=Asked(diff=diff))
+    return stream.getvalue().splitlines()
+
+
 CHANGE = ({"kind": "file", "target": "/etc/x", "how": "created"},)
 
 
@@ -43,31 +51,33 @@ def test_hosts_that_fared_alike_share_a_line() -> None:
         host("n2", item("a.b", "changed", changes=CHANGE, pending=("later",))),
         host("n3", item("a.b", "failed", message="a.b: no\nroom"), unreachable="gone"),
     )
-    assert list(configuration_lines(done)) == [
-        "changed  a.b [n1, n2]: /etc/x (created)",
-        "FAILED   a.b [n3]: a.b: no room",
-        "MISSING  1 host: gone: n3",
-        "In force later:",
-        "  later [n1, n2]",
-        "# changed 2 of 3 hosts",
+    assert shown(done) == [
+        "# VERDICT: INCOMPLETE: changed 2 of 3 hosts",
+        "# raybench configure",
+        "# changed  a.b [n1, n2]: /etc/x (created)",
+        "# FAILED   a.b [n3]: a.b: no room",
+        "# MISSING  1 host: gone: n3",
+        "# In force later:",
+        "#   later [n1, n2]",
+        "# VERDICT: INCOMPLETE: changed 2 of 3 hosts",
     ]
 
 
 def test_what_a_host_says_cannot_move_the_cursor() -> None:
     done = report(host("n1", item("a.b", "failed", message="\x1b[2J\x1b]0;x\x07")))
-    assert not any("\x1b" in line for line in configuration_lines(done))
+    assert not any("\x1b" in line for line in shown(done))
 
 
 def test_a_diff_is_shown_once_for_all_hosts_with_it() -> None:
     diff = ({"before_header": "file /etc/x", "after_header": "file /etc/x", "before": "a\n", "after": "b\n"},)
     done = report(*(host(name, item("a.b", "changed", changes=CHANGE, diff=diff)) for name in ("n1", "n2")), check=True)
-    lines = list(configuration_lines(done, diff=True))
-    assert lines[1:] == [
-        "--- file /etc/x [all 2 hosts]",
-        "  @@ -1 +1 @@",
-        "  -a",
-        "  +b",
-        "# would change 2 of 2 hosts",
+    assert shown(done, diff=True)[2:] == [
+        "  --- file /etc/x [all 2 hosts]",
+        "    @@ -1 +1 @@",
+        "    -a",
+        "    +b",
+        "# changed  a.b [all 2 hosts]: /etc/x (created)",
+        "# VERDICT: OK: would change 2 of 2 hosts",
     ]
 
 

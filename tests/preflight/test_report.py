@@ -17,13 +17,13 @@ from raybench.preflight import probe_answer
 from raybench.preflight import report as report_module
 from raybench.preflight.checks import CHECKS
 from raybench.preflight.expectations import PREFIX, Expectations, read_expectations
-from raybench.preflight.lines import findings_lines, report_lines
+from raybench.preflight.lines import report_lines
 from raybench.preflight.probe_answer import unpack
 from raybench.preflight.report import OVER_ALL, Gathered, build_report
 from raybench.preflight.verdict import Judgement
 from raybench.preflight.writing import write_report
 from raybench.reports.html import write_html
-from raybench.reports.preflight.table import print_preflight
+from raybench.reports.terminal.report import print_document
 
 from .hosts import facts, value
 
@@ -118,14 +118,20 @@ def test_hosts_that_did_not_answer_for_one_reason_are_one_finding() -> None:
         for number in range(10, 50)
     ]
     built = report(*dead, replace(DEAD, host="gpu-70"))
-    first, advice, other, one, *_ = findings_lines(built)
+    first, advice, other, one, *_ = report_lines(built)
     assert first.startswith("FAIL host-reachable on gpu-[10-49] (40 hosts): connection refused")
     assert "-> on HOST: systemctl status sshd" in advice
     assert other.startswith("FAIL host-reachable on gpu-70: no route to the host")
     assert "HOST" not in one
     stream = io.StringIO()
-    print_preflight(built, findings_lines(built), stream)
-    assert len(stream.getvalue().splitlines()) == 5
+    print_document(built, stream)
+    lines = stream.getvalue().splitlines()
+    assert (
+        lines[0]
+        == lines[-1]
+        == "# VERDICT: FAIL: 41 hosts: 41 failed (gpu-[10-49,70]), 41 without an answer (gpu-[10-49,70])"
+    )
+    assert [line for line in lines if line.startswith("# FAIL host-reachable on gpu-")] == [f"# {first}", f"# {other}"]
 
 
 @pytest.mark.parametrize(("names", "totals"), [(("a",), "1 host: 0 failed"), (("a", "b"), "2 hosts: 0 failed")])

@@ -23,6 +23,7 @@ from raybench.reports.model import (
     Banner,
     Block,
     Cell,
+    Choice,
     Details,
     Facts,
     Figure,
@@ -63,6 +64,10 @@ BLOCK_OF: Mapping[type[Block], tuple[Block, tuple[str, ...]]] = {
     Figure: (Figure(plot=PLOT), ("what it shows",)),
     Preformatted: (Preformatted(text="a command"), ("a command",)),
     Details: (Details(summary="more of it", blocks=(Text(text="below"),)), ("more of it", "below")),
+    Choice: (
+        Choice(forms=((Text(text="wide"), Text(text="below it")), (Text(text="narrow"),))),
+        ("wide", "below it"),
+    ),
     Finding: (Finding(severity="warning", headline="warning: it", blocks=(Text(text="why"),)), ("warning: it", "why")),
 }
 # What a format with markup may not pass on from a text, by format; a raw escape sequence is none's.
@@ -82,7 +87,8 @@ def odd(value: Any, field: str = "") -> Any:
 
 
 def shown(name: str, made: Report, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(table.BUILDERS, Sample, lambda *_: made)
+    monkeypatch.setitem(table.BUILDERS, "Sample", table.Builders(whole="sample:made"))
+    monkeypatch.setattr(table, "_made", lambda *_: made)
     return FORMATS[name].render(Sample())
 
 
@@ -116,7 +122,11 @@ def test_every_document_is_shown_in_every_format(name: str, path: Path, monkeypa
 
 
 def test_every_kind_that_is_loaded_has_a_builder_and_no_other_has() -> None:
-    assert {one.__name__ for one in table.BUILDERS} == {kind.name for kind in KINDS.values()}
+    assert set(table.BUILDERS) == {kind.name for kind in KINDS.values()}
+    for builders in table.BUILDERS.values():
+        for builder in filter(None, (builders.whole, builders.terminal, builders.screen)):
+            module, _, function = builder.partition(":")
+            assert callable(getattr(importlib.import_module(f"raybench.reports.builders.{module}"), function))
 
 
 def test_every_block_is_listed_once() -> None:

@@ -42,7 +42,7 @@ def test_no_line_is_a_letter(width: int, count: int, monkeypatch: pytest.MonkeyP
     assert any("of 10 hosts answered" in line for line in shown)
     assert [line for line in shown if len(line.strip()) < 4] == []
     assert all(len(line.rstrip()) <= width for line in shown)
-    assert count == 0 or any(line.startswith("node-2 ") and "FAIL" in line for line in shown)
+    assert count == 0 or any(line.startswith("  node-2 ") and "FAIL" in line for line in shown)
 
 
 def test_hosts_that_the_screen_has_no_room_for_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from raybench.reports.plots.heat_cells import heat_cells
 from raybench.reports.rows import dropped_lines
 from raybench.reports.spans import names_in_short, spans_in_short
 from raybench.reports.summary import summary_of
-from raybench.reports.terminal.result import print_result
+from raybench.reports.terminal.report import print_document
 from raybench.reports.traffic_table import traffic_view
 from tests.found import found
 
@@ -206,7 +206,7 @@ def test_every_output_grows_no_faster_than_the_nodes() -> None:
 
     def sizes(nodes: int) -> dict[str, int]:
         result, stream = bare(nodes), io.StringIO()
-        print_result(result, stream, width=120)
+        print_document(result, stream, full=True, width=120)
         return {"html": len(render_html(result, synthetic_diagnosis(nodes))), "terminal": len(stream.getvalue())}
 
     few, many = sizes(32), sizes(256)
@@ -224,7 +224,7 @@ def test_a_rank_is_no_column_and_no_row_of_the_page() -> None:
 
 def as_text(result: Any) -> str:
     stream = io.StringIO()
-    print_result(result, stream, width=120)
+    print_document(result, stream, full=True, width=120)
     return stream.getvalue()
 
 

@@ -11,8 +11,8 @@ from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.result import RunResult
 from raybench.documents.run.verdict import Check
 from raybench.documents.study.result import StudyResult
-from raybench.reports.screen import print_screen
-from raybench.reports.study.terminal import print_study
+from raybench.reports.builders.asked import Asked
+from raybench.reports.terminal.report import print_document, run_files
 from raybench.studies.result import result_of
 from tests.found import found
 from tests.reports.sample import cluster, pairs, run_result, sweep
@@ -27,7 +27,8 @@ UNKNOWN = "bandwidth not judged (emulated nodes on one machine: these figures sa
 
 def shown(result: RunResult, width: int = 80) -> list[str]:
     stream = io.StringIO()
-    print_screen(result, stream, place=PLACE, notes=["NCCL logs: ok, network ib"], width=width)
+    notes = Asked(notes=("NCCL logs: ok, network ib",))
+    print_document(result, stream, files=[("report", PLACE)], asked=notes, width=width)
     return stream.getvalue().splitlines()
 
 
@@ -137,7 +138,7 @@ def test_of_thirty_benchmarks_as_many_as_fit_are_shown_and_the_rest_counted() ->
 
 def study_lines(content: StudyResult) -> list[str]:
     stream = io.StringIO()
-    print_study(content, stream, folder=Path("/studies/one"), full=False, width=80)
+    print_document(content, stream, files=run_files(Path("/studies/one"), None, full=False), width=80)
     return stream.getvalue().splitlines()
 
 

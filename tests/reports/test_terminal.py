@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from raybench.documents.run.result import RunResult
 from raybench.peers.findings import with_peers
 from raybench.reports.html import render_html
 from raybench.reports.markdown import render_markdown
-from raybench.reports.terminal.result import print_result
+from raybench.reports.terminal.report import print_document, run_files
 from tests.found import found
 
 from .sample import cluster, launches, pairs, point, run_result, sweep
@@ -21,9 +22,9 @@ from .sample import cluster, launches, pairs, point, run_result, sweep
 HOSTILE = "[red]x[/red] \x1b[31m\x9b2J\r\nroot\u202e"
 
 
-def printed(result: RunResult, width: int | None = None, **paths: Path) -> str:
+def printed(result: RunResult, width: int | None = None, files: Sequence[tuple[str, Path]] = ()) -> str:
     stream = io.StringIO()
-    print_result(result, stream, width=width, **paths)
+    print_document(result, stream, files=files, full=True, width=width)
     return stream.getvalue()
 
 
@@ -155,7 +156,7 @@ def test_wide_matrix_is_shown_by_node() -> None:
 
 def test_paths_are_printed_whole() -> None:
     path = Path("/a/" + "long/" * 40 + "report.html")
-    assert str(path) in printed(run_result(), 80, output_dir=path.parent, report_path=path)
+    assert str(path) in printed(run_result(), 80, run_files(path.parent, path, full=True))
 
 
 def test_hostile_text_is_escaped() -> None:
@@ -178,7 +179,7 @@ def test_hostile_text_is_escaped() -> None:
 
 def test_ascii_stream_is_no_obstacle() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    print_result(run_result(sweep("réduire")), stream)
+    print_document(run_result(sweep("réduire")), stream, full=True)
     stream.seek(0)
     assert "r\\xe9duire" in stream.read()
 

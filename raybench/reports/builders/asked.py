@@ -13,12 +13,15 @@ INSTALL = install_advice("report")
 class Asked:
     """``drawn``: with figures, which needs matplotlib. ``brief``: what fits into a chat.
 
-    ``diagnosis``: that of a run's logs.
+    ``diagnosis``: that of a run's logs. ``notes``: what the command has to say besides. ``diff``: with each change of a
+    file.
     """
 
     drawn: bool = False
     brief: bool = False
     diagnosis: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+    diff: bool = False
 
 
 def has_matplotlib() -> bool:

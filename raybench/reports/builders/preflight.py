@@ -1,6 +1,6 @@
 """The report of a preflight (raybench.preflight/1): findings with advice, hosts by checks, differences. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from raybench.documents.preflight import CheckResult, DriftEntry, PreflightReport
 from raybench.reports.builders.asked import Asked
@@ -18,20 +18,20 @@ def preflight_report(report: PreflightReport, asked: Asked) -> Report:
         name="raybench preflight",
         title=f"raybench preflight: {report.verdict}",
         verdict=report.verdict,
-        reason=_summary(report),
+        reason=summary_text(report),
         lead="",
         when=f"{report.started_at} to {report.finished_at}",
         blocks=(*_findings(report), *(() if asked.brief else _hosts(report)), *_drift(report.drift)),
     )
 
 
-def _summary(report: PreflightReport) -> str:
+def summary_text(report: PreflightReport, named: Callable[[Sequence[str]], str] = names_in_short) -> str:
     """``4 hosts: 1 failed (node-3), 2 with warnings, without an answer: node-4``."""
     said = report.summary
     failed, warned, silent = said.failed_hosts, said.warned_hosts, said.unreachable
-    parts = [f"{len(failed)} failed ({names_in_short(failed)})"] if failed else []
+    parts = [f"{len(failed)} failed ({named(failed)})"] if failed else []
     parts += [f"{len(warned)} with warnings"] if warned else []
-    parts += [f"{len(silent)} without an answer ({names_in_short(silent)})"] if silent else []
+    parts += [f"{len(silent)} without an answer ({named(silent)})"] if silent else []
     return f"{counted(said.hosts, 'host')}: {', '.join(parts) or 'nothing was found'}"
 
 

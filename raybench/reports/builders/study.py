@@ -51,6 +51,29 @@ def study_report(study: StudyResult, asked: Asked) -> Report:
     )
 
 
+def study_tables(study: StudyResult, _: Asked) -> Report:
+    """For a terminal: the answer alone, and how much of the study is done."""
+    title = study_title(study)
+    notice = emulated_study_notice(study)
+    again = (Banner(text=notice, tone="emulated"),) if notice else ()
+    return Report(
+        name=title,
+        title=title,
+        verdict=study.conclusion.verdict,
+        reason=study.conclusion.reason,
+        lead=_status(study),
+        when=order_text(study),
+        blocks=(*_answer(study), *again),
+        footer=_FOOTER,
+    )
+
+
+def _status(study: StudyResult) -> str:
+    done = sum(trial.status == "complete" for trial in study.trials)
+    of = f" of {len(study.trials)}" if done < len(study.trials) else ""
+    return f"{study.status}: {'stopped, ' if study.stopped else ''}{done}{of} trials complete"
+
+
 def _answer(study: StudyResult) -> Iterator[Block]:
     emulated = emulated_study_notice(study)
     if emulated:

@@ -1,53 +1,68 @@
-"""The builder of each kind of document: a kind is a line here.
+"""The builders of each kind of document: a kind is a line here.
 
 A builder makes a Report (``model.py``) of a typed document, and knows no format; formats are listed in ``formats.py``.
+It is imported when a document of its kind is shown.
 """
 
-from collections.abc import Callable, Mapping
+import importlib
+from dataclasses import dataclass, replace
 from typing import Any
 
-from raybench.documents.cluster_status import ClusterStatus
-from raybench.documents.collection import CollectionReport
-from raybench.documents.configuration import Configuration
-from raybench.documents.diagnosis import Diagnosis
-from raybench.documents.estimate import EstimateReport
-from raybench.documents.expectation import ExpectedBandwidth
-from raybench.documents.fabric import FabricReport
-from raybench.documents.fabric_plan import FabricPlan
-from raybench.documents.preflight import PreflightReport
-from raybench.documents.run.node_samples import NodeSamples
-from raybench.documents.run.result import RunResult
-from raybench.documents.run.summary import RunSummary
-from raybench.documents.study.plan import Study
-from raybench.documents.study.result import StudyResult
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.fabric import fabric_report
-from raybench.reports.builders.figures import diagnosis_report, figures_report
-from raybench.reports.builders.hosts import cluster_report, collection_report, configuration_report
-from raybench.reports.builders.preflight import preflight_report
-from raybench.reports.builders.run import run_report
-from raybench.reports.builders.samples import samples_report
-from raybench.reports.builders.study import study_report
 from raybench.reports.model import Report
 
-BUILDERS: Mapping[type[Any], Callable[[Any, Asked], Report]] = {
-    RunResult: run_report,
-    NodeSamples: samples_report,
-    StudyResult: study_report,
-    FabricReport: fabric_report,
-    PreflightReport: preflight_report,
-    CollectionReport: collection_report,
-    Configuration: configuration_report,
-    ClusterStatus: cluster_report,
-    Diagnosis: diagnosis_report,
-    EstimateReport: figures_report,
-    ExpectedBandwidth: figures_report,
-    FabricPlan: figures_report,
-    Study: figures_report,
-    RunSummary: figures_report,
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builders:
+    """The functions that make the reports of a kind, as ``module:function``; ``whole`` for every format.
+
+    ``terminal``: for a terminal, where that is another one than the brief one of ``whole``. ``screen``: what fits a
+    terminal of 80 by 24, with one table of a row a benchmark or variant, the last of which may be left out.
+    """
+
+    whole: str
+    terminal: str = ""
+    screen: str = ""
+
+
+BUILDERS: dict[str, Builders] = {
+    "RunResult": Builders(whole="run:run_report", terminal="run_tables:run_tables", screen="run_screen:run_screen"),
+    "NodeSamples": Builders(whole="samples:samples_report"),
+    "StudyResult": Builders(
+        whole="study:study_report", terminal="study:study_tables", screen="study_screen:study_screen"
+    ),
+    "FabricReport": Builders(whole="fabric:fabric_report", terminal="fabric_tables:fabric_tables"),
+    "PreflightReport": Builders(whole="preflight:preflight_report", terminal="preflight_tables:preflight_tables"),
+    "CollectionReport": Builders(whole="collection:collection_report"),
+    "Configuration": Builders(whole="configuration:configuration_report"),
+    "ClusterStatus": Builders(whole="cluster:cluster_report"),
+    "Diagnosis": Builders(whole="figures:diagnosis_report"),
+    "EstimateReport": Builders(whole="figures:figures_report"),
+    "ExpectedBandwidth": Builders(whole="figures:figures_report"),
+    "FabricPlan": Builders(whole="figures:figures_report", terminal="fabric_plan:plan_tables"),
+    "Study": Builders(whole="figures:figures_report"),
+    "RunSummary": Builders(whole="figures:figures_report"),
 }
 
 
 def report_of(document: Any, asked: Asked) -> Report:
     """The report of a document that raybench wrote. Raises KeyError for anything else."""
-    return BUILDERS[type(document)](document, asked)
+    return _made(BUILDERS[type(document).__name__].whole, document, asked)
+
+
+def terminal_report_of(document: Any, asked: Asked) -> Report:
+    """The same for a terminal: all its tables, without what is behind a fold of a page."""
+    builders = BUILDERS[type(document).__name__]
+    return _made(builders.terminal or builders.whole, document, replace(asked, brief=True))
+
+
+def screen_of(document: Any, asked: Asked) -> Report | None:
+    """What is shown of it on one screen; None where it has no form for that."""
+    screen = BUILDERS[type(document).__name__].screen
+    return _made(screen, document, asked) if screen else None
+
+
+def _made(builder: str, document: Any, asked: Asked) -> Report:
+    module, _, function = builder.partition(":")
+    report: Report = getattr(importlib.import_module(f"raybench.reports.builders.{module}"), function)(document, asked)
+    return report

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raybench.documents.fabric import FabricRail, FabricReport
-from raybench.reports.fabric.terminal import Matrix, figure_text
+from raybench.reports.builders.fabric_tables import Matrix, figure_text
 from raybench.reports.plots.svg import GRID, TEXT, Plot, plot_style, render
 from raybench.reports.text import printable
 

@@ -1,101 +1,85 @@
-"""Any report on a terminal or in a pipe: blocks as comment lines, tables as columns that fit the width."""
+"""Any document on a terminal or in a pipe: on one screen, or whole.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+Lines that are not figures start with ``#``; the verdict is the first line and the last. On a terminal a table is cut to
+its width, the least needed columns first; in a pipe it has all of them. Nothing is parsed as markup, and nothing a node
+said can send a control character.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import IO, Any
 
-from raybench.reports.columns import Line
-from raybench.reports.model import (
-    Banner,
-    Block,
-    Details,
-    Facts,
-    Figure,
-    Finding,
-    Heading,
-    Notes,
-    Preformatted,
-    Report,
-    Section,
-    Table,
-    Text,
-)  # fmt: skip
-from raybench.reports.terminal.result import comment, print_lines
-from raybench.reports.terminal.section import section_lines
-from raybench.reports.text import printable
+from rich.console import Console
+from rich.text import Text
 
-_BANNER = {"emulated": "black on yellow", "warn": "yellow", "bad": "bold red"}
-_SEVERITY = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.table import screen_of, terminal_report_of
+from raybench.reports.model import Report
+from raybench.reports.terminal.block import block_lines
+from raybench.reports.terminal.columns import Line
+from raybench.reports.terminal.comment import comment, file_line, verdict_lines
+from raybench.reports.terminal.screen import screen_lines
+
+PIPE_WIDTH = 200
+LEAST_WIDTH = 40  # what is narrower, such as COLUMNS=1, runs over the edge
+Files = Sequence[tuple[str, Path]]
 
 
-def print_report(report: Report, stream: IO[str], *, width: int | None = None) -> None:
-    """Print it. ``width`` in columns is for tests."""
-    print_lines(lambda columns: report_lines(report, columns), stream, width)
+def print_document(
+    document: Any,
+    stream: IO[str],
+    *,
+    files: Files = (),
+    full: bool = False,
+    asked: Asked | None = None,
+    width: int | None = None,
+) -> None:
+    """Print a document on one screen, or all of it in ``full`` and where it has no form for a screen.
+
+    ``files`` are (what it is, where it lies). ``width`` in columns is for tests.
+    """
+    wanted = asked or Asked()
+    screen = None if full else screen_of(document, wanted)
+    if screen is not None:
+        print_report(screen, stream, files=files, width=width, is_screen=True)
+    else:
+        print_report(terminal_report_of(document, wanted), stream, files=files, width=width)
 
 
-def report_lines(report: Report, width: int) -> Iterator[Line]:
-    """All of it, as lines of (text, style) segments; the verdict first and last."""
-    verdict = f"VERDICT: {report.verdict.upper()}: {report.reason}" if report.verdict else ""
-    yield from comment(printable(verdict), width, "bold") if verdict else ()
-    yield from comment(printable(report.name), width, "bold")
+def run_files(folder: Path, page: Path | None, *, full: bool) -> Files:
+    """Where a run or a study lies: on a screen its report, or else its folder."""
+    if not full:
+        return [("report", page or folder)]
+    return [("results", folder), *([("report", page)] if page else [])]
+
+
+def print_report(
+    report: Report, stream: IO[str], *, files: Files = (), is_screen: bool = False, width: int | None = None
+) -> None:
+    """Print a report fitted to the stream's width, and to a screen's height where it is one."""
+    console = Console(file=stream, highlight=False, markup=False, emoji=False, force_jupyter=False)
+    wanted = width or (console.width if console.is_terminal or "COLUMNS" in os.environ else PIPE_WIDTH)
+    columns = max(wanted, LEAST_WIDTH)
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    made = screen_lines(report, columns, files) if is_screen else report_lines(report, columns, files)
+    for line in made:
+        text = Text(no_wrap=True, overflow="ignore")
+        for segment, style in line:
+            text.append(segment.encode(encoding, "backslashreplace").decode(encoding), style)
+        console.print(text, soft_wrap=True)
+
+
+def report_lines(report: Report, width: int, files: Files = ()) -> Iterator[Line]:
+    """All of it, as lines of (text, style) segments at most ``width`` columns wide."""
+    verdict = verdict_lines(report, width)
+    yield from verdict
+    yield from comment(report.name, width, "bold")
     for line in (report.lead, report.when):
-        yield from comment(printable(line), width, "dim") if line else ()
-    yield from _lines(report.blocks, width)
+        yield from comment(line, width, "dim") if line else ()
+    yield from block_lines(report.blocks, width)
     for line in report.footer:
-        yield from comment(printable(line), width, "dim")
-    yield from comment(printable(verdict), width, "bold") if verdict else ()
-
-
-def _lines(blocks: Sequence[Block], width: int) -> Iterator[Line]:
-    for block in blocks:
-        yield from _SHOWN[type(block)](block, width)
-
-
-def _heading(block: Heading, width: int) -> Iterator[Line]:
-    yield (("#", ""),)
-    yield from comment(printable(block.text), width, "bold cyan")
-
-
-def _banner(block: Banner, width: int) -> Iterator[Line]:
-    yield from comment(printable(block.text), width, _BANNER[block.tone])
-
-
-def _text(block: Text, width: int) -> Iterator[Line]:
-    yield from comment(printable(f"{block.text} {block.link}".strip()), width, "dim" if block.tone else "")
-
-
-def _notes(block: Notes, width: int) -> Iterator[Line]:
-    for note in block.items:
-        yield from comment(printable(note.subject + note.text), width, "yellow" if note.tone else "")
-
-
-def _facts(block: Facts, width: int) -> Iterator[Line]:
-    for name, value in block.pairs:
-        yield from comment(printable(f"{name}: {value}"), width)
-
-
-def _table(block: Table, width: int) -> Iterator[Line]:
-    yield from section_lines(Section(title=block.caption, grid=block.grid), width, emulated=False)
-
-
-def _figure(block: Figure, width: int) -> Iterator[Line]:
-    yield from comment(printable(f"{block.plot.title}: {block.plot.description}"), width)
-
-
-def _preformatted(block: Preformatted, _: int) -> Iterator[Line]:
-    yield (("  ", ""), (printable(block.text), ""))  # never wrapped: a command is to be copied
-
-
-def _details(block: Details, width: int) -> Iterator[Line]:
-    yield from comment(printable(block.summary), width, "bold")
-    yield from _lines(block.blocks, width)
-
-
-def _finding(block: Finding, width: int) -> Iterator[Line]:
-    yield from comment(printable(block.headline), width, _SEVERITY[block.severity])
-    yield from _lines(block.blocks, width)
-
-
-_SHOWN: Mapping[type[Block], Callable[[Any, int], Iterator[Line]]] = {
-    Heading: _heading, Banner: _banner, Text: _text, Notes: _notes, Facts: _facts, Table: _table, Figure: _figure,
-    Preformatted: _preformatted, Details: _details, Finding: _finding,
-}  # fmt: skip
+        yield from comment(line, width, "dim")
+    for label, path in files:
+        yield file_line(label, path)
+    yield from verdict

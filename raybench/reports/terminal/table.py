@@ -1,122 +1,64 @@
-"""One benchmark as a table in the columns of nccl-tests, with p99 and the interval of the median beside them."""
+"""A table as columns where these fit the width, as what may stand in its place, or as one line a figure."""
 
-import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
-from raybench.documents.run.point import Point
-from raybench.reports.columns import Column, Line, Segment, fit, lines, total_width
-from raybench.reports.rows import Table, is_unstable
-from raybench.reports.text import bandwidth, microseconds, percent, printable
-from raybench.stability import interval_half_width
-from raybench.stats import summarize
-from raybench.units import format_bytes
-
-WARNING_MARK = "~"
-# What goes first where room is short: the highest. Type, redop and root are in the table's title as well.
-_KEEP_CONSTANT, _KEEP_P99, _KEEP_COUNT, _KEEP_ALGORITHM_BANDWIDTH, _KEEP_EXPECTED, _KEEP_INTERVAL = range(6, 0, -1)
+from raybench.reports.model import Cell, Table
+from raybench.reports.terminal.columns import Column, Line, fit, lines, total_width
+from raybench.reports.terminal.comment import style_of
+from raybench.reports.text import printable
 
 
-def table_lines(table: Table, width: int, *, emulated: bool) -> Iterator[Line]:
-    """The table at most ``width`` columns wide, its bandwidth summary, reasons and warnings."""
-    title = printable(table.title) + (f" ({table.status})" if table.status != "complete" else "")
-    yield (("# ", "dim"), (title, "bold cyan"), ("  emulated" if emulated else "", "black on yellow"))
-    full = _columns(table, short=False)
-    columns = full if total_width(full, 1) <= width else _columns(table, short=True)
-    yield from lines(*fit(columns, width))
-    yield (("# ", "dim"), (bandwidth_summary(table.points), ""))
-    remarks = [(launches_in_short(point), "") for point in table.points if len(point.launches) > 1]
-    remarks += [(f"expected: {table.expected_basis}", "dim")] if table.expected_basis else []
-    remarks += [(f"stopped: {printable(reason)}", "red") for reason in table.reasons]
-    if table.warnings:
-        remarks.append((f"{WARNING_MARK} {warnings_in_short(table.warnings)}", "yellow"))
-    for text, style in remarks:
-        for line in textwrap.wrap(text, width - 2, subsequent_indent="  ", break_on_hyphens=False):
-            yield (("# ", "dim"), (line, style))
+def is_fitting(table: Table, width: int) -> bool:
+    """Whether all of its columns have room beside each other."""
+    least = 2 * len(table.grid.headings)  # a million cells are not looked at to find that they do not fit
+    return least <= width and total_width(columns_of(table), 1) <= width
 
 
-def launches_in_short(point: Point) -> str:
-    """Mean and spread over ``--repeats``: ``1M: 5 launches, mean 733 us, stddev 12 us (1.6%), 721 to 750 us``."""
-    medians = summarize(point.launch_medians_seconds)
-    return (
-        f"{format_bytes(point.message_bytes)}: {len(point.launches)} launches, mean {microseconds(medians.mean)} us, "
-        f"stddev {microseconds(medians.stddev)} us ({percent(medians.stddev / medians.mean)}), "
-        f"{microseconds(medians.min)} to {microseconds(medians.max)} us"
+def table_lines(table: Table, width: int) -> Iterator[Line]:
+    """The table, without what may stand in its place: fewer columns, or else one line a figure."""
+    if not table.grid.rows:
+        return
+    kept, gap = fit(columns_of(table), width)
+    if total_width(kept, gap) <= width:
+        yield from lines(kept, gap)
+    else:
+        for row in table.grid.rows:
+            yield from _stacked(table.grid.headings, row)
+
+
+def columns_of(table: Table) -> tuple[Column, ...]:
+    """The columns that have anything in them. In a table with groups, the unit of a figure stands below its name."""
+    grid = table.grid
+    titles = [printable(title) for title, span in grid.groups for _ in range(span)]
+    return tuple(
+        _column(table, index, titles[index] if titles else "")
+        for index in range(len(grid.headings))
+        if index == 0 or any(row[index].text for row in grid.rows)
     )
 
 
-def warnings_in_short(warnings: Sequence[str]) -> str:
-    """What is unstable where, on one line: the numbers and the advice of each warning are in the report."""
-    return "; ".join(printable(warning.partition(";")[0]) for warning in warnings)
-
-
-def bandwidth_summary(points: Sequence[Point]) -> str:
-    """Peak, and the average over all rows that nccl-tests prints."""
-    peak = max(points, key=lambda point: point.busbw_gb_per_s)
-    average = sum(point.busbw_gb_per_s for point in points) / len(points)
-    at = format_bytes(peak.message_bytes)
-    return f"Avg bus bandwidth    : {bandwidth(average)}, peak {bandwidth(peak.busbw_gb_per_s)} GB/s at {at}"
-
-
-def _columns(table: Table, *, short: bool) -> tuple[Column, ...]:
-    rows = len(table.rows)
-    sizes = (format_bytes(row.message_bytes) if short else str(row.message_bytes) for row in table.rows)
-
-    def constant(heading: str, value: object) -> Column:
-        return Column(heading=heading, cells=((printable(value), ""),) * rows, keep=_KEEP_CONSTANT)
-
-    root = table.root if table.root is not None else -1
-    leading = (
-        Column(heading="size", unit="(B)", cells=tuple((size, "") for size in sizes)),
-        Column(
-            heading="count",
-            unit="(elements)",
-            cells=tuple((str(row.element_count), "") for row in table.rows),
-            keep=_KEEP_COUNT,
-        ),
-        constant("type", table.dtype or "-"),
-        constant("redop", table.reduce_op or "none"),
-        constant("root", root),
-    )
-    return leading + tuple(column for index in range(len(table.places)) for column in _place_columns(table, index))
-
-
-def _place_columns(table: Table, index: int) -> tuple[Column, ...]:
-    def column(heading: str, unit: str, cell: Callable[[Point], Segment], keep: int = 0) -> Column:
-        points = [row.places[index] for row in table.rows]
-        cells = tuple(("-", "dim") if point is None else cell(point) for point in points)
-        return Column(heading=heading, unit=unit, cells=cells, group=table.places[index], keep=keep)
-
-    expected = (
-        column("expect", "(GB/s)", _expected, _KEEP_EXPECTED),
-        column("ratio", "", _ratio),
-    )
-    return (
-        column("time", "(us)", lambda point: (microseconds(point.seconds.median), "")),
-        column("algbw", "(GB/s)", lambda point: (bandwidth(point.algbw_gb_per_s), ""), _KEEP_ALGORITHM_BANDWIDTH),
-        column("busbw", "(GB/s)", lambda point: (bandwidth(point.busbw_gb_per_s), "bold")),
-        *(expected if table.has_expected else ()),
-        column("#wrong", "", _wrong),
-        column("p99", "(us)", lambda point: (microseconds(point.seconds.p99), "dim"), _KEEP_P99),
-        column("+-CI", "", _interval, _KEEP_INTERVAL),
+def _column(table: Table, index: int, title: str) -> Column:
+    grid = table.grid
+    name, parenthesis, unit = printable(grid.headings[index]).rpartition(" (")
+    is_parted = bool(grid.groups and parenthesis)
+    return Column(
+        heading=name if is_parted else printable(grid.headings[index]),
+        unit=f"({unit}" if is_parted else "",
+        cells=tuple((printable(row[index].text), style_of(row[index].tone)) for row in grid.rows),
+        group=title,
+        keep=grid.keep[index] if grid.keep else 0,
+        left=index < table.text_columns and not all(_is_number(row[index].text) for row in grid.rows),
     )
 
 
-def _expected(point: Point) -> Segment:
-    known = point.expected.bus_gb_per_s if point.expected else None
-    return (bandwidth(known), "dim") if known is not None else ("-", "dim")
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()
 
 
-def _ratio(point: Point) -> Segment:
-    judged = point.expected is not None and point.expected.limit is not None
-    return (point.expected_text or "-", "" if judged else "dim")
-
-
-def _wrong(point: Point) -> Segment:
-    if point.verified is None:
-        return "N/A", "dim"
-    return str(point.wrong_elements), "bold red" if point.wrong_elements else ""
-
-
-def _interval(point: Point) -> Segment:
-    half_width = percent(interval_half_width(point))
-    return (half_width + WARNING_MARK, "yellow") if is_unstable(point) else (half_width + " ", "")
+def _stacked(headings: tuple[str, ...], row: tuple[Cell, ...]) -> Iterator[Line]:
+    """One line a figure: the name of the row first."""
+    yield (("  ", ""), (printable(row[0].text), "bold"))
+    name_width = max(len(printable(heading)) for heading in headings)
+    for heading, cell in zip(headings[1:], row[1:], strict=True):
+        text = (printable(cell.text), style_of(cell.tone))
+        yield (("    ", ""), (printable(heading).ljust(name_width), ""), ("  ", ""), text)

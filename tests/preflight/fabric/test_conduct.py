@@ -14,8 +14,10 @@ from raybench.documents.loading import document_in
 from raybench.errors import UsageError
 from raybench.preflight.fabric.conduct import Reply, fabric_of, final_report, plan_confirmation, plan_scan
 from raybench.preflight.fabric.settings import FabricSettings, settings_from
-from raybench.reports.fabric.terminal import fabric_lines, print_fabric
+from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.fabric_tables import fabric_tables
 from raybench.reports.html import write_html
+from raybench.reports.terminal.report import print_document, report_lines
 from raybench.verdicts import EXIT_CODES
 from tests.preflight.fabric.ends import found, reply, verbs_device
 
@@ -282,11 +284,11 @@ def test_the_reports_show_what_stands_in_the_json(tmp_path: Any) -> None:
         lambda a, b, _: None if (a, b) == ("h0", "h1") else 90.0 if "h3" in {a, b} else 392.0,
     )
     loaded = document_in(report | {"notes": ["<script>alert(1)</script>"]}, "it")
-    text = "\n".join("".join(part for part, _ in line) for line in fabric_lines(loaded, 100))
+    text = "\n".join("".join(part for part, _ in line) for line in report_lines(fabric_tables(loaded, Asked()), 100))
     assert "host h3 is slow" in text
     assert " x " in text
     assert max(map(len, text.splitlines())) <= 100
-    narrow = "\n".join("".join(part for part, _ in line) for line in fabric_lines(loaded, 22))
+    narrow = "\n".join("".join(part for part, _ in line) for line in report_lines(fabric_tables(loaded, Asked()), 22))
     assert "too many hosts" in narrow
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
@@ -410,7 +412,7 @@ def test_hosts_that_did_not_answer_for_one_reason_are_one_problem() -> None:
     ]
     report = whole([*hosts(4), *dead], FabricSettings(scope="all"), lambda *_: 392.0)
     stream = io.StringIO()
-    print_fabric(document_in(report, "it"), stream, width=200, files=[])
+    print_document(document_in(report, "it"), stream, width=200, files=[])
     lines = stream.getvalue().splitlines()
     (problem,) = [number for number, line in enumerate(lines) if "error: " in line]
     assert lines[problem] == "# error: 30 hosts (d[0-29]): connection refused: no sshd on that port"
@@ -420,7 +422,7 @@ def test_hosts_that_did_not_answer_for_one_reason_are_one_problem() -> None:
 def test_the_terminal_begins_and_ends_with_the_verdict() -> None:
     report = whole(hosts(4), FabricSettings(scope="all"), lambda *_: 392.0)
     stream = io.StringIO()
-    print_fabric(document_in(report, "it"), stream, width=80, files=[("report", Path("/runs/fabric.json"))])
+    print_document(document_in(report, "it"), stream, width=80, files=[("report", Path("/runs/fabric.json"))])
     lines = stream.getvalue().splitlines()
     assert lines[0] == lines[-1] == "# VERDICT: OK: 12 tests between 4 hosts, none slow"
 

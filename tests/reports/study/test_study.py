@@ -3,7 +3,6 @@
 import io
 import json
 import re
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -18,8 +17,8 @@ from raybench.reports.html import render_html
 from raybench.reports.study.cells import overhead
 from raybench.reports.study.figure import interval_bars
 from raybench.reports.study.plots import _changes
-from raybench.reports.study.terminal import print_study
 from raybench.reports.study.view import study_sections
+from raybench.reports.terminal.report import print_document
 from raybench.studies.network import network_variant
 from raybench.studies.result import result_of
 from raybench.studies.scaling import scaling_variants
@@ -77,7 +76,7 @@ def reread(study: StudyResult) -> StudyResult:
 
 def printed(content: StudyResult, width: int = 200) -> str:
     stream = io.StringIO()
-    print_study(content, stream, folder=Path("/nowhere"), width=width)
+    print_document(content, stream, full=True, width=width)
     return stream.getvalue()
 
 

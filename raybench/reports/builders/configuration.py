@@ -1,14 +1,17 @@
-"""What configuring hosts did, as text: hosts that fared alike on one line, then what is left for a person to do."""
+"""What configuring hosts did: hosts that fared alike on one line, then what is left for a person to do. Pure."""
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 
 from raybench.documents.configuration import Configuration, HostConfiguration, ItemOutcome
-from raybench.reports.text import printable
+from raybench.reports.builders.asked import Asked
+from raybench.reports.model import Block, Note, Notes, Preformatted, Report
 from raybench.unreachable import reason_lines
 
 _MARKS = {"changed": "changed", "right": "right", "skipped": "skipped", "conflict": "LEFT", "failed": "FAILED"}
+_TONES = {"conflict": "warn", "failed": "bad", "skipped": "soft"}
+_VERDICTS = {0: "ok", 1: "critical", 3: "incomplete"}  # by exit code
 _LEFT: tuple[tuple[Callable[[ItemOutcome], tuple[str, ...]], str], ...] = (
     (attrgetter("reboot"), "Needs a reboot, which raybench leaves to you"),
     (attrgetter("pending"), "In force later"),
@@ -18,47 +21,54 @@ _LEFT: tuple[tuple[Callable[[ItemOutcome], tuple[str, ...]], str], ...] = (
 )
 
 
-def configuration_lines(report: Configuration, *, diff: bool = False) -> Iterator[str]:
-    """Lines for a terminal. Nothing that a host said can send a control character."""
-    for line in _lines(report, diff=diff):
-        yield printable(line)
+def configuration_report(report: Configuration, asked: Asked) -> Report:
+    """The report; ``asked.diff`` with each change of a file."""
+    name = f"raybench {report.action}"
+    items = dict.fromkeys(one.item for host in report.hosts for one in host.items)
+    notes = (*(note for item in items for note in _item_notes(item, report.hosts)), *_left_notes(report.hosts))
+    return Report(
+        name=name,
+        title=name,
+        verdict=_VERDICTS[report.exit_code],
+        reason=_sum(report),
+        lead="",
+        when="",
+        blocks=(*(_diff_blocks(report.hosts) if asked.diff else ()), *((Notes(items=notes),) if notes else ())),
+    )
 
 
-def _lines(report: Configuration, *, diff: bool) -> Iterator[str]:
-    hosts = report.hosts
-    for item in dict.fromkeys(one.item for host in hosts for one in host.items):
-        yield from _item_lines(item, hosts)
-    if diff:
-        yield from _diff_lines(hosts)
+def _left_notes(hosts: Sequence[HostConfiguration]) -> Iterator[Note]:
+    """Hosts that did not answer, and what is left for a person to do."""
     silent = [(host.name, host.unreachable) for host in hosts if host.unreachable is not None]
-    yield from (f"{'' if line[0] == ' ' else 'MISSING':8} {line}" for line in reason_lines(silent))
+    for line in reason_lines(silent):
+        yield Note(text=f"{'' if line[0] == ' ' else 'MISSING':8} {line}", tone="bad")
     for texts_of, title in _LEFT:
         texts = _by_text(hosts, texts_of)
         if texts:
-            yield f"{title}:"
-            yield from (f"  {text} [{_names(names, len(hosts))}]" for text, names in texts.items())
-    yield _last_line(report)
+            yield Note(text=f"{title}:")
+        yield from (Note(text=f"  {text} [{_names(names, len(hosts))}]") for text, names in texts.items())
 
 
-def _item_lines(item: str, hosts: Sequence[HostConfiguration]) -> Iterator[str]:
+def _item_notes(item: str, hosts: Sequence[HostConfiguration]) -> Iterator[Note]:
     alike: dict[tuple[str, str], list[str]] = {}
     for host in hosts:
         for outcome in host.items:
             if outcome.item == item:
                 alike.setdefault((outcome.verdict, outcome.summary), []).append(host.name)
     for (verdict, how), names in alike.items():
-        yield f"{_MARKS[verdict]:8} {item} [{_names(names, len(hosts))}]{': ' if how else ''}{how}"
+        text = f"{_MARKS[verdict]:8} {item} [{_names(names, len(hosts))}]{': ' if how else ''}{how}"
+        yield Note(text=text, tone=_TONES.get(verdict, ""))
 
 
-def _diff_lines(hosts: Sequence[HostConfiguration]) -> Iterator[str]:
+def _diff_blocks(hosts: Sequence[HostConfiguration]) -> Iterator[Block]:
     alike: dict[tuple[str, str, str], list[str]] = {}
     for host in hosts:
         for edit in (edit for outcome in host.items for edit in outcome.edits):
             alike.setdefault(edit, []).append(host.name)
     for (header, before, after), names in alike.items():
-        yield f"--- {header} [{_names(names, len(hosts))}]"
+        yield Preformatted(text=f"--- {header} [{_names(names, len(hosts))}]")
         changes = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
-        yield from (f"  {line}" for line in list(changes)[2:])
+        yield from (Preformatted(text=f"  {line}") for line in list(changes)[2:])
 
 
 def _by_text(
@@ -81,7 +91,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _last_line(report: Configuration) -> str:
+def _sum(report: Configuration) -> str:
     changed = sum(any(item.changes for item in host.items) for host in report.hosts)
     verb = {
         ("configure", False): "changed",
@@ -90,4 +100,4 @@ def _last_line(report: Configuration) -> str:
         ("rollback", True): "would roll back",
     }[report.action, report.check]
     error = f"; {_one_line(report.error)}" if report.error else ""
-    return f"# {verb} {changed} of {len(report.hosts)} hosts{error}"
+    return f"{verb} {changed} of {len(report.hosts)} hosts{error}"

@@ -11,13 +11,21 @@ _MARGIN = 2  # "# " before headings, two spaces before data, so that `grep -v '^
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column, right-aligned. ``keep`` 0 stays at any width; the highest is the first to go where room is short."""
+    """One column; ``left``: its text begins where the column does.
+
+    ``keep`` 0 stays at any width; the highest is the first to go where room is short.
+    """
 
     heading: str
     unit: str = ""
     cells: tuple[Segment, ...]
     group: str = ""
     keep: int = 0
+    left: bool = False
+
+    def padded(self, text: str) -> str:
+        """Text as wide as the column."""
+        return text.ljust(self.width) if self.left else text.rjust(self.width)
 
     @property
     def width(self) -> int:
@@ -45,9 +53,9 @@ def lines(columns: Sequence[Column], gap: int) -> Iterator[Line]:
     """Group titles where there are any, headings, units, then one line a row."""
     if any(column.group for column in columns):
         yield (("# " + _group_titles(columns, gap), "bold"),)
-    yield ((("# " + (" " * gap).join(column.heading.rjust(column.width) for column in columns)), "bold"),)
+    yield ((("# " + (" " * gap).join(column.padded(column.heading) for column in columns).rstrip()), "bold"),)
     if any(column.unit for column in columns):
-        yield ((("# " + (" " * gap).join(column.unit.rjust(column.width) for column in columns)), "dim"),)
+        yield ((("# " + (" " * gap).join(column.padded(column.unit) for column in columns)), "dim"),)
     for row in range(len(columns[0].cells)):
         yield tuple(_row(columns, row, gap))
 
@@ -56,9 +64,10 @@ def _row(columns: Sequence[Column], row: int, gap: int) -> Iterator[Segment]:
     lead = " " * _MARGIN
     for column in columns:
         text, style = column.cells[row]
-        yield lead + " " * (column.width - len(text)), ""
+        room = " " * (column.width - len(text))
+        yield lead + ("" if column.left else room), ""
         yield text, style
-        lead = " " * gap
+        lead = (room if column.left else "") + " " * gap
 
 
 def _group_titles(columns: Sequence[Column], gap: int) -> str:

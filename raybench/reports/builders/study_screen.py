@@ -1,7 +1,6 @@
-"""A study on one screen: the verdict, a row a variant, the remarks that matter. Reads raybench.study-result/1. Pure."""
+"""A study on one screen: the verdict, a row a variant, the remarks that matter. Pure."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from raybench.documents.study.network import NetworkAnswer
 from raybench.documents.study.ratio import Ratio
@@ -9,8 +8,9 @@ from raybench.documents.study.result import StudyResult
 from raybench.documents.study.row import TrainingRow
 from raybench.documents.study.scaling import ModeAnswer, ScalingAnswer
 from raybench.documents.study.strategy import StrategyAnswer
-from raybench.reports.columns import Line
-from raybench.reports.screen import document_screen
+from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.run_screen import table_of
+from raybench.reports.model import Report, notes_of
 from raybench.reports.study.cells import gb_per_second, interval, memory, rate, ratio_share, seconds, times
 from raybench.reports.study.view import emulated_study_notice, study_title
 from raybench.reports.text import count_of, printable
@@ -19,15 +19,23 @@ from raybench.reports.workloads.display import Row
 _MOST_REMARKS = 3
 
 
-def study_screen(study: StudyResult, width: int, *, place: Path) -> Iterator[Line]:
-    """The lines of a study."""
-    conclusion = study.conclusion
+def study_screen(study: StudyResult, _: Asked) -> Report:
+    """The screen."""
+    conclusion, title = study.conclusion, study_title(study)
     said = [*study.problems, *study.remarks]
-    told = [printable(text) for text in said if text not in conclusion.reason]
+    told = [text for text in said if text not in conclusion.reason]
     more = [f"and {len(told) - _MOST_REMARKS} more remarks: --full"] if len(told) > _MOST_REMARKS else []
     notice = emulated_study_notice(study)
     notes = [*told[:_MOST_REMARKS], *more, *([notice] if notice else [])]
-    yield from document_screen(conclusion, study_title(study), [*_rows(study)], notes, place, width)
+    return Report(
+        name=title,
+        title=title,
+        verdict=conclusion.verdict,
+        reason=conclusion.reason,
+        lead="",
+        when="",
+        blocks=(table_of(_rows(study)), *notes_of(notes, tone="warn")),
+    )
 
 
 def _rows(study: StudyResult) -> Iterator[Row]:

@@ -1,0 +1,99 @@
+"""The nodes of raybench's own Ray cluster: a row a host, then what is wrong with which. Pure."""
+
+from collections.abc import Iterator
+
+from raybench.documents.cluster_status import ClusterNode, ClusterStatus
+from raybench.host_ranges import folded
+from raybench.reports.builders.asked import Asked
+from raybench.reports.model import Cell, Grid, Report, Table, notes_of
+from raybench.reports.text import count_of
+from raybench.units import format_seconds
+from raybench.unreachable import reason_lines
+
+_COLUMNS = ("host", "role", "state", "address", "GPUs", "CPUs", "ray", "python", "torch", "kept by", "uptime")
+_DISPENSABLE = ("address", "python", "ray", "CPUs", "torch", "uptime", "kept by")  # the last goes first
+_TONES = {"alive": "good", "ended": "good", "not running": "warn", "was not running": "good"}
+
+
+def cluster_report(report: ClusterStatus, _: Asked) -> Report:
+    """The report."""
+    name = f"raybench cluster {report.action}"
+    return Report(
+        name=name,
+        title=name,
+        verdict=_verdict(report),
+        reason=_sum(report),
+        lead="",
+        when="",
+        blocks=(
+            Table(grid=_grid(report), text_columns=len(_COLUMNS)),
+            *notes_of([*_remarks(report)]),
+        ),
+    )
+
+
+def _verdict(report: ClusterStatus) -> str:
+    if report.error or any(node.problem for node in report.nodes):
+        return "incomplete"
+    wanted = {"ended", "was not running"} if report.action == "down" else {"alive"}
+    states = [_state(node, report.action) for node in report.nodes]
+    if all(state in wanted for state in states):
+        return "ok"
+    return "unknown" if "not asked" in states else "critical"
+
+
+def _sum(report: ClusterStatus) -> str:
+    states = [_state(node, report.action) for node in report.nodes]
+    where = f" at {report.address}" if report.address else ""
+    if report.action == "down":
+        gone = sum(state in {"ended", "was not running"} for state in states)
+        return f"{gone} of {count_of(len(states), 'host')} without a Ray node of raybench's"
+    return f"{states.count('alive')} of {count_of(len(states), 'node')} alive{where}"
+
+
+def _grid(report: ClusterStatus) -> Grid:
+    """What is not known is left empty."""
+    return Grid(
+        headings=_COLUMNS,
+        keep=tuple(_DISPENSABLE.index(one) + 1 if one in _DISPENSABLE else 0 for one in _COLUMNS),
+        rows=tuple(_cells(node, report.action) for node in report.nodes),
+    )
+
+
+def _cells(node: ClusterNode, action: str) -> tuple[Cell, ...]:
+    state, uptime = _state(node, action), node.uptime_seconds
+    texts = (
+        node.address, node.gpus, node.cpus, node.ray, node.python, node.torch, node.supervisor,
+        None if uptime is None else format_seconds(float(uptime)),
+    )  # fmt: skip
+    known = (Cell(text=node.name), Cell(text=node.role), Cell(text=state, tone=_TONES.get(state, "bad")))
+    return *known, *(Cell(text="" if text is None else str(text)) for text in texts)
+
+
+def _state(node: ClusterNode, action: str) -> str:
+    """A word or two on a host: alive, not running, unreachable, ..."""
+    if node.unreachable:
+        return "unreachable"
+    if action == "down" and node.running is False:
+        return "ended" if node.changed else "was not running"
+    if node.problem:
+        return "failed"
+    if node.running is None:
+        return "not asked"
+    if not node.running:
+        return "not running"
+    return {True: "alive", False: "not in the head's table", None: "running"}[node.alive]
+
+
+def _remarks(report: ClusterStatus) -> Iterator[str]:
+    """Lines below the table: problems by host, nodes that are not of the inventory."""
+    yield from reason_lines((node.name, node.problem) for node in report.nodes if node.unreachable)
+    problems: dict[str, list[str]] = {}
+    for node in report.nodes:
+        if node.problem and not node.unreachable:
+            problems.setdefault(node.problem, []).append(node.name)
+    yield from (f"{folded(names)}: {problem}" for problem, names in problems.items())
+    if report.error:
+        yield report.error
+    if report.strangers:
+        yield f"also in the cluster, not in the inventory: {', '.join(report.strangers)}"

@@ -1,1 +1,0 @@
-"""How what was done on the hosts of an inventory is shown."""

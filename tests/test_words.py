@@ -21,7 +21,11 @@ LORA = (
 )
 ALLOWED = {
     "adapter": (*LORA, "raybench/preflight/parsers/rdma.py"),  # ibstat's channel adapter
-    "stranger": ("raybench/documents/cluster_status.py", "raybench/hosts/cluster_play.py", "raybench/reports/builders/cluster.py"),
+    "stranger": (
+        "raybench/documents/cluster_status.py",
+        "raybench/hosts/cluster_play.py",
+        "raybench/reports/builders/cluster.py",
+    ),
 }
 
 

@@ -142,7 +142,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The same in several forms, the widest first: a terminal takes the first that fits, what has no width the first."""
+    """The same in several forms, the widest first. A terminal takes the first that fits, a page the first."""
 
     KIND: ClassVar[str] = "choice"
     forms: "tuple[tuple[Block, ...], ...]"

@@ -196,7 +196,7 @@ class FactBuilder:
         if known and known[1] in known[0].members:
             known[0].members[known[1]].destroyed = True
 
-    def build(  # noqa: PLR0913 - what the reading collected, all by name
+    def build(
         self,
         *,
         channels: Mapping[bytes, int],

@@ -30,7 +30,7 @@ class FindingRule:
         """What to do, for a reader of the page."""
         raise NotImplementedError
 
-    def finding(  # noqa: PLR0913 - the parts of a finding, all by name
+    def finding(
         self,
         *,
         confidence: Confidence,

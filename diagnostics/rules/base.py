@@ -79,7 +79,7 @@ def unsure(why: str) -> Outcome:
     return Outcome(cannot_tell=why)
 
 
-def conclude(  # noqa: PLR0913 - the parts of a finding, all by name
+def conclude(
     facts: JobFacts,
     events: Sequence[Event],
     *,

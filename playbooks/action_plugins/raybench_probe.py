@@ -26,7 +26,7 @@ _OPTIONS = {
     "timeout_seconds": {"type": "float", "default": 20},
     "interval_seconds": {"type": "float", "default": 1},
     "python": {"type": "str", "default": ""},
-    "folders": {"type": "list", "elements": "str", "default": ["/", "/tmp"]},  # noqa: S108 - read only
+    "folders": {"type": "list", "elements": "str", "default": ["/", "/tmp"]},
     "listen_ports": {"type": "list", "elements": "int", "default": []},
     "listen_seconds": {"type": "float", "default": 60},
     "listen_connections": {"type": "int", "default": 0},

@@ -74,22 +74,22 @@ rounds_done:
   type: str
 """
 
-import contextlib  # noqa: E402
-import glob  # noqa: E402
-import json  # noqa: E402
-import os  # noqa: E402
-import shutil  # noqa: E402
-import signal  # noqa: E402
-import stat  # noqa: E402
-import tempfile  # noqa: E402
-import time  # noqa: E402
-import traceback  # noqa: E402
+import contextlib
+import glob
+import json
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import time
+import traceback
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible.module_utils.raybench_fabric_agent import Agent  # noqa: E402
-from ansible.module_utils.raybench_fabric_end import discover  # noqa: E402
-from ansible.module_utils.raybench_host.files import file_text, first_line  # noqa: E402
-from ansible.module_utils.raybench_host.process import start_ticks  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.raybench_fabric_agent import Agent
+from ansible.module_utils.raybench_fabric_end import discover
+from ansible.module_utils.raybench_host.files import file_text, first_line
+from ansible.module_utils.raybench_host.process import start_ticks
 
 _PREFIX = "raybench-fabric-"
 _DISCOVER_SECONDS = 60

@@ -68,7 +68,7 @@ Examples:
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file instead of the terminal."
 )
-def command(  # noqa: PLR0913, PLR0917 - one parameter an option
+def command(  # noqa: PLR0917 - one parameter an option
     paths: tuple[str, ...],
     output_format: str,
     fail_on: "FailOn",

@@ -109,7 +109,7 @@ def plan(as_json: bool, **options: Any) -> None:
     click.option("--json", "as_json", is_flag=True, help="Print fabric.json on standard output instead of the tables."),
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
 ])  # fmt: skip
-def run(  # noqa: PLR0913, PLR0917 - one parameter an option
+def run(  # noqa: PLR0917 - one parameter an option
     inventory: tuple[str, ...],
     group: str,
     limit: str | None,

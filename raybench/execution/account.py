@@ -80,7 +80,7 @@ def logs_below(workplace: Path, record: RunRecord) -> dict[str, bytes]:
     """Logs of ranks whose node actors had their files in the run's own folder, as those of an embedded cluster have."""
     limit = parse_bytes(record.config.log_limit)
     found = {}
-    names = glob.glob("*/*-rank-*.log", root_dir=workplace)  # noqa: PTH207 - it passes over a folder that goes
+    names = glob.glob("*/*-rank-*.log", root_dir=workplace)
     for path in sorted(workplace / name for name in names):
         with contextlib.suppress(OSError):
             found[path.name] = capped_log(path, limit)

@@ -87,7 +87,7 @@ def expect(
     timing = known.timing(regime.timing, small=message_bytes < SMALL_BYTES)
     if healthy is None or timing is None:
         return NoExpectation(reason=f"no published healthy system of the kind '{regime.key}'")
-    sent = message_bytes * wire_factor(operation, system.ranks)  # type: ignore[arg-type]
+    sent = message_bytes * wire_factor(operation, system.ranks)
     ceiling = min(healthy.share * regime.link_gb_per_s, regime.most_gb_per_s)
     seconds = predicted_seconds(sent, ceiling * 1e9, timing)
     count = f"{healthy.systems} published healthy system{'' if healthy.systems == 1 else 's'}"

@@ -87,7 +87,7 @@ def _timing(table: HealthyTable, least_bytes: int) -> Timing | None:
     points = [point for point in table.points if point[0] >= least_bytes]
     if len(points) < _FEWEST_FITTED_POINTS:
         return None
-    factor = wire_factor(table.operation, table.system.ranks)  # type: ignore[arg-type]
+    factor = wire_factor(table.operation, table.system.ranks)
     rows = [(1.0, size * factor, math.sqrt(size * factor)) for size, _ in points]
     start, per_byte, per_root = nonnegative_fit(rows, [size * factor / busbw / 1e9 for size, busbw in points])
     return Timing(start_seconds=start, stage_seconds=per_root**2 / (4 * per_byte)) if per_byte else None
@@ -95,7 +95,7 @@ def _timing(table: HealthyTable, least_bytes: int) -> Timing | None:
 
 def _ceiling(table: HealthyTable, timing: Timing) -> float:
     """B in GB/s: the median over the deciding messages (else the largest) of what explains each, given a and p."""
-    factor = wire_factor(table.operation, table.system.ranks)  # type: ignore[arg-type]
+    factor = wire_factor(table.operation, table.system.ranks)
     sizes = deciding([size for size, _ in table.points], table.system.ranks)
     chosen = [point for point in table.points if point[0] in sizes] or list(table.points[-1:])
     return median(_ceiling_of(size * factor, busbw, timing) for size, busbw in chosen)

@@ -1,7 +1,6 @@
 """The shape of a run's cluster, from what its nodes said of themselves; or why it is not known."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 
 from raybench.documents.run.cluster import ClusterInfo
@@ -84,7 +83,8 @@ def chosen_by_nccl(port: RdmaPort, wanted: str) -> bool:
 
     Prefixes of names, ``=`` exact names, ``^`` all but those, each with an optional ``:port``.
     """
-    modifier, names = re.match(r"([\^=]*)(.*)", wanted).groups()  # type: ignore[union-attr]
+    names = wanted.lstrip("^=")
+    modifier = wanted[: len(wanted) - len(names)]
     listed = [name.partition(":") for name in names.split(",") if name]
     if not listed:
         return True

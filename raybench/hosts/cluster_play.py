@@ -52,7 +52,7 @@ def inventory_of(sources: Sequence[str], limit: str | None) -> Inventory:
     return inventory
 
 
-def play_cluster(  # noqa: PLR0913 - the options of the command
+def play_cluster(
     action: ClusterAction,
     inventory: Inventory,
     *,

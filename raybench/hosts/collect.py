@@ -21,16 +21,16 @@ ATTEMPTS = 4
 _PAUSE_SECONDS = 1.0
 # Where NCCL's and PyTorch's logs mostly are, and those of raybench's own runs and of its Ray nodes.
 DEFAULT_PATTERNS = (
-    "/tmp/nccl*",  # noqa: S108
-    "/tmp/*/nccl*.log*",  # noqa: S108
-    "/tmp/raybench-*/*-rank-*.log*",  # noqa: S108
-    "/tmp/nccl_trace_rank_*",  # noqa: S108
-    "/var/tmp/nccl*",  # noqa: S108
+    "/tmp/nccl*",
+    "/tmp/*/nccl*.log*",
+    "/tmp/raybench-*/*-rank-*.log*",
+    "/tmp/nccl_trace_rank_*",
+    "/var/tmp/nccl*",
     "/var/log/nccl*",
     "/var/lib/raybench/ray.log",
     "/var/lib/raybench/s/session_2*/logs/*",
-    "/var/tmp/raybench-*/ray.log",  # noqa: S108
-    "/var/tmp/raybench-*/s/session_2*/logs/*",  # noqa: S108
+    "/var/tmp/raybench-*/ray.log",
+    "/var/tmp/raybench-*/s/session_2*/logs/*",
 )
 
 

@@ -29,7 +29,7 @@ class _Collected:
             self.items.setdefault(event.host, []).extend(items_from(event))
 
 
-def configure_hosts(  # noqa: PLR0913 - the options of the command
+def configure_hosts(
     inventory: Inventory,
     *,
     rollback: bool = False,

@@ -124,6 +124,6 @@ def write_environment(folder: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     try:
-        print(json.dumps(write_environment(Path(sys.argv[1]))))  # noqa: T201 - its answer to Ansible
+        sys.stdout.write(json.dumps(write_environment(Path(sys.argv[1]))) + "\n")
     except (UsageError, OSError) as error:
         sys.exit(f"raybench: {error}")

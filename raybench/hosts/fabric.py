@@ -55,7 +55,7 @@ class _Follower:
             self.on_progress(Progress(phase=self.phase, done=over, total=self.total, hosts=self.hosts))
 
 
-def run_fabric(  # noqa: PLR0913 - what the command offers
+def run_fabric(
     inventory: Inventory,
     settings: Mapping[str, Any],
     *,

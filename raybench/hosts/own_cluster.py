@@ -60,7 +60,7 @@ def _records() -> Iterator[OwnCluster]:
 
 def node_folder() -> Path:
     """Where a node of a cluster that this user brought up has its files, unless ray_node_folder says otherwise."""
-    return Path("/var/lib/raybench" if os.geteuid() == 0 else f"/var/tmp/raybench-{_user()}")  # noqa: S108
+    return Path("/var/lib/raybench" if os.geteuid() == 0 else f"/var/tmp/raybench-{_user()}")
 
 
 def _user() -> str:

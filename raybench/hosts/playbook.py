@@ -144,7 +144,7 @@ class _Tally:
         )
 
 
-def run_playbook(  # noqa: PLR0913 - the options of ansible-playbook
+def run_playbook(
     name: str | Path,
     *,
     inventory: Inventory | Sequence[str],
@@ -291,7 +291,7 @@ def _private_folder() -> Iterator[Path]:
     Its path is short, in /tmp where TMPDIR is long: ssh's sockets lie in it, whose paths may have 104 letters.
     """
     long = len(tempfile.gettempdir()) > _LONGEST_PARENT
-    with passing_scratch_folder("/tmp" if long else None, SHORT_PREFIX) as folder:  # noqa: S108 - mode 0700
+    with passing_scratch_folder("/tmp" if long else None, SHORT_PREFIX) as folder:
         for name in ("env", "cp"):
             (folder / name).mkdir(mode=0o700)
         yield folder

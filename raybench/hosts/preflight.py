@@ -56,7 +56,7 @@ def gathered_from(event: PlaybookEvent) -> Gathered:
         return Gathered(host=event.host, reason=str(error))
 
 
-def run_preflight(  # noqa: PLR0913 - the command's options
+def run_preflight(
     sources: Sequence[str | Path],
     *,
     begin: Callable[[Inventory], Path],

@@ -6,6 +6,7 @@ Pure arithmetic over the other modules of this package. Each figure carries the 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import Gpu
@@ -29,6 +30,11 @@ NVLINK_SHARE, PCIE_SHARE, NIC_SHARE = 0.80, 0.80, 0.92
 # Of the peak that forward and backward pass reach by themselves, recomputation counted as work. torchtitan publishes 34
 # to 39 % MFU of an 8B model on H100 with communication and recomputation in it; large GEMMs alone reach 73 to 87 %.
 ASSUMED_EFFICIENCY = (0.30, 0.50)
+_SHARDING_STRATEGIES: Mapping[str, Literal["full", "grad-op", "hybrid"]] = {
+    "fsdp": "full",
+    "fsdp-grad-op": "grad-op",
+    "fsdp-hybrid": "hybrid",
+}
 # A100 feeds its slower tensor cores better: torchtitan's 64 of them (docs/performance.md, Llama 3 with FSDP2) train 8B
 # at 58 % MFU, and 70B at 51.7 % with every layer computed again, which is 69 % of the peak.
 _ASSUMED_OF_FAMILY = {"A100": (0.40, 0.70), "A800": (0.40, 0.70)}
@@ -179,7 +185,7 @@ def training_traffic(
     block = ShardUnit(shapes=model.block_shapes() + adapters, trainable=adapters or None)
     root = ShardUnit(shapes=outer, trainable=() if adapters else None, stays_gathered=True)
     sharding = Sharding(
-        strategy={"fsdp": "full", "fsdp-grad-op": "grad-op", "fsdp-hybrid": "hybrid"}[setup.strategy],  # type: ignore[arg-type]
+        strategy=_SHARDING_STRATEGIES[setup.strategy],
         parameter_bytes=_sent_bytes(model, setup),
         gradient_bytes=reduce_bytes,
         accumulation=accumulation,

@@ -69,7 +69,7 @@ class Layout:
 
 
 # Least transfers each rank's link must make per byte of S with n ranks (docs/methods.md derives them).
-def wire_factor(operation: Operation, ranks: int) -> float:
+def wire_factor(operation: str, ranks: int) -> float:
     """Bytes that each rank sends per byte of the message, with a ring: the factor that makes busbw of algbw."""
     if ranks < 2:
         return 0.0

@@ -183,7 +183,7 @@ class Transformer:
 
     def resized(self, **changes: int) -> "Transformer":
         """The same family in another size; named ``custom``. Raises UsageError where the sizes do not fit together."""
-        return replace(self, **{"name": "custom", **changes})  # type: ignore[arg-type]
+        return replace(self, **{"name": "custom", **changes})  # type: ignore[arg-type]  # sizes are int
 
 
 def _gpt(name: str, layers: int, hidden: int, heads: int, *, context: int = 1024) -> Transformer:

@@ -271,7 +271,7 @@ def _limits(view: HostView) -> Iterator[tuple[str, str]]:
     processes = view.readings.get("nproc", {}).get("value")
     if processes:
         yield "nproc", "unlimited" if processes[0] < 0 else str(_rounded(processes[0]))
-    shared = view.value("file_systems").get("/dev/shm")  # noqa: S108 - that is what it is called
+    shared = view.value("file_systems").get("/dev/shm")
     if shared:
         yield "shared memory", f"{_rounded(shared['total'] / GIB)} GiB"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def keep_only(descriptor: int) -> None:
     """Close what the command has open: its end of pipes, and the disk space that it reserves."""
-    for number in [int(name) for name in os.listdir("/proc/self/fd")]:  # noqa: PTH208 - numbers, not paths
+    for number in [int(name) for name in os.listdir("/proc/self/fd")]:
         if number > 2 and number != descriptor:
             with contextlib.suppress(OSError):
                 os.close(number)

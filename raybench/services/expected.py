@@ -59,18 +59,22 @@ def _system(options: SystemOptions) -> "System":
     from raybench.hardware.nodes import node_type_named
 
     node = node_type_named(options.node_type) if options.node_type else None
-    if node is None and not options.gpu:
+    if options.gpu:
+        gpu = gpu_for(options.gpu)
+    elif node is not None:
+        gpu = node.gpu
+    else:
         raise UsageError("name the machine: --node-type, or --gpu with --nics and --nic-gbit")
     _check_counts(options)
     per_node = options.gpus_per_node or (node.gpus if node else 8)
     return System(
-        gpu=gpu_for(options.gpu) if options.gpu else node.gpu,  # type: ignore[union-attr]
+        gpu=gpu,
         ranks=options.nodes * per_node,
         nodes=options.nodes,
         nvlink_ranks=per_node,
         nics=options.nics or (node.nics if node else None),
         nic_gbit=options.nic_gbit or (node.nic_gbit if node else None),
-        family=options.network or (_family(node.network) if node else "rdma"),  # type: ignore[arg-type]
+        family=options.network or (_family(node.network) if node else "rdma"),  # type: ignore[arg-type]  # of the choices
         nvls=False if options.no_nvls else None,
     )
 

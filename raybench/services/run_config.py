@@ -35,7 +35,7 @@ def training_config(path: str | None, options: Mapping[str, Any], strategies: st
 
 def _divided(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of every run, and below the workload's kind its own."""
-    own = {field.name for field in fields(workload_of(kind).options)}  # type: ignore[arg-type]
+    own = {field.name for field in fields(workload_of(kind).options)}  # type: ignore[arg-type]  # None has no command
     settings = {name: value for name, value in options.items() if name not in own}
     return {**settings, kind: {name: value for name, value in options.items() if name in own}}
 

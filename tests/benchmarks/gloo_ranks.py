@@ -8,13 +8,10 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 
 import torch  # imported once, before the forks
-import torch.distributed  # noqa: F401
+import torch.distributed  # noqa: F401 - the same
 
 from raybench.benchmarks.events import BenchmarkFinished, Event, PointMeasured, RankFailed, decode, encode
-from raybench.benchmarks.messages import (
-    collective,  # noqa: F401
-    point_to_point,  # noqa: F401
-)
+from raybench.benchmarks.messages import collective, point_to_point  # noqa: F401 - imported once, before the forks
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.rank.progress import ProgressSlot
 from raybench.benchmarks.rank.run import run_rank

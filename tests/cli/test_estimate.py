@@ -17,7 +17,7 @@ from tests.reports.sample import cluster, run_result, sweep
 def answer(*options: str, code: int = 0) -> dict[str, Any]:
     result = CliRunner().invoke(command, [*options, "--json"])
     assert result.exit_code == code, result.output
-    return json.loads(result.stdout)  # type: ignore[no-any-return]
+    return json.loads(result.stdout)
 
 
 def refusal(*options: str) -> str:

@@ -137,7 +137,7 @@ def test_a_command_that_is_stopped_at_once_leaves_no_empty_folder(
 
 
 def test_the_result_is_written_before_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_files, "write_diagnosis", fail(KeyboardInterrupt()))  # type: ignore[arg-type]
+    monkeypatch.setattr(run_files, "write_diagnosis", fail(KeyboardInterrupt()))
     folder = RunFolder(str(tmp_path), "run")
     folder.close()
     with pytest.raises(KeyboardInterrupt):

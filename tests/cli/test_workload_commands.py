@@ -38,7 +38,7 @@ from tests.command import started
     ],
 )
 def test_wrong_use_is_said(command: object, arguments: list[str], message: str) -> None:
-    answer = CliRunner().invoke(command, arguments)  # type: ignore[arg-type]
+    answer = CliRunner().invoke(command, arguments)
     assert isinstance(answer.exception, UsageError)
     assert message in str(answer.exception)
 

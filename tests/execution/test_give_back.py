@@ -34,7 +34,7 @@ def given_back(*, problem: str | None = None, kind: Kind | None = None, emulated
     channel = Channel()
     incidents = [Incident(kind=kind, reason="it is over")] if kind else []
     record = RunRecord(config=RunConfig(), run_id="a", incidents=incidents)
-    run: Any = Run(record=record, channel=channel, interrupt=None, workplace=None)  # type: ignore[arg-type]
+    run: Any = Run(record=record, channel=channel, interrupt=None, workplace=None)
     run._give_back(SimpleNamespace(close=lambda: problem), SimpleNamespace(emulated=emulated))
     return channel.said
 

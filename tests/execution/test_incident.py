@@ -70,7 +70,7 @@ def test_a_rank_that_has_died_or_is_stopped_is_the_cause_whatever_was_noticed_fi
     noticed: Kind, state: str, kind: Kind
 ) -> None:
     joining = {"phase": "joining the process group"}
-    positions = [at(0, state=state, **joining), at(1, **joining)]  # type: ignore[arg-type]
+    positions = [at(0, state=state, **joining), at(1, **joining)]
     first = Incident(kind=noticed, reason="it waits in init_process_group", rank=1, node="node1")
     nobody: Any = None
     investigation = Investigation(actors=nobody, plan=PLACES, specs=PLAN)

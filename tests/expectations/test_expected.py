@@ -180,10 +180,10 @@ def test_small_messages_decide_nothing() -> None:
     ],
 )
 def test_what_nothing_published_resembles_is_unknown(operation: str, changes: dict[str, object], words: str) -> None:
-    answer = expect(operation, GIB, replace(H100, **changes))  # type: ignore[arg-type]
+    answer = expect(operation, GIB, replace(H100, **changes))
     assert isinstance(answer, NoExpectation)
     assert words in answer.reason
-    assert judge(operation, [(GIB, 1.0)], replace(H100, **changes)).verdict == "unknown"  # type: ignore[arg-type]
+    assert judge(operation, [(GIB, 1.0)], replace(H100, **changes)).verdict == "unknown"
 
 
 def test_two_nodes_with_nvls_are_not_limited_by_their_nics() -> None:

@@ -96,7 +96,7 @@ WORKLOADS = {
 def samples_so_far(command: Command) -> int:
     """Lines of every samples.jsonl below the output: of a run, or of a study's trials."""
     lines = 0
-    names = glob.glob("**/samples.jsonl", root_dir=command.output, recursive=True)  # noqa: PTH207 - folders come and go
+    names = glob.glob("**/samples.jsonl", root_dir=command.output, recursive=True)
     for name in names:
         with contextlib.suppress(FileNotFoundError):
             lines += (command.output / name).read_bytes().count(b"\n")

@@ -59,11 +59,9 @@ def plans(folder: Path) -> dict[str, tuple[BenchmarkSpec, ...]]:
     checkpoint = CheckpointOptions(to=(str(folder),), model="tiny", layouts=("sharded",), modes=("sync",), saves=1000)
     return {
         "all_reduce": (
-            BenchmarkSpec(name="all_reduce", kind="collective", sizes=(65536,), reduce_op="sum", **message),  # type: ignore[arg-type]
+            BenchmarkSpec(name="all_reduce", kind="collective", sizes=(65536,), reduce_op="sum", **message),
         ),
-        "p2p_matrix": (
-            BenchmarkSpec(name="p2p_matrix", kind="p2p", sizes=(4096,), **(message | {"blocks": 3})),  # type: ignore[arg-type]
-        ),
+        "p2p_matrix": (BenchmarkSpec(name="p2p_matrix", kind="p2p", sizes=(4096,), **(message | {"blocks": 3})),),
         "ddp": (BenchmarkSpec(name="ddp", kind="training", sizes=(), options=training),),
         "fsdp": (BenchmarkSpec(name="fsdp", kind="training", sizes=(), options=training),),
         "lora": (BenchmarkSpec(name="lora", kind="training", sizes=(), options=training),),

@@ -125,7 +125,7 @@ def other_message(change: Callable[[torch.Tensor], torch.Tensor], *guilty: int) 
 
         program = SimpleNamespace(all_reduce=all_reduce)
         replaced(program, "all_reduce", rank, guilty)(lambda tensor, *a: dist.all_reduce(change(tensor), *a))
-        all_reduce_module.dist = program  # type: ignore[attr-defined]
+        all_reduce_module.dist = program
 
     return fault
 
@@ -164,7 +164,7 @@ def slow_step(seconds: float) -> Callable[[int], None]:
             time.sleep(seconds)
             return real(*arguments, **options)
 
-        step.Trainer._update = call  # type: ignore[method-assign]
+        step.Trainer._update = call
 
     return fault
 
@@ -182,7 +182,7 @@ def computing(seconds: float) -> Callable[[int], None]:
             return real(*arguments, **options)
 
         if rank == 1:
-            step.Trainer._micro = call  # type: ignore[method-assign]
+            step.Trainer._micro = call
 
     return fault
 

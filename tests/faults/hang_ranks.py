@@ -17,7 +17,7 @@ from typing import Any
 
 import torch._dynamo  # what DDP imports when it is first used, once for all ranks
 import torch.distributed.checkpoint
-import torch.distributed.tensor  # noqa: F401
+import torch.distributed.tensor  # noqa: F401 - what DDP imports, too
 
 from raybench.benchmarks.rank import run as rank_module
 from raybench.benchmarks.rank.assignment import RankAssignment

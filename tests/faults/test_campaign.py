@@ -49,7 +49,7 @@ def study_and_trials() -> Documents:
 
 def exits_wrongly(documents: Documents, status: int = 0, **planted: str) -> bool:
     what = {"workload": "study", "phase": "placing", "target": "gcs", "action": "SIGSTOP"} | planted
-    fault = Fault(number=31, delay_seconds=0.1, **what)  # type: ignore[arg-type]
+    fault = Fault(number=31, delay_seconds=0.1, **what)
     ending = plant.Ending(
         planted=True, seconds=9.0, status=status, text="", documents=tuple(documents), left_processes=(), left_files=(),
         samples_kept=True, report=True,

@@ -45,7 +45,7 @@ def kept(command: Command, rule: str) -> dict[str, Any]:
     trial = Trial(block=0, variant="a", number=0)
     outcome = trial_result(trial, RunResult.of_json(result, "the result"), Diagnosis(), "run")
     assert (outcome.status, outcome.measured) == ("partial", ())
-    return point  # type: ignore[no-any-return]
+    return point
 
 
 def assert_partial(point: dict[str, Any], journal: list[dict[str, Any]]) -> None:

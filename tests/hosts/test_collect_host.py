@@ -113,7 +113,7 @@ def test_the_list_is_not_written_anew_for_each_of_many_small_files(tmp_path: Pat
         written.append(len(folder._known))
         save()
 
-    folder.save = counted  # type: ignore[method-assign]
+    folder.save = counted
     folder.fetch_all(LocalFiles(), [f"{tmp_path}/nccl.*"])
     assert written[-1] == 50
     assert len(written) < 10

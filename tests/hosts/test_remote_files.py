@@ -54,7 +54,7 @@ def test_links_and_pipes_that_are_come_upon_are_not_read_and_loops_end(root: Pat
 class ManyFiles(LocalFiles):
     """A folder of many files, each as old as its number is small, that must not be looked at one by one."""
 
-    def folder(self, path: str) -> Sequence[FolderEntry]:  # noqa: ARG002
+    def folder(self, path: str) -> Sequence[FolderEntry]:
         return [
             FolderEntry(name=f"nccl.{n}", mode=stat.S_IFREG | 0o644, size_bytes=1, modified_at=float(n))
             for n in range(20_000)
@@ -77,14 +77,14 @@ def test_of_too_many_files_the_newest_are_kept_and_it_is_said() -> None:
 class HostileFiles(LocalFiles):
     """A server that answers with names that lead elsewhere."""
 
-    def folder(self, path: str) -> Sequence[FolderEntry]:  # noqa: ARG002
+    def folder(self, path: str) -> Sequence[FolderEntry]:
         names = ["..", ".", "", "../../etc/passwd", "/etc/passwd", "a\nb", "ok"]
         return [FolderEntry(name=name, mode=stat.S_IFREG | 0o644, size_bytes=1, modified_at=0.0) for name in names]
 
-    def look(self, path: str) -> FolderEntry:  # noqa: ARG002
+    def look(self, path: str) -> FolderEntry:
         return FolderEntry(name="x", mode=stat.S_IFREG | 0o644, size_bytes=1, modified_at=0.0)
 
-    def open(self, path: str, offset: int, size: int) -> IO[bytes]:  # noqa: ARG002
+    def open(self, path: str, offset: int, size: int) -> IO[bytes]:
         raise AssertionError
 
 

@@ -116,7 +116,7 @@ class SyntheticStep:
             dist.all_reduce(self._value)
             time.sleep(max(end - time.perf_counter(), 0.0))
 
-    def step(self, number: int, *, synchronised: bool = True) -> None:  # noqa: ARG002 - every step is alike
+    def step(self, number: int, *, synchronised: bool = True) -> None:
         """Compute, send what is ready on the way, and wait for what is not yet sent."""
         sent = []
         self.begin = end = time.perf_counter()
@@ -160,7 +160,7 @@ class ShardedStep(SyntheticStep):
         super().__init__(schedule)
         self.moments: list[list[float]] = []
 
-    def step(self, number: int, *, synchronised: bool = True) -> None:  # noqa: ARG002 - every step is alike
+    def step(self, number: int, *, synchronised: bool = True) -> None:
         """Gather one block ahead, wait for the one that is computed next, and for the reduction."""
         self.begin, self.ready = time.perf_counter(), []
         self.moments.append(self.ready)

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,10 +52,11 @@ def ray_head(cpus: int = 4, workers: int = 0) -> Iterator[RayHead]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_for(output: object) -> None:
+def _wait_for(output: Iterable[str] | None) -> None:
+    assert output is not None
     deadline = time.monotonic() + _START_SECONDS
     said = []
-    for line in output:  # type: ignore[attr-defined]
+    for line in output:
         said.append(line)
         if "Ray runtime started" in line:
             return

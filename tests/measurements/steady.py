@@ -156,7 +156,7 @@ def _options() -> argparse.Namespace:
     options.sides = ["torchrun", *(side for side in options.sides.split(",") if side != "torchrun")]
     if options.quick:
         options.launches = 3
-    return options  # type: ignore[no-any-return]
+    return options
 
 
 if __name__ == "__main__":

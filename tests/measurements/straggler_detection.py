@@ -105,10 +105,10 @@ def sleeping_layers(trial: Trial) -> Callable[[int], None]:
             hidden = inputs
             for layer in self.layers:
                 seconds = length / len(self.layers)
-                hidden = Sleeping.apply(layer(hidden), lambda each=seconds: each * source.gauss(1.0, SPREAD))  # type: ignore[no-untyped-call]
+                hidden = Sleeping.apply(layer(hidden), lambda each=seconds: each * source.gauss(1.0, SPREAD))
             return functional.mse_loss(hidden, targets)
 
-        models.Perceptron.forward = forward  # type: ignore[method-assign]
+        models.Perceptron.forward = forward
 
     return change
 

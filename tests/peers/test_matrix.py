@@ -13,7 +13,7 @@ NOISY = {"noise": 0.15, "common": 0.3}
 
 
 def judged(nodes: int, per_node: int, *args: object, emulated: bool = False, **keys: object) -> MatrixJudgement:
-    points = matrix(nodes, per_node, *args, **keys)  # type: ignore[arg-type]
+    points = matrix(nodes, per_node, *args, **keys)
     ranks = range(nodes * per_node)
     return judge_matrix(points, {rank: f"n{rank // per_node}" for rank in ranks}, len(ranks), emulated=emulated)
 

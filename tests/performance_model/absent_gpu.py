@@ -183,7 +183,7 @@ def fused_norm(self: torch.nn.RMSNorm, states: torch.Tensor) -> Any:
     weight: torch.Tensor = self.weight
     if torch.is_autocast_enabled("cuda"):
         states, weight = states.float(), weight.float()
-    return FusedNorm.apply(states, weight)  # type: ignore[no-untyped-call]
+    return FusedNorm.apply(states, weight)
 
 
 class FusedSilu(torch.autograd.Function):
@@ -222,7 +222,7 @@ def pretended() -> Iterator[None]:
 
 def counted_peak(strategy: str, options: TrainingOptions, *, ranks: int, per_node: int) -> int:
     """Bytes of one rank at the fullest moment of a step."""
-    dist.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())  # type: ignore[no-untyped-call]
+    dist.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
     try:
         with pretended():
             return _counted(_context(ranks, per_node), strategy, options)

@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch")
 dist = torch.distributed
 fsdp = pytest.importorskip("torch.distributed.fsdp")
 fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
-from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh
+from torch.utils._python_dispatch import TorchDispatchMode
 
 RANKS, PER_NODE = 8, 4
 WIDTH, INNER, BLOCKS = 10, 36, 3  # rows that 8 does not divide: padding counts
@@ -29,7 +29,7 @@ NAMES = {
 }
 
 
-class Counting(TorchDispatchMode):  # type: ignore[misc]
+class Counting(TorchDispatchMode):
     """S of every collective of c10d, by operation: the gathered, the scattered, the reduced message."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ def test_fsdp_issues_what_is_predicted(group: None, strategy: str) -> None:
         fsdp.fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
     fsdp.fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
     layout = Layout(world_size=RANKS, ranks_per_node=PER_NODE)
-    sharding = Sharding(strategy=strategy, parameter_bytes=2, gradient_bytes=4)  # type: ignore[arg-type]
+    sharding = Sharding(strategy=strategy, parameter_bytes=2, gradient_bytes=4)
     counted = {operation: sorted(found) for operation, found in step(model).items()}
     assert counted == sizes(fsdp_traffic(units(root_gathered=True), layout, sharding))
 
@@ -98,7 +98,7 @@ def test_ddp_fills_the_buckets_that_are_predicted(group: None) -> None:
     model, buckets, limit = network(), [], 2048
     parallel = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=limit / 2**20)
 
-    def count(state, bucket):  # type: ignore[no-untyped-def] - DDP refuses other annotations than its own
+    def count(state, bucket):  # DDP refuses other annotations than its own
         buckets.append(bucket.buffer().numel() * bucket.buffer().element_size())
         done: Any = torch.futures.Future()
         done.set_result(bucket.buffer())

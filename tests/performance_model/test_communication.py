@@ -93,8 +93,8 @@ def test_a_presets_traffic_is_its_parameters() -> None:
     [("all_reduce", 8, 1.75), ("all_gather", 8, 0.875), ("reduce_scatter", 2, 0.5), ("broadcast", 8, 1.0)],
 )
 def test_wire_factors_are_those_of_busbw(operation: str, ranks: int, factor: float) -> None:
-    assert wire_factor(operation, ranks) == factor  # type: ignore[arg-type]
-    assert wire_factor(operation, 1) == 0  # type: ignore[arg-type]
+    assert wire_factor(operation, ranks) == factor
+    assert wire_factor(operation, 1) == 0
 
 
 def test_rings_over_nodes_have_the_slower_of_links_and_cards() -> None:

@@ -26,7 +26,7 @@ def test_adamw_in_fp32_holds_sixteen_bytes_a_parameter() -> None:
     ("optimizer", "state"), [("sgd", 0), ("momentum", 4), ("adam", 8), ("adamw", 8), ("adamw-8bit", 2 * (1 + 4 / 256))]
 )
 def test_optimizer_state(optimizer: str, state: float) -> None:
-    memory = estimate_memory(MODEL, replace(SETUP, optimizer=optimizer), ALONE)  # type: ignore[arg-type]
+    memory = estimate_memory(MODEL, replace(SETUP, optimizer=optimizer), ALONE)
     assert memory.optimizer_state == pytest.approx(state * MODEL.parameters)
 
 
@@ -91,4 +91,4 @@ def test_no_batch_fits_where_not_even_the_parameters_do() -> None:
 )
 def test_nonsense_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        replace(SETUP, **wrong)  # type: ignore[arg-type]
+        replace(SETUP, **wrong)

@@ -96,7 +96,7 @@ def estimated(one: dict[str, Any]) -> MemoryEstimate:
     setup = TrainingSetup(
         batch_size=options.batch_size,
         sequence_length=length,
-        strategy=sharding if strategy == "fsdp" else "ddp",  # type: ignore[arg-type]
+        strategy=sharding if strategy == "fsdp" else "ddp",
         optimizer=options.optimizer,
         compute_bytes=4 if options.dtype == "float32" else 2,
         checkpointing=options.checkpoint_activations,

@@ -32,7 +32,7 @@ def saved_bytes(shape: Transformer, dtype: "torch.dtype", context: contextlib.Ab
     weights = {shape for parameter in block.parameters() for shape in (parameter.shape, parameter.t().shape)}
     kept: dict[int, int] = {}
 
-    def pack(tensor):  # type: ignore[no-untyped-def]
+    def pack(tensor):
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own and tensor.shape not in weights:
             kept[storage.data_ptr()] = storage.nbytes()

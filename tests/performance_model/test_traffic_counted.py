@@ -16,10 +16,10 @@ from raybench.performance_model.training_setup import TrainingSetup
 from tests.performance_model.test_collectives_counted import Counting, dist, fake, torch
 
 strategies = pytest.importorskip("raybench.benchmarks.training.strategies")
-from raybench.benchmarks.base import RankContext  # noqa: E402
-from raybench.benchmarks.rank.progress import ProgressSlot  # noqa: E402
-from raybench.benchmarks.training.models.trainable import built, trainable_of  # noqa: E402
-from raybench.benchmarks.training.step import Trainer  # noqa: E402
+from raybench.benchmarks.base import RankContext
+from raybench.benchmarks.rank.progress import ProgressSlot
+from raybench.benchmarks.training.models.trainable import built, trainable_of
+from raybench.benchmarks.training.step import Trainer
 
 SIZES = {"layers": 3, "hidden_size": 50, "heads": 5, "kv_heads": 5, "intermediate_size": 70, "vocabulary": 211}
 STRATEGIES = {"full": "fsdp", "grad-op": "fsdp-grad-op", "hybrid": "fsdp-hybrid"}
@@ -56,7 +56,7 @@ def counted(name: str, options: TrainingOptions, ranks: int, per_node: int) -> d
     return {operation: sum(sizes) for operation, sizes in counting.seen.items()} | reduced
 
 
-def _noted(state, bucket):  # type: ignore[no-untyped-def] - DDP refuses other annotations than its own
+def _noted(state, bucket):  # DDP refuses other annotations than its own
     state.append(bucket.buffer().numel() * bucket.buffer().element_size())
     done: Any = torch.futures.Future()
     done.set_result(bucket.buffer())
@@ -68,7 +68,7 @@ def estimated(name: str, options: TrainingOptions, layout: Layout) -> dict[str, 
     setup = TrainingSetup(
         batch_size=options.batch_size,
         sequence_length=length,
-        strategy=STRATEGIES[options.sharding] if name == "fsdp" else "ddp",  # type: ignore[arg-type]
+        strategy=STRATEGIES[options.sharding] if name == "fsdp" else "ddp",
         compute_bytes=4 if options.dtype == "float32" else 2,
         whole_gradients=options.accumulate > 1,
         lora_rank=options.lora_rank if name in ("lora", "qlora") else 0,

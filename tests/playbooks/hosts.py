@@ -35,7 +35,7 @@ class TreeHost(Host):
     def find(self, command: str) -> str | None:
         return f"/usr/sbin/{command}" if command in self.commands else None
 
-    def run(self, *command: str, seconds: float = 30.0) -> Answer:  # noqa: ARG002
+    def run(self, *command: str, seconds: float = 30.0) -> Answer:
         self.ran.append(command)
         reply = self.commands.get(command[0])
         if reply is None:

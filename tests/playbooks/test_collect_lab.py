@@ -61,7 +61,7 @@ def test_a_connection_that_is_cut_is_taken_up_and_every_byte_comes_once(controll
         partial = controller.lab.folder.shared / "cut"
         assert wait_until(lambda: any(one.stat().st_size > 10**6 for one in partial.rglob("nccl*")), 60)
         for session in sessions(node):
-            node.signal(session, 9)  # type: ignore[arg-type]
+            node.signal(session, 9)
         out, errors = process.communicate(timeout=120)
     finally:
         controller.lab.shape(node, None)

@@ -189,7 +189,7 @@ def test_a_module_that_renders_is_a_line_of_the_table() -> None:
 
 def test_the_command_takes_its_formats_from_the_table() -> None:
     (option,) = (one for one in show.command.params if one.name == "output_format")
-    assert list(option.type.choices) == ["text", *FORMATS]  # type: ignore[attr-defined]
+    assert list(option.type.choices) == ["text", *FORMATS]
     assert all(one.help in str(getattr(option, "help", "")) for one in FORMATS.values())
 
 

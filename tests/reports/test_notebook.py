@@ -86,7 +86,7 @@ def test_what_a_host_wrote_stays_text() -> None:
         FinishedRun(result=hostile, diagnosis=None, folder=Path(), report=None, kept=True, remarks=()),
     ):
         shown = document._repr_html_()
-        page = html.unescape(re.search(r'srcdoc="([^"]*)"', shown)[1])  # type: ignore[index]
+        page = html.unescape(re.search(r'srcdoc="([^"]*)"', shown)[1])
         assert "alert(1)" in page
         assert "<script" not in page
         assert "<img" not in page

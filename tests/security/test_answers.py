@@ -110,7 +110,7 @@ def test_any_damage_to_an_answer_is_a_clear_error_or_a_good_answer() -> None:
             try:
                 decode_answer(question, bytes(data))
             except AnswerError as error:
-                assert "\n" not in str(error)  # noqa: PT017
+                assert "\n" not in str(error)
 
 
 def taken(event: Event) -> Event:

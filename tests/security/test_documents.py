@@ -159,7 +159,7 @@ def test_a_damaged_configuration_is_one_clear_line(tmp_path: Path) -> None:
         try:
             load_config(str(path), {})
         except UsageError as error:
-            assert "Traceback" not in str(error)  # noqa: PT017
+            assert "Traceback" not in str(error)
 
 
 def test_a_damaged_manifest_of_a_checkpoint_is_refused() -> None:
@@ -174,4 +174,4 @@ def test_a_damaged_manifest_of_a_checkpoint_is_refused() -> None:
             try:
                 decode(bytes(data), "there")
             except CheckpointError as error:
-                assert "\n" not in str(error)  # noqa: PT017
+                assert "\n" not in str(error)

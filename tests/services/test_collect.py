@@ -70,7 +70,7 @@ def test_logs_of_this_machine_are_fetched_diagnosed_and_kept(here: Path, tmp_pat
 def test_what_cannot_be_collected_is_refused_and_leaves_no_folder(
     here: Path, tmp_path: Path, wrong: dict[str, str], said: str
 ) -> None:
-    options = CollectOptions(inventory=[here], output_dir=str(tmp_path / "runs"), **wrong)  # type: ignore[arg-type]
+    options = CollectOptions(inventory=[here], output_dir=str(tmp_path / "runs"), **wrong)
     with pytest.raises(UsageError, match=said):
         collect(options, interrupt=Interrupt())
     assert not (tmp_path / "runs").exists()

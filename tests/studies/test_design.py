@@ -57,7 +57,7 @@ def test_a_name_that_is_no_folder_is_refused(name: str) -> None:
 def test_impossible_plans_are_refused(changes: dict[str, object], message: str) -> None:
     values = {"kind": "network", "workload": ("run",), "variants": (Variant(name="a"),), "repeats": 1, "seed": 1}
     with pytest.raises(UsageError, match=message):
-        Study(**(values | changes))  # type: ignore[arg-type]
+        Study(**(values | changes))
 
 
 def test_a_variant_named_twice_is_refused() -> None:

@@ -41,7 +41,7 @@ class LiveRule(FindingRule):
         """What to do, for a reader of the page."""
         return self.recommended
 
-    def observed(  # noqa: PLR0913 - the parts of what is seen, all by name
+    def observed(
         self,
         window: Window,
         *,

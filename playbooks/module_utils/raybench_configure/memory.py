@@ -11,7 +11,7 @@ from .resources.kernel import SharedMemoryResource
 from .resources.resource import State
 from .value import size_bytes
 
-_TARGET = "/dev/shm"  # noqa: S108  the mount itself, no file in it
+_TARGET = "/dev/shm"
 _LEEWAY = 0.98  # 50 % of MemTotal is a little less than what the kernel takes half of
 _OPTIONS = "rw,nosuid,nodev"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .resources.file import FileResource, content_of, file_state
@@ -42,9 +42,9 @@ class ItemPlan:
     reload: list[list[str]] = field(default_factory=list)
 
 
-def skip(reason: str, **more: list[str]) -> ItemPlan:
+def skip(reason: str, *, notes: Sequence[str] = (), advice: Sequence[str] = (), reboot: Sequence[str] = ()) -> ItemPlan:
     """A plan that does nothing, and says why."""
-    return ItemPlan(skipped=reason, **more)  # type: ignore[arg-type]
+    return ItemPlan(skipped=reason, notes=list(notes), advice=list(advice), reboot=list(reboot))
 
 
 def own_file(item: str, path: str, body: str, mode: int = 0o644) -> Setting:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 MOST_BYTES = 64 << 20  # that a program may print before it is ended
 MISSING, TIMEOUT, FAILED = "missing", "timeout", "failed"
@@ -19,7 +19,7 @@ MISSING, TIMEOUT, FAILED = "missing", "timeout", "failed"
 class Ended(NamedTuple):
     """How a program ended and what it printed. ``problem`` is empty where it ended by itself, with ``status``."""
 
-    status: Optional[int]  # evaluated, by Python 3.8 too
+    status: int | None
     out: bytes
     errors: bytes
     problem: str = ""  # MISSING, TIMEOUT or FAILED

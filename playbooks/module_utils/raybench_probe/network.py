@@ -30,7 +30,7 @@ def routes() -> list[dict[str, str]]:
     found = []
     for row in _rows("/proc/net/route")[1:]:
         if len(row) > 7 and int(row[3], 16) & _UP:
-            length = bin(int(row[7], 16)).count("1")  # noqa: FURB161 - hosts have Python 3.8
+            length = bin(int(row[7], 16)).count("1")
             gateway = _dotted(row[2]) if int(row[3], 16) & _GATEWAY else ""
             network = f"{_dotted(row[1])}/{length}"
             found.append({"interface": row[0], "network": network, "gateway": gateway, "metric": row[6]})

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from typing import Any, Dict, Sequence  # noqa: UP035 - of any Python 3 that is looked at
+from typing import Any, Dict, Sequence
 
 DISTRIBUTIONS = (
     "torch", "ray", "raybench", "numpy", "triton", "transformer-engine", "flash-attn", "deepspeed", "vllm",
@@ -11,13 +11,13 @@ DISTRIBUTIONS = (
 )  # fmt: skip
 
 
-def python_facts() -> Dict[str, Any]:  # noqa: UP006
+def python_facts() -> Dict[str, Any]:
     """This Python's version, path and packages."""
     version = ".".join(map(str, sys.version_info[:3]))
     return {"python": version, "executable": sys.executable, "packages": versions(sys.path)}
 
 
-def versions(folders: Sequence[str]) -> Dict[str, str]:  # noqa: UP006
+def versions(folders: Sequence[str]) -> Dict[str, str]:
     """Of ``DISTRIBUTIONS``, the versions that would be imported: of the first folder that has one.
 
     Read off the names of folders: importlib.metadata takes three times the CPU to import.

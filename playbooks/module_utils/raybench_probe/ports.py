@@ -195,7 +195,7 @@ def attempt(address: str, port: int, seconds: float) -> str:
         socket.create_connection((address, port), timeout=seconds).close()
     except socket.gaierror:
         return f"name {address} is not known there"
-    except socket.timeout:  # noqa: UP041 - an error of its own before Python 3.10
+    except socket.timeout:
         return "timed out"
     except ConnectionRefusedError:
         return "refused"

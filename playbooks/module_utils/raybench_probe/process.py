@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Dict, Optional  # noqa: UP035
+from typing import Any, Dict, Optional
 
 from ..raybench_host import command as host_command
 
 # Status (ok, missing, failed, timeout, denied) and what came of it. Evaluated, hence as Python 3.8 knows it.
-Reading = Dict[str, Any]  # noqa: UP006
+Reading = Dict[str, Any]
 Keep = Optional["Callable[[str], str]"]  # what is left of an output
 MOST_CHARACTERS = 2_000_000  # of an answer, after what no check wants was taken out of it
 _DENIED = re.compile(r"[Pp]ermission denied|not permitted|must be root|need to be root")

@@ -6,7 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import List, Optional, Tuple  # noqa: UP035 - evaluated, hence as Python 3.8 knows them
+from typing import Optional, Tuple
 
 from .files import read_files
 
@@ -22,7 +22,7 @@ _TIME_SERVICES = frozenset(
     {"chronyd", "ntpd", "openntpd", "systemd-timesyn", "ptp4l", "phc2sys", "timemaster", "vmtoolsd", "VBoxService"}
 )
 
-Mount = Tuple[str, str, bool, Optional[bool]]  # noqa: UP006
+Mount = Tuple[str, str, bool, Optional[bool]]
 
 
 def variables() -> list[list[str]]:
@@ -42,7 +42,7 @@ def variables_in(text: str) -> Iterator[tuple[str, str]]:
             yield found[1], found[2].strip("\"'")
 
 
-def mounts(mounted: str = "/proc/mounts", listed: str = "/etc/fstab") -> List[Mount]:  # noqa: UP006
+def mounts(mounted: str = "/proc/mounts", listed: str = "/etc/fstab") -> list[Mount]:
     """File systems of disks and file servers: mount point, type, whether read-only, and whether fstab wants it so.
 
     What fstab wants is None where it does not list the mount point.

@@ -19,7 +19,7 @@ from .process import Reading
 _DMA_BUF = ("CONFIG_DMABUF", "CONFIG_PCI_P2PDMA", "CONFIG_DMA_SHARED")
 _BLOCKED_PAUSES = (0.1, 0.4, 1.5)  # seconds; the long ones only while somebody is blocked still
 _PROCESSORS = "/sys/devices/system/cpu"
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_SHARED_MEMORY = "/dev/shm"
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _VIRTUAL = re.compile(r"KVM|QEMU|VMware|Virtual Machine|Google Compute|Xen")
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from typing import Any, Mapping  # noqa: UP035 - evaluated, by Python 3.8 too
+from typing import Any, Mapping
 
 from ..raybench_host.process import start_ticks
 from . import supervise

@@ -142,7 +142,7 @@ class ManifestWriter(StorageWriter):
         return None
 
     @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:  # noqa: ARG003
+    def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:
         """Never chosen by an id."""
         return False
 
@@ -172,7 +172,7 @@ class ManifestReader(StorageReader):
     def reset(self, checkpoint_id: Any = None) -> None:
         """Nothing is kept between checkpoints."""
 
-    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:  # noqa: ARG002
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         """The manifest in PyTorch's terms."""
         return Metadata(state_dict_metadata={name: _metadata(one) for name, one in self._manifest.tensors.items()})
 
@@ -205,7 +205,7 @@ class ManifestReader(StorageReader):
         return read_part(self._store, self._folder, self._manifest, index.fqn, part)
 
     @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:  # noqa: ARG003
+    def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:
         """Never chosen by an id."""
         return False
 

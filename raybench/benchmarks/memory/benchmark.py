@@ -1,6 +1,6 @@
 """The memory benchmark of one rank: trials by batch size, and the search for the largest that fits every rank."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 
 import torch
 import torch.distributed as dist
@@ -16,9 +16,10 @@ from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
 from raybench.performance_model.search import search
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.training_setup import Strategy, TrainingSetup
 from raybench.units import parse_bytes
 
+_STRATEGIES: Mapping[str, Strategy] = {"full": "fsdp", "grad-op": "fsdp-grad-op"}
 _SMALL_BATCH = 8  # of a perceptron or a small convolutional net: megabytes
 
 
@@ -132,8 +133,8 @@ def estimate_of(context: RankContext, options: MemoryOptions, batch_size: int) -
     setup = TrainingSetup(
         batch_size=batch_size,
         sequence_length=length,
-        strategy={"full": "fsdp", "grad-op": "fsdp-grad-op"}[options.sharding] if shards > 1 else "ddp",  # type: ignore[arg-type]
-        optimizer=options.optimizer,  # type: ignore[arg-type]
+        strategy=_STRATEGIES[options.sharding] if shards > 1 else "ddp",
+        optimizer=options.optimizer,  # type: ignore[arg-type]  # one of them: MemoryOptions
         compute_bytes=compute_dtype(dtype).itemsize,
         checkpointing=options.checkpoint_activations,
         lora_rank=training.lora_rank if options.strategy in ("lora", "qlora") else 0,

@@ -146,7 +146,7 @@ def process_group(assignment: RankAssignment, progress: ProgressSlot) -> Iterato
 
 def _assert_fresh_cuda() -> None:
     """A forked rank cannot use CUDA that its parent has started, and fails late and obscurely when it tries."""
-    started: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    started: bool = torch.cuda.is_initialized()
     if started or torch.cuda._is_in_bad_fork():
         raise RuntimeError(
             "CUDA was already initialised when this rank started: its parent process used a GPU before it forked; "
@@ -210,7 +210,7 @@ def _device_facts(context: RankContext) -> dict[str, str]:
 
 
 def _nccl_version() -> tuple[int, ...]:
-    version: tuple[int, ...] = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
+    version: tuple[int, ...] = torch.cuda.nccl.version()
     return version
 
 

@@ -94,6 +94,6 @@ def _whole_batch(
             batch = batch_of(trainable, options, rank, step * options.accumulate + micro)
             with forward():
                 loss: torch.Tensor = model(*(part.to(context.device) for part in batch))
-            (loss / parts).backward()  # type: ignore[no-untyped-call]
+            (loss / parts).backward()
             total += loss.item()
     return total / parts

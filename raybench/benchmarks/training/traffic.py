@@ -23,7 +23,7 @@ def step_traffic(context: RankContext, model: nn.Module, name: str, options: Tra
         )
     width = 4 if dtype == "float32" else compute_dtype(dtype).itemsize
     sharding = Sharding(
-        strategy=options.sharding,  # type: ignore[arg-type]
+        strategy=options.sharding,  # type: ignore[arg-type]  # one of them: TrainingOptions
         parameter_bytes=width,
         gradient_bytes=4,
         accumulation=options.accumulate,

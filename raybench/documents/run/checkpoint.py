@@ -81,7 +81,7 @@ class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="c
         """Ranks are not timed one by one."""
         return None
 
-    def checks(self, *, complete: bool) -> tuple[Check, ...]:  # noqa: ARG002 - of all points alike
+    def checks(self, *, complete: bool) -> tuple[Check, ...]:
         """Nothing beside its data."""
         return ()
 

@@ -77,7 +77,7 @@ class FiguresPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="figu
         """Ranks are not timed one by one."""
         return None
 
-    def checks(self, *, complete: bool) -> tuple[Check, ...]:  # noqa: ARG002 - of all points alike
+    def checks(self, *, complete: bool) -> tuple[Check, ...]:
         """Nothing beside its data."""
         return ()
 

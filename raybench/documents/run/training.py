@@ -278,7 +278,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
             return f"partial: the run ended after the {done} timed steps, before what follows them was through"
         return f"partial: the run ended after {done} of {self.steps_asked} timed steps"
 
-    def checks(self, *, complete: bool) -> tuple[Check, ...]:  # noqa: ARG002 - of all points alike
+    def checks(self, *, complete: bool) -> tuple[Check, ...]:
         """That the training still had numbers at its end."""
         finite = all(map(math.isfinite, self.losses[-1:]))
         return (Check(name="loss", outcome="passed", text="losses finite"),) if self.losses and finite else ()

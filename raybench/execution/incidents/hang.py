@@ -149,7 +149,7 @@ def _use(ranks: Sequence[Seen]) -> str:
     return ", ".join(texts)
 
 
-def _incident(  # noqa: PLR0913 - what a finding is made of
+def _incident(
     kind: Kind,
     reason: str,
     blamed: Sequence[Seen],

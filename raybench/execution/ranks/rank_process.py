@@ -244,4 +244,4 @@ def _redirect_output(path: Path) -> None:
         os.close(descriptor) if descriptor > 2 and number != 1 else None
     sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-    print(f"raybench rank started at {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}", file=sys.stderr)  # noqa: T201
+    sys.stderr.write(f"raybench rank started at {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}\n")

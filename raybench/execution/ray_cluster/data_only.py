@@ -70,7 +70,7 @@ def accept_data_only(actor_class: type) -> None:
     context._deserialize_object = functools.partial(_read, context._deserialize_object)
     context._deserialize_pickle5_data = _refuse
     manager._load_actor_class_from_gcs = lambda *_: actor_class
-    RayError.from_ray_exception = staticmethod(_as_text)  # type: ignore[method-assign]
+    RayError.from_ray_exception = staticmethod(_as_text)  # type: ignore[method-assign]  # which is the point
 
 
 def _read(original: Callable[..., Any], data: Any, metadata: Any, *rest: Any) -> Any:

@@ -120,9 +120,9 @@ def reason_of(said: str) -> str:
 
 def _ask(address: str) -> dict[str, Any]:
     from ray._private.state import GlobalState  # in the child only
-    from ray._raylet import GcsClient, GcsClientOptions  # type: ignore[attr-defined]
+    from ray._raylet import GcsClient, GcsClientOptions  # type: ignore[attr-defined]  # compiled
 
-    state: Any = GlobalState()  # type: ignore[no-untyped-call]
+    state: Any = GlobalState()
     options = GcsClientOptions.create(address, None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False)
     state._initialize_global_state(options)
     alive = [node for node in state.node_table() if node["Alive"]]
@@ -136,6 +136,6 @@ def _ask(address: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_ask(sys.argv[1])))  # noqa: T201 - its answer to the driver
+    sys.stdout.write(json.dumps(_ask(sys.argv[1])) + "\n")
     sys.stdout.flush()
     os._exit(0)  # Ray's threads are of no more use

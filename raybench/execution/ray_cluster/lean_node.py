@@ -27,7 +27,7 @@ def start_node(node_class: Any, *, head: bool, **parameters: Any) -> Any:
         max_worker_port=0,
         node_manager_port=0,
         include_dashboard=False,
-        include_log_monitor=False,  # type: ignore[arg-type]
+        include_log_monitor=False,  # type: ignore[arg-type]  # annotated as a text
         no_monitor=True,
         **parameters,
     )
@@ -74,7 +74,7 @@ def _keep_loopback(services: Any) -> None:
     def resolve_ip_for_localhost(host: str) -> str:
         return host if host == LOOPBACK else str(original(host))
 
-    resolve_ip_for_localhost.lean = True  # type: ignore[attr-defined]
+    resolve_ip_for_localhost.lean = True  # type: ignore[attr-defined]  # mypy knows no attributes of functions
     services.resolve_ip_for_localhost = resolve_ip_for_localhost
 
 
@@ -90,5 +90,5 @@ def _replace_helpers(services: Any) -> None:
         lean = [next((f"{name}{cat}" for name in helpers if word.startswith(name)), word) for word in command]
         return original(lean, *args, **options)
 
-    start_ray_process.lean = True  # type: ignore[attr-defined]
+    start_ray_process.lean = True  # type: ignore[attr-defined]  # mypy knows no attributes of functions
     services.start_ray_process = start_ray_process

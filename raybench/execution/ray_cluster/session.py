@@ -45,7 +45,7 @@ class Session:
         """Nodes that are alive, in a stable order."""
         import ray
 
-        return candidates_of(ray.nodes())  # type: ignore[no-untyped-call]
+        return candidates_of(ray.nodes())
 
 
 class Caller(Protocol):

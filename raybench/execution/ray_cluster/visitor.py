@@ -123,7 +123,7 @@ def _on_head(address: str) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     host = address.rpartition(":")[0].strip("[]")
-    nodes = [node for node in ray.nodes() if node["Alive"] and node["NodeName"] != NAME]  # type: ignore[no-untyped-call]
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["NodeName"] != NAME]
     first = next((node for node in nodes if node["NodeManagerAddress"] == host), nodes[0])
     return NodeAffinitySchedulingStrategy(first["NodeID"], soft=True)
 

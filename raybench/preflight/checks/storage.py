@@ -8,7 +8,7 @@ from raybench.preflight.parsers.system import parse_meminfo
 from raybench.preflight.verdict import Judgement, failed, passed, unknown, warned
 
 GIB = 2**30
-_TEMPORARY = "/tmp"  # noqa: S108 - that is what it is called
+_TEMPORARY = "/tmp"
 # Measured over sockets, NCCL alone, no GPU in the way; 2.30.7 does not take it.
 _HUNGRY_NCCL = (2, 32, 3)
 _RANK_SHM_BYTES = 68_420_268
@@ -49,7 +49,7 @@ def swap(view: HostView) -> Judgement:
 
 def disk(view: HostView) -> Judgement:
     """Free space and inodes where raybench, Ray and NCCL write."""
-    systems = {path: state for path, state in view.value("file_systems").items() if path != "/dev/shm"}  # noqa: S108
+    systems = {path: state for path, state in view.value("file_systems").items() if path != "/dev/shm"}
     silent = sorted(name.partition(":")[2] for name in view.readings if name.startswith("file_system:"))
     if silent:
         advice = "find the server of this file system; umount -f -l it; its processes hang until then"
@@ -129,7 +129,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def shared_memory(view: HostView) -> Judgement:
     """NCCL and data loaders put buffers into /dev/shm; containers often come with 64 MiB."""
-    state = view.value("file_systems").get("/dev/shm")  # noqa: S108 - that is what it is called
+    state = view.value("file_systems").get("/dev/shm")
     limit = view.expected.shm_min_gib
     basis = "Primus fails below 8 GiB; NCCL's documentation names /dev/shm"
     advice = "mount -o remount,size=50% /dev/shm, docker run --shm-size, or raybench configure --tags shared_memory"

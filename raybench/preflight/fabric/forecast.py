@@ -8,7 +8,7 @@ from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.fabric.simulate import EXTRA_ROUNDS, Trials, simulate
 
 
-def forecast(  # noqa: PLR0913 - the options of the command
+def forecast(
     *,
     nodes: int,
     leaf: int | None = None,

@@ -93,7 +93,7 @@ def empty_report(
     )
 
 
-def _report(  # noqa: PLR0913 - what the two have of their own
+def _report(
     settings: FabricSettings,
     facts: RunFacts,
     conclusion: Conclusion,

@@ -44,7 +44,7 @@ class Display:
     columns: tuple[str, ...] = ()
 
 
-def display_of_points(  # noqa: PLR0913 - the parts of a display
+def display_of_points(
     point: type[PointType],
     *,
     sections: Callable[[Sequence[BenchmarkResult]], Iterable[Section]],

@@ -15,7 +15,7 @@ def samples(stamps: tuple[tuple[float, ...], ...], **changes: object) -> RankSam
         "message_bytes": 1000, "element_count": 250, "bus_factor": 1.5, "stamps": stamps, "wrong_elements": 0,
         "verified": True, "contributors": 2,
     }  # fmt: skip
-    return RankSamples(**(values | changes))  # type: ignore[arg-type]
+    return RankSamples(**(values | changes))
 
 
 def test_the_slowest_rank_decides_when_an_operation_is_over() -> None:

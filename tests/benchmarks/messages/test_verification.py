@@ -189,7 +189,7 @@ def test_a_wrong_pair_is_found_in_the_matrix() -> None:
             real = point_to_point._transfer
 
             def transfer(context: object, buffer: torch.Tensor, source: int, destination: int) -> Operation:
-                operation = real(context, buffer, source, destination)  # type: ignore[arg-type]
+                operation = real(context, buffer, source, destination)
 
                 def run() -> None:
                     operation()
@@ -198,7 +198,7 @@ def test_a_wrong_pair_is_found_in_the_matrix() -> None:
 
                 return run
 
-            point_to_point._transfer = transfer  # type: ignore[assignment]
+            point_to_point._transfer = transfer
 
     spec = BenchmarkSpec(name="p2p_matrix", kind="p2p", sizes=(4096,), warmup=1, iterations=2, blocks=2)
     events = run_ranks(WORLD_SIZE, (spec,), sabotage=sabotage)

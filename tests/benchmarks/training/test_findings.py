@@ -66,7 +66,7 @@ def test_a_straggler_is_as_grave_as_it_is_slow(excess: float, z: float, emulated
     one = Straggler(rank=1, excess=excess, z=z, own_seconds=0.1, wait_seconds=0.0, others_wait_seconds=0.05)
     made = benchmark((2.0, 1.5))
     (point,) = made.workload
-    slow = replace(point, stragglers=(one,))  # type: ignore[type-var]
+    slow = replace(point, stragglers=(one,))
     found = training_findings(replace(made, workload=(slow,)), lambda _: "node-2", emulated=emulated)
     assert [(one.rule, one.severity, one.hosts) for one in found] == [("straggler", severity, ("node-2",))]
 
@@ -89,13 +89,13 @@ class Single:
         self.seconds = seconds
 
     def elapsed_time(self, later: "Single") -> float:
-        return struct.unpack("f", struct.pack("f", (later.seconds - self.seconds) * 1e3))[0]  # type: ignore[no-any-return]
+        return struct.unpack("f", struct.pack("f", (later.seconds - self.seconds) * 1e3))[0]
 
 
 def test_steps_after_an_hour_are_as_sharp_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.synchronize", lambda _: None)
     clock = DeviceClock.__new__(DeviceClock)
-    clock._device, clock._begin = torch.device("cuda"), Single(0.0)  # type: ignore[assignment]
+    clock._device, clock._begin = torch.device("cuda"), Single(0.0)
     ends = [3600.0 * step / 50 for step in range(1, 51)] + [3600.0001, 3600.0003]
     clock._steps = [{"forward:0": Single(end - 5e-5), "end": Single(end)} for end in ends]
     stamps, marks = clock.read()

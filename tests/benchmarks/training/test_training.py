@@ -83,7 +83,7 @@ def test_ranks_train_as_one_process_would(name: str, options: dict[str, Any]) ->
 
 
 def no_synchronisation(rank: int) -> None:
-    strategies.Replica.synchronising = lambda self, _: self._wrapped.no_sync()  # type: ignore[assignment,method-assign]
+    strategies.Replica.synchronising = lambda self, _: self._wrapped.no_sync()
 
 
 def same_data(rank: int) -> None:
@@ -147,7 +147,7 @@ def slow_third_rank(rank: int) -> None:
         time.sleep(0.1 if rank == 2 else 0.0)
         return real(self, norm=norm)
 
-    step.Trainer._update = late  # type: ignore[method-assign]
+    step.Trainer._update = late
 
 
 @pytest.mark.parametrize("sharding", ["full", "grad-op"])
@@ -218,7 +218,7 @@ def test_a_four_bit_base_by_bitsandbytes_needs_a_gpu() -> None:
 
 
 def no_peft(rank: int) -> None:
-    sys.modules["peft"] = None  # type: ignore[assignment]
+    sys.modules["peft"] = None
 
 
 def test_without_peft_it_is_said_what_to_install() -> None:

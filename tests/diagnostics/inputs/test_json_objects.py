@@ -35,7 +35,7 @@ def test_all_layouts_give_the_same_findings(tmp_path: Path) -> None:
     content = json.loads((CASES / "ras-report" / "json_unresponsive" / "input.log").read_text())
     for number, layout in enumerate(({"indent": 2}, {"indent": "\t"}, {"indent": None}, {"separators": (",", ":")})):
         file = tmp_path / f"{number}.json"
-        file.write_text(json.dumps(content, **layout))  # type: ignore[arg-type]
+        file.write_text(json.dumps(content, **layout))
         assert "rank 7 (process 4107" in diagnose_paths([file]).findings[0].summary
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Bodies of NCCL's and RCCL's warnings by release, as its sources print them: what the carriers' tests are made from.
 
 A row: kind of event, first and last release that has the wording ("" is the newest), body. Addresses and names are

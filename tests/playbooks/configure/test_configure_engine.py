@@ -39,7 +39,7 @@ def as_me(setting: Setting) -> Setting:
     return Setting(setting.resource, lambda _: state, whole=True)
 
 
-def undo(host: TreeHost, **options: bool):  # type: ignore[no-untyped-def]
+def undo(host: TreeHost, **options: bool):
     return roll_back(host, Journal(host), [], packages=False, check=options.get("check", False))
 
 

@@ -6,11 +6,11 @@ possible. Every resource is known again by ``kind`` and ``target``, so that a jo
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional  # noqa: UP035
+from typing import Any, Dict, Optional
 
 from ..host import Host
 
-State = Optional[Dict[str, Any]]  # noqa: UP006 - evaluated, by Python 3.8 too
+State = Optional[Dict[str, Any]]
 
 
 class Resource:

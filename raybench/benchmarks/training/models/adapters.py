@@ -122,7 +122,7 @@ class AdaptedLinear(nn.Module):
         dtype = torch.get_autocast_dtype(inputs.device.type) if torch.is_autocast_enabled(inputs.device.type) else None
         states = inputs if dtype is None else inputs.to(dtype)
         if self.quantised is not None:
-            output: torch.Tensor = _FrozenProduct.apply(states, self.quantised)  # type: ignore[no-untyped-call]
+            output: torch.Tensor = _FrozenProduct.apply(states, self.quantised)  # type: ignore[no-untyped-call]  # torch's
         else:
             assert self.frozen is not None
             output = functional.linear(states, self.frozen.to(states.dtype))

@@ -92,7 +92,7 @@ class Float8Linear(nn.Linear):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """(..., in) to (..., out)."""
         flat = inputs.reshape(-1, inputs.shape[-1]).bfloat16()
-        output: torch.Tensor = Float8Product.apply(flat, self.weight.bfloat16())  # type: ignore[no-untyped-call]
+        output: torch.Tensor = Float8Product.apply(flat, self.weight.bfloat16())  # type: ignore[no-untyped-call]  # torch's
         output = output.view(*inputs.shape[:-1], -1)
         return output if self.bias is None else output + self.bias.to(output.dtype)
 

@@ -99,7 +99,7 @@ def test_expected_is_what_the_operation_means(name: str, world_size: int, parts:
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 8])
-@pytest.mark.parametrize("name", ["all_gather", "reduce_scatter"])
+@pytest.mark.parametrize("name", [name for name in NAMES if len(OPERATIONS[name].placements) == 2])
 def test_in_place_parts_are_the_ranks_own(name: str, world_size: int) -> None:
     """In place, the smaller buffer is this rank's part of the larger one, as NCCL's manual has it."""
     for rank in range(world_size):
@@ -167,6 +167,18 @@ def test_every_operation_is_noted_while_it_waits(name: str, rank: int, monkeypat
     with recording(progress):
         facts.prepare(args, Buffers(send=send, receive=receive))()
     assert progress.operations(), f"{name} entered no recorded operation: see raybench/benchmarks/rank/recording.py"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_operation_that_cuts_its_message_says_so(name: str) -> None:
+    """Its parts are segments of their own; where the message is no multiple of the ranks, elements would be lost."""
+    calls = [
+        CollectiveArguments(rank=rank, world_size=3, elements=12, dtype="float32", reduce_op=None, root=0)
+        for rank in range(3)
+    ]
+    facts = collective(name)
+    counts = {segment.count for args in calls for segment in chain(facts.sent(args), facts.expected(args))}
+    assert OPERATIONS[name].partitioned == (counts != {12}), f"partitioned of {name} in COLLECTIVES"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,18 +5,12 @@ import pytest
 from raybench.benchmarks.messages.operations import OPERATIONS, sizes_of
 from raybench.benchmarks.spec import BenchmarkSpec
 
-CUT = {"all_gather", "reduce_scatter", "gather", "scatter", "all_to_all"}
-
 
 def spec(name: str, *sizes: int, dtype: str = "float32") -> BenchmarkSpec:
     return BenchmarkSpec(name=name, kind="collective", sizes=sizes, dtype=dtype)
 
 
-def test_the_operations_that_cut_their_message_are_these() -> None:
-    assert {name for name, entry in OPERATIONS.items() if entry.partitioned} == CUT
-
-
-@pytest.mark.parametrize("name", sorted(CUT))
+@pytest.mark.parametrize("name", [name for name, entry in OPERATIONS.items() if entry.partitioned])
 def test_a_cut_message_is_a_multiple_of_the_ranks(name: str) -> None:
     assert sizes_of(spec(name, 100, 4, 1024), 3) == (12, 96, 1020)
 

@@ -12,12 +12,14 @@ from raybench.benchmarks.messages.operations import COLLECTIVES, OPERATIONS
 from raybench.benchmarks.registry import SUITES
 from raybench.benchmarks.spec import BenchmarkSpec
 from tests.benchmarks.gloo_ranks import Sabotage, failures_of, points_of, run_ranks
+from tests.benchmarks.messages.test_semantics import collective, spread
 
 Operation = Callable[[], object]
 Breaker = Callable[[CollectiveArguments, Buffers, Operation], Operation]
 NAMES = [name for name in SUITES["collectives"] if name != "p2p_matrix"]
 WORLD_SIZE, BROKEN_RANK = 3, 1
 ELEMENTS = 1200  # a multiple of the ranks, longer than the pattern's period
+BOTH_PLACEMENTS = [name for name in NAMES if len(OPERATIONS[name].placements) == 2]
 
 
 def breaking(name: str, breaker: Breaker, rank: int = BROKEN_RANK) -> Sabotage:
@@ -35,16 +37,46 @@ def breaking(name: str, breaker: Breaker, rank: int = BROKEN_RANK) -> Sabotage:
     return sabotage
 
 
-def wrong(name: str, sabotage: Sabotage | None, *, dtype: str = "float32", in_place: bool | None = None) -> list[int]:
-    """Wrong elements that each rank counts, with a broken collective."""
+def called(name: str, dtype: str = "float32", reduce_op: str = "sum") -> CollectiveArguments:
+    """What the broken rank is asked for; it is the root where nobody else receives."""
     entry = OPERATIONS[name]
+    args = CollectiveArguments(
+        rank=BROKEN_RANK,
+        world_size=WORLD_SIZE,
+        elements=ELEMENTS,
+        dtype=dtype,
+        reduce_op=reduce_op if entry.reduces else None,
+        root=0 if entry.rooted else None,
+    )
+    return args if list(collective(name).expected(args)) else dataclasses.replace(args, root=BROKEN_RANK)
+
+
+def received(name: str) -> int:
+    """Elements that the broken rank has to receive."""
+    return sum(segment.count for segment in collective(name).expected(called(name)))
+
+
+# A rank receives a part of every other: parts can be in each other's place.
+FROM_ALL = [name for name in NAMES if OPERATIONS[name].partitioned and received(name) == ELEMENTS]
+
+
+def wrong(
+    name: str,
+    sabotage: Sabotage | None,
+    *,
+    dtype: str = "float32",
+    in_place: bool | None = None,
+    reduce_op: str = "sum",
+) -> list[int]:
+    """Wrong elements that each rank counts, with a broken collective."""
+    entry, args = OPERATIONS[name], called(name, dtype, reduce_op)
     spec = BenchmarkSpec(
         name=name,
         kind="collective" if name in COLLECTIVES else "p2p",
         sizes=(ELEMENTS * 4 if dtype == "float32" else ELEMENTS,),
         dtype=dtype,
-        reduce_op="sum" if entry.reduces else None,
-        root=(BROKEN_RANK if name in ("reduce", "gather") else 0) if entry.rooted else None,
+        reduce_op=args.reduce_op,
+        root=args.root,
         in_place=entry.placements[0] == "in_place" if in_place is None else in_place,
         warmup=1,
         iterations=2,
@@ -77,7 +109,7 @@ def test_one_hidden_element_is_found_in_each_collective(name: str, index: int) -
     assert wrong(name, breaking(name, flip(index))) == [0, 1, 0]
 
 
-@pytest.mark.parametrize("name", ["all_gather", "reduce_scatter"])
+@pytest.mark.parametrize("name", BOTH_PLACEMENTS)
 def test_it_is_found_in_place_too(name: str) -> None:
     assert wrong(name, breaking(name, flip(7)), in_place=True) == [0, 1, 0]
 
@@ -134,13 +166,30 @@ def unwritten(_: CollectiveArguments, buffers: Buffers, operation: Operation) ->
     return run
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_output_that_never_arrives_is_found(name: str) -> None:
+def never_right(name: str, reduce_op: str) -> int:
+    """Elements of the last quarter of the output that are wrong as they were before the operation.
+
+    In place, what a rank sends stood there: of a maximum, it is right already where this rank's is the largest.
+    """
+    args, facts = called(name, reduce_op=reduce_op), collective(name)
+    length = facts.lengths(args)[1]
+    in_place = OPERATIONS[name].placements[0] == "in_place"
+    before = spread(facts.sent(args) if in_place else [], length)
+    quarter = slice(-length // 4, None)
+    return sum(
+        right != held
+        for right, held in zip(spread(facts.expected(args), length)[quarter], before[quarter], strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reduce_op"), [*((name, "sum") for name in NAMES), ("all_reduce", "max"), ("reduce_scatter", "min")]
+)
+def test_output_that_never_arrives_is_found(name: str, reduce_op: str) -> None:
     """Whatever the buffer held before, also the right result of the operation before."""
-    counts = wrong(name, breaking(name, unwritten))
-    received = {"reduce_scatter": ELEMENTS // 3, "scatter": ELEMENTS // 3}.get(name, ELEMENTS)
-    assert (counts[0], counts[2]) == (0, 0)
-    assert received // 4 * 0.9 <= counts[1] <= received // 4
+    expected = never_right(name, reduce_op)
+    assert expected > received(name) // 4 * 0.5
+    assert wrong(name, breaking(name, unwritten), reduce_op=reduce_op) == [0, expected, 0]
 
 
 def swapped(args: CollectiveArguments, buffers: Buffers, operation: Operation) -> Operation:
@@ -156,7 +205,7 @@ def swapped(args: CollectiveArguments, buffers: Buffers, operation: Operation) -
     return run
 
 
-@pytest.mark.parametrize("name", ["all_gather", "all_to_all", "gather"])
+@pytest.mark.parametrize("name", FROM_ALL)
 def test_swapped_parts_are_found(name: str) -> None:
     counts = wrong(name, breaking(name, swapped))
     assert (counts[0], counts[2]) == (0, 0)
@@ -171,12 +220,11 @@ def shifted(_: CollectiveArguments, buffers: Buffers, operation: Operation) -> O
     return run
 
 
-@pytest.mark.parametrize("name", ["broadcast", "send_recv", "scatter", "all_reduce"])
+@pytest.mark.parametrize("name", NAMES)
 def test_data_shifted_by_one_element_are_found(name: str) -> None:
     counts = wrong(name, breaking(name, shifted))
-    received = ELEMENTS // 3 if name == "scatter" else ELEMENTS
     assert (counts[0], counts[2]) == (0, 0)
-    assert counts[1] > 0.5 * received
+    assert counts[1] > 0.5 * received(name)
 
 
 def test_a_wrong_pair_is_found_in_the_matrix() -> None:

@@ -9,7 +9,7 @@ from raybench.preflight.fabric.commands import command_for
 from raybench.preflight.fabric.distinct import distinct_ends, distinct_nics
 from raybench.preflight.fabric.ends import End
 from raybench.preflight.fabric.rails import HostProblem, Rail, tcp_rails, verbs_rails
-from raybench.preflight.fabric.rounds import Round, leaves_by_name, leaves_by_size, plan_rounds
+from raybench.preflight.fabric.rounds import Round, Scope, leaves_by_name, leaves_by_size, plan_rounds
 from raybench.preflight.fabric.settings import FabricSettings
 
 PERFTEST = ("ib_write_bw", "ib_write_lat")
@@ -79,9 +79,9 @@ def scan_rounds(fabric: Fabric, settings: FabricSettings) -> tuple[Round, ...]:
     members: dict[int, list[int]] = {}
     for host, leaf in enumerate(fabric.leaf_of):
         members.setdefault(leaf, []).append(host)
-    leaves = list(members.values())
+    scope: Scope = settings.scope  # type: ignore[assignment]  # checked by FabricSettings
     return plan_rounds(
-        len(fabric.ends), settings.scope, leaves=leaves, matchings=settings.matchings, seed=settings.seed
+        len(fabric.ends), scope, leaves=list(members.values()), matchings=settings.matchings, seed=settings.seed
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from raybench.errors import UsageError
-from raybench.preflight.fabric.rounds import SAMPLE_MATCHINGS, SCOPES, Scope
+from raybench.preflight.fabric.rounds import SAMPLE_MATCHINGS, SCOPES
 
 TOOLS = ("auto", "ib_write_bw", "ib_write_lat", "iperf3", "tcp")
 GPU_MEMORY = ("off", "auto", "on")
@@ -20,7 +20,7 @@ class FabricSettings:
     """
 
     tool: str = "auto"
-    scope: Scope = "sample"
+    scope: str = "sample"
     seconds: int = 2
     message_bytes: int = 65536
     queue_pairs: int = 2

@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
+from typing import NamedTuple
 
 from diagnostics.builder import FactBuilder
 from diagnostics.errors import UnreadableInputError
@@ -13,9 +14,9 @@ from diagnostics.facts import FlightRecord, JobFacts
 from diagnostics.findings import Diagnosis, LineCounts
 from diagnostics.inputs.files import Input, Inputs, find_inputs
 from diagnostics.inputs.flight_recorder import DamagedDumpError, Recorder, is_dump
-from diagnostics.inputs.forked import map_ahead, processes_to_use
+from diagnostics.inputs.forked import dealt, map_ahead, processes_to_use
 from diagnostics.inputs.jobs import Job, sort_by_job, sort_parts
-from diagnostics.inputs.launches import holds_launches
+from diagnostics.inputs.launches import begins_with_launches, holds_launches
 from diagnostics.inputs.part import Part, read_part
 from diagnostics.inputs.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
 from diagnostics.inputs.speakers import Start
@@ -25,6 +26,8 @@ from diagnostics.judging.verdict import without_unread
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.scanner import Scanner
 from diagnostics.scanning.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, is_sparse_part, pieces_of
+
+MAX_SHARE = 0.7  # of all bytes, that one of the processes reads where each job is read by one of them
 
 
 class Reading:
@@ -161,18 +164,51 @@ def _diagnose_inputs(inputs: Inputs, processes: int) -> Diagnosis:
     if (whole := _diagnose_in_one_pass(inputs, processes)) is not None:
         return whole
     jobs = sort_by_job(inputs.files, processes)
+    judged = _judged_apart(jobs, processes) or _judged(jobs, processes)
+    if sum(one.left_out for one in judged) == sum(len(job.parts) for job in jobs):
+        raise next(one.refused for one in judged if one.refused is not None)
+    return _of_all(jobs, [one.diagnosis for one in judged], inputs.notes)
+
+
+class _Judged(NamedTuple):
+    """The diagnosis of one job, and how many of its parts cannot be opened."""
+
+    diagnosis: Diagnosis
+    left_out: int
+    refused: UnreadableInputError | None
+
+
+def _judged(jobs: Sequence[Job], processes: int) -> list[_Judged]:
+    """The diagnoses of jobs, which several processes read together."""
     readings = [Reading() for _ in jobs]
     left_out = read_jobs(jobs, readings, processes)
-    if left_out == sum(len(job.parts) for job in jobs):
-        raise next(reading.refused for reading in readings if reading.refused is not None)
-    return diagnose_jobs(jobs, readings, inputs.notes)
+    return [
+        _Judged(reading.diagnosis(), left_out, reading.refused)
+        for reading, left_out in zip(readings, left_out, strict=True)
+    ]
+
+
+def _judged_apart(jobs: Sequence[Job], processes: int) -> list[_Judged]:
+    """The diagnoses of jobs, each read by one of the processes; none where one would have most of the work."""
+    sizes = [bytes_to_sift(pieces_of([job])) for job in jobs]
+    owners = dealt(sizes, processes)
+    loads = [sum(size for size, owner in zip(sizes, owners, strict=True) if owner == one) for one in range(processes)]
+    if processes == 1 or sum(sizes) < MIN_BYTES or max(loads) > MAX_SHARE * sum(sizes):
+        return []
+    Reading().gate.expect(MIN_BYTES)  # which compiles what is scanned for, once for all processes
+
+    def work(job: Job) -> _Judged:
+        return _judged([job], 1)[0]
+
+    found = map_ahead(work, jobs, processes, sizes)
+    return [one or work(job) for job, one in zip(jobs, found, strict=True)]
 
 
 def _diagnose_in_one_pass(inputs: Inputs, processes: int) -> Diagnosis | None:
     """The diagnosis of one large file, taken for that of one job; None where it is not, or was begun more than once."""
     jobs = sort_parts([Part(file=file) for file in inputs.files]) if len(inputs.files) == 1 else ()
     pieces = pieces_of(jobs)
-    if bytes_to_sift(pieces) < MIN_BYTES:
+    if bytes_to_sift(pieces) < MIN_BYTES or begins_with_launches(inputs.files[0]):
         return None
     reading, starts = Reading(), list[Start]()
     with closing(_sifted(pieces, [reading], processes)) as sifted:
@@ -186,17 +222,17 @@ def _diagnose_in_one_pass(inputs: Inputs, processes: int) -> Diagnosis | None:
     return diagnose_jobs(jobs, [reading], inputs.notes)
 
 
-def read_jobs(jobs: Sequence[Job], readings: Sequence[Reading], processes: int) -> int:
-    """Read the parts of jobs, large ones in pieces; how many were left out, because they cannot be opened."""
+def read_jobs(jobs: Sequence[Job], readings: Sequence[Reading], processes: int) -> list[int]:
+    """Read the parts of jobs, large ones in pieces; how many of each were left out, because they cannot be opened."""
     pieces = pieces_of(jobs)
     if bytes_to_sift(pieces) < MIN_BYTES:
-        return sum(reading.read_job(job) for reading, job in zip(readings, jobs, strict=True))
-    left_out = 0
+        return [reading.read_job(job) for reading, job in zip(readings, jobs, strict=True)]
+    left_out = [0] * len(jobs)
     for reading in readings:
         reading.gate.expect(MIN_BYTES)
     sifted = _sifted(pieces, readings, processes) if processes > 1 else repeat(None, len(pieces))
     for piece, found in zip(pieces, sifted, strict=True):
-        left_out += readings[piece.job].read_piece(piece, found)
+        left_out[piece.job] += readings[piece.job].read_piece(piece, found)
     for reading in readings:
         reading.flush()
     return left_out
@@ -227,7 +263,10 @@ def no_garbage_collection() -> Iterator[None]:
 
 def diagnose_jobs(jobs: Sequence[Job], readings: Sequence[Reading], notes: Sequence[str] = ()) -> Diagnosis:
     """The diagnosis of jobs that were read: of one its own, of several that of all."""
-    diagnoses = [reading.diagnosis() for reading in readings]
+    return _of_all(jobs, [reading.diagnosis() for reading in readings], notes)
+
+
+def _of_all(jobs: Sequence[Job], diagnoses: Sequence[Diagnosis], notes: Sequence[str]) -> Diagnosis:
     if len(diagnoses) > 1:
         whole = overall([(job.name, diagnosis) for job, diagnosis in zip(jobs, diagnoses, strict=True)])
     else:

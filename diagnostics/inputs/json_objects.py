@@ -13,6 +13,7 @@ from itertools import chain
 
 from diagnostics.inputs.files import Input, open_input
 from diagnostics.inputs.reader import Batch
+from diagnostics.scanning.search import holds_any
 
 HEAD_BYTES = 2**13
 MAX_OBJECT_BYTES = 2**16
@@ -39,23 +40,21 @@ def with_objects_joined(batches: Iterator[Batch]) -> Iterator[Batch]:
     """The batches of one file; where it holds such objects, a batch for each of them and for what is between."""
     head = list(_head(batches))
     rest = chain(head, batches)
-    line = head[0].line if head else 1
     spread = is_spread(b"\n".join(batch.block for batch in head))
     for batch in rest:
         if spread or _is_of_ras(batch.block):  # asked while the log was written
-            yield from _joined(chain((batch,), rest), batch, line)
+            yield from _joined(chain((batch,), rest), batch)
             return
         yield batch
-        line += batch.block.count(b"\n") + 1
 
 
 def _is_of_ras(block: bytes) -> bool:
     """Whether objects of RAS begin in a block; a quote is found much faster than a word, and most blocks have none."""
-    return b'"' in block and any(mark in block for mark in _MARKS)
+    return b'"' in block and holds_any(block, _MARKS)
 
 
-def _joined(batches: Iterator[Batch], first: Batch, line: int) -> Iterator[Batch]:
-    joiner = _Joiner(batch=first, line=line)
+def _joined(batches: Iterator[Batch], first: Batch) -> Iterator[Batch]:
+    joiner = _Joiner(batch=first)
     for joiner.batch in batches:
         yield from joiner.take()
     yield from joiner.finish()
@@ -73,13 +72,15 @@ def _head(batches: Iterator[Batch]) -> Iterator[Batch]:
 
 @dataclass(slots=True)
 class _Joiner:
-    """Takes one ``batch`` of a file after another; what it keeps of them begins at ``line``.
+    """Takes one ``batch`` of a file after another; what it keeps of them begins ``_line`` lines behind the first.
 
-    ``_open``: the places of the braces that are open, as counted from there.
+    ``_next``: the line behind the last batch given. ``_open``: the places of the braces that are open in what is kept.
     """
 
     batch: Batch
-    line: int
+    _line: int = 0
+    _next: int = 0
+    _given: bool = False
     _kept: bytes = b""
     _seen: int = 0
     _open: list[int] = field(default_factory=list)
@@ -87,7 +88,8 @@ class _Joiner:
     def take(self) -> Iterator[Batch]:
         """What is complete with this batch."""
         if self.batch.note:
-            yield replace(self.batch, block=b"", first=False)
+            yield replace(self.batch, block=b"", first=False, skipped=0)
+            self._next += 1
         self._kept += self.batch.block + b"\n"
         done = 0
         for token in _TOKEN.finditer(self._kept, self._seen):
@@ -111,7 +113,7 @@ class _Joiner:
         bound = self._seen - MAX_OBJECT_BYTES
         keep = min((place for place in self._open if place >= max(done, bound)), default=self._seen)
         yield from self._pieces(done, keep)
-        self.line += self._kept.count(b"\n", 0, keep)
+        self._line += self._kept.count(b"\n", 0, keep)
         self._kept, self._seen = self._kept[keep:], self._seen - keep
         self._open = [place - keep for place in self._open]  # below 0: what they opened is no object that is wanted
 
@@ -123,9 +125,11 @@ class _Joiner:
             yield self._batch(begin, begin + len(bare), bare)
 
     def _batch(self, start: int, end: int, text: bytes) -> Batch:
-        line = self.line + self._kept.count(b"\n", 0, start)
+        line = self._line + self._kept.count(b"\n", 0, start)
+        skipped, self._next = line - self._next, line + self._kept.count(b"\n", start, end) + 1
         wrapped = self._kept.count(b"\n", start, end) - text.count(b"\n")
-        return replace(self.batch, block=text + b"\n" * wrapped, first=True, line=line, note=None)
+        first, self._given = self.batch.first and not self._given, True
+        return replace(self.batch, block=text + b"\n" * wrapped, first=first, skipped=skipped, note=None)
 
 
 def _is_wanted(text: bytes) -> bool:

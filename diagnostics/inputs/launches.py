@@ -11,7 +11,17 @@ from diagnostics.inputs.files import Input
 from diagnostics.inputs.flight_recorder import is_dump
 from diagnostics.inputs.part import Part, merged
 from diagnostics.inputs.reader import Batch, plain_size, read_batches, read_range
-from diagnostics.inputs.speakers import MAX_INIT_LINES, Sampling, Seen, Start, in_pieces, look_at, prefixes_of, sample
+from diagnostics.inputs.speakers import (
+    MAX_INIT_LINES,
+    Look,
+    Sampling,
+    Seen,
+    Start,
+    in_pieces,
+    look_at,
+    prefixes_of,
+    sample,
+)
 
 MAX_HEAD_BYTES = 2**23
 SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found by one line of SAMPLED_BYTES first
@@ -51,12 +61,22 @@ def _seen(read: Callable[[Iterable[Batch]], Seen], file: Input, size: int, proce
 def survey_head(file: Input) -> Part:
     """A growing file as one part, by what its first MAX_HEAD_BYTES say."""
     whole = Part(file=file)
-    try:
-        look = look_at(takewhile(lambda batch: batch.place <= MAX_HEAD_BYTES, read_batches(file)))
-    except UnreadableInputError:
-        return whole
+    look = _look_at_head(file, MAX_HEAD_BYTES)
     whole.processes = look.speakers
     return merged([*_launches(file, look.starts), whole])
+
+
+def begins_with_launches(file: Input) -> bool:
+    """Whether the first MIN_SHARED_BYTES of a file hold several launches."""
+    return holds_launches(file, _look_at_head(file, MIN_SHARED_BYTES).starts)
+
+
+def _look_at_head(file: Input, size: int) -> Look:
+    """What is seen in the first bytes of a file; nothing where it cannot be opened."""
+    try:
+        return look_at(takewhile(lambda batch: batch.place <= size, read_batches(file)))
+    except UnreadableInputError:
+        return Look()
 
 
 def holds_launches(file: Input, starts: Iterable[Start]) -> bool:

@@ -57,7 +57,9 @@ class _Stepwise(Protocol):
 class Batch:
     """Complete lines of one file as one block, newlines between them only. ``first``: reading starts, at ``line``.
 
-    ``place`` is the byte at which the block begins in the file, or in what the file holds once unpacked.
+    ``place`` is the byte at which the block begins in the file, or in what the file holds once unpacked. Where JSON
+    objects are brought on a line each, ``skipped`` lines are between the batch before and this one; -1 where it begins
+    on that one's last line.
     """
 
     file: str
@@ -65,6 +67,7 @@ class Batch:
     place: int = 0
     first: bool = False
     line: int = 1
+    skipped: int | None = None
     note: str | None = None
 
 

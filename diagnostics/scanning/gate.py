@@ -35,9 +35,6 @@ SHAPE_OVERHEAD_BYTES = 100  # of each in a set
 MARK = b"] NCCL INFO "
 _DIGITS = b"0123456789"
 _TOLD_BY_DIGITS = tuple(stem for literal in FOREIGN if (stem := literal.translate(None, _DIGITS)) != literal)
-_SEARCHED = tuple(  # a line that holds any of FOREIGN holds one of these
-    one for one in dict.fromkeys(FOREIGN) if not any(other in one for other in FOREIGN if other != one)
-)
 
 Candidate = tuple[int, bytes]  # the number of the line, from 0 in its block, and the line
 
@@ -279,6 +276,16 @@ def is_foreign(raw: bytes, literals: tuple[bytes, ...] = FOREIGN) -> bool:
     return False
 
 
+@cache
+def _searched() -> tuple[bytes, ...]:
+    """A line that holds any of FOREIGN holds one of these."""
+    found: list[bytes] = []
+    for one in sorted(set(FOREIGN), key=len):
+        if not any(map(one.__contains__, found)):
+            found.append(one)
+    return tuple(found)
+
+
 def _foreign_among(lines: list[bytes], unmarked: list[int]) -> list[int]:
     """Numbers of the lines among ``unmarked`` that can matter: each literal is looked for in all of them at once."""
     starts, total = [], 0
@@ -287,7 +294,7 @@ def _foreign_among(lines: list[bytes], unmarked: list[int]) -> list[int]:
         total += len(lines[number]) + 1
     joined = b"\n".join([lines[number] for number in unmarked])
     found: set[int] = set()
-    for literal in _SEARCHED:
+    for literal in _searched():
         place = joined.find(literal)
         while place >= 0:
             index = bisect_left(starts, place + 1) - 1

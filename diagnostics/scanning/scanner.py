@@ -73,13 +73,13 @@ class Scanner:
         """Read the lines of one batch."""
         before = self.gate.lines
         goes_on = batch.file == self._file and 1 < batch.line == self.next_line(batch.file)
-        if batch.first and not goes_on:
+        if batch.skipped or (batch.first and not goes_on):
             self.gate.wrapped = 0
         self._file = batch.file
         block = with_partial_lines_joined(batch.block)
         self.unreadable += count_binary(block)
         self.steps.take(batch.file, block)
-        first = batch.line if batch.first else self.next_line(batch.file)
+        first = (batch.line if batch.first else self.next_line(batch.file)) + (batch.skipped or 0)
         for number, raw in self.gate.candidates(block):
             self._read(raw, first + number)
         self._next_line[batch.file] = first + self.gate.lines - before

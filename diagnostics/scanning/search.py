@@ -69,6 +69,14 @@ def places(block: bytes, literal: bytes) -> list[int]:
     return found
 
 
+def holds_any(block: bytes, literals: tuple[bytes, ...]) -> bool:
+    """Whether a block holds any of these literals, which are rare."""
+    database = compiled_database(tuple(escaped(literal.decode()) for literal in literals))
+    if database is not None:
+        return bool(matches(database, block))
+    return any(literal in block for literal in literals)
+
+
 def escaped(text: str) -> bytes:
     """A literal as an expression."""
     return "".join(f"\\x{ord(character):02x}" if not character.isalnum() else character for character in text).encode()

@@ -178,8 +178,8 @@ class Sieve:
             del ahead  # else each batch is kept for it
             gate.begin_piece(sparse=sifted.sparse)
             gate.detailed = sifted.sparse
-            for number, batch in enumerate(batches):
-                if batch.note or (number and batch.first):  # JSON objects, each with a number of its own
+            for batch in batches:
+                if batch.note or batch.skipped is not None:  # JSON objects, each with a number of its own
                     return None
                 block = with_partial_lines_joined(batch.block)
                 sifted.unreadable += count_binary(block)

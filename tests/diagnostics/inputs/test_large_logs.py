@@ -3,7 +3,7 @@
 import os
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def test_several_processes_give_the_answer_of_one(
         job_list = sort_by_job([Input(name=str(log))])
         assert len(job_list) == 3
         readings = [Reading(Gate(scan_from_bytes=scan_from_bytes, detail_left=300)) for _ in job_list]
-        assert engine.read_jobs(job_list, readings, 3) == 0
+        assert engine.read_jobs(job_list, readings, 3) == [0, 0, 0]
         found.append(engine.diagnose_jobs(job_list, readings).to_json())
     assert found[0] == found[1]
     assert found[0]["lines"]["read"] == log.read_bytes().count(b"\n")
@@ -87,7 +87,7 @@ def test_every_case_says_the_same_in_pieces_of_several_processes(
         for processes in (1, 3):
             jobs = sort_by_job([Input(name=str(case))])
             readings = [Reading(Gate(scan_from_bytes=0, detail_left=100)) for _ in jobs]
-            assert engine.read_jobs(jobs, readings, processes) == 0
+            assert not any(engine.read_jobs(jobs, readings, processes))
             found.append(engine.diagnose_jobs(jobs, readings).to_json())
         assert found[0] == found[1], case
 
@@ -116,6 +116,40 @@ def test_mixes_of_cases_say_the_same_in_one_pass_and_line_by_line(
             found.append(engine.diagnose_paths([log]).to_json())
         assert found[0] == found[1]
         assert found[0] == found[2]
+
+
+@pytest.mark.parametrize("harm", ["none", "a process that ends early"])
+def test_jobs_that_share_the_work_are_read_each_by_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**14)
+    dealt_out: list[int] = []
+
+    def ahead(work: Callable[[Job], object], jobs: Sequence[Job], processes: int, sizes: Sequence[int]) -> list[object]:
+        dealt_out.append(len(jobs))
+        return [None] * len(jobs) if harm != "none" else list(map_ahead(work, jobs, processes, sizes))
+
+    log = write_log(tmp_path / "big.log", jobs=4)
+    said = []
+    for processes in (1, 2, 4):
+        monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
+        monkeypatch.setattr(engine, "map_ahead", ahead)
+        said.append(engine.diagnose_paths([log]).to_json())
+    assert dealt_out == [4, 4]
+    assert len(said[0]["jobs"]) == 4
+    assert said[0] == said[1] == said[2]
+
+
+def test_one_large_job_beside_a_small_one_is_shared_by_all_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
+    large, small = write_log(tmp_path / "large.log", 20, 1), write_log(tmp_path / "small.log", 1, 2)
+    small.write_text("\n".join(lines_of(2)))
+    jobs = sort_by_job([Input(name=str(large)), Input(name=str(small))])
+    assert len(jobs) == 2
+    assert not engine._judged_apart(jobs, 2)
 
 
 def test_one_pass_is_enough_for_one_launch_and_left_for_several(

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from diagnostics.plain_part import Json, PlainPart, json_of
+from diagnostics.plain_part import AnyDocument, Json, PlainPart, json_of
 
 SCHEMA = "raybench.diagnosis/1"
 
@@ -84,9 +84,10 @@ class Finding(PlainPart):
     step: str | None = None
     component: str | None = None
     broken_with: tuple[str, ...] | None = None
-    sequence: int = 0
-    actions: tuple[str, ...] = ()
-    blocks: bool = False  # the run stops at it, though it is of a kind that a run is only slower for
+    # of the judging alone, and in no document:
+    sequence: int = field(default=0, compare=False)
+    actions: tuple[str, ...] = field(default=(), compare=False)
+    blocks: bool = field(default=False, compare=False)  # the run stops at it, though its kind only slows a run down
 
     @classmethod
     def stored(cls, content: Json) -> Json:
@@ -127,43 +128,38 @@ class Finding(PlainPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankRow:
-    """One rank as the log shows it; None or an empty tuple where it does not."""
+class RankRow(PlainPart):
+    """One rank as the log shows it; None or an empty tuple where it does not. ``pid`` is in every line of NCCL's."""
 
     rank: int
-    host: str | None
-    pid: int | None
-    device: str | None
-    network: str | None
-    nic_count: int | None
-    transports: tuple[str, ...]
-    initialised: bool | None
+    host: str | None = None
+    pid: int | str | None = None
+    device: str | None = None
+    network: str | None = None
+    nics: int | None = None
+    transports: tuple[str, ...] = ()
+    initialised: bool | None = None
 
-    def to_json(self) -> Json:
-        """The rank as in the contract."""
-        return {
-            "rank": self.rank,
-            "host": self.host,
-            "pid": self.pid,
-            "device": self.device,
-            "network": self.network,
-            "nics": self.nic_count,
-            "transports": list(self.transports),
-            "initialised": self.initialised,
-        }
+    def contradiction(self) -> str | None:
+        """Whether it has so many NICs."""
+        return _below_zero(nics=self.nics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineCounts:
+class LineCounts(PlainPart):
     """Lines read, lines of NCCL or PyTorch among them, and lines that could not be used (binary, torn, too long)."""
 
     read: int = 0
     nccl: int = 0
     unreadable: int = 0
 
+    def contradiction(self) -> str | None:
+        """Whether so many can be read."""
+        return _below_zero(read=self.read, nccl=self.nccl, unreadable=self.unreadable)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CannotTell:
+class CannotTell(PlainPart):
     """A rule that the log does not answer, and the setting that would."""
 
     rule: str
@@ -171,31 +167,63 @@ class CannotTell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """Everything that is concluded from the logs. None means that the log cannot tell.
+class Diagnosis(AnyDocument, PlainPart):
+    """Everything that is concluded from the logs: ``diagnosis.json``. None means that the log cannot tell.
 
     Of several jobs, ``jobs`` holds the diagnosis of each under its name; the whole says what they agree on, and has the
     findings of all.
     """
 
-    verdict: Verdict
-    explanation: str
-    network: str
-    gdr: bool | None
-    tcp_fallback: bool | None
-    nccl_versions: tuple[str, ...]
-    world_size: int | None
-    nodes: int | None
-    ranks: tuple[RankRow, ...]
-    missing_ranks: tuple[int, ...]
-    findings: tuple[Finding, ...]
-    rules_clear: tuple[str, ...]
-    rules_cannot_tell: tuple[CannotTell, ...]
-    lines: LineCounts
+    SCHEMA: ClassVar[str] = SCHEMA
+    DERIVED: ClassVar[frozenset[str]] = frozenset({"schema", "ranks_not_listed"})
+    verdict: Verdict = "unknown"
+    explanation: str = ""
+    network: str = "unknown"
+    gdr: bool | None = None  # GPUDirect RDMA
+    tcp_fallback: bool | None = None
+    nccl_versions: tuple[str, ...] = ()
+    world_size: int | None = None
+    nodes: int | None = None
+    ranks: tuple[RankRow, ...] = ()
+    missing_ranks: tuple[int, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    rules_clear: tuple[str, ...] = ()
+    rules_cannot_tell: tuple[CannotTell, ...] = ()
+    lines: LineCounts = field(default_factory=LineCounts)
     counters: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what was left out while reading: damaged files, cut lines
     job: str = ""
     jobs: tuple["Diagnosis", ...] = ()
+
+    def contradiction(self) -> str | None:
+        """Whether it is better than what was found, and what is counted in it has its type."""
+        if self.verdict == "ok" and any(one.severity == "critical" for one in self.findings):
+            return "it says ok, and a finding is critical"
+        if not isinstance(self.counters.get("gdr_channel_share"), int | float | None):
+            return "a gdr_channel_share that is no number"
+        providers = self.counters.get("ofi_providers", [])
+        if not isinstance(providers, list | tuple) or not all(isinstance(one, str) for one in providers):
+            return "ofi_providers that are no names"
+        return _below_zero(
+            world_size=self.world_size, nodes=self.nodes, missing_ranks=min(self.missing_ranks, default=0)
+        )
+
+    @property
+    def gdr_channel_share(self) -> float | None:
+        """Of the channels over the network, those with GPUDirect RDMA; None where there are none."""
+        share = self.counters.get("gdr_channel_share")
+        return None if share is None else float(share)
+
+    @property
+    def ofi_providers(self) -> tuple[str, ...]:
+        """Of libfabric."""
+        return tuple(self.counters.get("ofi_providers", ()))
+
+    @property
+    def in_brief(self) -> str:
+        """``ok, network ib, with GPUDirect RDMA, 0 findings``."""
+        gdr = {True: "with GPUDirect RDMA", False: "without GPUDirect RDMA", None: "GPUDirect RDMA unknown"}[self.gdr]
+        return f"{self.verdict}, network {self.network}, {gdr}, {len(self.findings)} findings"
 
     @property
     def empty(self) -> bool:
@@ -218,31 +246,24 @@ class Diagnosis:
 
     def to_json(self) -> Json:
         """The diagnosis as in the contract; keys are added, never renamed or removed."""
-        return {
-            "schema": SCHEMA,
-            "verdict": self.verdict,
-            "explanation": self.explanation,
-            "network": self.network,
-            "gdr": self.gdr,
-            "tcp_fallback": self.tcp_fallback,
-            "nccl_versions": list(self.nccl_versions),
-            "world_size": self.world_size,
-            "nodes": self.nodes,
-            "ranks": [rank.to_json() for rank in self.ranks],
-            "ranks_not_listed": self.ranks_not_listed,
-            "missing_ranks": list(self.missing_ranks),
-            "findings": [finding.to_json() for finding in self.findings],
-            "rules_clear": list(self.rules_clear),
-            "rules_cannot_tell": [{"rule": unsure.rule, "why": unsure.why} for unsure in self.rules_cannot_tell],
-            "lines": {"read": self.lines.read, "nccl": self.lines.nccl, "unreadable": self.lines.unreadable},
-            "counters": {
-                **self.counters,
-                "nccl_lines_estimated": False,
-            },  # they are counted; the key is of the contract
-            "notes": list(self.notes),
-            **({"job": self.job} if self.job else {}),
-            **({"jobs": [job.to_json() for job in self.jobs]} if self.jobs else {}),
-        }
+        content: Json = {"schema": SCHEMA}
+        for name, value in PlainPart.to_json(self).items():
+            if value or name not in {"job", "jobs"}:
+                content[name] = value
+            if name == "ranks":
+                content["ranks_not_listed"] = self.ranks_not_listed
+        return content
+
+    def html_page(self) -> str:
+        """The page of ``raybench diagnose --format html``."""
+        from diagnostics.output.html import render
+
+        return render(self)
+
+
+def _below_zero(**counts: int | None) -> str | None:
+    """Which of some counts is none; None where all are."""
+    return next((f"{name} is {count}" for name, count in counts.items() if count is not None and count < 0), None)
 
 
 def _first_few(names: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """What every part of a document has, and parts whose fields are their keys: the standard library is all they need."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from html import escape
 from typing import Any, ClassVar
 
 Json = dict[str, Any]
@@ -35,6 +36,22 @@ class AnyPart:
         return content | dict(self.unknown_keys) if self.unknown_keys else content
 
 
+class AnyDocument(AnyPart):
+    """A whole document: its first key says which, and in which version it was written."""
+
+    __slots__ = ()
+    SCHEMA: ClassVar[str]
+    DERIVED: ClassVar[frozenset[str]] = frozenset({"schema"})
+
+    def html_page(self) -> str:
+        """The report as one page. Raises ImportError where a library that it needs is not installed."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """The report, where a notebook shows the document."""
+        return notebook_frame(self.html_page)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainPart(AnyPart):
     """A part that is written as its fields, all of them, in their order."""
@@ -56,3 +73,13 @@ def json_of(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: json_of(one) for key, one in value.items()}
     return value
+
+
+def notebook_frame(page: Callable[[], str]) -> str:
+    """A page within a notebook: in a frame without scripts, since hosts wrote a part of it, and with its own styles."""
+    try:
+        content = page()
+    except ImportError as error:
+        return f"<pre>{escape(str(error))}</pre>"
+    style = "width: 100%; height: 40rem; border: 1px solid #8888; resize: vertical"
+    return f'<iframe sandbox title="report" style="{style}" srcdoc="{escape(content)}"></iframe>'

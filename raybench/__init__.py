@@ -9,9 +9,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from diagnostics.findings import Diagnosis
     from raybench.config import RunConfig
-    from raybench.documents.diagnosis import Diagnosis as LogDiagnosis
+    from raybench.documents.diagnosis import Diagnosis
     from raybench.services.run import FinishedRun
 
 __all__ = ["diagnose", "figures", "html", "load", "run"]
@@ -68,11 +67,11 @@ def figures(document: Any) -> "dict[str, Figure]":
     return figures_of(document)
 
 
-def html(document: Any, diagnosis: "LogDiagnosis | None" = None) -> str:
+def html(document: Any, diagnosis: "Diagnosis | None" = None) -> str:
     """The report of a document as one HTML page without scripts; ``diagnosis`` is that of a run's logs.
 
     Raises raybench.errors.MissingLibraryError, an ImportError, without jinja2.
     """
     from raybench.reports.html import render_html
 
-    return render_html(document, diagnosis.to_json() if diagnosis else None)
+    return render_html(document, diagnosis)

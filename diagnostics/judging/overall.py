@@ -70,4 +70,4 @@ def _lines(counts: Sequence[LineCounts]) -> LineCounts:
 def _counters(counters: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Only what can be added up: the rest belongs to a job."""
     added = {name: sum(int(str(one.get(name, 0))) for one in counters) for name in ("files", "flight_records")}
-    return {**added, "jobs": len(counters)}
+    return {**added, "jobs": len(counters), "nccl_lines_estimated": False}

@@ -31,7 +31,7 @@ def rank_rows(facts: JobFacts) -> tuple[RankRow, ...]:
                 pid=member.process[1] or None,
                 device=member.nvml or member.cuda,
                 network=networks[-1] if networks else None,
-                nic_count=len(process.devices) if process and process.devices is not None else None,
+                nics=len(process.devices) if process and process.devices is not None else None,
                 transports=tuple(sorted(process.transports)) if process else (),
                 initialised=True if member.completed else (False if member.started else None),
             )

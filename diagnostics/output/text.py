@@ -120,7 +120,7 @@ def host_rows(ranks: Iterable[RankRow]) -> list[tuple[str, str, str, str, str]]:
             host,
             numbers([row.rank for row in rows]),
             ", ".join(sorted({row.network for row in rows if row.network})) or "?",
-            ", ".join(sorted({str(row.nic_count) for row in rows if row.nic_count is not None})) or "?",
+            ", ".join(sorted({str(row.nics) for row in rows if row.nics is not None})) or "?",
             ", ".join(sorted({name for row in rows for name in row.transports})) or "?",
         )
         for host, rows in hosts.items()

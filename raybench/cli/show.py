@@ -89,7 +89,7 @@ def _rendered(document: Any, diagnosis: "Diagnosis | None", output_format: str) 
     from raybench.errors import MissingLibraryError
 
     try:
-        return FORMATS[output_format].render(document, diagnosis.to_json() if diagnosis else None)
+        return FORMATS[output_format].render(document, diagnosis)
     except MissingLibraryError as error:
         raise UsageError(str(error)) from error
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.plain import PlainDocument, PlainPart
 
 HostStatus = Literal["complete", "partial", "unreachable"]
@@ -69,4 +70,4 @@ class CollectionReport(PlainDocument):
     SCHEMA: ClassVar[str] = "raybench.collection/1"
     folder: str
     hosts: tuple[CollectedHost, ...]
-    diagnosis: Mapping[str, Any] | None = None
+    diagnosis: Diagnosis | None = None

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from raybench.documents.plain import AnyDocument, AnyPart, Json, PlainPart, json_of
+from raybench.documents.plain import AnyDocument, AnyPart, Json, PlainPart, ReportedDocument, json_of
 from raybench.documents.reading import DocumentError, check_schema, read_document, taking_apart
 
 PartType = TypeVar("PartType", bound=AnyPart)
@@ -67,7 +67,7 @@ def placed(error: msgspec.ValidationError, place: str) -> DamageError:
     return DamageError(place + where.removesuffix("`"), why)
 
 
-class Document(AnyDocument, Part, frozen=True, kw_only=True):
+class Document(ReportedDocument, Part, frozen=True, kw_only=True):
     """A whole document of such parts."""
 
     @classmethod

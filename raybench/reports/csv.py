@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.node_samples import SAMPLE_COLUMNS, NodeSamples
 from raybench.documents.run.result import RunResult
@@ -54,7 +55,7 @@ def write_csv(result: RunResult, path: Path) -> None:
     write_whole(path, render_csv(result))
 
 
-def render_csv(document: Any, diagnosis: Mapping[str, Any] | None = None) -> str:
+def render_csv(document: Any, diagnosis: Diagnosis | None = None) -> str:
     """Of a run one row a point, of samples one row a value; of any other document the tables of its report."""
     if isinstance(document, NodeSamples):
         return _samples_csv(document)
@@ -80,7 +81,7 @@ def _samples_csv(samples: NodeSamples) -> str:
     return text.getvalue()
 
 
-def _tables_csv(document: Any, diagnosis: Mapping[str, Any] | None) -> str:
+def _tables_csv(document: Any, diagnosis: Diagnosis | None) -> str:
     """A table after the other, an empty line between them; names with their values are a table of two columns."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")

@@ -1,26 +1,18 @@
 """Findings of the run and of the diagnosis of its logs, in words. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from diagnostics.findings import SEVERITY_ORDER, Finding
-from raybench.documents.diagnosis import findings_in
+from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.run.result import RunResult
 from raybench.documents.run.verdict import INTERRUPTED, OF_AN_END
 from raybench.reports.spans import names_in_short, ranks_in_short
 from raybench.reports.text import printable
 
-_QUESTIONS = {
-    "verdict of the NCCL logs": "verdict",
-    "network": "network",
-    "GPUDirect RDMA": "gdr",
-    "TCP fallback": "tcp_fallback",
-}
 
-
-def all_findings(result: RunResult, diagnosis: Mapping[str, Any] | None = None) -> tuple[Finding, ...]:
+def all_findings(result: RunResult, diagnosis: Diagnosis | None = None) -> tuple[Finding, ...]:
     """Each finding once, the gravest first; of a run that its user stopped without what the logs say of that end."""
-    return gravest_first(result, findings_in(diagnosis))
+    return gravest_first(result, diagnosis.findings if diagnosis else ())
 
 
 def gravest_first(result: RunResult, of_logs: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -56,10 +48,15 @@ def next_steps(finding: Finding) -> Iterator[str]:
     return (printable(recommendation.text) for recommendation in finding.recommendations if recommendation.text)
 
 
-def network_facts(diagnosis: Mapping[str, Any] | None) -> tuple[tuple[str, str], ...]:
+def network_facts(diagnosis: Diagnosis | None) -> tuple[tuple[str, str], ...]:
     """What the logs say of the network: (question, answer); null is "the logs cannot tell"."""
     answers = {"True": "yes", "False": "no", "None": "the logs cannot tell"}
-    if not diagnosis:
+    if diagnosis is None:
         return ()
-    said = {question: str(diagnosis.get(key)) for question, key in _QUESTIONS.items()}
-    return tuple((question, answers.get(answer, answer)) for question, answer in said.items())
+    said = {
+        "verdict of the NCCL logs": diagnosis.verdict,
+        "network": diagnosis.network,
+        "GPUDirect RDMA": diagnosis.gdr,
+        "TCP fallback": diagnosis.tcp_fallback,
+    }
+    return tuple((question, answers.get(str(answer), str(answer))) for question, answer in said.items())

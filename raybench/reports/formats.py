@@ -12,9 +12,10 @@ What stands on the terminal is no format: it is fitted to the width of the scree
 """
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from raybench.documents.diagnosis import Diagnosis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class Format:
     function: str
     help: str
 
-    def render(self, document: Any, diagnosis: Mapping[str, Any] | None = None) -> str:
+    def render(self, document: Any, diagnosis: Diagnosis | None = None) -> str:
         """A document of any kind as text of this format; ``diagnosis`` is that of a run's logs.
 
         Raises MissingLibraryError.

@@ -1,9 +1,10 @@
 """A report as one HTML file that needs no network, no script and no other file."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from raybench.documents.diagnosis import Diagnosis
 from raybench.errors import MissingLibraryError
 from raybench.reports.builders.asked import INSTALL, Asked, has_matplotlib
 from raybench.reports.builders.table import report_of
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-def write_html(document: Any, path: Path, diagnosis: Mapping[str, Any] | None = None) -> None:
+def write_html(document: Any, path: Path, diagnosis: Diagnosis | None = None) -> None:
     """Write the report of a document; ``diagnosis`` is that of a run's logs (raybench.diagnosis/1).
 
     Without matplotlib the report has no plots and says how to get them. Raises MissingLibraryError without jinja2, and
@@ -24,7 +25,7 @@ def write_html(document: Any, path: Path, diagnosis: Mapping[str, Any] | None = 
     write_whole(path, render_html(document, diagnosis))
 
 
-def render_html(document: Any, diagnosis: Mapping[str, Any] | None = None, *, drawn: bool | None = None) -> str:
+def render_html(document: Any, diagnosis: Diagnosis | None = None, *, drawn: bool | None = None) -> str:
     """The page. The same document gives the same bytes. ``drawn``: with plots; None where matplotlib is installed."""
     environment = _environment()
     has_plots = has_matplotlib() if drawn is None else drawn

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from raybench.documents.diagnosis import Diagnosis
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.table import report_of
 from raybench.reports.model import (
@@ -26,7 +27,7 @@ from raybench.reports.text import printable
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~@&$])")
 
 
-def render_markdown(document: Any, diagnosis: Mapping[str, Any] | None = None) -> str:
+def render_markdown(document: Any, diagnosis: Diagnosis | None = None) -> str:
     """A document in short."""
     report = report_of(document, Asked(brief=True, diagnosis=diagnosis))
     head = [f"# {escaped(report.name)}\n"]

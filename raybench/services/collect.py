@@ -123,7 +123,7 @@ def _finished(reports: "Sequence[HostReport]", folder: Path, *, named_paths: boo
     collection = CollectionReport(
         folder=str(folder / "hosts"),
         hosts=tuple(report.collected() for report in reports),
-        diagnosis=diagnosis.to_json() if diagnosis else None,
+        diagnosis=diagnosis,
     )
     _write(folder / "hosts" / "collection.json", collection.to_json(), remarks)
     if diagnosis:

@@ -31,9 +31,9 @@ def write_diagnosis(folder: RunFolder) -> Diagnosis | None:
 
     if not any((folder.path / "logs").iterdir()):
         return None
-    diagnosis = diagnose_paths([folder.path / "logs"]).to_json()
-    attempt(folder, "diagnosis.json", lambda: folder.write_json("diagnosis.json", diagnosis))
-    return Diagnosis.of_json(diagnosis, "the diagnosis of the logs")
+    diagnosis = diagnose_paths([folder.path / "logs"])
+    attempt(folder, "diagnosis.json", lambda: folder.write_json("diagnosis.json", diagnosis.to_json()))
+    return diagnosis
 
 
 def write_csv(result: RunResult, folder: RunFolder) -> None:
@@ -48,7 +48,7 @@ def write_html(result: RunResult, diagnosis: Diagnosis | None, folder: RunFolder
     """Write report.html. Returns its path."""
     from raybench.reports.html import write_html as write
 
-    write(result, folder.path / "report.html", diagnosis.to_json() if diagnosis else None)
+    write(result, folder.path / "report.html", diagnosis)
     return folder.path / "report.html"
 
 

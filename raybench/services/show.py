@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from raybench.documents.diagnosis import Diagnosis
+from raybench.documents.part import read_as
 from raybench.documents.reading import DocumentError
 from raybench.documents.run.node_samples import FILE, NodeSamples
 from raybench.documents.run.result import RunResult
@@ -52,7 +53,7 @@ def _diagnosis(path: Path, remarks: list[str]) -> Diagnosis | None:
     if not path.exists():
         return None
     try:
-        return Diagnosis.read(path, "the diagnosis of its logs")
+        return read_as(Diagnosis, path, "the diagnosis of its logs")
     except DocumentError as error:
         remarks.append(f"shown without the diagnosis of its logs: {error}")
         return None

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from raybench.documents.diagnosis import Diagnosis
+from raybench.documents.part import read_as
 from raybench.documents.reading import DocumentError, document_of
 from raybench.documents.run.result import RunResult
 from raybench.documents.study.plan import Study, Trial
@@ -183,7 +184,7 @@ def _read(trial: Trial, result: Path) -> TrialResult | None:
     try:
         run = RunResult.read(result, "the result")
         path = result.with_name("diagnosis.json")
-        diagnosis = Diagnosis.read(path, "the diagnosis") if path.exists() else Diagnosis()
+        diagnosis = read_as(Diagnosis, path, "the diagnosis") if path.exists() else Diagnosis()
         return trial_result(trial, run, diagnosis, result.parent.name)
     except DocumentError:
         return None

@@ -57,8 +57,8 @@ def _log_facts(nodes: Sequence[NodeInfo], diagnosis: Diagnosis) -> LogFacts:
         networks={str(rank): row.network for rank, row in rows.items()},
         unseen_nodes=tuple(node.name for node in nodes if not set(node.ranks) & rows.keys()),
         strange=bool(compared) and not any(compared),
-        gdr_share=diagnosis.counters.gdr_channel_share,
-        providers=diagnosis.counters.ofi_providers,
+        gdr_share=diagnosis.gdr_channel_share,
+        providers=diagnosis.ofi_providers,
     )
 
 

@@ -177,3 +177,17 @@ def test_what_the_configure_playbook_writes_is_the_same_document(tmp_path: Path)
     report = raybench.load(file)
     assert (report.exit_code, report.hosts[1].name, report.hosts[1].unreachable) == (3, "n2", "it was not reached")
     assert plain(report)["hosts"][1]["name"] == "n2"
+
+
+def test_what_diagnose_returns_is_the_document_that_it_writes(tmp_path: Path) -> None:
+    """One class: a report and a notebook show either, and what is loaded again is equal."""
+    log = tmp_path / "nccl.log"
+    log.write_text("gpu-a:4101:4141 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n" * 2)
+    diagnosis = raybench.diagnose(log)
+    path = tmp_path / "diagnosis.json"
+    path.write_text(json.dumps(diagnosis.to_json()))
+    loaded = raybench.load(path)
+    assert loaded == diagnosis
+    assert type(loaded) is type(diagnosis)
+    assert raybench.html(diagnosis) == raybench.html(loaded)
+    assert "NCCL diagnosis" in diagnosis._repr_html_()

@@ -8,6 +8,7 @@ import pytest
 
 import raybench
 from raybench.documents.diagnosis import Diagnosis
+from raybench.documents.part import document_as
 from raybench.documents.reading import DocumentError
 from raybench.documents.study.plan import Study
 from raybench.documents.study.result import StudyResult
@@ -72,7 +73,7 @@ def test_damage_is_said_in_a_line_with_its_place(keys: tuple[Any, ...], value: A
 
 def test_what_a_diagnosis_does_not_say_is_unknown() -> None:
     content = {"schema": "raybench.diagnosis/1", "network": "ib", "ranks": [{"rank": 0, "nics": 2, "later": 1}]}
-    diagnosis = Diagnosis.of_json(content | {"later": 2}, "it")
+    diagnosis = document_as(Diagnosis, content | {"later": 2}, "it")
     rank, written = diagnosis.ranks[0], diagnosis.to_json()
     assert (diagnosis.verdict, diagnosis.network) == ("unknown", "ib")
     assert (diagnosis.gdr, diagnosis.tcp_fallback, rank.pid, rank.nics, rank.initialised) == (None, None, None, 2, None)
@@ -83,18 +84,18 @@ def test_what_a_diagnosis_does_not_say_is_unknown() -> None:
 def test_a_diagnosis_is_no_better_than_its_findings_and_has_those_of_its_jobs() -> None:
     one = stored("diagnosis-c973227")
     content = one | {"jobs": [one | {"job": "a"}, one | {"job": "b", "verdict": "unknown"}]}
-    diagnosis = Diagnosis.of_json(content, "it")
+    diagnosis = document_as(Diagnosis, content, "it")
     assert (diagnosis.verdict, diagnosis.lines.unreadable) == ("critical", 0)
     assert [(job.job, job.verdict, job.findings) for job in diagnosis.jobs] == [
         ("a", "critical", diagnosis.findings),
         ("b", "unknown", diagnosis.findings),
     ]
-    assert Diagnosis.of_json(diagnosis.to_json(), "it") == diagnosis
+    assert document_as(Diagnosis, diagnosis.to_json(), "it") == diagnosis
     with pytest.raises(DocumentError, match=r"it says ok, and a finding is critical - at `\$`"):
-        Diagnosis.of_json(content | {"verdict": "ok"}, "it")
+        document_as(Diagnosis, content | {"verdict": "ok"}, "it")
     content["jobs"][0]["lines"] = {"read": -1}
-    with pytest.raises(DocumentError, match=r"Expected `int` >= 0 - at `\$\.jobs\[0\]\.lines\.read`"):
-        Diagnosis.of_json(content, "it")
+    with pytest.raises(DocumentError, match=r"read is -1 - at `\$\.jobs\[0\]\.lines`"):
+        document_as(Diagnosis, content, "it")
 
 
 def test_a_ratio_lies_in_its_interval() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from diagnostics.findings import Finding
+from raybench.documents.diagnosis import Diagnosis
+from raybench.documents.part import document_as
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.cluster import ClusterInfo, DroppedNode, NodeInfo
 from raybench.documents.run.point import Expected, Point
@@ -43,7 +45,7 @@ def synthetic_result(nodes: int, per_node: int = 8, *, seed: int = 10) -> RunRes
     )
 
 
-def synthetic_diagnosis(nodes: int, per_node: int = 8) -> dict[str, Any]:
+def synthetic_diagnosis(nodes: int, per_node: int = 8) -> Diagnosis:
     """The diagnosis of the logs of such a run (raybench.diagnosis/1): a rank a row, and findings over many of them."""
     ranks = range(nodes * per_node)
     finding = {
@@ -60,7 +62,7 @@ def synthetic_diagnosis(nodes: int, per_node: int = 8) -> dict[str, Any]:
         ],
         "recommendations": [{"action": "load-module", "text": "Load nvidia_peermem on each node.", "commands": []}],
     }
-    return {
+    content = {
         "schema": "raybench.diagnosis/1",
         "verdict": "warning",
         "network": "ib",
@@ -75,6 +77,7 @@ def synthetic_diagnosis(nodes: int, per_node: int = 8) -> dict[str, Any]:
         "rules_cannot_tell": [],
         "lines": {"read": 900 * len(ranks), "nccl": 900 * len(ranks), "unreadable": 0},
     }
+    return document_as(Diagnosis, content, "the diagnosis")
 
 
 def synthetic_cluster(nodes: int, per_node: int, source: random.Random) -> ClusterInfo:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.run.result import RunResult
 from raybench.errors import MissingLibraryError
 from raybench.reports.html import render_html, write_html
@@ -137,9 +138,9 @@ def test_links_of_findings_are_plain_links() -> None:
 
 
 def test_diagnosis_of_the_logs_is_shown_once() -> None:
-    finding = {"rule": "tcp-fallback", "severity": "critical", "summary": "NCCL used TCP", "ranks": [0, 1, 2]}
-    diagnosis = {"verdict": "critical", "network": "socket", "gdr": None, "tcp_fallback": True, "findings": [finding]}
-    page = Page(render_html(run_result(findings=(found(**finding),)), diagnosis))
+    finding = found(rule="tcp-fallback", severity="critical", summary="NCCL used TCP", ranks=[0, 1, 2])
+    diagnosis = Diagnosis(verdict="critical", network="socket", tcp_fallback=True, findings=(finding,))
+    page = Page(render_html(run_result(findings=(finding,)), diagnosis))
     assert page.text.count("critical: NCCL used TCP") == 1
     assert "ranks 0-2" in page.text
     assert "the logs cannot tell" in page.text
@@ -147,7 +148,7 @@ def test_diagnosis_of_the_logs_is_shown_once() -> None:
 
 def test_the_verdict_of_the_logs_is_called_that_and_a_run_without_nccl_has_none() -> None:
     """Words such as "verdict unknown" below a critical run read as the run's."""
-    diagnosis = {"verdict": "unknown", "network": "unknown", "gdr": None, "tcp_fallback": None, "findings": []}
+    diagnosis = Diagnosis()
     shown = Page(render_html(run_result(cluster=replace(cluster(), backend="nccl")), diagnosis)).text
     assert "verdict of the NCCL logs" in shown
     gloo = Page(render_html(run_result(cluster=replace(cluster(), backend="gloo")), diagnosis)).text

@@ -24,7 +24,6 @@ from raybench.reports.spans import names_in_short, spans_in_short
 from raybench.reports.summary import summary_of
 from raybench.reports.terminal.report import print_document
 from raybench.reports.traffic_table import traffic_view
-from tests.found import found
 
 from .sample import cluster, pairs, run_result
 from .synthetic import synthetic_cluster, synthetic_diagnosis, synthetic_result
@@ -144,7 +143,7 @@ def test_findings_over_many_ranks_are_grouped_with_their_number() -> None:
     assert len(view.left_out) == 1
     assert view.left_out[0].startswith("75 more findings of memlock-limit, on ranks 20, 24, 28")
     assert view.left_out[0].endswith("in result.json")
-    lines, more = evidence_view(found(**synthetic_diagnosis(40)["findings"][0]))
+    lines, more = evidence_view(synthetic_diagnosis(40).findings[0])
     assert (len(lines), more) == (20, "140 further lines: in diagnosis.json")
     few = findings_view(result.findings[:10])
     assert (len(few.shown), few.left_out) == (10, ())

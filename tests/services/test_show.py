@@ -14,7 +14,7 @@ from tests.reports.synthetic import synthetic_diagnosis
 
 def test_a_run_is_read_with_the_diagnosis_that_is_its_own(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(run_result(sweep()).to_json()))
-    (tmp_path / "diagnosis.json").write_text(json.dumps({"schema": "raybench.diagnosis/1"} | synthetic_diagnosis(2, 2)))
+    (tmp_path / "diagnosis.json").write_text(json.dumps(synthetic_diagnosis(2, 2).to_json()))
     kept = kept_run(tmp_path)
     assert kept.result.run_id == raybench.load(tmp_path).run_id
     assert kept.diagnosis is not None

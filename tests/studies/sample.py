@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raybench.documents.diagnosis import Diagnosis
+from raybench.documents.part import document_as
 from raybench.documents.run.result import RunResult
 from raybench.documents.study.plan import Study, Trial
 from raybench.documents.study.trial import TrialResult
@@ -85,7 +86,7 @@ def training_benchmark(points: Sequence[Mapping[str, Any]], **changes: Any) -> d
 def outcome_of(trial: Trial, result: Mapping[str, Any], diagnosis: Mapping[str, Any] | None, run: str) -> TrialResult:
     """The outcome of the files of a run."""
     found = {"schema": Diagnosis.SCHEMA, **(diagnosis or {})}
-    read = RunResult.of_json(dict(result), "the result"), Diagnosis.of_json(found, "the diagnosis")
+    read = RunResult.of_json(dict(result), "the result"), document_as(Diagnosis, found, "the diagnosis")
     return trial_result(trial, *read, run)
 
 

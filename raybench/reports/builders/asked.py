@@ -1,9 +1,8 @@
 """What is asked of a report, whatever its document is."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from raybench.documents.diagnosis import Diagnosis
 from raybench.installation import install_advice
 
 INSTALL = install_advice("report")
@@ -19,7 +18,7 @@ class Asked:
 
     drawn: bool = False
     brief: bool = False
-    diagnosis: Mapping[str, Any] | None = None
+    diagnosis: Diagnosis | None = None
     notes: tuple[str, ...] = ()
     diff: bool = False
 

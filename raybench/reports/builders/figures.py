@@ -30,8 +30,7 @@ def _blocks(content: Mapping[str, Any]) -> Iterator[Block]:
 
 def diagnosis_report(diagnosis: Diagnosis, _: Asked) -> Report:
     """What the logs say of the network, then the findings."""
-    content = diagnosis.to_json()
     found = findings_view(ordered(diagnosis.findings))
-    blocks = (Facts(pairs=network_facts(content)), Heading(text="Findings"), *finding_blocks(found))
+    blocks = (Facts(pairs=network_facts(diagnosis)), Heading(text="Findings"), *finding_blocks(found))
     verdict, name = diagnosis.verdict, "raybench diagnose"
     return Report(name=name, title=f"{name}: {verdict}", verdict=verdict, reason="", lead="", when="", blocks=blocks)

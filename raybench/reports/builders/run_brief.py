@@ -1,8 +1,8 @@
 """A run in short, for an issue or a chat: summary, full tables, what stands out. Pure."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.run.result import RunResult
 from raybench.reports.builders.samples import sample_blocks
 from raybench.reports.findings import all_findings, headline, next_steps, place
@@ -25,7 +25,7 @@ from raybench.timeline.spans import Timeline
 from raybench.units import format_bytes
 
 
-def brief_report(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Report:
+def brief_report(result: RunResult, diagnosis: Diagnosis | None) -> Report:
     """The report."""
     return Report(
         name=f"raybench run {result.run_id}",
@@ -38,7 +38,7 @@ def brief_report(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Repo
     )
 
 
-def _blocks(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[Block]:
+def _blocks(result: RunResult, diagnosis: Diagnosis | None) -> Iterator[Block]:
     measured = tables(result.benchmarks)
     notice = emulated_notice(result)
     mark = " (emulated)" if notice else ""
@@ -73,7 +73,7 @@ def _remarks(result: RunResult) -> Iterator[str]:
     yield from expectation_remarks(result.benchmarks)
 
 
-def _findings(result: RunResult, diagnosis: Mapping[str, Any] | None) -> Iterator[str]:
+def _findings(result: RunResult, diagnosis: Diagnosis | None) -> Iterator[str]:
     view = findings_view(all_findings(result, diagnosis))
     for finding in view.shown:
         where = place(finding)

@@ -27,6 +27,7 @@ _STARTING = (
     "variable",
     "init-start",
     "init-complete",
+    "rank-named",
 )
 
 
@@ -238,7 +239,7 @@ class JobFacts:
         """Nodes of the world communicator: NCCL's own count, else the hosts of all its ranks."""
         world = self.world
         if world is None:
-            return None
+            return self._nodes_of_named_ranks
         if world.nodes is not None or world.nranks == 1:
             return world.nodes or 1
         if len(world.members) == world.nranks and world.hosts and (len(world.hosts) > 1 or not self.net_channels):
@@ -248,6 +249,13 @@ class JobFacts:
         processes = [process for process in self.processes.values() if process.host]
         alone = len(self.hosts) == 1 and len(processes) >= world.nranks and not self.net_channels
         return 1 if alone else None
+
+    @cached_property
+    def _nodes_of_named_ranks(self) -> int | None:
+        """Hosts of all ranks as releases to 2.3 name them; None where one of them is not named."""
+        named = {event.number("rank"): event.origin.host for event in self.of("rank-named") if event.origin.host}
+        sizes = {event.number("nranks") for event in self.of("rank-named")}
+        return len(set(named.values())) if named and sizes == {len(named)} and not self.net_channels else None
 
     def _joined_locally(self, nranks: int) -> bool:
         """Whether channels inside a machine (P2P or SHM, not multi-node NVLink) join all of these ranks."""

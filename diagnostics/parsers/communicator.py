@@ -15,6 +15,12 @@ _INIT = (
 _ID = r"(?:.*?commId (?P<comm_id>0x[0-9a-f]+))?"
 
 PATTERNS = (
+    Pattern(  # up to 2.3, before the rings; nothing tells that the communicator is complete
+        kind="rank-named",
+        literal="nranks ",
+        expression=r"^(?:comm 0x[0-9a-f]+ )?rank (?P<rank>\d{1,6}) nranks (?P<nranks>\d{1,6})$",
+        samples=("rank 0 nranks 4", "comm 0x7f9d38072350 rank 1 nranks 2"),
+    ),
     Pattern(
         kind="init-start",
         literal="Init START",

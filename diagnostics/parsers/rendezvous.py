@@ -43,6 +43,14 @@ _PMIX = (
         "slurmstepd: error:  mpi/pmix_v3: pmixp_coll_ring_reset_if_to: n1 [0]: 0x14c: collective timeout seq=0",
     ),
 )
+_CLIQUES = (  # of XLA, before NCCL starts
+    (
+        "This thread has been waiting for",
+        r"(?P<text>This thread has been waiting for `(?:initialize|acquire) clique.* may be stuck.*)",
+        "This thread has been waiting for `initialize clique for rank 6; stream=0` for 10 seconds and may be stuck.",
+    ),
+)
+_UNSTUCK = (("Thread is unstuck", r"Thread is unstuck", "E rendezvous.cc:47] Thread is unstuck! Warning above was a"),)
 _STORE = (
     (
         "connectFullMesh failed",
@@ -218,6 +226,8 @@ _LEFT = (
 
 PATTERNS = (
     *rows("ranks-missing", _ABSENT, _WAITED, _PMIX),
+    *rows("clique-awaited", _CLIQUES),
+    *rows("clique-came", _UNSTUCK),
     *rows("ranks-awaited", _WAITS),
     *rows("ranks-came", _CAME),
     *rows("store-failed", _STORE, _REFUSED, _UNNAMED),

@@ -292,6 +292,7 @@ DETAIL = (
     rb"SHARP",
     rb"opCount ",
     rb"TUNER/Plugin",
+    rb"nranks [0-9]{1,6}(?:[\r\n]|$)",
 )
 INIT = (
     rb"Init START",

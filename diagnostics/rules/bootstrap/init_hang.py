@@ -71,11 +71,17 @@ def check(facts: JobFacts) -> Outcome:
 
 def _counted(facts: JobFacts) -> Finding | None:
     """The program counted the ranks that came, and they are not all; None where it did not, or all are there."""
-    short = [event for event in facts.of("ranks-missing") if not facts.survived(event)]
+    short = [event for event in facts.of("ranks-missing") if not facts.survived(event)] + _stuck_cliques(facts)
     if short and (not facts.communicators or facts.works or any("of" in event.fields for event in short)):
         return _missing(facts, short)
     awaited = _awaited(facts)
     return _at_the_barrier(facts, awaited) if awaited else None
+
+
+def _stuck_cliques(facts: JobFacts) -> list[Event]:
+    """Threads of XLA that wait for the others of a clique where the log ends: what it warns of may still come."""
+    waiting = [event for event in facts.of("clique-awaited") if facts.is_near_end(event) and not facts.survived(event)]
+    return [] if facts.of("clique-came") else waiting
 
 
 def _missing(facts: JobFacts, events: list[Event]) -> Finding:

@@ -92,6 +92,7 @@ NOT_LATE = {
         "hint",
         "host-setting",
         "nic-distance",
+        "rank-named",
     ),
     *("notice", "p2p-support", "pci-link", "proxy-victim", "sharp-unavailable", "socket-connection"),
 }

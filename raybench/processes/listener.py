@@ -5,6 +5,7 @@ import ipaddress
 import os
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from raybench.metadata import interfaces
@@ -39,15 +40,21 @@ def _listening(port: int) -> list[tuple[ipaddress.IPv4Address | ipaddress.IPv6Ad
 
     A line of /proc/net/tcp: ``0: 0100007F:18EB 00000000:0000 0A ... UID``, addresses as words of the machine's order.
     """
-    found = []
+    return [(_plain(_address(fields[1].rpartition(":")[0])), int(fields[7])) for fields in _sockets(port)]
+
+
+def listening_inodes(port: int) -> set[int]:
+    """The inodes of the sockets that listen on a port of this machine: their owners have them as ``socket:[INODE]``."""
+    return {int(fields[9]) for fields in _sockets(port)}
+
+
+def _sockets(port: int) -> Iterator[list[str]]:
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in Path("/proc/net", name).read_text(encoding="ascii").splitlines()[1:]:
                 fields = line.split()
-                host, _, number = fields[1].rpartition(":")
-                if fields[3] == _LISTEN and int(number, 16) == port:
-                    found.append((_plain(_address(host)), int(fields[7])))
-    return found
+                if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                    yield fields
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -9,6 +9,7 @@ from raybench.execution.incidents.doing import (
     decisive_frames,
     doing_text,
     frame_text,
+    library_text,
     operation_text,
     place_text,
     state_of,
@@ -54,6 +55,8 @@ def process_text(one: Seen) -> str:
     if activity.cpu_seconds is not None:
         text += f", {activity.cpu_seconds:.2f} s of processor time in {activity.window_seconds:.1f} s"
     text += f", waits in {activity.wait_channel}" if activity.wait_channel else ""
+    library = library_text(activity.native_stack)
+    text += f", in {library}" if library else ""
     return text + (f" (kernel: {' < '.join(activity.kernel_stack[:6])})" if activity.kernel_stack else "")
 
 
@@ -73,6 +76,8 @@ def _lines(one: Seen) -> list[str]:
     lines += [f"  PyTorch's record: {', '.join(kept)}"] if kept else []
     lines += ["  Python stack, innermost first:"] if activity.stack else ["  no Python stack came from it"]
     lines += [f"    {frame.file}:{frame.line} {frame_text(frame)}" for frame in activity.stack]
+    lines += ["  with the frames of libraries (py-spy):"] if activity.native_stack else []
+    lines += [f"    {frame_text(frame)}" for frame in activity.native_stack]
     for stack in activity.other_stacks:
         lines += ["  another thread:", *(f"    {frame.file}:{frame.line} {frame_text(frame)}" for frame in stack)]
     return [*lines, ""]

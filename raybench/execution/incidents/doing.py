@@ -1,5 +1,6 @@
 """What one rank is doing, judged from what was seen of it: it waits in an operation, sleeps, computes, is stopped."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -8,11 +9,13 @@ from typing import Literal
 from raybench.benchmarks.rank.progress import NOBODY, Operation
 from raybench.benchmarks.rank.recorded import Recorded
 from raybench.execution.node_actors.messages import RankActivity, RankPosition
+from raybench.execution.ranks.native_stack import is_native
 from raybench.execution.ranks.stack import Frame
 
 Made = Operation | Recorded
 State = Literal["stopped", "ended", "finished", "waiting", "asleep", "blocked", "busy", "unknown"]
 _IDLE_SHARE = 0.1  # of a processor, and of the looks at a process
+_QUOTED_FUNCTIONS = 3
 _LIBRARIES = ("/torch/", "/raybench/benchmarks/")
 _FOREIGN = ("/lib/python", "/site-packages/", "/dist-packages/", "<frozen")
 
@@ -102,8 +105,16 @@ def decisive_frames(stack: Sequence[Frame]) -> tuple[Frame, ...]:
     return (stack[0],) if own is stack[0] else (own, stack[0])
 
 
+def library_text(stack: Sequence[Frame]) -> str:
+    """The innermost functions of libraries: ``epoll_wait < gloo::Loop::run (libtorch_cpu.so)``; empty for none."""
+    inner = list(itertools.takewhile(is_native, stack))[:_QUOTED_FUNCTIONS]
+    return f"{' < '.join(one.function[:80] for one in inner)} ({PurePath(inner[-1].file).name})" if inner else ""
+
+
 def frame_text(frame: Frame) -> str:
-    """``nap (train.py line 12: time.sleep(1000))``."""
+    """``nap (train.py line 12: time.sleep(1000))``, ``epoll_wait (libc.so.6)``."""
+    if is_native(frame):
+        return f"{frame.function} ({PurePath(frame.file).name})"
     source = f": {frame.text}" if frame.text else ""
     return f"{frame.function} ({PurePath(frame.file).name} line {frame.line}{source})"
 

@@ -1,4 +1,4 @@
-"""PyTorch's flight record of ranks that hang, as files that ``raybench diagnose`` reads beside their NCCL logs."""
+"""PyTorch's flight record and NCCL's RAS report of ranks that hang, as files that ``raybench diagnose`` reads too."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,20 @@ from raybench.benchmarks.rank.recorded import Recorded
 from raybench.execution.incidents.doing import Seen
 from raybench.execution.log_files import FLIGHT_RECORD
 
+RAS_REPORT = "ncclras.txt"
+
 
 def flight_records(ranks: Sequence[Seen], backend: str) -> dict[str, bytes]:
     """One file a rank that told its record; none without NCCL, of whose logs they are a part."""
     if backend != "nccl":
         return {}
     return {f"{FLIGHT_RECORD}{one.rank}.json": record_json(one) for one in ranks if one.activity.recorded}
+
+
+def ras_files(ranks: Sequence[Seen]) -> dict[str, bytes]:
+    """What NCCL's RAS service said of the job, as ``ncclras`` prints it: the longest answer of all nodes."""
+    answers = [one.activity.nccl_ras for one in ranks if one.activity.nccl_ras]
+    return {RAS_REPORT: max(answers, key=len).encode()} if answers else {}
 
 
 def record_json(one: Seen) -> bytes:

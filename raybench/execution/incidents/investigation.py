@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.incidents.activity_text import activity_text, explanation_of
 from raybench.execution.incidents.doing import Seen
-from raybench.execution.incidents.flight_file import flight_records
+from raybench.execution.incidents.flight_file import flight_records, ras_files
 from raybench.execution.incidents.hang import hang, is_stalled, mismatches
 from raybench.execution.incidents.incident import Incident, culprits
 from raybench.execution.node_actors.messages import RankPosition
@@ -14,7 +14,7 @@ from raybench.execution.node_actors.node_actors import NodeActors
 from raybench.execution.placement import PlacementPlan
 from raybench.execution.ranks.ending import at_work_text
 
-_LOOK_SECONDS = 5.0  # a node that takes longer to say what its ranks do is not waited for
+_LOOK_SECONDS = 7.0  # a node that takes longer to say what its ranks do is not waited for
 ANSWER_SECONDS = 4.0  # a node that takes longer to say where its ranks are is lost
 
 Positions = list[tuple[str, RankPosition]]  # of ranks, each with the name of its node
@@ -51,6 +51,7 @@ class Investigation:
             if position.rank in found
         ]
         self.activity = {"activity.txt": activity_text(seen).encode()} | flight_records(seen, self.plan.backend)
+        self.activity |= ras_files(seen)
         return seen
 
     def missing(self, positions: Positions) -> list[Incident]:

@@ -70,7 +70,8 @@ class RankActivity(msgspec.Struct, frozen=True, kw_only=True):
     and ``io_bytes`` are those of the window; None where they cannot be read. ``stack``: the main thread's frames, the
     innermost first, empty where none came; ``other_stacks``: of threads that run Python too. ``recorded``: None where
     the flight recorder did not answer. ``quiet_seconds``: since the rank moved on in its plan; ``step_seconds``: how
-    long that took the last times.
+    long that took the last times. ``native_stack``: with the frames of libraries, where py-spy could look;
+    ``nccl_ras``: what NCCL's RAS service in this rank answered, empty in ranks that do not listen.
     """
 
     rank: int
@@ -87,6 +88,8 @@ class RankActivity(msgspec.Struct, frozen=True, kw_only=True):
     recorded: tuple[Recorded, ...] | None
     quiet_seconds: float | None
     step_seconds: tuple[float, ...]
+    native_stack: tuple[Frame, ...] = ()
+    nccl_ras: str = ""
 
 
 class Activities(msgspec.Struct, frozen=True, kw_only=True, tag=True):

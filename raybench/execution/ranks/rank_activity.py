@@ -1,7 +1,8 @@
 """What the ranks of a node are doing, found without their help: two looks at their processes, their notes, a stack.
 
-Bounded: ``activities`` takes ``_WINDOW_SECONDS`` and twice ``_ANSWER_SECONDS``, whatever the ranks do, and all ranks of
-the node are looked at side by side. The signal for the stack comes last: it wakes a C function that sleeps.
+Bounded: ``activities`` takes ``_WINDOW_SECONDS``, twice ``_ANSWER_SECONDS`` and the limits of py-spy and NCCL's RAS
+where there are any, whatever the ranks do, and all ranks of the node are looked at side by side. The signal for the
+stack comes late: it wakes a C function that sleeps. py-spy comes last, since it stops the rank for a moment.
 """
 
 import contextlib
@@ -10,7 +11,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,6 +23,8 @@ import msgspec
 from raybench.benchmarks.rank.progress import Operation, Position, ProgressSlot
 from raybench.benchmarks.rank.recorded import Recorded
 from raybench.execution.node_actors.messages import RankActivity
+from raybench.execution.ranks.native_stack import is_native, native_stacks
+from raybench.execution.ranks.nccl_ras import DEFAULT_ADDRESS, ras_report
 from raybench.execution.ranks.stack import Frame, ThreadStack, stacks_of, with_source
 
 STACK_SIGNAL = signal.SIGRTMIN + 9
@@ -84,8 +88,12 @@ class _Moment:
         return (self.position, self.operations, self.step_times) != (since.position, since.operations, since.step_times)
 
 
-def activities(ranks: Sequence[Watched]) -> tuple[RankActivity, ...]:
-    """What each rank is doing."""
+def activities(ranks: Sequence[Watched], ras_address: str = DEFAULT_ADDRESS) -> tuple[RankActivity, ...]:
+    """What each rank is doing. ``ras_address``: where NCCL's RAS service listens, HOST:PORT."""
+    pids = [one.pid for one in ranks if one.pid is not None]
+    asking = ThreadPoolExecutor(max_workers=1)
+    asked = asking.submit(ras_report, pids, ras_address)  # it takes its time beside the rest
+    asking.shutdown(wait=False)
     looks = [_Look(watched=one, before=_Moment.of(one), begin_bytes=_length(one.stacks)) for one in ranks]
     _watch_states(looks)
     afterwards = [_Moment.of(look.watched) for look in looks]
@@ -97,7 +105,36 @@ def activities(ranks: Sequence[Watched]) -> tuple[RankActivity, ...]:
         _tell(look.watched, lambda watched: os.kill(watched.pid or 0, STACK_SIGNAL))
     _wait_until(lambda: all(_length(look.watched.stacks) > look.begin_bytes for look in looks))
     time.sleep(_LOOK_SECONDS)  # for the rest of the last stack
-    return tuple(_activity(look, after, *seen) for look, after, seen in zip(looks, afterwards, kernel, strict=True))
+    seen = [_activity(look, after, *stacks) for look, after, stacks in zip(looks, afterwards, kernel, strict=True)]
+    native = native_stacks(_states(ranks, seen))
+    return tuple(_with_outside(one, rank.pid, native, asked.result()) for one, rank in zip(seen, ranks, strict=True))
+
+
+def _states(ranks: Sequence[Watched], seen: Sequence[RankActivity]) -> dict[int, str]:
+    """Process ids and their states: ranks without a stack first, then those that are in no operation."""
+    pairs = sorted(zip(ranks, seen, strict=True), key=lambda pair: (bool(pair[1].stack), _is_inside(pair[1])))
+    return {rank.pid: state_of(rank.pid) for rank, _ in pairs if rank.pid is not None}
+
+
+def _is_inside(activity: RankActivity) -> bool:
+    return bool(activity.operations) and activity.operations[-1].inside
+
+
+def _with_outside(
+    activity: RankActivity,
+    pid: int | None,
+    native: Mapping[int, tuple[Frame, ...]],
+    told: tuple[int, str] | None,
+) -> RankActivity:
+    """What was seen from outside: frames of libraries, the Python line where the rank could not tell it, and RAS."""
+    frames = native.get(pid or 0, ())
+    python = _own_frames(tuple(one for one in frames if not is_native(one)))
+    return msgspec.structs.replace(
+        activity,
+        native_stack=frames if any(map(is_native, frames)) else (),
+        stack=activity.stack or with_source(python),
+        nccl_ras=told[1] if told is not None and told[0] == pid else "",
+    )
 
 
 def _watch_states(looks: Sequence[_Look]) -> None:

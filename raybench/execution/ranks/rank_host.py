@@ -39,6 +39,7 @@ from raybench.execution.node_actors.messages import (
     decode_request,
     encode,
 )
+from raybench.execution.ranks.nccl_ras import DEFAULT_ADDRESS
 from raybench.execution.ranks.rank_activity import Watched, activities
 from raybench.execution.ranks.rank_process import RankProcesses
 
@@ -60,6 +61,7 @@ class NodeConnection:
         self._folder: Path | None = None
         self._replying = threading.Lock()
         self._looking: threading.Thread | None = None
+        self._ras_address = DEFAULT_ADDRESS
 
     def serve(self) -> bool:
         """Do the next thing asked for. Returns whether the node actor is still there."""
@@ -73,6 +75,7 @@ class NodeConnection:
                     self.reply(self._reserve(request))
                 case StartRanks():
                     self._folder = Path(request.log_folder)
+                    self._ras_address = request.variables.get("NCCL_RAS_ADDR") or DEFAULT_ADDRESS
                     held, self._held = self._held, None
                     self._end_look()
                     self._ranks.start(request, held)
@@ -98,7 +101,10 @@ class NodeConnection:
     def _look(self, ranks: tuple[Watched, ...]) -> None:
         """Look at the ranks beside what else there is to do: other nodes' ranks may be held by this process too."""
         self._end_look()
-        self._looking = threading.Thread(target=lambda: self.reply(Activities(ranks=activities(ranks))), daemon=True)
+        address = self._ras_address
+        self._looking = threading.Thread(
+            target=lambda: self.reply(Activities(ranks=activities(ranks, address))), daemon=True
+        )
         self._looking.start()
 
     def _end_look(self) -> None:

@@ -47,7 +47,7 @@ def test_a_stopped_process_is_seen_and_stays_stopped(sleeper: subprocess.Popen[b
     os.kill(sleeper.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED | os.WNOWAIT)
     frames = seen(sleeper.pid, "T")
-    assert (frames[0].function, frames[0].line) == ("nap", 4)
+    assert (frames[0].function, frames[0].line) in (("nap", 3), ("nap", 4))  # it may be stopped as it speaks
     assert Path(f"/proc/{sleeper.pid}/stat").read_text(encoding="ascii").split()[2] == "T"
 
 

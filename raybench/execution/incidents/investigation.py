@@ -42,7 +42,7 @@ class Investigation:
         return [(self.plan.nodes[index].name, one) for index, found in sorted(answers.items()) for one in found], lost
 
     def look(self, positions: Positions) -> list[Seen]:
-        """What every rank that can be reached is doing. Takes two seconds, and never longer than ``_LOOK_SECONDS``."""
+        """What every rank that can be reached is doing. Takes two to five seconds, ``_LOOK_SECONDS`` at most."""
         answers, _ = self.actors.ask(_LOOK_SECONDS, "activities")
         found = {one.rank: one for node in answers.values() for one in node}
         seen = [

@@ -70,15 +70,15 @@ def test_a_program_that_hangs_is_ended_in_time(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '[{"os_thread_id": 7}]', '[{"os_thread_id": 7, "frames": 3}]'])
-def test_what_is_no_dump_gives_no_frames(text: str) -> None:
-    assert main_frames(text, 7) == ()
+def test_what_is_not_a_dump_gives_no_frames(text: str) -> None:
+    assert main_frames(text.encode(), 7) == ()
 
 
 def test_frames_of_libraries_are_written_with_their_library() -> None:
     one = {"name": "epoll_wait", "filename": "/usr/lib/libc.so.6", "line": 0}
     own = {"name": "step", "filename": "/home/a/train.py", "line": 12}
     other = {"os_thread_id": 8, "frames": [own]}
-    frames = main_frames(json.dumps([other, {"os_thread_id": 7, "frames": [one, own, one]}]), 7)
+    frames = main_frames(json.dumps([other, {"os_thread_id": 7, "frames": [one, own, one]}]).encode(), 7)
     assert library_text(frames) == "epoll_wait (libc.so.6)"
     assert [frame_text(frame) for frame in frames[:2]] == ["epoll_wait (libc.so.6)", "step (train.py line 12)"]
     assert library_text(frames[1:]) == ""  # the program's own code is not in a library

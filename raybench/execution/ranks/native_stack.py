@@ -5,7 +5,6 @@ interpreter. py-spy reads the process from outside, so it also gives the Python 
 forbids that (``kernel.yama.ptrace_scope``, a container without SYS_PTRACE) there is none.
 """
 
-import json
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,8 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePath
+
+import msgspec
 
 from raybench.execution.ranks.stack import Frame
 
@@ -37,22 +38,30 @@ def native_stacks(states: Mapping[int, str]) -> dict[int, tuple[Frame, ...]]:
         return {}
     deadline = time.monotonic() + _SECONDS
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        texts = pool.map(lambda one: _dump(program, *one, deadline), states.items())
+        texts = pool.map(lambda pid: _dump(program, pid, states[pid], deadline), states)
         found = {pid: main_frames(text, pid) for pid, text in zip(states, texts, strict=True)}
     return {pid: frames for pid, frames in found.items() if frames}
 
 
-def main_frames(text: str, pid: int) -> tuple[Frame, ...]:
+class _Frame(msgspec.Struct, frozen=True):
+    name: str
+    filename: str
+    line: int
+
+
+class _Thread(msgspec.Struct, frozen=True):
+    os_thread_id: int | None  # not known of a process that is not stopped
+    frames: tuple[_Frame, ...]
+
+
+def main_frames(text: bytes, pid: int) -> tuple[Frame, ...]:
     """The main thread's frames of ``py-spy dump --json``; () where it holds none."""
     try:
-        threads = json.loads(text)
-        frames = next((one["frames"] for one in threads if one["os_thread_id"] in (pid, None)), [])
-        return tuple(
-            Frame(file=str(one["filename"]), line=int(one["line"]), function=str(one["name"])[:200])
-            for one in frames[:_KEPT_FRAMES]
-        )
-    except (ValueError, LookupError, TypeError, RecursionError):
+        threads = msgspec.json.decode(text, type=tuple[_Thread, ...])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ()
+    main = next((one.frames for one in threads if one.os_thread_id in (pid, None)), ())
+    return tuple(Frame(file=one.filename, line=one.line, function=one.name[:200]) for one in main[:_KEPT_FRAMES])
 
 
 def is_native(frame: Frame) -> bool:
@@ -65,11 +74,11 @@ def _program() -> str | None:
     return str(beside) if beside.is_file() else shutil.which("py-spy")
 
 
-def _dump(program: str, pid: int, state: str, deadline: float) -> str:
+def _dump(program: str, pid: int, state: str, deadline: float) -> bytes:
     """What py-spy prints of a process; empty where it has gone, or nothing came in time."""
     how = "--nonblocking" if state in _STOPPED else "--native"  # one that is stopped cannot be traced
     if state in _ENDED or not _SLOTS.acquire(timeout=max(deadline - time.monotonic(), 0.0)):
-        return ""
+        return b""
     try:
         done = subprocess.run(
             [program, "dump", "--json", how, "--pid", str(pid)],
@@ -80,7 +89,7 @@ def _dump(program: str, pid: int, state: str, deadline: float) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return ""
+        return b""
     finally:
         _SLOTS.release()
-    return done.stdout[:_LONGEST_BYTES].decode("utf-8", "replace")
+    return done.stdout[:_LONGEST_BYTES]

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from diagnostics.inputs.files import Input, open_input
-from diagnostics.inputs.reader import Batch
-from diagnostics.scanning.search import holds_any
+from diagnostics.inputs.reader import Batch, is_of_ras
 
 HEAD_BYTES = 2**13
 MAX_OBJECT_BYTES = 2**16
 _TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*"|[{}]')
 _SPREAD = re.compile(rb'(?m)"missing_ranks_count"|^\s*"(?:coll_perf|p2p_perf|event)": |"PEER_DEAD"')
-_MARKS = (b'"missing_ranks_count"', b'"PEER_DEAD"')  # in what RAS writes, before the objects of its ranks
 _WRAP = re.compile(rb"\s*\n\s*")
 _BETWEEN = b" \t\r\n,"
 _KEYS = ((b'"nvml_dev"', b'"status"'), (b'"coll_perf"',), (b'"p2p_perf"',), (b'"event"', b'"peer"'))
@@ -42,15 +40,10 @@ def with_objects_joined(batches: Iterator[Batch]) -> Iterator[Batch]:
     rest = chain(head, batches)
     spread = is_spread(b"\n".join(batch.block for batch in head))
     for batch in rest:
-        if spread or _is_of_ras(batch.block):  # asked while the log was written
+        if spread or batch.torn or is_of_ras(batch.block):  # asked while the log was written
             yield from _joined(chain((batch,), rest), batch)
             return
         yield batch
-
-
-def _is_of_ras(block: bytes) -> bool:
-    """Whether objects of RAS begin in a block; a quote is found much faster than a word, and most blocks have none."""
-    return b'"' in block and holds_any(block, _MARKS)
 
 
 def _joined(batches: Iterator[Batch], first: Batch) -> Iterator[Batch]:
@@ -88,9 +81,9 @@ class _Joiner:
     def take(self) -> Iterator[Batch]:
         """What is complete with this batch."""
         if self.batch.note:
-            yield replace(self.batch, block=b"", first=False, skipped=0)
+            yield replace(self.batch, block=b"", first=False, skipped=0, torn=False)
             self._next += 1
-        self._kept += self.batch.block + b"\n"
+        self._kept += self.batch.block + (b"" if self.batch.torn else b"\n")
         done = 0
         for token in _TOKEN.finditer(self._kept, self._seen):
             if token[0] == b"{":
@@ -129,7 +122,7 @@ class _Joiner:
         skipped, self._next = line - self._next, line + self._kept.count(b"\n", start, end) + 1
         wrapped = self._kept.count(b"\n", start, end) - text.count(b"\n")
         first, self._given = self.batch.first and not self._given, True
-        return replace(self.batch, block=text + b"\n" * wrapped, first=first, skipped=skipped, note=None)
+        return replace(self.batch, block=text + b"\n" * wrapped, first=first, skipped=skipped, torn=False, note=None)
 
 
 def _is_wanted(text: bytes) -> bool:

@@ -130,7 +130,7 @@ def _cut(file: Input, launches: list[Part]) -> list[Part]:
                 following += 1
             elif process not in before.processes and any(process in one.processes for one in launches[: following - 1]):
                 late += 1
-        number += block.count(b"\n", counted) + 1
+        number += block.count(b"\n", counted) + (not batch.torn)
     return launches if following == len(launches) and late <= MAX_LATE_LINES * len(launches) else [merged(launches)]
 
 
@@ -171,4 +171,4 @@ def _number_lines(file: Input, launches: Sequence[Part], counts: Sequence[tuple[
     for launch in launches:
         block = bisect_right(places, launch.start) - 1
         inside = read_range(file, places[block], launch.start)
-        launch.first_line = totals[block] + sum(batch.block.count(b"\n") + 1 for batch in inside)
+        launch.first_line = totals[block] + sum(batch.lines for batch in inside)

@@ -47,8 +47,7 @@ def _skipped_to(part: Part) -> Iterator[Batch]:
     """The lines of a part of a file that can only be read from its start."""
     first = True
     for batch in read_batches(part.file):
-        stop = batch.place + len(batch.block) + 1
-        if stop <= part.start:
+        if batch.stop <= part.start:
             continue
         if part.end is not None and batch.place >= part.end:
             return

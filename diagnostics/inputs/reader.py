@@ -5,6 +5,7 @@ import codecs
 import gzip
 import lzma
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,6 +14,7 @@ from typing import IO, Protocol, cast
 
 from diagnostics.errors import UnreadableInputError
 from diagnostics.inputs.files import STANDARD_INPUT, Input, input_size, open_input
+from diagnostics.scanning.search import holds_any
 
 CHUNK_BYTES = 120 * 2**10  # stays in the cache between its passes; malloc asks the kernel for what is larger each time
 MAX_LINE_BYTES = 64 * 2**10  # the rest of a longer line is skipped; NCCL's own lines end at 1 KiB, lists at a few
@@ -24,11 +26,14 @@ MAX_LARGE_EXPANSION = 500  # of what has become larger than LARGE_BYTES: no log 
 LARGE_BYTES = 2**29
 MAX_XZ_MEMORY_BYTES = 2**27  # xz -9 takes 65 MiB to decompress; an archive may name any amount
 _STEP_BYTES = 2**16
+MAX_SPREAD_BYTES = 2**26  # of the lines of one JSON document, in which no file is cut
+_JSON_LINE = re.compile(rb'\s*(?:["\]}]|[\[{]\s*$|(?:-?[\d.]{1,20}|true|false|null),?\s*$)')
 TRACE_HEAD_BYTES = 2**16
 A_TRACE = (
     "it is a trace of a profiler (Kineto, Chrome's format), not a log: open it in https://ui.perfetto.dev, or compare "
     "ranks with HolisticTraceAnalysis"
 )
+RAS_MARKS = (b'"missing_ranks_count"', b'"PEER_DEAD"')  # in what NCCL's RAS writes, before the objects of its ranks
 _PACKED_MARKS = (b"\x1f\x8b", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -59,7 +64,7 @@ class Batch:
 
     ``place`` is the byte at which the block begins in the file, or in what the file holds once unpacked. Where JSON
     objects are brought on a line each, ``skipped`` lines are between the batch before and this one; -1 where it begins
-    on that one's last line.
+    on that one's last line. ``torn``: its last line goes on in the next batch.
     """
 
     file: str
@@ -68,7 +73,18 @@ class Batch:
     first: bool = False
     line: int = 1
     skipped: int | None = None
+    torn: bool = False
     note: str | None = None
+
+    @property
+    def lines(self) -> int:
+        """How many lines end with it."""
+        return self.block.count(b"\n") + (not self.torn)
+
+    @property
+    def stop(self) -> int:
+        """The byte behind it and the end of its last line."""
+        return self.place + len(self.block) + (not self.torn)
 
 
 def read_batches(file: str | Input, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Batch]:
@@ -129,12 +145,37 @@ def line_from(one: Input, place: int) -> int:
     return place - 1
 
 
+def cut_from(one: Input, place: int) -> int:
+    """Where the first line begins, from a place on, before which a file may be cut: in no JSON spread over lines.
+
+    Where JSON goes on for MAX_SPREAD_BYTES, it is cut all the same.
+    """
+    begin = at = line_from(one, place)
+    with closing(open_input(one, at)) as stream:
+        for batch in split_stream(stream, one.name, _STEP_BYTES, at):
+            for line in batch.block.split(b"\n"):
+                if not _is_within_json(line):
+                    return at
+                at += len(line) + 1
+            if at - begin > MAX_SPREAD_BYTES:
+                return begin
+    return at
+
+
+def _is_within_json(line: bytes) -> bool:
+    """Whether a line is one of several of a JSON document; an object that is complete on its line is by itself."""
+    if line.lstrip()[:1] == b"{" and line.count(b"{") != line.count(b"}"):
+        return True
+    return _JSON_LINE.match(line) is not None
+
+
 def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, place: int = 0) -> Iterator[Batch]:
     """Blocks of lines of an open stream that begins at ``place``.
 
-    Of a line longer than MAX_LINE_BYTES, which is then a block by itself, the end may be missing.
+    Of a line longer than MAX_LINE_BYTES, which is then a block by itself, the end may be missing. A document of NCCL's
+    RAS on one line comes in several blocks, each of which ends behind a brace.
     """
-    tail, first, note, dropped = b"", True, None, 0
+    tail, first, note, dropped, torn = b"", True, None, 0, False
     while True:
         try:
             chunk = stream.read(chunk_bytes)
@@ -145,7 +186,13 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, pl
         end = chunk.rfind(b"\n")
         if end < 0:
             whole = len(tail) + len(chunk)
-            tail = (tail + chunk)[: MAX_LINE_BYTES + 1]
+            tail = tail + chunk
+            torn = torn or (whole > MAX_LINE_BYTES and not dropped and is_of_ras(tail))
+            if torn and (done := tail.rfind(b"}") + 1):
+                yield Batch(file=file, block=tail[:done], place=place, first=first, torn=True)
+                place, tail, first = place + done, tail[done:], False
+                continue
+            tail, torn = tail[: MAX_LINE_BYTES + 1], False
             dropped += whole - len(tail)
             continue
         begin = 0
@@ -158,12 +205,17 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, pl
                 tail = chunk[begin:]
                 continue
         block = b"".join((tail, memoryview(chunk)[begin:end]))
-        tail = chunk[end + 1 :]
+        tail, torn = chunk[end + 1 :], False
         yield Batch(file=file, block=block, place=place, first=first)
         place += len(block) + 1
         first = False
-    if tail or note:
+    if tail or note or torn:
         yield Batch(file=file, block=tail, place=place, first=first, note=note)
+
+
+def is_of_ras(block: bytes) -> bool:
+    """Whether objects of RAS begin in a block; a quote is found much faster than a word, and most blocks have none."""
+    return b'"' in block and holds_any(block, RAS_MARKS)
 
 
 def is_trace(block: bytes) -> bool:

@@ -70,7 +70,7 @@ def sample(batches: Iterable[Batch]) -> Sampling:
     """One speaker of every SAMPLED_BYTES of batches, and their lines."""
     found = Sampling()
     for batch in batches:
-        found.lines.append((batch.place, batch.block.count(b"\n") + 1))
+        found.lines.append((batch.place, batch.lines))
         found.samples += _samples(batch)
     return found
 

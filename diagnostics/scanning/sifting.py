@@ -18,7 +18,7 @@ from diagnostics.inputs.flight_recorder import is_dump
 from diagnostics.inputs.jobs import Job
 from diagnostics.inputs.json_objects import holds_objects
 from diagnostics.inputs.part import Part, read_part
-from diagnostics.inputs.reader import TRACE_HEAD_BYTES, Batch, is_trace, line_from, plain_size
+from diagnostics.inputs.reader import TRACE_HEAD_BYTES, Batch, cut_from, is_trace, plain_size
 from diagnostics.inputs.speakers import MAX_INIT_LINES, Start, start_in
 from diagnostics.scanning.gate import MAX_WRAPPED_LINES, Gate, is_continued
 from diagnostics.scanning.plain_lines import MARK, PlainLines, is_plain
@@ -82,7 +82,9 @@ def _with_end_apart(piece: Piece) -> list[Piece]:
     part = piece.part
     if piece.alone or part.end is None:
         return [piece]
-    place = line_from(part.file, max(part.end - END_BYTES, part.start))
+    place = cut_from(part.file, max(part.end - END_BYTES, part.start))
+    if place >= part.end:  # it ends with JSON
+        place = part.start
     if place <= part.start:
         return [replace(piece, ends=True)]
     if place >= part.end:
@@ -105,7 +107,7 @@ def _pieces(part: Part, first_bytes: int) -> Iterator[Piece]:
     start, stop = part.start, size if part.end is None else min(part.end, size)
     while start < stop:
         step = min(FIRST_PIECE_BYTES, PIECE_BYTES) if start - part.start < first_bytes else PIECE_BYTES
-        end = min(line_from(part.file, start + step), stop) if start + step < stop else stop
+        end = min(cut_from(part.file, start + step), stop) if start + step < stop else stop
         yield Piece(part=replace(part, start=start, end=end), begins=start == part.start)
         start = end
 

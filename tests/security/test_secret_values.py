@@ -61,7 +61,7 @@ def test_a_number_of_tokens_is_no_token() -> None:
 
 
 def test_an_option_keeps_what_is_no_secret_in_it() -> None:
-    options = CheckpointOptions(to=("runs",), endpoint="https://me:hunter2@storage:9000/?x=1&X-Amz-Signature=abc")
+    options = CheckpointOptions(to=("s3://runs",), endpoint="https://me:hunter2@storage:9000/?x=1&X-Amz-Signature=abc")
     config = RunConfig(suite="checkpoint", options={"checkpoint": options}, env=("A=https://TOKEN@host",))
     written = str(config.to_json()) + str(options.parameters())
     assert "https://set@storage:9000/?x=1&X-Amz-Signature=set" in written

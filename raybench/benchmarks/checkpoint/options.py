@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from raybench.benchmarks.checkpoint.stores import BACKENDS, PLACES, divided
+from raybench.benchmarks.checkpoint.stores import PLACES, endpoint_refusal, refusal
 from raybench.errors import UsageError, unknown_value
 from raybench.secret_values import without_secrets
 
@@ -42,9 +42,10 @@ class CheckpointOptions:
         for place in self.to:
             if not place.strip():
                 raise UsageError(f"--to is empty; write {PLACES}")
-            scheme, rest = divided(place)
-            if scheme not in BACKENDS or not rest:
-                raise UsageError(f"--to '{place}' is not a place for checkpoints; write {PLACES}")
+            if reason := refusal(place):
+                raise UsageError(f"--to '{place}' {reason}")
+        if self.endpoint and (reason := endpoint_refusal(self.to)):
+            raise UsageError(f"--endpoint {reason}")
 
     def labels(self) -> tuple[str, ...]:
         """One name a place, layout and mode, in the order in which they are saved."""

@@ -1,6 +1,7 @@
 """Storage backends: each module is in the table, each line of the table opens what it names, its extra installs it."""
 
 import contextlib
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from raybench.benchmarks.checkpoint.options import CheckpointOptions
 from raybench.benchmarks.checkpoint.stores import BACKENDS, open_store
 from raybench.benchmarks.checkpoint.stores.folder import FolderStore
 from raybench.benchmarks.checkpoint.stores.store import StoreError
+from raybench.errors import UsageError
 from tests.benchmarks.checkpoint.servers import PLACES
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +28,7 @@ def test_every_module_of_stores_is_a_line_of_the_table() -> None:
 @pytest.mark.parametrize("scheme", BACKENDS)
 def test_every_scheme_is_taken_by_the_options_and_opened_as_what_it_names(scheme: str, tmp_path: Path) -> None:
     """Nothing but file:// may end as a local folder: whoever asks for a bucket would lose the checkpoint."""
-    place = f"{scheme}://{tmp_path}"
+    place = f"{scheme}://{tmp_path}" if scheme == "file" else f"{scheme}://bucket{tmp_path}"
     assert CheckpointOptions(to=(place,)).to == (place,)
     with contextlib.suppress(StoreError):  # of a place that cannot be asked: it was not taken for a folder
         store = open_store(place, endpoint=None, limit_seconds=1.0)
@@ -35,8 +37,38 @@ def test_every_scheme_is_taken_by_the_options_and_opened_as_what_it_names(scheme
 
 
 def test_a_scheme_that_no_backend_has_is_refused() -> None:
-    with pytest.raises(StoreError, match="nothing is stored at ftp://"):
+    with pytest.raises(StoreError, match="ftp://host/path is not a place for checkpoints"):
         open_store("ftp://host/path", endpoint=None, limit_seconds=1.0)
+
+
+@pytest.mark.parametrize(
+    "rest", ["bucket/../other", "../bucket", "/bucket/x", "bucket//x", "bucket/./x", "bucket//", ".."]
+)
+@pytest.mark.parametrize("scheme", sorted(set(BACKENDS) - {"file"}))
+def test_a_place_that_may_lead_to_another_bucket_is_refused(scheme: str, rest: str) -> None:
+    place = f"{scheme}://{rest}"
+    with pytest.raises(UsageError, match=rf"--to '{re.escape(place)}' has an empty part, '\.' or '\.\.'"):
+        CheckpointOptions(to=(place,))
+    with pytest.raises(StoreError, match="has an empty part"):
+        open_store(place, endpoint=None, limit_seconds=1.0)
+
+
+@pytest.mark.parametrize(
+    "place", ["s3://bucket/a/..b/c.", "gs://bucket/", "/tmp/../tmp/x", "../there", "file:///tmp/x"]
+)
+def test_dots_in_names_and_above_folders_are_taken(place: str) -> None:
+    assert CheckpointOptions(to=(place,)).to == (place,)
+
+
+@pytest.mark.parametrize("scheme", BACKENDS)
+def test_an_endpoint_is_refused_where_no_place_has_one(scheme: str) -> None:
+    """It was passed over: whoever named a server believed that it was stored there."""
+    place, url = f"{scheme}://bucket", "http://storage:9000"
+    if BACKENDS[scheme].endpoint:
+        assert CheckpointOptions(to=(place, "folder"), endpoint=url).endpoint == url
+        return
+    with pytest.raises(UsageError, match=r"--endpoint is for s3:// and gs://; leave it out, or write a folder"):
+        CheckpointOptions(to=(place,), endpoint=url)
 
 
 @pytest.mark.parametrize("scheme", BACKENDS)
@@ -53,6 +85,7 @@ def test_the_library_of_a_backend_is_what_its_extra_installs(scheme: str) -> Non
 def test_a_store_gives_back_what_was_written(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert scheme in PLACES, f"add {scheme} to PLACES in tests/benchmarks/checkpoint/servers.py"
     with PLACES[scheme](tmp_path, monkeypatch) as (place, endpoint):
+        assert CheckpointOptions(to=(place,), endpoint=endpoint).endpoint == endpoint
         store = open_store(place, endpoint=endpoint, limit_seconds=30.0)
         assert store.write("run/rank-0.bin", [b"0123", b"", b"456789"]) == 10
         assert store.read("run/rank-0.bin") == b"0123456789"

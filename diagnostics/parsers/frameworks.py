@@ -53,6 +53,26 @@ _SERVING = (
         "(VllmWorker rank=2 pid=4664) ERROR 08-05 14:13:44 [multiproc_executor.py:487] WorkerProc failed to start.",
     ),
     ("detokenizer died", r"Scheduler or detokenizer died", "Scheduler or detokenizer died. Please check the logs"),
+    (  # text-generation-inference
+        "Error: Shard",
+        r"\bError: Shard(?:CannotStart|Failed|Disconnected)\b",
+        "Error: ShardCannotStart",
+    ),
+    (
+        " failed to start",
+        r"\bShard \d+ failed to start",
+        "2023-10-05T22:17:51.388477Z ERROR text_generation_launcher: Shard 0 failed to start",
+    ),
+    (
+        " crashed",
+        r"text_generation_launcher: Shard \d+ crashed",
+        "2024-10-01T07:43:22.392453Z ERROR text_generation_launcher: Shard 0 crashed",
+    ),
+    (
+        "[TM][",  # LMDeploy
+        r"\[TM\]\[(?:FATAL|ERROR)\] .*",
+        "[TM][FATAL] models/llama/llama_utils.cu(88): Assertion fail: num_tokens",
+    ),
     (
         "TensorRT-LLM][ERROR]",
         r"\[TensorRT-LLM\]\[ERROR\] .*",

@@ -48,6 +48,11 @@ _KILLED = (
         "The actor is dead because its node has died. Node Id: 677df2a9020c5db45e755b00",
     ),
     (
+        "signaled to shutdown",
+        r"Shard process was signaled to shutdown with (?P<signal>signal (?:4|6|7|8|9|11))\b",
+        "ERROR shard-manager: text_generation_launcher: Shard process was signaled to shutdown with signal 7 rank=1",
+    ),
+    (
         "Raylet failed",
         r"Raylet failed\. Shutting down",
         "(pid=81329) E0328 18:23:00.161756 81384 core_worker.cc:382] Raylet failed. Shutting down.",

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 
 from diagnostics.agent.messages import Message, Reading, encode
 
@@ -44,18 +45,21 @@ class Outlet:
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        while (message := self._next()) is not None:
+        while messages := self._next():
             try:
-                self._write(encode(message) + "\n")
+                self._write("".join(encode(message) + "\n" for message in messages))
             except (OSError, ValueError):  # closed
                 self._on_closed()
                 return
 
-    def _next(self) -> Message | None:
+    def _next(self) -> list[Message]:
+        """All that is waiting, in the order in which it came; empty at the end."""
         with self._news:
             while not (self._readings or self._words):
                 if self._ending:
-                    return None
+                    return []
                 self._news.wait()
-            waiting = [queue for queue in (self._readings, self._words) if queue]
-            return min(waiting, key=lambda queue: queue[0][0]).popleft()[1]
+            waiting = sorted((*self._readings, *self._words), key=itemgetter(0))
+            self._readings.clear()
+            self._words.clear()
+            return [message for _, message in waiting]

@@ -148,7 +148,7 @@ _ROWS: list[Series] = [
         involuntary_switches="involuntary context switches",
     ),
     *_levels("process", "flag", stopped="stopped", uninterruptible="waits in the kernel, uninterruptible"),
-    *_counters("other", "seconds", cpu_seconds="processor time"),
+    *_levels("other", "count", processors_used="processors used, since the last look"),
     *_counters("agent", "seconds", cpu_seconds="processor time"),
     *_levels("agent", "bytes", resident_bytes="resident memory"),
     *_counters("agent", "count", dropped_messages="messages dropped, since nobody read them"),

@@ -31,6 +31,7 @@ class _Track:
     points: deque[Point]
     long: deque[Point] | None
     grown: float = float("-inf")  # when the value was last higher than before
+    changed: float = float("-inf")  # when it was last another one
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,8 +60,10 @@ class Window:
                     self.series_left_out += 1
                     continue
                 track = self._new_track(name, source)
-            elif value > track.points[-1].value:
-                track.grown = seconds
+            elif value != (before := track.points[-1].value):
+                track.changed = seconds
+                if value > before:
+                    track.grown = seconds
             track.points.append(Point(seconds, value))
             if track.long is not None and (not track.long or seconds - track.long[-1].seconds >= LONG_STEP_SECONDS):
                 track.long.append(Point(seconds, value))
@@ -124,6 +127,11 @@ class Window:
         return [
             (device, name) for device, name in self.devices(group, metric).items() if self._tracks[name].grown >= since
         ]
+
+    def changed(self, name: str, seconds: float) -> bool:
+        """Whether the value became another one within the last seconds."""
+        track = self._tracks.get(name)
+        return track is not None and track.changed >= self.now - seconds
 
     def increase(self, name: str, seconds: float) -> float:
         """By how much a counter grew within the last seconds. What it lost by a reset or a wrap counts as nothing."""

@@ -57,9 +57,9 @@ def _contended(window: Window) -> bool:
 
 
 def _takers(window: Window) -> Iterator[tuple[float, str, str]]:
-    for pid, name in window.devices("other", "cpu_seconds").items():
-        used = window.rate(name, LOOKED_AT_SECONDS)
-        if used is not None and window.latest(name) is not None:
+    for pid, name in window.devices("other", "processors_used").items():
+        used = window.latest(name)
+        if used is not None:
             yield used, pid, name
 
 

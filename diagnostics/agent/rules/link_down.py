@@ -26,6 +26,8 @@ def check(window: Window) -> Iterator[Observed]:
     for group, changes in _CHANGES.items():
         flapped = dict(window.growing(group, changes, LOOKED_AT_SECONDS))
         for device, name in window.devices(group, "up").items():
+            if device not in flapped and not window.changed(name, LOOKED_AT_SECONDS):
+                continue
             state = window.latest(name)
             points = window.points(name, LOOKED_AT_SECONDS)
             was_up = [point.seconds for point in points if point.value == 1]

@@ -35,6 +35,8 @@ def check(window: Window) -> Iterator[Observed]:
                 series=(name,),
             )
     for device, name in window.devices("gpu", "nvlinks_up").items():
+        if not window.changed(name, LOOKED_AT_SECONDS):
+            continue
         active = window.latest(name)
         points = window.points(name, LOOKED_AT_SECONDS)
         before = max((point.value for point in points), default=0)

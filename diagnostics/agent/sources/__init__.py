@@ -13,7 +13,7 @@ from diagnostics.agent.sources.host import Host
 from diagnostics.agent.sources.kernel_log import KernelLog
 from diagnostics.agent.sources.nccl_logs import LOG_INTERVAL_SECONDS, NcclLogs
 from diagnostics.agent.sources.nics import Nics
-from diagnostics.agent.sources.others import Others
+from diagnostics.agent.sources.others import LOOK_INTERVALS, Others
 from diagnostics.agent.sources.ports import Ports
 from diagnostics.agent.sources.processes import Processes
 
@@ -44,7 +44,7 @@ SOURCES: Mapping[str, SourceKind] = {
     "amd gpus": SourceKind(open=lambda _: AmdGpus(load_amdsmi())),
     "host": SourceKind(open=lambda given: Host(given.options.proc)),
     "processes": SourceKind(open=lambda given: given.processes),
-    "others": SourceKind(open=lambda given: Others(given.options.proc, given.processes)),
+    "others": SourceKind(open=lambda given: Others(given.options.proc, given.processes), intervals=LOOK_INTERVALS),
     "kernel": SourceKind(open=lambda given: KernelLog(given.options.kernel_log)),
     "nccl": SourceKind(open=lambda given: NcclLogs(given.logs), least_seconds=LOG_INTERVAL_SECONDS),
 }

@@ -155,6 +155,6 @@ def test_messages_that_nobody_takes_are_bounded_and_warnings_outlive_readings() 
     assert outlet.dropped == 100
     released.set()
     outlet.close(10)
-    kinds = [json.loads(line)["kind"] for line in written]
+    kinds = [json.loads(line)["kind"] for line in "".join(written).splitlines()]
     assert kinds.count("reading") == MAX_WAITING + 1
     assert kinds[1] == "source"

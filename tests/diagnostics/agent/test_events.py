@@ -105,11 +105,11 @@ def test_who_takes_the_processors_is_named_and_the_job_itself_is_not(
     step(2)
     sample = source.read()
     assert [(one.device, one.text) for one in sample.events] == [("30", "stress ng")]
-    assert sample.values == {"other/30/cpu_seconds": used / ticks}
+    assert sample.values == {"other/30/processors_used": pytest.approx(1.0, abs=0.6)}
     step(3)
     again = source.read()
     assert again.events == ()
-    assert again.values == {"other/30/cpu_seconds": used / ticks}
+    assert again.values.keys() == sample.values.keys()
     assert Others(tmp_path, Processes(tmp_path)).read().values == {}  # no rank is known
 
 

@@ -154,11 +154,11 @@ FAULTS: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, s
         1,
     ),
     "CPU hog": (
-        {**BUSY, "other/99/cpu_seconds": lambda second: None if second < 10 else 3.0 * second},
+        {**BUSY, "other/99/processors_used": lambda second: None if second < 12 else 3.0},
         {10: [("others", "99", "stress-ng")]},
         "cpu-contention",
         "stress-ng (process 99), which is not of the job, takes 3.0 of 4",
-        4,
+        2,
     ),
     "hardware": (
         {"host/cpu/cores": 4.0},
@@ -265,11 +265,11 @@ NEAR_MISSES: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[s
     ),
     "the job itself uses all processors": (dict(BUSY), {}),
     "another process, and nobody waits": (
-        {**BUSY, "pressure/cpu/some_seconds": from_second(0, 0.05), "other/99/cpu_seconds": from_second(0, 2)},
+        {**BUSY, "pressure/cpu/some_seconds": from_second(0, 0.05), "other/99/processors_used": 2.0},
         {},
     ),
     "another process, and processors to spare": (
-        {**BUSY, "host/cpu/busy_seconds": from_second(0, 2.0), "other/99/cpu_seconds": from_second(0, 1.5)},
+        {**BUSY, "host/cpu/busy_seconds": from_second(0, 2.0), "other/99/processors_used": 1.5},
         {},
     ),
     "corrected memory and a plugged module": (
@@ -303,7 +303,7 @@ def test_a_near_miss_is_no_finding(name: str) -> None:
 
 
 def test_without_ranks_nobody_is_accused_of_taking_processors_or_waiting() -> None:
-    series = {**BUSY, "other/99/cpu_seconds": from_second(0, 3), "gpu/0/utilization_percent": 40.0}
+    series = {**BUSY, "other/99/processors_used": 3.0, "gpu/0/utilization_percent": 40.0}
     assert play(series, 140) == []
     assert {one.rule for one in play(series, 140, pids=(7,))} == {"cpu-contention", "gpu-underused"}
 

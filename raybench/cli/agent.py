@@ -64,7 +64,7 @@ Examples:
 )
 @click.option("--once", is_flag=True, help="Read a few times and end.")
 @click.option("--json", "as_json", is_flag=True, help="Write every message as a line of JSON, samples too.")
-def command(  # noqa: PLR0913, PLR0917 - one parameter an option
+def command(  # noqa: PLR0917 - one parameter an option
     interval: float,
     logs: tuple[str, ...],
     pids: tuple[int, ...],

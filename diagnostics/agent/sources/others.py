@@ -96,7 +96,7 @@ def family(pids: Iterable[int], processes: Mapping[int, _Process]) -> set[int]:
 
 
 def _processes(proc: Path) -> Iterator[tuple[int, _Process]]:
-    names = [name for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - a tenth of what iterdir takes
+    names = [name for name in os.listdir(proc) if name.isdigit()]
     for name in names[:MAX_LOOKED_AT]:
         try:
             number = os.open(f"{proc}/{name}/stat", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,10 +1,11 @@
 """Time and memory of the diagnosis on a big log, against grep on the same file, alternating.
 
-``python tests/diagnostics/bench_scan.py [corpus folder] [--gib 0.5] [--rounds 3] [--keep FILE] [--old CHECKOUT]``. The
+``python tests/diagnostics/bench_scan.py [corpus folder] [--gib 0.5] [--rounds 5] [--keep FILE] [--old CHECKOUT]``. The
 table has grep, the diagnosis with hyperscan (by one process, and by as many as it takes by itself) and without, and
 that of another checkout. The log is made of the large cases of the corpus, repeated with changed ranks, pids and sizes;
 with ``--one-job`` it is that of one job of 512 ranks. Each diagnosis runs in a process of
-its own, whose peak memory is read. Beside the seconds of the clock stand those of the processor, which other work on
+its own; its memory, with that of the processes that it starts, is sampled in a run of its own (PSS: a page that several
+share counts once). Beside the seconds of the clock stand those of the processor, which other work on
 the machine changes less. ``--patterns`` adds grep and rg (where installed) with every pattern of the gate. The locale
 is C: in a UTF-8 one grep can take many times as long.
 """
@@ -32,14 +33,13 @@ _PAIR = re.compile(rb"(\d+)(\[[0-9a-f]+\]) -> (\d+)(?=\[)")
 _RANK = re.compile(rb"rank (\d+) nranks (\d+)")
 _PROCESS = re.compile(rb":(\d+):(\d+) \[")
 CHILD = (
-    "import resource, sys, time; started = time.perf_counter(); sys.path.insert(0, sys.argv[2]);"
+    "import sys, time; started = time.perf_counter(); sys.path.insert(0, sys.argv[2]);"
     "sys.modules.update({'hyperscan': None} if sys.argv[3] else {});"
     "from diagnostics import engine; from diagnostics.engine import diagnose_paths;"
     "vars(engine).update({'processes_to_use': lambda: 1} if sys.argv[4] else {});"
     "diagnosis = diagnose_paths([sys.argv[1]]);"
     "seconds = time.perf_counter() - started;"
-    "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024;"
-    "print(f'{seconds:.2f} {peak:.0f} {diagnosis.verdict} {diagnosis.lines.read} {diagnosis.lines.nccl} "
+    "print(f'{seconds:.2f} {diagnosis.verdict} {diagnosis.lines.read} {diagnosis.lines.nccl} "
     "{len(diagnosis.findings)}')"
 )
 
@@ -74,6 +74,30 @@ def time_command(command: list[str]) -> tuple[float, float, str]:
     return seconds, processor, done.stdout.strip() or done.stderr[-500:]
 
 
+def peak_mib(command: list[str]) -> float:
+    """The most memory that a command and what it starts have at a time, in MiB."""
+    running, peak = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True), 0
+    while running.poll() is None:
+        stats = [path for path in Path("/proc").glob("[0-9]*") if _session(path) == running.pid]
+        peak = max(peak, sum(map(_pss_kib, stats)))
+        time.sleep(0.02)
+    return peak / 1024
+
+
+def _session(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rpartition(") ")[2].split()[3])
+    except OSError:
+        return 0  # it has ended
+
+
+def _pss_kib(process: Path) -> int:
+    try:
+        return int((process / "smaps_rollup").read_text().partition("\nPss:")[2].split()[0])
+    except (OSError, IndexError):
+        return 0
+
+
 def time_patterns(log: Path, folder: Path) -> None:
     """Print how long grep and rg take with every pattern that the gate looks for in a short log."""
     expressions = [re.escape(literal) for literal in ALWAYS]
@@ -88,14 +112,19 @@ def time_patterns(log: Path, folder: Path) -> None:
         print(f"{tool[0]} with {len(expressions)} patterns {seconds:.2f} s (processor {processor:.2f}; {count} lines)")
 
 
-def print_table(times: dict[str, list[tuple[float, float, int]]], size: int) -> None:
-    """Medians of each command, and their ratios to grep's."""
-    clock, processor = (median(row[column] for row in times["grep -cE"]) for column in (0, 1))
-    print(f"{'':<18}{'seconds':>9}{'MB/s':>7}{'x grep':>8}{'processor':>11}{'x grep':>8}{'peak MiB':>10}")
+def print_table(times: dict[str, list[tuple[float, float]]], peaks: dict[str, float], size: int) -> None:
+    """Medians of each command, and the median, least and most of their ratios to grep's of the same round."""
+    print(f"{'':<18}{'seconds':>9}{'MB/s':>7}{'x grep':>20}{'processor':>11}{'x grep':>20}{'peak MiB':>10}")
     for name, rows in times.items():
         whole, own = median(row[0] for row in rows), median(row[1] for row in rows)
-        figures = f"{whole:>9.2f}{size / whole / 1e6:>7.0f}{whole / clock:>8.2f}{own:>11.2f}{own / processor:>8.2f}"
-        print(f"{name:<18}{figures}{max(row[2] for row in rows):>10}")
+        clock, processor = (ratios(rows, times["grep -cE"], column) for column in (0, 1))
+        print(f"{name:<18}{whole:>9.2f}{size / whole / 1e6:>7.0f}{clock}{own:>11.2f}{processor}{peaks[name]:>10.0f}")
+
+
+def ratios(rows: list[tuple[float, float]], grep: list[tuple[float, float]], column: int) -> str:
+    """The median, least and most of the ratios of each round."""
+    found = [row[column] / other[column] for row, other in zip(rows, grep, strict=True)]
+    return f"{f'{median(found):.2f} ({min(found):.2f}-{max(found):.2f})':>20}"
 
 
 def main() -> None:
@@ -103,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("corpus", nargs="?")
     parser.add_argument("--gib", type=float, default=0.5)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--old", type=Path, help="another checkout, to compare with")
     parser.add_argument("--one-job", action="store_true", help="the log of one job of 512 ranks")
@@ -124,19 +153,20 @@ def main() -> None:
     for name, tree, plain, alone in (
         ("diagnose", here, "", ""),
         ("one process", here, "", "alone"),
-        ("diagnose, plain", here, "plain", ""),
+        ("plain", here, "plain", ""),
+        ("plain, one process", here, "plain", "alone"),
         ("old", options.old, "", ""),
     ):
         if tree:
             commands[name] = [sys.executable, "-c", CHILD, str(log), str(tree), plain, alone]
-    times: dict[str, list[tuple[float, float, int]]] = {name: [] for name in commands}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(options.rounds):
         for name, command in commands.items():
             seconds, processor, output = time_command(command)
-            peak = int(output.split()[1]) if name != "grep -cE" else 0
-            times[name].append((seconds, processor, peak))
+            times[name].append((seconds, processor))
             print(f"{name}: {seconds:.2f} s, processor {processor:.2f} ({output})", flush=True)
-    print_table(times, log.stat().st_size)
+    peaks = {name: peak_mib(command) for name, command in commands.items()}
+    print_table(times, peaks, log.stat().st_size)
     if options.patterns:
         time_patterns(log, folder)
     shutil.rmtree(folder)

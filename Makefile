@@ -24,6 +24,7 @@ nccl-matrix: ## faults in every release of NCCL in RAYBENCH_NCCL_SOURCE over an 
 lint: ## style and types, as CI checks them
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/vulture
 	$(BIN)/mypy
 	$(BIN)/mypy tests/lab
 	$(BIN)/mypy tests/measurements

@@ -43,7 +43,7 @@ from raybench.hosts.inventory import _decoded
 from raybench.preflight.fabric.conduct import final_report, plan_confirmation, plan_scan
 from raybench.preflight.fabric.errors import NoFigureError
 from raybench.preflight.fabric.iperf import parse_iperf, parse_own_stream
-from raybench.preflight.fabric.perftest import parse_bandwidth, parse_json, parse_latency, parse_settings
+from raybench.preflight.fabric.perftest import parse_bandwidth, parse_latency
 from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.parsers import nvidia_smi, pci, rdma, system
 from raybench.preflight.probe_answer import unpack
@@ -240,7 +240,7 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     system.parse_modules,
     system.parse_packages,
 )
-FIGURES = (parse_bandwidth, parse_latency, parse_json, parse_settings, parse_iperf, parse_own_stream)
+FIGURES = (parse_bandwidth, parse_latency, parse_iperf, parse_own_stream)
 READERS: dict[str, Reader] = {
     "agent messages": Reader(read=lambda data: list(MessageReader().feed(data + b"\n")), seeds=messages),
     "answers of node actors": Reader(read=read_answers, seeds=answers, encode=in_msgpack),

@@ -6,14 +6,11 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from ..raybench_host.rdma import device_names
 from . import packages
 from .rdma import drivers, interfaces
-
-if TYPE_CHECKING:
-    from importlib.abc import InspectLoader
 
 SEARCH_FOLDERS = (
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/mellanox/iproute2/sbin:/usr/mft/bin"
@@ -73,8 +70,8 @@ def is_own_python(options: Mapping[str, Any], path: str) -> bool:
 
 
 def _source_of_packages() -> str:
-    loader = cast("InspectLoader", packages.__loader__)
-    return loader.get_source(packages.__name__) or ""
+    loader: Any = packages.__loader__  # ours, or of the folder that a test imports from
+    return str(loader.get_source(packages.__name__))
 
 
 def _default_python(path: str) -> str:

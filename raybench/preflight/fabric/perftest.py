@@ -12,11 +12,10 @@ and ``-D`` takes some away, as did the first versions (no message rate, no avera
 stand between heading and row ("Conflicting CPU frequency values detected").
 """
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from raybench.preflight.fabric.errors import NoFigureError
 
@@ -24,8 +23,6 @@ _MIB = 2**20
 _HEADING = re.compile(
     r"#\w+|(?:BW |MsgRate ?|99(?:\.9)?% )?[A-Za-z_0-9.]*(?: Port\d)?\[[^\]\s]+\]|tps average", re.ASCII
 )
-_FIELD = re.compile(r"([A-Z][\w*./ ]+?)\s*: *([^\t]+?)(?=\s*(?:\t|$| {2,}[A-Z]))", re.ASCII)
-_LOOSE = re.compile(r'^\s*"?([\w%.]+)"?\s*:\s*"?([^",]*)"?\s*,?\s*$')
 _COUNTED = {"#bytes", "#iterations"}  # in every table; without them its heading is damaged
 _LEAST_RATE = 2e-5  # MsgRate is printed with six decimals: below, it is too coarse to check a figure against
 _UNIT_TOLERANCE = 0.05
@@ -57,13 +54,6 @@ class Latency:
     percentile_99_us: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What the test said it did: ``Device``, ``Mtu``, ``Link type``, ``GID index``, ``Connection type`` and more."""
-
-    values: Mapping[str, str] = field(default_factory=dict)
-
-
 def parse_bandwidth(text: str) -> tuple[Bandwidth, ...]:
     """The rows of every bandwidth table in the output, in order. Raises NoFigureError when there is none."""
     rows = tuple(_bandwidth(row) for row in _rows(text, "BW average"))
@@ -78,36 +68,6 @@ def parse_latency(text: str) -> tuple[Latency, ...]:
     if not rows:
         raise NoFigureError(f"no latency was printed: {last_words(text)}")
     return rows
-
-
-def parse_settings(text: str) -> Setting:
-    """The fields of the block before the table. A line holds one or two: ``Dual-port : OFF  Device : mlx5_0``."""
-    values: dict[str, str] = {}
-    for line in text.splitlines():
-        if line.lstrip().startswith(("local address", "remote address", "GID:", "#bytes")):
-            continue
-        for match in _FIELD.finditer(line):
-            values.setdefault(match[1].strip(), match[2].strip())
-    return Setting(values=values)
-
-
-def parse_json(text: str) -> Bandwidth | Latency:
-    """The result of ``--out_json``. Versions before 23.04 write neither quotes nor valid commas; both are read.
-
-    ``BW_average`` carries no unit: it is MiB/s unless ``--report_gbits`` was given, so the figure is taken from
-    ``MsgRate`` times ``MsgSize``. Raises NoFigureError when a figure is missing.
-    """
-    results = _json_results(text)
-    try:
-        message_bytes, iterations = int(results["MsgSize"]), int(results["n_iterations"])
-        if "t_avg" in results:
-            return _latency({"#bytes": message_bytes, "#iterations": iterations} | _latency_names(results))
-        rate = _finite(results["MsgRate"])
-    except (KeyError, ValueError) as error:
-        raise NoFigureError(f"the JSON of the test holds no figure: {error} is missing or no number") from error
-    if rate <= 0:
-        raise NoFigureError(f"the JSON of the test gives a message rate of {rate}")
-    return Bandwidth(message_bytes=message_bytes, iterations=iterations, gbit_per_s=rate * message_bytes * 8e-3)
 
 
 def last_words(text: str) -> str:
@@ -179,25 +139,3 @@ def _latency(row: Mapping[str, float]) -> Latency:
         most_us=row.get("t_max[usec]"),
         percentile_99_us=row.get("99% percentile[usec]"),
     )
-
-
-def _json_results(text: str) -> dict[str, str]:
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return {match[1]: match[2].strip() for line in text.splitlines() if (match := _LOOSE.match(line))}
-    results = document.get("results") if isinstance(document, dict) else None
-    return {name: str(value) for name, value in results.items()} if isinstance(results, dict) else {}
-
-
-def _latency_names(results: Mapping[str, str]) -> dict[str, float]:
-    names = {name: f"{name}[usec]" for name in ("t_avg", "t_typical", "t_min", "t_max")}
-    names["percentile_99"] = "99% percentile[usec]"
-    return {heading: _finite(results[name]) for name, heading in names.items() if name in results}
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number

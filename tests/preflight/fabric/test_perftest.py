@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from raybench.preflight.fabric.errors import NoFigureError
 from raybench.preflight.fabric.measurements import advice_for, figure
 from raybench.preflight.fabric.perftest import (
-    Bandwidth,
     Latency,
     parse_bandwidth,
-    parse_json,
     parse_latency,
-    parse_settings,
 )
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -86,33 +83,6 @@ def test_the_typical_latency_counts_where_it_is_known() -> None:
     assert figure(recorded("connectx3_latency_duration.txt"), "ib_write_lat")[0] == 3.88
 
 
-def test_json_of_both_generations() -> None:
-    bandwidth = parse_json(recorded("connectx_vf_roce.json"))
-    assert isinstance(bandwidth, Bandwidth)
-    assert bandwidth.gbit_per_s == pytest.approx(2229.27 * MIB, rel=1e-3)  # MsgRate agrees with MiB/s
-    latency = parse_json(recorded("older_version.json"))
-    assert isinstance(latency, Latency)
-    assert (latency.message_bytes, latency.average_us, latency.percentile_99_us) == (128, 2.42, 2.47)
-
-
-NO_RATE = '{"results": {"MsgSize": 2, "n_iterations": 5, "MsgRate": %s}}'
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"results": {"MsgSize": 2}}', NO_RATE % "0", NO_RATE % "NaN"])
-def test_json_without_a_figure(text: str) -> None:
-    with pytest.raises(NoFigureError):
-        parse_json(text)
-
-
-def test_settings_are_read_one_or_two_a_line() -> None:
-    values = parse_settings(recorded("efa_srd_all_sizes_mib.txt")).values
-    assert values["Device"] == "rdmap47s0"
-    assert values["Connection type"] == "SRD"
-    assert values["Using SRQ"] == "OFF"
-    assert values["Mtu"] == "4096[B]"
-    assert "GID" not in values  # addresses are no settings
-
-
 @pytest.mark.parametrize(
     ("name", "words", "advice"),
     [
@@ -180,12 +150,12 @@ def test_a_row_before_any_heading_and_a_latency_table_are_no_bandwidth() -> None
 
 @given(st.text(max_size=300))
 def test_any_text_gives_a_figure_or_says_that_there_is_none(text: str) -> None:
-    for parse in (parse_bandwidth, parse_latency, parse_json):
+    for parse in (parse_bandwidth, parse_latency):
         for whole in (text, f"#bytes #iterations BW average[Gb/sec] t_avg[usec]\n{text}"):
             try:
                 found = parse(whole)
             except NoFigureError:
                 continue
-            for one in found if isinstance(found, tuple) else (found,):
+            for one in found:
                 value = one.average_us if isinstance(one, Latency) else one.gbit_per_s
                 assert 0 <= value < float("inf")

@@ -18,17 +18,16 @@ from diagnostics.agent.agent import Agent
 from diagnostics.agent.message_reader import MAX_LINE_BYTES, decode_watch
 from diagnostics.agent.options import INTERVAL_SECONDS, SHORTEST_INTERVAL_SECONDS, AgentOptions
 from diagnostics.agent.outlet import Outlet
+from diagnostics.agent.priority import stand_back
 from diagnostics.errors import BadMessageError
 
-_NICENESS = 10
-_OOM_SCORE = "800"  # of 1000: where memory runs out, the kernel ends the agent before any rank
 _LAST_WORDS_SECONDS = 1.0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run until INT, TERM, the end of the reader, or with ``--control`` of standard input."""
     parsed = _parser().parse_args(arguments)
-    _stand_back()
+    stand_back()
     agent, outlet = _agent_of(parsed)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: agent.stop())
@@ -74,14 +73,6 @@ def _interval(text: str) -> float:
     if not (math.isfinite(seconds) and seconds >= SHORTEST_INTERVAL_SECONDS):
         raise argparse.ArgumentTypeError(f"at least {SHORTEST_INTERVAL_SECONDS} seconds")
     return seconds
-
-
-def _stand_back() -> None:
-    """Let ranks go first: a low priority, and the first to be ended where memory runs out."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE, encoding="ascii")
 
 
 def _obey(agent: Agent) -> None:

@@ -95,6 +95,7 @@ def command(  # noqa: PLR0917 - one parameter an option
             output=output,
             max_bytes=max_bytes,
             once=once,
+            stand_back=True,
         ),
         on_warning=(lambda _: None) if as_json else _show,
         on_sources=(lambda _: None) if as_json else _Sources().show,

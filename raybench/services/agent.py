@@ -25,7 +25,10 @@ _SETTLE_SECONDS = 0.2  # in which sources that start together have answered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """What is sampled. ``once``: a few readings, then the end. ``output`` keeps samples, ``max_bytes`` of them."""
+    """What is sampled. ``once``: a few readings, then the end. ``output`` keeps samples, ``max_bytes`` of them.
+
+    ``stand_back``: this process gets a low priority, and is the first that the kernel ends where memory runs out.
+    """
 
     interval_seconds: float = DEFAULT_INTERVAL_SECONDS
     logs: tuple[str, ...] = ()
@@ -34,6 +37,7 @@ class NodeOptions:
     output: Path | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
     once: bool = False
+    stand_back: bool = False
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
 
@@ -82,6 +86,7 @@ def sample_node(
     """
     from diagnostics.agent.agent import Agent
     from diagnostics.agent.options import SHORTEST_INTERVAL_SECONDS, AgentOptions
+    from diagnostics.agent.priority import stand_back
 
     if not SHORTEST_INTERVAL_SECONDS <= options.interval_seconds <= 3600:
         raise UsageError(f"--interval is from {SHORTEST_INTERVAL_SECONDS} to 3600 seconds")
@@ -102,6 +107,8 @@ def sample_node(
         listener.hear,
         listener.ended,
     )
+    if options.stand_back:
+        stand_back()
     try:
         agent.run(rounds=_ROUNDS_ONCE if options.once else None)
     except KeyboardInterrupt:

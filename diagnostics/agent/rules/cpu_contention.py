@@ -26,7 +26,7 @@ _WAITING = "pressure/cpu/some_seconds"
 
 
 def check(window: Window) -> Iterator[Observed]:
-    """One finding a machine, with the process that takes most."""
+    """One finding a command: that of the process that takes most."""
     if not window.pids or not _contended(window):
         return
     takers = sorted(_takers(window), reverse=True)
@@ -36,7 +36,7 @@ def check(window: Window) -> Iterator[Observed]:
     command = window.last_word("others", pid) or f"process {pid}"
     yield RULE.observed(
         window,
-        device="cpu",
+        device=command,
         summary=f"processors: {command} (process {pid}), which is not of the job, takes {used:.1f} of "
         f"{window.latest('host/cpu/cores') or 0:.0f} while others wait",
         explanation="A rank that waits for a processor launches its kernels late, and the others wait for it.",

@@ -1,6 +1,6 @@
 """TCP segments are lost on the way and sent again.
 
-Symptom: of what the machine sent within five seconds, 1 % and fifty segments or more were retransmissions.
+Symptom: of what the machine sent within three seconds, 1 % and fifty segments or more were retransmissions.
 
 Why: packets are dropped between two nodes: an overloaded link, a shaper or firewall, a bad cable, an MTU that does not
 fit. TCP halves its rate at each loss, so 1 % is enough to make ten times less of a fast link.
@@ -18,7 +18,7 @@ from diagnostics.agent.window import Window
 
 LIMIT_SHARE = 0.01
 LIMIT_SEGMENTS = 50
-LOOKED_AT_SECONDS = 5.0
+LOOKED_AT_SECONDS = 3.0
 _RETRANSMITTED, _SENT = "host/tcp/retransmitted_segments", "host/tcp/sent_segments"
 
 

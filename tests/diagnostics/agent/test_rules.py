@@ -86,7 +86,7 @@ FAULTS: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, s
         },
         {},
         "tcp-retransmissions",
-        "TCP: 1.6% of the segments",
+        "TCP: 2.7% of the segments",
         1,
     ),
     "link down": ({f"{PORT}/up": between(0, 10)}, {}, "link-down", "mlx5_3:1: the link is down", 0),

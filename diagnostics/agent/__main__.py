@@ -51,7 +51,7 @@ def _agent_of(parsed: argparse.Namespace) -> tuple[Agent, Outlet]:
     )
     stop_asked = threading.Event()
     outlet = Outlet(_write, stop_asked.set)
-    return Agent(options, outlet.send, stop_asked), outlet
+    return Agent(options, outlet.send, stop_asked, lambda: outlet.dropped), outlet
 
 
 def _parser() -> argparse.ArgumentParser:

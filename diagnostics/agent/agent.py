@@ -13,7 +13,7 @@ from diagnostics.agent.options import AgentOptions
 from diagnostics.agent.sampler import SILENT_SECONDS, Answer, Sampler
 from diagnostics.agent.sources import SourceKind, Surroundings, sources_of
 from diagnostics.agent.sources.processes import Processes
-from diagnostics.agent.window import Window
+from diagnostics.agent.window import MAX_SERIES, Window
 from diagnostics.findings import Finding
 
 CLOCK_SECONDS = 60.0
@@ -23,15 +23,20 @@ _SETTLE_SECONDS = 0.25  # after a tick, in which most sources have answered
 
 
 class Agent:
-    """Samples one machine until ``stop_asked`` is set. ``emit`` must not block."""
+    """Samples one machine until ``stop_asked`` is set. ``emit`` must not block; ``dropped`` counts what it lost."""
 
     def __init__(
-        self, options: AgentOptions, emit: Callable[[Message], None], stop_asked: threading.Event | None = None
+        self,
+        options: AgentOptions,
+        emit: Callable[[Message], None],
+        stop_asked: threading.Event | None = None,
+        dropped: Callable[[], int] = lambda: 0,
     ) -> None:
         self.options, self._emit = options, emit
         self.window = Window(host=options.host, interval_seconds=options.interval_seconds)
         self._processes = Processes(options.proc, options.pids)
         self._answers: SimpleQueue[Answer] = SimpleQueue()
+        self._dropped = dropped
         self._logs = list(options.logs)
         given = Surroundings(options=options, processes=self._processes, logs=self._logs)
         self._samplers = {name: self._sampler(name, kind, given) for name, kind in sources_of(given).items()}
@@ -94,9 +99,14 @@ class Agent:
         sample, seconds = answer.sample, answer.monotonic_seconds
         self.window.pids = frozenset(self._processes.pids)
         self.window.pids_ever |= self.window.pids
-        self.window.add(answer.source, seconds, sample.values)
-        if sample.values:
-            self._emit(Reading(monotonic_seconds=seconds, source=answer.source, values=sample.values))
+        values = sample.values
+        if answer.source == "host":
+            values = {**values, "agent/self/dropped_messages": self._dropped()}
+        self.window.add(answer.source, seconds, values)
+        if self.window.series_left_out:
+            self._say("series", seconds, f"there are more than {MAX_SERIES}; the rest are not judged")
+        if values:
+            self._emit(Reading(monotonic_seconds=seconds, source=answer.source, values=values))
         for one in sample.events:
             event = Event(monotonic_seconds=seconds, source=answer.source, device=one.device, text=one.text)
             self.window.events.append(event)

@@ -158,3 +158,14 @@ def test_messages_that_nobody_takes_are_bounded_and_warnings_outlive_readings() 
     kinds = [json.loads(line)["kind"] for line in "".join(written).splitlines()]
     assert kinds.count("reading") == MAX_WAITING + 1
     assert kinds[1] == "source"
+
+
+def test_what_was_dropped_and_what_is_not_judged_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diagnostics.agent.window.MAX_SERIES", 20)
+    said: list[Message] = []
+    root = machine(tmp_path)
+    options = AgentOptions(host="a", interval_seconds=0.1, sys=root / "sys", proc=root / "proc")
+    Agent(options, said.append, dropped=lambda: 7).run(rounds=2)
+    readings = [one for one in said if isinstance(one, Reading) and one.source == "host"]
+    assert readings[-1].values["agent/self/dropped_messages"] == 7
+    assert [one.available for one in said if isinstance(one, Source) and one.name == "series"] == [False]

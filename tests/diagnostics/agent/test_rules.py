@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from diagnostics.agent import rules
 from diagnostics.agent.judging import QUIET_SECONDS, Judge, Told
 from diagnostics.agent.messages import Event
 from diagnostics.agent.rules import RULES, live_rules
@@ -343,12 +345,17 @@ def test_every_rule_has_a_fault_that_it_names(rule: LiveRule) -> None:
     assert rule.id in RULES
 
 
+def test_every_file_with_a_rule_is_in_the_table() -> None:
+    files = {path.stem.replace("_", "-") for path in Path(rules.__file__).parent.glob("*.py")} - {"--init--", "base"}
+    assert files == set(RULES)
+
+
 def test_a_rule_that_breaks_is_said_and_the_others_are_asked() -> None:
     def broken(window: Window) -> list[Observed]:
         raise ZeroDivisionError("what")
 
-    rules = [LiveRule(id="broken", title="x", severity="info", check=broken, recommended=()), *live_rules()]  # type: ignore[arg-type]
-    judge, window = Judge(rules), Window(host="a")
+    asked = [LiveRule(id="broken", title="x", severity="info", check=broken, recommended=()), *live_rules()]  # type: ignore[arg-type]
+    judge, window = Judge(asked), Window(host="a")
     for second in range(3):
         window.add("ports", float(second), {f"{PORT}/symbol_errors": 100.0 * second})
         found = judge.observed(window)

@@ -2,15 +2,12 @@
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from raybench.cli.output import printing
 from raybench.services.expected import CHOICES
-
-if TYPE_CHECKING:
-    from raybench.documents.expectation import ExpectedBandwidth
 
 EXAMPLES = """\b
 Examples:
@@ -46,19 +43,10 @@ def command(operation: str, sizes: str, as_json: bool, **options: Any) -> None:
 
     answer = expected_bandwidth(SystemOptions(**options), operation=operation, sizes=sizes)
     with printing("stdout"):
-        click.echo(json.dumps(answer.to_json()) if as_json else _text(answer))
+        if as_json:
+            click.echo(json.dumps(answer.to_json()))
+        else:
+            from raybench.reports.terminal.report import print_document
+
+            print_document(answer, sys.stdout)
     sys.exit(answer.exit_code)
-
-
-def _text(answer: "ExpectedBandwidth") -> str:
-    from raybench.units import format_bytes
-
-    if answer.unknown is not None or not answer.points:
-        return f"# expected bus bandwidth of {answer.operation} unknown: {answer.unknown}"
-    last = answer.points[-1]
-    lines = [f"# {answer.operation}, expected: {last.basis}", f"# large messages are slow below {last.limit:.0%} of it"]
-    lines += [
-        f"{'size':>8}  {'busbw GB/s':>10}",
-        *(f"{format_bytes(one.message_bytes):>8}  {one.busbw_gb_per_s:10.1f}" for one in answer.points),
-    ]
-    return "\n".join(lines)

@@ -89,7 +89,7 @@ def command(only: tuple[str, ...], skip: tuple[str, ...], as_json: bool, list_ch
         if as_json:
             click.echo(json.dumps(finished.report.to_json(), indent=1))
         else:
-            print_document(finished.report, sys.stdout, files=[("report", path) for path in finished.files])
+            print_document(finished.report, sys.stdout, files=finished.files)
     sys.exit(finished.exit_code)
 
 

@@ -8,7 +8,7 @@ To add one, write ``raybench/reports/NAME.py`` with ``render_NAME(document, diag
 and a line here. ``raybench show --format`` takes its choices from this table. ``tests/reports/test_formats.py`` renders
 a document of every kind, and a block of every class, in every format of the table, and fails where one is missing. A
 renderer that needs a library imports it inside of the function and raises ``raybench.errors.MissingLibraryError``.
-What stands on the terminal is no format: it is fitted to the width of the screen (``terminal/``, ``screen.py``).
+What stands on the terminal is no format: it is fitted to the width of the screen (``terminal/``).
 """
 
 import importlib

@@ -39,10 +39,10 @@ class PreflightOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedPreflight:
-    """What was seen and judged, with the files that hold it. ``remarks`` say what could not be made."""
+    """What was seen and judged. ``files`` that hold it by what they are; ``remarks`` say what could not be made."""
 
     report: "PreflightReport"
-    files: tuple[Path, ...]
+    files: tuple[tuple[str, Path], ...]
     remarks: tuple[str, ...]
 
     @property
@@ -113,10 +113,10 @@ def _kept(report: "PreflightReport", folder: Path) -> FinishedPreflight:
     from raybench.preflight.writing import REPORT_NAME
     from raybench.reports.html import write_html
 
-    page, files, remarks = folder / "preflight.html", [folder / REPORT_NAME], []
+    page, files, remarks = folder / "preflight.html", [("report", folder / REPORT_NAME)], []
     try:
         write_html(report, page)
-        files.append(page)
+        files.append(("page", page))
     except (MissingLibraryError, OSError) as error:
         remarks.append(f"no HTML report: {error}")
     return FinishedPreflight(report=report, files=tuple(files), remarks=tuple(remarks))

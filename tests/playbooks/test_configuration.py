@@ -52,14 +52,14 @@ def test_hosts_that_fared_alike_share_a_line() -> None:
         host("n3", item("a.b", "failed", message="a.b: no\nroom"), unreachable="gone"),
     )
     assert shown(done) == [
-        "# VERDICT: INCOMPLETE: changed 2 of 3 hosts",
+        "# VERDICT: INCOMPLETE: changed 2 of 3 hosts; failed on n3; no answer of n3",
         "# raybench configure",
         "# changed  a.b [n1, n2]: /etc/x (created)",
         "# FAILED   a.b [n3]: a.b: no room",
         "# MISSING  1 host: gone: n3",
         "# In force later:",
         "#   later [n1, n2]",
-        "# VERDICT: INCOMPLETE: changed 2 of 3 hosts",
+        "# VERDICT: INCOMPLETE: changed 2 of 3 hosts; failed on n3; no answer of n3",
     ]
 
 

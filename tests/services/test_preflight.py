@@ -24,10 +24,10 @@ def test_this_machine_is_probed_and_its_report_kept(tmp_path: Path) -> None:
     )
     assert seen == ["localhost", ("localhost", "host-reachable", "host-os")]
     assert finished.exit_code == finished.report.exit_code == 0
-    report, page = finished.files
+    (_, report), (_, page) = finished.files
     assert raybench.load(report) == finished.report
     assert "host-os" in page.read_text()
-    assert f"report: {report}" in finished.lines
+    assert [what for what, _ in finished.files] == ["report", "page"]
 
 
 @pytest.mark.parametrize(

@@ -99,5 +99,17 @@ def _sum(report: Configuration) -> str:
         ("rollback", False): "rolled back",
         ("rollback", True): "would roll back",
     }[report.action, report.check]
-    error = f"; {_one_line(report.error)}" if report.error else ""
-    return f"{verb} {changed} of {len(report.hosts)} hosts{error}"
+    return f"{verb} {changed} of {len(report.hosts)} hosts{''.join(f'; {part}' for part in _lacking(report))}"
+
+
+def _lacking(report: Configuration) -> Iterator[str]:
+    """What was not done."""
+    for verdict, words in (("failed", "failed on"), ("conflict", "left alone on")):
+        names = [host.name for host in report.hosts if any(item.verdict == verdict for item in host.items)]
+        if names:
+            yield f"{words} {_names(names, len(report.hosts))}"
+    silent = [host.name for host in report.hosts if host.unreachable is not None]
+    if silent:
+        yield f"no answer of {_names(silent, len(report.hosts))}"
+    if report.error:
+        yield _one_line(report.error)

@@ -33,4 +33,8 @@ def diagnosis_report(diagnosis: Diagnosis, _: Asked) -> Report:
     found = findings_view(ordered(diagnosis.findings))
     blocks = (Facts(pairs=network_facts(diagnosis)), Heading(text="Findings"), *finding_blocks(found))
     verdict, name = diagnosis.verdict, "raybench diagnose"
-    return Report(name=name, title=f"{name}: {verdict}", verdict=verdict, reason="", lead="", when="", blocks=blocks)
+    summaries = [one.summary or one.rule for one in found.shown if one.severity != "info"]
+    reason = summaries[0] if summaries else diagnosis.in_brief.partition(", ")[2]
+    return Report(
+        name=name, title=f"{name}: {verdict}", verdict=verdict, reason=reason, lead="", when="", blocks=blocks
+    )

@@ -37,11 +37,11 @@ BUILDERS: dict[str, Builders] = {
     "Configuration": Builders(whole="configuration:configuration_report"),
     "ClusterStatus": Builders(whole="cluster:cluster_report"),
     "Diagnosis": Builders(whole="figures:diagnosis_report"),
-    "EstimateReport": Builders(whole="figures:figures_report"),
-    "ExpectedBandwidth": Builders(whole="figures:figures_report"),
+    "EstimateReport": Builders(whole="figures:figures_report", terminal="estimate:estimate_tables"),
+    "ExpectedBandwidth": Builders(whole="figures:figures_report", terminal="expectation:expected_tables"),
     "FabricPlan": Builders(whole="figures:figures_report", terminal="fabric_plan:plan_tables"),
-    "Study": Builders(whole="figures:figures_report"),
-    "RunSummary": Builders(whole="figures:figures_report"),
+    "Study": Builders(whole="figures:figures_report", terminal="study_plan:plan_tables"),
+    "RunSummary": Builders(whole="figures:figures_report", terminal="summary:summary_tables"),
 }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+MAD_TO_DEVIATION = 1.4826  # of normal noise: its standard deviation over its median absolute deviation
 BOOTSTRAP_RESAMPLES = 1000
 # Student's t, two-sided 95 %, by degrees of freedom (any table); beyond the last the value of the one before holds.
 _STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 10: 2.228,

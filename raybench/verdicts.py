@@ -21,6 +21,8 @@ from typing import Literal
 from diagnostics.findings import Verdict as LogVerdict
 
 Verdict = Literal[LogVerdict, "incomplete"]
+# How much of what was asked for was done.
+RunStatus = Literal["complete", "partial", "failed"]
 # Of one check or test, and of a host: as good as the worst of its own. ``error``: it could not be made.
 CheckVerdict = Literal["pass", "warn", "fail", "skipped", "unknown", "error"]
 TestVerdict = Literal["pass", "warn", "fail", "error"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from diagnostics.output import FORMATS
 from raybench.cli.output import announce, printing, say
 from raybench.errors import UsageError
 from raybench.whole_file import write_whole
@@ -14,8 +15,6 @@ from raybench.whole_file import write_whole
 if TYPE_CHECKING:
     from diagnostics.findings import Diagnosis
     from raybench.services.diagnose import FailOn, FinishedDiagnosis
-
-FORMATS = ("text", "json", "sarif", "junit", "markdown", "html")
 
 
 EXAMPLES = """\b

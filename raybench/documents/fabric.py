@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from raybench.documents.plain import Json, PlainDocument, PlainPart
-from raybench.verdicts import Conclusion, TestVerdict, Verdict
+from raybench.verdicts import Conclusion, RunStatus, TestVerdict, Verdict
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -161,7 +161,7 @@ class FabricReport(PlainDocument):
 
     SCHEMA: ClassVar[str] = "raybench.fabric/1"
     run_id: str
-    status: Literal["complete", "partial", "failed"]
+    status: RunStatus
     verdict: Verdict
     verdict_reason: str
     started_at: str

@@ -12,7 +12,7 @@ FAMILIES: tuple[Family, ...] = ("rdma", "efa", "tcpxo", "sockets")
 _GATHERS = ("all_gather", "reduce_scatter")
 # Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs.
 _SWITCHED = ("A100 SXM", "A800 SXM", "H100 SXM", "H800 SXM", "H20", "H200", "B100", "B200", "GB200", "B300", "GB300")
-_RACKS = ("GB200", "GB300")  # whose NVLink joins up to 72 GPUs of one rack
+RACKS = ("GB200", "GB300")  # whose NVLink joins up to 72 GPUs of one rack
 _MESHED = ("MI300X", "MI325X", "MI350X", "MI355X")
 _MESH_RANKS = 8
 _RING_SHARE = 0.83  # of NVLink, the most that rings within a node reach: 0.77 to 0.83
@@ -98,7 +98,7 @@ def _why_unknown(operation: str, system: System) -> str | None:
             f"NVLink does not join {system.nvlink_ranks} of {name}",
         ),
         (
-            name.startswith(_RACKS) and across and system.nvlink_ranks <= _MESH_RANKS,
+            name.startswith(RACKS) and across and system.nvlink_ranks <= _MESH_RANKS,
             "whether NVLink joins these nodes is not known; if one rack does, count them as one node of all its ranks",
         ),
         (operation not in ("all_reduce", "all_to_all", *_GATHERS), f"no published healthy figures of {operation}"),
@@ -113,7 +113,7 @@ def _why_unknown(operation: str, system: System) -> str | None:
 
 def _most_joined(name: str) -> int:
     """GPUs that NVLink can join: 16 of A100 in HGX with two boards, a rack of 72, else the 8 of a board."""
-    return 72 if name.startswith(_RACKS) else 16 if name.startswith("A100") else 8
+    return 72 if name.startswith(RACKS) else 16 if name.startswith("A100") else 8
 
 
 def _within(operation: str, system: System, *, is_meshed: bool) -> Regime:

@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from raybench.documents.run.cluster import ClusterInfo
 from raybench.documents.run.facts import NodeFacts, RdmaPort
-from raybench.expectations.regimes import Family, NoExpectation, System
+from raybench.expectations.regimes import RACKS, Family, NoExpectation, System
 from raybench.hardware.gpus import Gpu, find_gpu, unknown_reason
-
-_RACKS = ("GB200", "GB300")  # whose NVLink may join nodes
 
 
 def system_of(cluster: ClusterInfo, variables: Mapping[str, str]) -> System | NoExpectation:
@@ -23,7 +21,7 @@ def system_of(cluster: ClusterInfo, variables: Mapping[str, str]) -> System | No
     per_node = {len(node.ranks) for node in cluster.nodes}
     if len(per_node) != 1:
         return NoExpectation(reason="the nodes have different numbers of ranks")
-    if gpu.name in _RACKS and len(cluster.nodes) > 1:
+    if gpu.name in RACKS and len(cluster.nodes) > 1:
         return NoExpectation(reason="whether the nodes share an NVLink domain is not known")
     ports = _fabric_ports(cluster, variables)
     return System(

@@ -19,7 +19,7 @@ from raybench.documents.run.point import Point
 from raybench.peers.judgement import LARGE, Share, control_of, is_blind, severity_of, share_of
 from raybench.peers.patterns import SlowPairs, slow_patterns
 from raybench.rounds import disjoint_rounds
-from raybench.stats import median
+from raybench.stats import MAD_TO_DEVIATION, median
 
 Pair = tuple[int, int]
 Kind = Literal["node", "rank", "way"]
@@ -30,7 +30,6 @@ _LEAST_PATHS, _LEAST_BLOCKS = 6, 5
 _GOOD = 0.9  # a direction above it is fine
 _MOST_NAMED = 3  # one in so many, at most, or it is no fault but how the machine is built
 _PATH_DEVIATIONS = 4.0
-_TO_DEVIATION = 1.4826
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,4 +334,4 @@ class _Search:
 def _typical(speeds: Sequence[float]) -> tuple[float, float]:
     """The median of the pairs' speeds, and their spread as a share of it (scaled median absolute deviation)."""
     typical = median(speeds) if speeds else 0.0
-    return typical, _TO_DEVIATION * median([abs(speed - typical) for speed in speeds]) / typical if speeds else 0.0
+    return typical, MAD_TO_DEVIATION * median([abs(speed - typical) for speed in speeds]) / typical if speeds else 0.0

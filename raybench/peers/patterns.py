@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from diagnostics.findings import Severity
 from raybench.peers.judgement import LARGE
-from raybench.stats import median
+from raybench.stats import MAD_TO_DEVIATION, median
 
 if TYPE_CHECKING:
     from raybench.peers.matrix import Matrix, Pair
 
 _LEAST_PAIRS, _LEAST_BLOCKS = 6, 5
 _DEVIATIONS = 4.0  # of a pair's own blocks: nothing closer to the reference is slow
-_TO_DEVIATION = 1.4826
 _MINORITY = 1 / 3  # of a kind's pairs: more of them may be how the network is built
 _ALL_BUT_FEW = 0.8
 
@@ -88,7 +87,7 @@ def _slow(matrix: "Matrix", alike: Sequence["Pair"]) -> dict["Pair", float]:
 
 
 def _deviation(blocks: Sequence[float], middle: float) -> float:
-    return _TO_DEVIATION * median([abs(block - middle) for block in blocks]) / middle
+    return MAD_TO_DEVIATION * median([abs(block - middle) for block in blocks]) / middle
 
 
 def _described(matrix: "Matrix", slow: Mapping["Pair", float], compared: int, *, between: bool) -> SlowPairs:

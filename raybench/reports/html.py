@@ -1,6 +1,7 @@
 """A report as one HTML file that needs no network, no script and no other file."""
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +37,18 @@ def render_html(document: Any, diagnosis: Diagnosis | None = None, *, drawn: boo
 def _environment() -> Any:
     """The templates of ``templates/``, with what they may call. Raises MissingLibraryError without jinja2."""
     try:
-        import jinja2  # an optional library
-        import markupsafe  # jinja2's own
+        import jinja2  # noqa: F401 - an optional library
     except ImportError as error:
         raise MissingLibraryError(f"the HTML report needs jinja2, which is not installed: {INSTALL}") from error
+    return _templates()
+
+
+@cache
+def _templates() -> Any:
+    """Compiled once: that takes 25 ms, more than most documents take to be shown."""
+    import jinja2
+    import markupsafe  # jinja2's own
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("raybench.reports", "templates"),
         autoescape=True,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from raybench.documents.run.training import TIGHT_MEMORY
 from raybench.documents.study.plan import Study, Variant
 from raybench.documents.study.ratio import Ratio
 from raybench.documents.study.row import TrainingRow
@@ -14,7 +15,6 @@ from raybench.studies.training_rows import fastest, peak_text, throughput_ratio,
 ALIKE = 0.03  # throughputs within it of each other are no reason to choose: memory decides
 LESS = 0.95  # of the memory of the fastest: what needs more than that does not decide, peaks differ by some percent
 ENOUGH_BLOCKS = 3  # fewer give no useful interval: a slower median is then taken for slower
-TIGHT = 0.8  # of the device's memory: fragmentation and a longer sample may take the rest
 _ADAPTERS = ("lora", "qlora")
 _STRATEGIES = {
     "ddp": ("--strategy", "ddp"),
@@ -126,6 +126,6 @@ def _room(chosen: TrainingRow, rows: Sequence[TrainingRow]) -> Iterator[str]:
     left = (chosen.memory_limit_bytes - chosen.memory_bytes) / 2**30
     yield f"it leaves {left:.2f} GiB of the device ({1 - share:.0%})"
     smaller = [row for row in rows if row.memory_bytes and row.memory_bytes < chosen.memory_bytes]
-    if share > TIGHT and smaller:
+    if share > TIGHT_MEMORY and smaller:
         least = min(smaller, key=lambda row: row.memory_bytes or 0)
         yield f"that is tight: for a larger batch or model measure {least.variant} as well"

@@ -11,9 +11,10 @@ Source: this project's seed documents, which set the limit of 40 %.
 """
 
 from diagnostics.facts import JobFacts
+from diagnostics.limits import HIGH_SYNC_SHARE
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
-LIMIT_PERCENT = 40.0
+LIMIT_PERCENT = 100 * HIGH_SYNC_SHARE
 
 
 def check(facts: JobFacts) -> Outcome:

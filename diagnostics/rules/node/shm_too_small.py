@@ -15,12 +15,10 @@ Source: NCCL user guide, troubleshooting, shared memory.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.judging.error_number import named_error
+from diagnostics.limits import NCCL_WITH_LARGE_SHM, SHM_BYTES_PER_RANK
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.program.job_cancelled import before_any_cut
 from diagnostics.rules.program.killing import is_bus_error
-
-_HUNGRY = (2, 32, 3)
-_RANK_BYTES = 68_420_268  # measured over sockets, NCCL alone, no GPU in the way; 2.30.7 does not take it
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -65,11 +63,11 @@ def _bus_error(facts: JobFacts) -> Outcome:
 
 def need_of(facts: JobFacts) -> str:
     """What this release takes of /dev/shm, where that is known; empty otherwise."""
-    if facts.version is None or facts.version < _HUNGRY:
+    if facts.version is None or facts.version < NCCL_WITH_LARGE_SHM:
         return ""
     return (
-        f" NCCL 2.32.3 takes {_RANK_BYTES:,} bytes a rank at its first collective, over sockets too: two ranks do not "
-        "fit into a container's default, eight take half a GiB."
+        f" NCCL 2.32.3 takes {SHM_BYTES_PER_RANK:,} bytes a rank at its first collective, over sockets too: "
+        "two ranks do not fit into a container's default, eight take half a GiB."
     )
 
 

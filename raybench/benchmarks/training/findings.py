@@ -5,6 +5,7 @@ from math import isfinite
 
 from diagnostics.findings import Finding
 from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.communication import HIGH_OVERHEAD
 from raybench.documents.run.training import Straggler, TrainingPoint
 from raybench.finding_rules.workloads import LOSS_NOT_FINITE
 from raybench.units import format_seconds
@@ -70,7 +71,7 @@ def _overhead(point: TrainingPoint) -> Finding:
     share, rule = point.overhead or 0.0, rule_named("sync-overhead")
     return rule.finding(
         confidence="likely",
-        summary=f"{point.label}: {share:.0%} of a step waits for communication (high, above 40%)",
+        summary=f"{point.label}: {share:.0%} of a step waits for communication (high, above {HIGH_OVERHEAD:.0%})",
         explanation=(
             f"Of {format_seconds(point.seconds.mean)} a step, "
             f"{format_seconds(max(point.communication.best_exposed or 0.0, 0.0))} are communication that no "

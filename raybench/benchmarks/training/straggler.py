@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from raybench.documents.run.training import Straggler
-from raybench.stats import median
+from raybench.stats import MAD_TO_DEVIATION, median
 
 LEAST_STEPS = 20
 LEAST_EXCESS = 0.005
@@ -33,7 +33,6 @@ LEAST_UNDISTURBED_Z = 3.5
 _QUARTERS = 4
 _QUICKEST_SHARE = 0.25
 _GROUPS = 20  # of steps, each left out once
-_MAD_TO_SIGMA = 1.4826  # of normal noise
 _MEDIAN_ERROR = 1.2533  # standard error of a median over that of a mean, sqrt(pi / 2)
 
 
@@ -142,7 +141,7 @@ def _jackknife(pieces: Pieces) -> list[float]:
 
 def _error(values: Sequence[float], middle: float) -> float:
     """Standard error of the median, from the median absolute deviation: outliers do not widen it."""
-    spread = _MAD_TO_SIGMA * median([abs(value - middle) for value in values])
+    spread = MAD_TO_DEVIATION * median([abs(value - middle) for value in values])
     return _MEDIAN_ERROR * spread / math.sqrt(len(values))
 
 

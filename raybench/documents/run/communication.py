@@ -5,10 +5,12 @@ from typing import Literal
 
 from msgspec import field
 
+from diagnostics.limits import HIGH_SYNC_SHARE
 from raybench.documents.part import Part
 from raybench.documents.plain import Json
 
-MODERATE_OVERHEAD, HIGH_OVERHEAD = 0.20, 0.40
+MODERATE_OVERHEAD, HIGH_OVERHEAD = 0.20, HIGH_SYNC_SHARE
+BANDS_IN_WORDS = f"low below {MODERATE_OVERHEAD:.0%}, moderate to {HIGH_OVERHEAD:.0%}, high above"
 UNKNOWN = "unknown"
 OverheadBand = Literal["low", "moderate", "high"]
 

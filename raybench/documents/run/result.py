@@ -20,14 +20,14 @@ from raybench.documents.run.node_samples import NodeSamples
 from raybench.documents.run.result_table import POINT_COLUMNS, SAMPLE_COLUMNS, point_rows, sample_rows
 from raybench.documents.run.verdict import Check, all_checks, conclude_run
 from raybench.documents.table import dataframe
-from raybench.verdicts import Conclusion, Verdict
+from raybench.verdicts import Conclusion, RunStatus, Verdict
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 SCHEMA = "raybench.result/1"
 
-Status = Literal["complete", "partial", "failed"]
+Status = RunStatus
 _ENVIRONMENT = ("versions", "variables")
 
 

@@ -3,16 +3,15 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from raybench.documents.run.benchmark import OF_COLLECTIVES, BenchmarkResult
 from raybench.documents.table import Row
 
 if TYPE_CHECKING:
-    from raybench.documents.run.benchmark import BenchmarkResult
     from raybench.documents.run.result import RunResult
 
-_PARAMETERS = ("dtype", "reduce_op", "root", "in_place")
 _PLACE = ("label", "message_bytes", "source_rank", "destination_rank")
 POINT_COLUMNS = (
-    *("benchmark", "kind", "status", *_PARAMETERS),
+    *("benchmark", "kind", "status", *OF_COLLECTIVES),
     *_PLACE,
     "sample_count",
     *(f"{name}_seconds" for name in ("median", "mean", "min", "max", "p95", "p99", "stddev")),
@@ -23,7 +22,7 @@ POINT_COLUMNS = (
     *("tensor_bytes", "stored_bytes", "save_gb_per_s", "load_gb_per_s"),
     *("complete", "verified", "wrong_elements", "failed"),
 )
-SAMPLE_COLUMNS = ("benchmark", "kind", *_PARAMETERS, *_PLACE, "launch", "block", "sample", "seconds")
+SAMPLE_COLUMNS = ("benchmark", "kind", *OF_COLLECTIVES, *_PLACE, "launch", "block", "sample", "seconds")
 
 
 def point_rows(run: "RunResult") -> Iterator[Row]:
@@ -43,7 +42,7 @@ def sample_rows(run: "RunResult") -> Iterator[Row]:
                 yield {**known, "launch": launch, "block": block, "sample": number, "seconds": seconds}
 
 
-def _known(benchmark: "BenchmarkResult") -> Row:
+def _known(benchmark: BenchmarkResult) -> Row:
     """Its name and parameters: the same collective may be measured in several types, in place and not."""
-    parameters = {name: benchmark.parameters.get(name) for name in _PARAMETERS}
+    parameters = {name: benchmark.parameters.get(name) for name in OF_COLLECTIVES}
     return {"benchmark": benchmark.name, "kind": benchmark.kind, **parameters}

@@ -5,10 +5,10 @@ Schema ``raybench.summary/1``: keys are added, never renamed or removed. Sizes i
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from raybench.documents.plain import PlainDocument
-from raybench.verdicts import Conclusion, Verdict
+from raybench.verdicts import Conclusion, RunStatus, Verdict
 
 Figures = Mapping[str, Any]
 
@@ -23,7 +23,7 @@ class RunSummary(PlainDocument):
     SCHEMA: ClassVar[str] = "raybench.summary/1"
     name: str
     run_id: str
-    status: Literal["complete", "partial", "failed"]
+    status: RunStatus
     verdict: Verdict = "unknown"
     verdict_reason: str = "it was written before summaries had a verdict"
     world_size: int

@@ -17,6 +17,8 @@ from raybench.documents.run.verdict import Check
 from raybench.documents.run.workload import Sample, seconds_row, summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
 
+TIGHT_MEMORY = 0.8  # of the device's memory: fragmentation and a longer sample may take the rest
+
 
 class Straggler(FieldwisePart, frozen=True, kw_only=True):
     """A rank that the others wait for. ``excess``: its own time over theirs, a fraction; ``z``: in standard errors.
@@ -238,7 +240,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
 
     @property
     def overhead_band(self) -> str | None:
-        """``low`` below 20 %, ``moderate`` to 40 %, ``high`` above; two of them, or ``unknown``, by the interval."""
+        """``low``, ``moderate`` or ``high``; two of them, or ``unknown``, by the interval."""
         return self.communication.overhead_band(self.seconds.mean)
 
     @property

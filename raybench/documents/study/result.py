@@ -14,12 +14,12 @@ from raybench.documents.study.plan import Kind, Settings, Variant
 from raybench.documents.study.table import TRIAL_COLUMNS, AnyAnswer, answer_columns, answer_rows, trial_rows
 from raybench.documents.study.trial import TrialResult
 from raybench.documents.table import dataframe
-from raybench.verdicts import Conclusion, Verdict
+from raybench.verdicts import Conclusion, RunStatus, Verdict
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Status = Literal["complete", "partial", "failed"]
+Status = RunStatus
 _SWEEPS = ("batch-size", "model-size")
 _NO_VERDICT = "it was written before studies had a verdict; 'raybench study show' on its folder makes one"
 

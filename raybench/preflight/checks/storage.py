@@ -2,6 +2,7 @@
 
 import re
 
+from diagnostics.limits import NCCL_WITH_LARGE_SHM, SHM_BYTES_PER_RANK
 from raybench.preflight.checks.software import nccl_version
 from raybench.preflight.host_view import HostView
 from raybench.preflight.parsers.system import parse_meminfo
@@ -9,9 +10,6 @@ from raybench.preflight.verdict import Judgement, failed, passed, unknown, warne
 
 GIB = 2**30
 _TEMPORARY = "/tmp"
-# Measured over sockets, NCCL alone, no GPU in the way; 2.30.7 does not take it.
-_HUNGRY_NCCL = (2, 32, 3)
-_RANK_SHM_BYTES = 68_420_268
 
 
 def memory(view: HostView) -> Judgement:
@@ -114,9 +112,9 @@ def _short_for_nccl(view: HostView, free_bytes: int) -> str:
     """What the host's NCCL needs for a rank on each GPU, where less is free; empty where that is there or unknown."""
     ranks = len(view.smi.gpus) if view.has_gpu_hardware and view.status("nvidia_smi") == "ok" else 0
     version = nccl_version(view)
-    if version is None or _numbers(version) < _HUNGRY_NCCL or free_bytes >= ranks * _RANK_SHM_BYTES:
+    if version is None or _numbers(version) < NCCL_WITH_LARGE_SHM or free_bytes >= ranks * SHM_BYTES_PER_RANK:
         return ""
-    return f"{_shown(ranks * _RANK_SHM_BYTES)} free: NCCL {version} takes {_RANK_SHM_BYTES} bytes a rank"
+    return f"{_shown(ranks * SHM_BYTES_PER_RANK)} free: NCCL {version} takes {SHM_BYTES_PER_RANK} bytes a rank"
 
 
 def _shown(size: int) -> str:

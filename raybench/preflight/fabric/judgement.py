@@ -22,9 +22,8 @@ from raybench.preflight.fabric.rails import Rail
 from raybench.preflight.fabric.rounds import Pair
 from raybench.preflight.fabric.schedule import Fabric
 from raybench.preflight.fabric.settings import FabricSettings
-from raybench.stats import median
+from raybench.stats import MAD_TO_DEVIATION, median
 
-_TO_DEVIATION = 1.4826
 _REPEATS_OF_SOFTWARE = 2  # how often a pair of software devices must be bad before it counts against its hosts
 _LEAST_FOR_TYPICAL = 3  # hosts with a figure: of two, neither is typical
 _WHOLE_RAIL = 0.75  # of its tests below what the links carry: that is no fault of single hosts
@@ -194,7 +193,7 @@ def _typical(
     middle = median([median_high(own) for own in of_host.values()])
     near = [speed for speed in speeds if speed >= middle / 2]
     around = median(near)
-    spread = _TO_DEVIATION * median([abs(speed - around) for speed in near])
+    spread = MAD_TO_DEVIATION * median([abs(speed - around) for speed in near])
     return Typical(speed=middle, spread=spread, relative=relative, hosts=len(of_host))
 
 

@@ -6,7 +6,6 @@ Tests, hosts and suspects have preflight's verdicts: pass, warn, fail, error
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from raybench.documents.fabric import (
     FabricEnd,
@@ -28,7 +27,7 @@ from raybench.preflight.fabric.schedule import Fabric
 from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.fabric.suspects import Suspect, suspects
 from raybench.unreachable import advice_on, brief_reason
-from raybench.verdicts import Conclusion, TestVerdict, Verdict
+from raybench.verdicts import Conclusion, RunStatus, TestVerdict, Verdict
 
 _WORDS: tuple[tuple[str, Verdict], ...] = (("fail", "critical"), ("error", "incomplete"), ("warn", "warning"))
 _VERDICT: Mapping[PairVerdict, TestVerdict] = {
@@ -98,7 +97,7 @@ def _report(
     facts: RunFacts,
     conclusion: Conclusion,
     *,
-    status: Literal["complete", "partial", "failed"],
+    status: RunStatus,
     tool: str,
     hosts: tuple[FabricHost, ...],
     notes: tuple[str, ...],

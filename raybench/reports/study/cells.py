@@ -56,7 +56,7 @@ def money(value: float | None, currency: str) -> Cell:
 
 
 def overhead(value: float | None) -> Cell:
-    """The share of a step that waits for communication, with its band: below 20 %, to 40 %, above."""
+    """The share of a step that waits for communication, with its band."""
     if value is None:
         return NONE
     band = band_of_overhead(value)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from raybench.documents.run.benchmark import BenchmarkResult
-from raybench.documents.run.communication import HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN
+from raybench.documents.run.communication import BANDS_IN_WORDS, HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN
 from raybench.documents.run.training import TrainingPoint
 from raybench.reports.model import Cell, Section
 from raybench.reports.text import fixed, percent, percent_beside, printable
@@ -64,7 +64,7 @@ def _name(point: TrainingPoint) -> Cell:
 
 
 def _communication_notes(points: Sequence[TrainingPoint]) -> tuple[str, ...]:
-    notes = ["overhead: exposed communication over the step; low below 20%, moderate to 40%, high above"]
+    notes = [f"overhead: exposed communication over the step; {BANDS_IN_WORDS}"]
     if any("differencing_of_gradients_only" in point.communication.exposed for point in points):
         notes.append("fsdp: differencing leaves out what gathering parameters costs; the profiler's figure counts")
     notes += [

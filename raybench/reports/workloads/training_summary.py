@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training import TIGHT_MEMORY, TrainingPoint
 from raybench.reports.model import Cell, Grid
 from raybench.reports.text import fixed, percent, printable
 
 Metric = tuple[str, Callable[[TrainingPoint], str | None]]
-TIGHT = 0.8  # of the device's memory
 _GIB = 2**30
 
 
@@ -36,7 +35,7 @@ def advice_of(points: Sequence[TrainingPoint]) -> str | None:
         whose = "process memory (RSS)" if best.memory_kind == "rss" else "memory"
         text += f", with {need / alternative:.2f} of its {whose}"
     total = best.memory_limit_bytes
-    if need and alternative and total and need > TIGHT * float(total) and alternative < need:
+    if need and alternative and total and need > TIGHT_MEMORY * float(total) and alternative < need:
         text += f"; at {percent(need / float(total))} of the device it is tight: test both with the batch that you need"
     return text + ". One run decides nothing within its noise: raybench study strategy repeats them in turn"
 

@@ -74,7 +74,7 @@ class Stage:
 
     def start(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         """A process that ends with the stage."""
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
         self.stack.callback(_end, child)
         return child
 

@@ -26,22 +26,24 @@ _WAITING = "pressure/cpu/some_seconds"
 
 
 def check(window: Window) -> Iterator[Observed]:
-    """One finding a command: that of the process that takes most."""
+    """One finding a command: the one whose processes take most."""
     if not window.pids or not _contended(window):
         return
-    takers = sorted(_takers(window), reverse=True)
-    if sum(used for used, _, _ in takers) < LIMIT_PROCESSORS:
+    takers = _takers(window)
+    used_by = {command: sum(used for used, _, _ in processes) for command, processes in takers.items()}
+    if sum(used_by.values()) < LIMIT_PROCESSORS:
         return
-    used, pid, name = takers[0]
-    command = window.last_word("others", pid) or f"process {pid}"
+    command = max(used_by, key=lambda name: used_by[name])
+    _, pid, name = max(takers[command])
+    more = f" and {len(takers[command]) - 1} more" if len(takers[command]) > 1 else ""
     yield RULE.observed(
         window,
         device=command,
-        summary=f"processors: {command} (process {pid}), which is not of the job, takes {used:.1f} of "
-        f"{window.latest('host/cpu/cores') or 0:.0f} while others wait",
+        summary=f"processors: {command} (process {pid}{more}), which is not of the job, takes "
+        f"{used_by[command]:.1f} of {window.latest('host/cpu/cores') or 0:.0f} while others wait",
         explanation="A rank that waits for a processor launches its kernels late, and the others wait for it.",
         since_seconds=window.first_seconds(name),
-        series=(name, _WAITING),
+        series=(*(series for _, _, series in takers[command]), _WAITING),
     )
 
 
@@ -56,11 +58,15 @@ def _contended(window: Window) -> bool:
     return load is not None and load > cores
 
 
-def _takers(window: Window) -> Iterator[tuple[float, str, str]]:
+def _takers(window: Window) -> dict[str, list[tuple[float, str, str]]]:
+    """By command: processors used, process id and series of each of its processes."""
+    found: dict[str, list[tuple[float, str, str]]] = {}
     for pid, name in window.devices("other", "processors_used").items():
         used = window.latest(name)
         if used is not None:
-            yield used, pid, name
+            command = window.last_word("others", pid) or f"process {pid}"
+            found.setdefault(command, []).append((used, pid, name))
+    return found
 
 
 RULE = LiveRule(

@@ -1,7 +1,7 @@
 """A GPU lowers its clocks.
 
-Symptom: a GPU reports for three seconds on end that its clocks are lowered for its temperature, by the power brake, or
-by its hardware.
+Symptom: a GPU reports in three readings on end, a second apart, that its clocks are lowered for its temperature, by the
+power brake, or by its hardware.
 
 Why: cooling (fans, air flow, a blocked inlet, liquid cooling that failed), a power supply that gives too little (the
 brake is pulled from outside), or the GPU protects itself. All ranks wait for the slowest GPU.
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from diagnostics.agent.rules.base import LiveRule, Observed, advice
 from diagnostics.agent.window import Window
 
-HELD_SECONDS = 3.0
+HELD_SECONDS = 2.0
 _REASONS = {  # the first that holds is told: the hardware's flag is set together with the others
     "throttle_power_brake": "by the power brake, which is pulled from outside the GPU",
     "throttle_thermal": "for its temperature",

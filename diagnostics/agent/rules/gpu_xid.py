@@ -19,6 +19,7 @@ from diagnostics.agent.window import Window
 LOOKED_AT_SECONDS = 60.0
 _XID = re.compile(r"\b(?P<kind>S?Xid) \((?P<device>[^)]{1,64})\): (?P<number>\d{1,5})")
 _OF_PROGRAMS = frozenset({13, 31, 43, 68, 69})
+_WARNINGS = frozenset({92, 154})  # corrected errors come often; what the driver advises has changed
 _HARMLESS = frozenset({45, 63})  # the end of a process; a row that was remapped
 
 
@@ -32,10 +33,11 @@ def check(window: Window) -> Iterator[Observed]:
         if kind == "Xid" and number in _HARMLESS:
             continue
         program = kind == "Xid" and number in _OF_PROGRAMS
+        mild = program or (number in _WARNINGS if kind == "Xid" else "Non-fatal" in event.text)
         yield RULE.observed(
             window,
             device=f"{found['device']} {kind} {number}",
-            severity="warning" if program else "critical",
+            severity="warning" if mild else "critical",
             confidence="likely" if program else "certain",
             summary=f"{kind} {number} on {found['device']}",
             explanation="Mostly a fault of the program; also of a GPU that fails."
@@ -49,7 +51,7 @@ def check(window: Window) -> Iterator[Observed]:
 RULE = LiveRule(
     id="gpu-xid",
     title="The NVIDIA driver reports an Xid",
-    severity="critical; warning where the program is the likely cause",
+    severity="critical; warning where the program is the likely cause or nothing was lost",
     check=check,
     recommended=advice(
         "look-up-xid",

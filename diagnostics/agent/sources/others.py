@@ -11,9 +11,9 @@ from diagnostics.agent.sources.processes import Processes
 
 LOOK_INTERVALS = 2  # between two looks
 WAITING_SHARE = 0.2  # of the time, above which it is looked for
-MAX_TAKERS = 5  # of one look
+MAX_TAKERS = 12  # of one look
 MAX_LOOKED_AT = 4096
-_LEAST_PROCESSORS = 0.2
+_LEAST_PROCESSORS = 0.05
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LONGEST_FILE = 4096
 _INIT, _KERNEL_THREADS = 1, 2

@@ -80,7 +80,7 @@ def test_a_gpu_that_throttles_is_named_and_one_under_its_power_cap_is_not(bits: 
         window.add("gpus", float(second), gpus.read().values)
         seen += [(second, one.finding.summary) for one in judge.observed(window)]
     if words:
-        assert seen[0] == (13, f"node-7 GPU 5: clocks are lowered {words}{seen[0][1].partition(words)[2]}")
+        assert seen[0] == (12, f"node-7 GPU 5: clocks are lowered {words}{seen[0][1].partition(words)[2]}")
         assert "(88 °C, SM clock 1200 MHz)" in seen[0][1]
     else:
         assert seen == []

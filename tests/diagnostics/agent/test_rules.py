@@ -122,9 +122,9 @@ FAULTS: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, s
         {},
         "gpu-throttled",
         "GPU 3: clocks are lowered for its temperature (89 °C)",
-        3,
+        2,
     ),
-    "power brake": ({"gpu/0/throttle_power_brake": between(10, 99)}, {}, "gpu-throttled", "power brake", 3),
+    "power brake": ({"gpu/0/throttle_power_brake": between(10, 99)}, {}, "gpu-throttled", "power brake", 2),
     "uncorrected": ({"gpu/0/ecc_uncorrected_errors": from_second(10, 1)}, {}, "gpu-memory-errors", "1 uncorrected", 0),
     "remap failed": ({"gpu/0/row_remap_failed": between(10, 99)}, {}, "gpu-memory-errors", "could not be remapped", 0),
     "remap pending": ({"gpu/0/row_remap_pending": between(10, 99)}, {}, "gpu-memory-errors", "waits for a reset", 0),
@@ -204,6 +204,24 @@ def test_a_fault_that_goes_on_is_told_once_and_again_when_it_came_back_after_a_w
         {f"{PORT}/symbol_errors": lambda second: 100.0 * (second > 5) + 100.0 * (second > quiet + 60)}, quiet + 70
     )
     assert [one.second for one in twice] == [6, quiet + 61]
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("NVRM: Xid (PCI:0000:1b:00): 95, pid=7, Uncontained: LTC TAG", "critical"),
+        ("NVRM: Xid (PCI:0000:1b:00): 31, pid=7, name=python, MMU Fault", "warning"),
+        ("NVRM: Xid (PCI:0000:1b:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset)", "warning"),
+        (
+            "nvidia-nvswitch2: SXid (PCI:0000:c3:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error",
+            "warning",
+        ),
+        ("nvidia-nvswitch2: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", "critical"),
+    ],
+)
+def test_an_xid_is_as_severe_as_its_number_says(line: str, severity: str) -> None:
+    (seen,) = play({"host/cpu/cores": 4.0}, 5, events={2: [("kernel", "", line)]})
+    assert (seen.rule, seen.observed.finding.severity) == ("gpu-xid", severity)
 
 
 def sawtooth(second: int) -> float:
@@ -308,6 +326,13 @@ def test_without_ranks_nobody_is_accused_of_taking_processors_or_waiting() -> No
     series = {**BUSY, "other/99/processors_used": 3.0, "gpu/0/utilization_percent": 40.0}
     assert play(series, 140) == []
     assert {one.rule for one in play(series, 140, pids=(7,))} == {"cpu-contention", "gpu-underused"}
+
+
+def test_processes_of_one_command_are_counted_together() -> None:
+    series = {**BUSY, **{f"other/{pid}/processors_used": 0.5 for pid in (91, 92, 93)}, "other/99/processors_used": 0.7}
+    names = [("others", str(pid), "yes") for pid in (91, 92, 93)] + [("others", "99", "python")]
+    (seen,) = play(series, 20, pids=(7,), events={0: names})
+    assert "yes (process 93 and 2 more), which is not of the job, takes 1.5 of 4" in seen.observed.finding.summary
 
 
 def test_a_gpu_that_waits_is_told_after_two_minutes() -> None:

@@ -8,6 +8,7 @@ import pytest
 import raybench
 from raybench.documents.cluster_status import ClusterNode, ClusterStatus
 from raybench.documents.collection import CollectedFile, CollectedHost, CollectionReport
+from raybench.documents.diagnosis import Diagnosis
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.table import BUILDERS, screen_of, terminal_report_of
 from raybench.reports.model import Cell, Choice, Grid, Report, Table, Text
@@ -106,14 +107,17 @@ def test_a_cluster_is_ok_only_where_every_node_is_known_to_be(
 def test_a_collection_without_logs_or_with_none_that_were_read_is_not_called_ok() -> None:
     file = CollectedFile(remote="/a", local="a", size_bytes=1, modified_at=0.0, complete=True)
 
-    def collected(*files: CollectedFile) -> CollectionReport:
+    def collected(*files: CollectedFile, diagnosis: Diagnosis | None = None) -> CollectionReport:
         host = CollectedHost(
             name="a", status="complete", files=files, fetched_bytes=1, resumed=0, problems=(), notes=(), facts={}
         )
-        return CollectionReport(folder="runs/x/hosts", hosts=(host,))
+        return CollectionReport(folder="runs/x/hosts", hosts=(host,), diagnosis=diagnosis)
 
     assert shown(collected())[0] == "# VERDICT: UNKNOWN: no logs were found; 1 of 1 host complete: runs/x/hosts"
     assert "# VERDICT: UNKNOWN: the logs were not diagnosed" in shown(collected(file))[0]
+    path = next(one for one in REPORTS if one.stem.startswith("diagnosis-72"))
+    lines = shown(collected(file, diagnosis=raybench.load(path)))
+    assert lines[0].startswith("# VERDICT: CRITICAL: logs: critical, network ib, with GPUDirect RDMA")
 
 
 def test_a_host_cannot_send_control_characters_through_any_table() -> None:

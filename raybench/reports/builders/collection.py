@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 
 from raybench.documents.collection import CollectedHost, CollectionReport
-from raybench.documents.diagnosis import Diagnosis
-from raybench.documents.part import document_as
 from raybench.reports.builders.asked import Asked
 from raybench.reports.model import Cell, Grid, Report, Table, notes_of
 from raybench.reports.text import count_of
@@ -43,8 +41,7 @@ def _conclusion(report: CollectionReport) -> tuple[str, str]:
         return "unknown", f"no logs were found; {fetched}"
     if report.diagnosis is None:
         return "unknown", f"the logs were not diagnosed; {fetched}"
-    logs = document_as(Diagnosis, report.diagnosis, "the diagnosis of the collection")
-    return logs.verdict, f"logs: {logs.in_brief}; {fetched}"
+    return report.diagnosis.verdict, f"logs: {report.diagnosis.in_brief}; {fetched}"
 
 
 def _cells(host: CollectedHost) -> tuple[Cell, ...]:

@@ -137,15 +137,28 @@ class MachineKeeper:
     def _end_bucket(self) -> None:
         """The readings of the bucket as rows: one each, or two for all of them."""
         bucket, self._bucket = self._bucket, []
+        if self._merged == 1:
+            self._add_row(*bucket[0])
+            return
         times: list[float | None] = [at for at, _ in bucket]
-        for row, at in enumerate(merged_counters(times, len(bucket) if self._merged > 1 else 1)):
+        for row, at in enumerate(merged_counters(times, len(bucket))):
             self._times.add(self._rows + row, at or 0.0)
         for name in dict.fromkeys(name for _, values in bucket for name in values):
             column = self._columns.get(name) or self._new_column(name)
             if column is not None:
                 values = [one.get(name) for _, one in bucket]
-                self._add(column, values if self._merged == 1 else _merging(name)(values, len(bucket)))
+                self._add(column, _merging(name)(values, len(bucket)))
         self._rows = self._times.end
+
+    def _add_row(self, at: float, values: dict[str, float]) -> None:
+        """One reading as it is: most of them, and so without a detour."""
+        row, columns = self._rows, self._columns
+        self._times.add(row, at)
+        for name, value in values.items():
+            column = columns.get(name) or self._new_column(name)
+            if column is not None and not column.add(row, value):
+                self._left_out["values"] += 1
+        self._rows += 1
 
     def _new_column(self, name: str) -> Column | None:
         if len(self._columns) >= MOST_SERIES:

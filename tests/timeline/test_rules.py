@@ -203,7 +203,11 @@ class TestNodeSwaps:
 
 
 def busy(name: str, *, others: float, waited: float, cores: float = 16) -> SampledNode:
-    series = {CORES: [cores] * 80, BUSY: counter(lambda _: 14.0), WAITED: counter(lambda _: waited)}
+    series: dict[str, list[float | None]] = {
+        CORES: [cores] * 80,
+        BUSY: counter(lambda _: 14.0),
+        WAITED: counter(lambda _: waited),
+    }
     return sampled(name, series | ({OTHER: counter(lambda _: others)} if others else {}))
 
 

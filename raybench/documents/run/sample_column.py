@@ -15,7 +15,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 MOST_ROWS = 2**22
 _THOUSANDTHS = 1000
@@ -34,13 +34,15 @@ class ColumnError(ValueError):
 class Column:
     """The values of one series by row of a time axis. Values come in the order of their rows."""
 
-    __slots__ = ("_differences", "_first", "_last", "_runs", "scale")
+    __slots__ = ("_begin", "_differences", "_end", "_first", "_last", "_latest", "_runs", "scale")
 
     def __init__(self) -> None:
         self.scale = 1
         self._first = self._last = 0
+        self._latest: float | None = None  # the last value, as it came
         self._differences = array.array("b")
-        self._runs: list[list[int]] = []
+        self._runs: list[tuple[int, int]] = []  # (first row, rows) of those that are over
+        self._begin = self._end = 0  # rows of the one that goes on
 
     @classmethod
     def of(cls, values: Sequence[float | None]) -> "Column":
@@ -54,27 +56,36 @@ class Column:
     @property
     def end(self) -> int:
         """The row after the last that has a value."""
-        return self._runs[-1][0] + self._runs[-1][1] if self._runs else 0
+        return self._end
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """(first row, rows) of the rows that have a value."""
+        return [*self._runs, (self._begin, self._end - self._begin)] if self._latest is not None else []
 
     @property
     def stored_bytes(self) -> int:
         """What it takes in memory, about."""
-        return 200 + len(self._differences) * self._differences.itemsize + 100 * len(self._runs)
+        return 250 + len(self._differences) * self._differences.itemsize + 100 * len(self._runs)
 
     def add(self, row: int, value: float) -> bool:
         """Put a value into a row after all others. Returns whether it could be: not a number of more than 18 digits."""
+        if row == self._end and value == self._latest:  # most of what is counted are errors that do not come
+            self._differences.append(0)
+            self._end = row + 1
+            return True
         number = self._number(value)
         if number is None:
             return False
-        if self._runs:
-            self._append(number - self._last)
-        else:
+        if self._latest is None:
             self._first = number
-        self._last = number
-        if self._runs and self._runs[-1][0] + self._runs[-1][1] == row:
-            self._runs[-1][1] += 1
+            self._begin = row
         else:
-            self._runs.append([row, 1])
+            self._append(number - self._last)
+            if row != self._end:
+                self._runs.append((self._begin, self._end - self._begin))
+                self._begin = row
+        self._last, self._latest, self._end = number, value, row + 1
         return True
 
     def _number(self, value: float) -> int | None:
@@ -89,41 +100,39 @@ class Column:
 
     def _rescale(self) -> None:
         """To thousandths: the first value that is no whole number has come."""
-        numbers = [number * _THOUSANDTHS for number in self._numbers()]
-        runs, self._runs, self._differences = self._runs, [], array.array("b")
-        self.scale = _THOUSANDTHS
-        if numbers and max(map(abs, numbers)) < _LARGEST:
-            self._first, self._last, self._runs = numbers[0], numbers[-1], runs
-            for before, after in pairwise(numbers):
-                self._append(after - before)
+        numbers = list(self._numbers())
+        rows = [row for first, length in self.runs for row in range(first, first + length)]
+        self._runs, self._differences, self._latest, self.scale = [], array.array("b"), None, _THOUSANDTHS
+        for row, number in zip(rows, numbers, strict=True):
+            self.add(row, number)
 
     def _append(self, difference: int) -> None:
         try:
             self._differences.append(difference)
         except OverflowError:
-            wider = next(code for code in _CODES if abs(difference) < 2 ** (8 * array.array(code).itemsize - 1))
-            self._differences = array.array(max(wider, self._differences.typecode, key=_CODES.index), self._differences)
+            wide = next(code for code in _CODES if abs(difference) < 2 ** (8 * array.array(code).itemsize - 1))
+            self._differences = array.array(wide, self._differences)
             self._differences.append(difference)
 
     def _numbers(self) -> Iterator[int]:
-        return accumulate(self._differences, initial=self._first) if self._runs else iter(())
+        return iter(()) if self._latest is None else accumulate(self._differences, initial=self._first)
 
     def values(self, count: int) -> list[float | None]:
         """A value for each of ``count`` rows; None where it is missing."""
         numbers = self._numbers()
         known = list(numbers) if self.scale == 1 else [number / self.scale for number in numbers]
-        if self._runs == [[0, count]]:
+        if self.runs == [(0, count)]:
             return [*known]
         found: list[float | None] = [None] * count
         begin = 0
-        for first, length in self._runs:
+        for first, length in self.runs:
             found[first : first + length] = known[begin : begin + length]
             begin += length
         return found
 
     def to_text(self) -> str:
         """The column as in a document."""
-        rows = ",".join(f"{first}+{length}" for first, length in self._runs)
+        rows = ",".join(f"{first}+{length}" for first, length in self.runs)
         width, data = 0, ""
         if any(self._differences):
             width, differences = self._differences.itemsize, self._differences
@@ -141,14 +150,17 @@ class Column:
             raise ColumnError("it is no column: SCALE;FIRST;WIDTH;ROWS;DIFFERENCES")
         column = cls()
         column.scale, column._first = int(found[1]), int(found[2])
-        column._runs = _runs(found[4] or "", count)
-        numbers = sum(length for _, length in column._runs)
+        *column._runs, (begin, length) = _runs(found[4] or "", count) or [(0, 0)]
+        numbers = length + sum(rows for _, rows in column._runs)
+        column._begin, column._end = begin, begin + length
         column._differences = _differences(int(found[3]), max(numbers - 1, 0), found[5])
+        column._latest = column._first if numbers else None
         return column
 
 
-def _runs(text: str, count: int) -> list[list[int]]:
-    runs = [[int(number) for number in one.split("+")] for one in text.split(",")] if text else []
+def _runs(text: str, count: int) -> list[tuple[int, int]]:
+    pairs = [one.split("+") for one in text.split(",")] if text else []
+    runs = [(int(first), int(length)) for first, length in pairs]
     end = 0
     for first, length in runs:
         if first < end or not length:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches or models by many runs."),
     "show": ("raybench.cli.show", "Show a run that was measured before, in any format."),
+    "samples": ("raybench.cli.samples", "Give a run samples of its nodes that DCGM or Prometheus took."),
     "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts over SSH, and say what they prove."),
     "agent": ("raybench.cli.agent", "Watch this node while something runs on it, and warn as it happens."),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),

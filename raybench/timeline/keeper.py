@@ -4,6 +4,7 @@ The command calls ``machine`` for each agent once, ``take`` for each message, an
 that was cut. Times that it gives are of its own monotonic clock, ``time.monotonic()``.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from raybench.documents.run.sample_column import Column
 from raybench.timeline.clock import ClockEstimate
 from raybench.timeline.merging import BUCKET, Values, merged_counters, merged_levels
 
-MOST_BYTES = 256 * 2**20  # in memory, of all machines
+MOST_BYTES = 512 * 2**20  # in memory, of all machines
 MOST_NODE_BYTES = 8 * 2**20  # of one machine
 MOST_TEXT = 64 * 2**20  # in the document, of all machines
 MOST_NODE_TEXT = 2 * 2**20  # of one machine
@@ -132,7 +133,7 @@ class MachineKeeper:
         if len(self._bucket) >= (1 if self._merged == 1 else 2 * self._merged):
             self._end_bucket()
             if self._rows % _LOOK_ROWS == 0 and self._stored_bytes > most_bytes and self._rows >= _FEWEST_ROWS:
-                self._halve()
+                self._merge(2)
 
     def _end_bucket(self) -> None:
         """The readings of the bucket as rows: one each, or two for all of them."""
@@ -175,14 +176,14 @@ class MachineKeeper:
     def _stored_bytes(self) -> int:
         return sum(column.stored_bytes for column in self._columns.values())
 
-    def _halve(self) -> None:
-        """Half as many rows, each for twice as many readings."""
-        rows, self._merged = self._rows, self._merged * 2
-        self._columns = {
-            name: Column.of(_merging(name)(column.values(rows), BUCKET)) for name, column in self._columns.items()
-        }
-        self._times = Column.of(merged_counters(self._times.values(rows)))
+    def _merge(self, factor: int) -> None:
+        """Rows for so many times as many readings, and as many fewer."""
+        rows, bucket, self._merged = self._rows, 2 * factor, self._merged * factor
+        self._times = Column.of(merged_counters(self._times.values(rows), bucket))
         self._rows = self._times.end
+        for name, column in self._columns.items():
+            same = column.shortened(rows, self._rows)
+            self._columns[name] = same or Column.of(_merging(name)(column.values(rows), bucket))
 
     def sampled(self, most_text: int) -> SampledNode:
         """What was kept, in a text of so many characters at most. Nothing can be taken afterwards."""
@@ -191,9 +192,10 @@ class MachineKeeper:
             self._end_bucket()
         while True:
             series = {name: column.to_text() for name, column in sorted(self._columns.items())}
-            if sum(map(len, series.values())) <= most_text or self._rows < _FEWEST_ROWS:
+            excess = sum(map(len, series.values())) / most_text
+            if excess <= 1 or self._rows < _FEWEST_ROWS:
                 break
-            self._halve()
+            self._merge(2 ** math.ceil(math.log2(min(excess, self._rows / BUCKET))))
         return SampledNode(
             name=self.name,
             nodes=self.nodes,

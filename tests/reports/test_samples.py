@@ -17,7 +17,7 @@ from raybench.documents.run.result import RunResult
 from raybench.reports.formats import FORMATS
 from raybench.reports.samples import samples_view
 from tests.timeline.cluster import FAULTY, HOT, sampled_run
-from tests.timeline.streams import kept, samples_of
+from tests.timeline.streams import kept, sampled, samples_of
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,15 @@ def test_the_worst_node_of_a_measure_comes_first_and_the_others_are_a_band(run: 
     assert labels[-1] == "8 others"
     assert len(labels) == 5
     assert [text.get_text() for text in axes.texts] == ["all_reduce", "all_reduce", "ddp"]
+
+
+def test_what_was_measured_before_or_after_the_samples_takes_no_room(run: RunResult) -> None:
+    """Bars beyond the axis left no room for the axes: matplotlib warned, and drew a figure of labels."""
+    short = samples_of(sampled("node-0", {"gpu/0/utilization_percent": [5.0, 7.0, 9.0]}, begin=22.0))
+    figure = raybench.figures(replace(run, node_samples=short))["samples-gpu"]
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.texts] == []
+    assert all(21 < at < 25 for line in axes.lines for at in line.get_xdata())
 
 
 def test_the_table_has_nodes_with_errors_first(run: RunResult) -> None:

@@ -11,6 +11,7 @@ from raybench.timeline.clock import ClockEstimate
 from raybench.timeline.keeper import SampleKeeper
 from tests.timeline.streams import kept
 
+RESIDENT, LIMIT = "process/1/resident_bytes", "gpu/0/power_limit_watts"
 ERRORS, USED = "port/mlx5_0:1/symbol_errors", "gpu/0/utilization_percent"
 
 
@@ -47,6 +48,19 @@ def test_merged_rows_keep_extremes_totals_and_what_is_missing(limit: dict[str, i
         if 500 + 2 * node.merged < at < 900 - 2 * node.merged:
             assert value is None
     assert len("".join(node.series.values())) <= limit.get("most_text", 10**9)
+
+
+def test_what_was_constant_while_rows_were_merged_may_change_afterwards() -> None:
+    source = random.Random(5)
+    noise: list[float | None] = [source.randrange(2**40) for _ in range(2000)]
+    limit: list[float | None] = [700.5] * 1500 + [650.25] * 500
+    node = kept({RESIDENT: noise, LIMIT: limit}, most_bytes=3000)
+    assert node.merged >= 4
+    found = node.values(LIMIT)
+    changed = next(row for row, value in enumerate(found) if value == 650.25)
+    assert set(found[:changed]) == {700.5}
+    assert set(found[changed + 2 :]) == {650.25}
+    assert node.seconds[changed] == pytest.approx(1500, abs=4 * node.merged)
 
 
 def test_memory_and_text_stay_bounded_for_as_long_as_it_runs() -> None:

@@ -88,6 +88,16 @@ class Column:
         self._last, self._latest, self._end = number, value, row + 1
         return True
 
+    def shortened(self, rows: int, count: int) -> "Column | None":
+        """Of a value that is the same in all of so many rows, that value in fewer; None of any other column."""
+        if any(self._differences) or self.runs != [(0, rows)]:
+            return None
+        column = Column()
+        column.scale, column._first, column._last, column._latest = self.scale, self._first, self._last, self._latest
+        column._differences = array.array("b", bytes(count - 1))
+        column._end = count
+        return column
+
     def _number(self, value: float) -> int | None:
         if type(value) is not int:
             if not math.isfinite(value):

@@ -83,7 +83,8 @@ def _mark(axes: Any, benchmarks: Sequence[tuple[str, float, float]]) -> None:
     transform = axes.get_xaxis_transform()
     low, high = axes.get_xlim()
     free = low
-    for number, (name, begin, end) in enumerate(benchmarks):
+    shown = [(name, max(begin, low), min(end, high)) for name, begin, end in benchmarks if begin < high and end > low]
+    for number, (name, begin, end) in enumerate(shown):
         style: Any = {"color": TEXT, "alpha": 0.35 if number % 2 else 0.6, "linewidth": 4, "solid_capstyle": "butt"}
         axes.plot([begin, end], [1.02, 1.02], transform=transform, clip_on=False, **style)
         width = (len(name) * 0.6 + 1) * _NAME_POINTS / 380 * (high - low)

@@ -9,6 +9,7 @@ from raybench.timeline.spans import Span, Timeline
 
 NO_TIMES = "the result does not say when its points were measured"
 RESULT = "result.json"
+_UNBOUNDED_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +46,17 @@ def measured(span: Span, text: str) -> Evidence:
 
 
 def _edge(node: SampledNode) -> float:
-    return node.resolution_seconds + (node.clock.bound_seconds or 0.0)
+    return node.resolution_seconds + _bound(node)
+
+
+def _bound(node: SampledNode) -> float:
+    """How far off its clock may be; of one that nothing bounds a second is taken, as of clocks that NTP keeps."""
+    return _UNBOUNDED_SECONDS if node.clock.bound_seconds is None else node.clock.bound_seconds
 
 
 def around(node: SampledNode, span: Span) -> tuple[float, float]:
     """A span with how far off the node's clock may be."""
-    bound = node.clock.bound_seconds or 0.0
+    bound = _bound(node)
     return span.begin - bound, span.end + bound
 
 

@@ -1,0 +1,162 @@
+"""Samples of other tools: each format as documented, times and hosts never guessed, and what it makes of a run."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from msgspec.structs import replace
+
+import raybench
+from raybench.cli.samples import command
+from raybench.documents.run.node_samples import NodeSamples
+from raybench.errors import UsageError
+from raybench.timeline.importing.formats import FORMATS, format_of
+from tests.timeline.runs import collective, run_of, training
+
+FILES = Path(__file__).parent / "imported"
+STARTED = "2026-11-23T02:00:00+00:00"
+START = 1795399200  # the same
+FORMAT_OF = {
+    "dmon-dt.txt": "nvidia-smi dmon",
+    "dmon-t.txt": "nvidia-smi dmon",
+    "dmon-plain.txt": "nvidia-smi dmon",
+    "dcgmi-dmon.txt": "dcgmi dmon",
+    "federate.prom": "Prometheus' text format",
+    "range-query.json": "a Prometheus range query",
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of two nodes with an all_reduce from 10 to 20 s and from 30 to 40 s, and a training."""
+    monkeypatch.setattr("raybench.reports.html.has_matplotlib", lambda: False)  # plots have tests of their own
+    result = replace(
+        run_of(collective((0.10, 0.16)), training([0.1] * 300, begin=52.0)),
+        started_at=STARTED,
+        finished_at="2026-11-23T02:01:30+00:00",
+    )
+    (tmp_path / "result.json").write_text(json.dumps(result.to_json()))
+    return tmp_path
+
+
+def do(run: Path, names: Sequence[str], *options: str) -> Result:
+    files = [str(FILES / name) if (FILES / name).exists() else name for name in names]
+    return CliRunner().invoke(command, ["import", str(run), *files, *options])
+
+
+def imported(run: Path, *names: str, options: Sequence[str] = ()) -> NodeSamples:
+    done = do(run, names, *options)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    samples = raybench.load(run / "node_samples.json")
+    assert isinstance(samples, NodeSamples)
+    return samples
+
+
+@pytest.mark.parametrize("name", sorted(FORMAT_OF))
+def test_each_file_is_taken_for_what_it_is(name: str) -> None:
+    assert format_of((FILES / name).read_text(), name).title == FORMAT_OF[name]
+
+
+def test_every_format_has_a_file() -> None:
+    assert {one.title for one in FORMATS} == set(FORMAT_OF.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dmon-dt.txt", ("--timezone", "Europe/Berlin")),
+        ("dmon-dt.txt", ("--timezone", "+01:00")),
+        ("dmon-t.txt", ("--timezone", "Europe/Berlin")),
+        ("dmon-plain.txt", ("--begin", "2026-11-23T02:00:12Z", "--interval", "1")),
+    ],
+)
+def test_dmon_is_on_the_clock_of_the_run(run: Path, name: str, options: tuple[str, ...]) -> None:
+    (node,) = imported(run, name, options=("--node", "node-1", *options)).nodes
+    assert node.name == "node-1"
+    assert node.seconds == (12.0, 13.0, 14.0)
+    assert node.values("gpu/0/power_watts") == [682, 690, 688]
+    assert node.values("gpu/1/utilization_percent") == [98, 97, None], "a dash is missing, no 0"
+    assert node.values("gpu/0/temperature_celsius") == [61, 61, 62]
+    assert node.clock.bound_seconds is None
+
+
+def test_dmon_has_memory_in_bytes_and_lowered_clocks(run: Path) -> None:
+    (node,) = imported(run, "dmon-dt.txt", options=("--node", "node-1", "--timezone", "+01:00")).nodes
+    assert node.values("gpu/0/memory_used_bytes") == [71234 * 2**20] * 3
+    assert node.values("gpu/1/throttle_thermal") == [0, 1, 1]
+
+
+def test_dcgmi_dmon_needs_its_begin_and_interval(run: Path) -> None:
+    refused = do(run, ["dcgmi-dmon.txt"], "--node", "node-0")
+    assert isinstance(refused.exception, UsageError)
+    assert "has no times: give --begin" in str(refused.exception)
+    options = ("--node", "node-0", "--begin", "2026-11-23T02:00:10+00:00", "--interval", "5")
+    (node,) = imported(run, "dcgmi-dmon.txt", options=options).nodes
+    assert node.seconds == (10.0, 15.0)
+    assert node.values("gpu/0/power_watts") == [185.3, 190.25]
+    assert node.values("gpu/1/memory_used_bytes") == [28456 * 2**20, None]
+
+
+def test_a_range_query_names_its_hosts_and_shows_a_port_that_made_a_launch_slow(run: Path) -> None:
+    done = do(run, ["range-query.json"])
+    assert done.exit_code == 1
+    assert "CRITICAL: node-1 mlx5_3:1: symbol errors +4,100 during all_reduce 1G, busbw 38% below" in done.output
+    assert "left out of" in done.output
+    assert "node_scrape_collector_duration_seconds" in done.output
+    result = raybench.load(run)
+    assert (result.conclusion.verdict, result.exit_code) == ("critical", 1)
+    assert result.findings[-1].rule == "port-errors-while-measured"
+    assert "Nodes over time" in (run / "report.html").read_text()
+    samples = raybench.load(run / "node_samples.json")
+    assert [node.name for node in samples.nodes] == ["node-0", "node-1"], "gpu-99 is no node of the run"
+    again = do(run, ["range-query.json"])
+    assert "--overwrite" in str(again.exception)
+    assert do(run, ["range-query.json"], "--overwrite").exit_code == 1
+    assert len(raybench.load(run).findings) == len(result.findings)
+
+
+def test_the_text_format_has_processors_in_one_and_blank_values_left_out(run: Path) -> None:
+    node, _ = imported(run, "federate.prom").nodes
+    assert node.seconds == (10.0, 25.0)
+    assert node.values("host/cpu/cores") == [2, 2]
+    assert node.values("host/cpu/busy_seconds") == [320.5, 350.5]
+    assert node.values("gpu/0/utilization_percent") == [97, 96]
+    assert node.values("gpu/0/throttle_thermal") == [0, 1]
+    assert node.values("gpu/0/throttle_power_cap") == [1, 0]
+    assert "gpu/0/memory_temperature_celsius" not in node.series, "DCGM's blank value is no temperature"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "why"),
+    [
+        ("what is this\n", (), "is none of: a Prometheus range query"),
+        ("", (), "is none of"),
+        ('{"status":"error","data":{"resultType":"matrix"}}', (), "is no answer of a range query"),
+        ('{"status":"success","data":{"resultType":"vector","result":[]}}', (), "a matrix is read, it is: vector"),
+        ('{"status":"success","data":{"resultType":"matrix","result":[]}}', (), "no sample of a series"),
+        ('node_load1{instance="gpu-99:9100"} 3 1795399210000\n', (), "none of its hosts \\(gpu-99\\) is a node"),
+        ('node_load1{instance="node-0:9100"} 3 1795310000000\n', (), "no sample is of the time of the run"),
+        ('node_load1{instance="node-0:9100"} 3\n', (), "has no times: give --begin"),
+        ('node_load1{instance="node-0:9100"} 3 1795399210000\nnode_load1 {\n', (), ":2 is no line of Prometheus"),
+        ((FILES / "dmon-dt.txt").read_text(), ("--node", "node-0"), "without a zone: give --timezone"),
+        ((FILES / "dmon-dt.txt").read_text(), ("--timezone", "UTC"), "give --node, one of node-0, node-1"),
+        ((FILES / "dmon-dt.txt").read_text(), ("--timezone", "UTC", "--node", "x"), "--node x is no node of the run"),
+        ((FILES / "dmon-dt.txt").read_text(), ("--timezone", "Mars", "--node", "node-0"), "--timezone Mars is none"),
+        ((FILES / "dmon-dt.txt").read_text()[:-20], ("--timezone", "UTC", "--node", "node-0"), "columns, and its head"),
+        ((FILES / "dcgmi-dmon.txt").read_text(), ("--node", "node-0", "--begin", "now"), "--begin now is no time"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(
+    run: Path, tmp_path: Path, text: str, options: tuple[str, ...], why: str
+) -> None:
+    file, before = tmp_path / "file", (run / "result.json").read_bytes()
+    file.write_text(text)
+    refused = do(run, [str(file)], *options)
+    assert isinstance(refused.exception, UsageError)
+    assert refused.exception.exit_code == 2
+    with pytest.raises(UsageError, match=why):
+        raise refused.exception
+    assert (run / "result.json").read_bytes() == before
+    assert not (run / "node_samples.json").exists()

@@ -19,7 +19,7 @@ Examples:
 """
 
 
-@click.group()
+@click.group(epilog=EXAMPLES)
 def command() -> None:
     """Samples of a run's nodes: GPUs, ports and processors over time, beside what was measured."""
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec.structs import replace
 
 from diagnostics.findings import Finding
+from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.run.node_samples import FILE, NodeSamples
 from raybench.documents.run.result import RunResult, result_file
 from raybench.errors import MissingLibraryError, UsageError
@@ -76,7 +76,7 @@ def import_samples(run: Path, files: Sequence[Path], options: ImportOptions) -> 
     found = tuple(one for one in joined.findings if one.rule in RULES)
     result = _concluded(joined, found)
     assert result.node_samples is not None
-    remarks = _write(folder, run, result, kept.diagnosis.to_json() if kept.diagnosis else None)
+    remarks = _write(folder, run, result, kept.diagnosis)
     left_out = tuple(f"{name}: {', '.join(others)}" for name, (_, others) in parsed.items() if others)
     return ImportedSamples(result=result, samples=result.node_samples, found=found, left_out=left_out, remarks=remarks)
 
@@ -158,7 +158,7 @@ def _concluded(result: RunResult, found: Sequence[Finding]) -> RunResult:
     return replace(result, recorded_verdict=conclusion.verdict, recorded_reason=conclusion.reason)
 
 
-def _write(folder: Path, run: Path, result: RunResult, diagnosis: Mapping[str, Any] | None) -> tuple[str, ...]:
+def _write(folder: Path, run: Path, result: RunResult, diagnosis: Diagnosis | None) -> tuple[str, ...]:
     """The samples, then the result, then the report. Returns what could not be made."""
     from raybench.reports.html import write_html  # which brings jinja2
 

@@ -22,7 +22,7 @@ CORES, BUSY, WAITED, OTHER = (
     "host/cpu/cores",
     "host/cpu/busy_seconds",
     "pressure/cpu/some_seconds",
-    "other/99/cpu_seconds",
+    "other/99/processors_used",
 )
 MIB = 2**20
 
@@ -208,7 +208,7 @@ def busy(name: str, *, others: float, waited: float, cores: float = 16) -> Sampl
         BUSY: counter(lambda _: 14.0),
         WAITED: counter(lambda _: waited),
     }
-    return sampled(name, series | ({OTHER: counter(lambda _: others)} if others else {}))
+    return sampled(name, series | ({OTHER: [None if at % 2 else others for at in range(80)]} if others else {}))
 
 
 class TestProcessorsContended:

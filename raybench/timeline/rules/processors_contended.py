@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from diagnostics.agent.sources.others import LOOK_INTERVALS
 from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
 from raybench.finding_rules.samples import PROCESSORS_CONTENDED
 from raybench.stats import median
-from raybench.timeline.measures import Track, between, rates, track_of
+from raybench.timeline.measures import Values, between, rates
 from raybench.timeline.rules.base import NO_TIMES, Answer, around, lacking, measured, ranks_on, sampled
 from raybench.timeline.spans import Span, Timeline
 
@@ -65,29 +66,30 @@ def _waits(use: _Use) -> bool:
 
 def _most(timeline: Timeline, node: SampledNode) -> _Use | None:
     """What others used most; None where no process of others is among the samples."""
-    names = node.names("other", "cpu_seconds")
+    names = node.names("other", "processors_used")
     cores = next((value for name in node.names("host", "cores") for value in node.values(name) if value), None)
     if not names or not cores:
         return None
-    tracks = {name: track_of(node, name) for name in names}
-    uses = [use for span in timeline.spans_on(node) if (use := _use(node, tracks, span, cores)) is not None]
+    series = {name: node.values(name) for name in names}
+    uses = [use for span in timeline.spans_on(node) if (use := _use(node, series, span, cores)) is not None]
     return max(uses, key=lambda use: use.processors, default=None)
 
 
-def _use(node: SampledNode, tracks: Mapping[str, Track], span: Span, cores: float) -> _Use | None:
+def _use(node: SampledNode, series: Mapping[str, Values], span: Span, cores: float) -> _Use | None:
     """Of spans as long as two readings: of shorter ones nothing is known."""
     begin, end = around(node, span)
     if end - begin < 2 * node.resolution_seconds:
         return None
-    by_name = {name: _processors(node, track, begin, end) for name, track in tracks.items()}
+    by_name = {name: _processors(node, values, begin, end) for name, values in series.items()}
     most = max(by_name, key=by_name.__getitem__)
     return _Use(node=node, span=span, processors=sum(by_name.values()), of=cores, series=most)
 
 
-def _processors(node: SampledNode, track: Track, begin: float, end: float) -> float:
-    """Processors that a process used in the mean over a time; it may have lived for a part of it."""
-    used = track.grown(begin, end)
-    return 0.0 if used is None else used / (end - begin + node.resolution_seconds)
+def _processors(node: SampledNode, values: Values, begin: float, end: float) -> float:
+    """Processors that a process used in the mean over a time. Nothing is looked for while nobody waits for one."""
+    looks = max((end - begin) / (LOOK_INTERVALS * node.resolution_seconds), 1.0)
+    seen = between(node, values, begin, end)
+    return sum(seen) / max(looks, len(seen))
 
 
 def _finding(timeline: Timeline, use: _Use) -> Finding:

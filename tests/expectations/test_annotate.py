@@ -15,7 +15,7 @@ from raybench.expectations.regimes import NoExpectation, System
 from raybench.expectations.shape import chosen_by_nccl, system_of
 from raybench.metadata import rdma_ports
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.run_tables import run_tables
+from raybench.reports.builders.run.tables import run_tables
 from raybench.reports.csv import csv_rows
 from raybench.reports.html import render_html
 from raybench.reports.markdown import render_markdown

@@ -13,7 +13,7 @@ from raybench.expectations.annotate import with_expectations
 from raybench.expectations.baseline import LIMIT, Baseline, baseline_of
 from raybench.finding_rules.bandwidth import BELOW_BASELINE, NOT_COMPARABLE
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.run_screen import run_screen
+from raybench.reports.builders.run.screen import run_screen
 from raybench.reports.terminal.screen import screen_lines
 from tests.expectations.test_annotate import all_reduce, cluster
 from tests.reports.sample import run_result

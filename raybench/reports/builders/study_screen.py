@@ -9,7 +9,7 @@ from raybench.documents.study.row import TrainingRow
 from raybench.documents.study.scaling import ModeAnswer, ScalingAnswer
 from raybench.documents.study.strategy import StrategyAnswer
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.run_screen import table_of
+from raybench.reports.builders.run.screen import table_of
 from raybench.reports.model import Report, notes_of
 from raybench.reports.study.cells import gb_per_second, interval, memory, rate, ratio_share, seconds, times
 from raybench.reports.study.view import emulated_study_notice, study_title

@@ -26,7 +26,9 @@ class Builders:
 
 
 BUILDERS: dict[str, Builders] = {
-    "RunResult": Builders(whole="run:run_report", terminal="run_tables:run_tables", screen="run_screen:run_screen"),
+    "RunResult": Builders(
+        whole="run.report:run_report", terminal="run.tables:run_tables", screen="run.screen:run_screen"
+    ),
     "NodeSamples": Builders(whole="samples:samples_report"),
     "StudyResult": Builders(
         whole="study:study_report", terminal="study:study_tables", screen="study_screen:study_screen"

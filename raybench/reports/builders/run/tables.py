@@ -5,8 +5,8 @@ from itertools import islice
 
 from raybench.documents.run.result import RunResult
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.run_matrix import matrix_blocks
-from raybench.reports.builders.run_sizes import size_blocks
+from raybench.reports.builders.run.matrix import matrix_blocks
+from raybench.reports.builders.run.sizes import size_blocks
 from raybench.reports.findings import all_findings, headline, next_steps, place
 from raybench.reports.findings_in_short import findings_view
 from raybench.reports.model import Banner, Block, Note, Notes, Report, Text, notes_of, section_blocks

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from diagnostics.findings import Finding
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.cluster import ClusterInfo
-from raybench.reports.builders.run_sizes import WARNING_MARK, warnings_in_short
+from raybench.reports.builders.run.sizes import WARNING_MARK, warnings_in_short
 from raybench.reports.model import Block, Cell, Choice, Grid, Heading, Note, Notes, Table, Text
 from raybench.reports.pairs import (
     PairMatrix,

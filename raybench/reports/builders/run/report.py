@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from raybench.documents.run.result import RunResult
 from raybench.reports.builders.asked import INSTALL, Asked
 from raybench.reports.builders.findings import finding_blocks
-from raybench.reports.builders.run_brief import brief_report
-from raybench.reports.builders.run_pairs import MatrixView, matrix_views
-from raybench.reports.builders.run_system import environment_blocks, node_blocks
+from raybench.reports.builders.run.brief import brief_report
+from raybench.reports.builders.run.pairs import MatrixView, matrix_views
+from raybench.reports.builders.run.system import environment_blocks, node_blocks
 from raybench.reports.builders.samples import sample_blocks
 from raybench.reports.findings import all_findings, network_facts
 from raybench.reports.findings_in_short import findings_view

@@ -1,0 +1,1 @@
+"""The reports of a run: whole, brief, for a terminal, for its screen."""

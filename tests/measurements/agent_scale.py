@@ -3,8 +3,8 @@
 ``python -m tests.measurements.agent_scale --nodes 10,100,300,1000``
 
 Synthetic: 600 s at one reading a second of 8 GPUs, 8 ports and the host (284 series a node; one node in 100 has port
-errors). Keeping is what the command pays beside a run of 600 s: its processor seconds over 600 are the share of a processor.
-Whoever shows the run pays the rest. Each part is a process of its own, so that its peak resident memory is its own.
+errors). Keeping is what the command pays beside a run of 600 s, in processor seconds over 600; whoever shows the run
+pays the rest. Each part is a process of its own, so that its peak resident memory is its own.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Judgements: what a rule concluded, and the whole diagnosis as the contract ``raybench.diagnosis/1`` writes it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from diagnostics.plain_part import AnyDocument, Json, PlainPart, json_of
@@ -102,6 +102,10 @@ class Finding(PlainPart):
     def ended_the_run(self) -> bool:
         """Whether the run is not complete for it."""
         return self.broken_with is not None
+
+    def without_lines(self) -> "Finding":
+        """The same for a document that refers to the one which has its lines."""
+        return replace(self, evidence=(), victims=(), occurrences=None)
 
     def to_json(self) -> Json:
         """The finding as in the contract; keys that are of logs, or of a run, only where it is of them."""

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from diagnostics.findings import Finding, Recommendation
 from raybench.documents.plain import Json, PlainDocument, PlainPart
+from raybench.finding_rules.fabric import recorded_suspect_rule
 from raybench.verdicts import Conclusion, RunStatus, TestVerdict, Verdict
 
 if TYPE_CHECKING:
@@ -146,6 +148,18 @@ class FabricSuspect(PlainPart):
     basis: str
     advice: str
 
+    @property
+    def finding(self) -> Finding:
+        """The same in the form of every finding; of a kind that only a later raybench knows it is open what it is."""
+        return recorded_suspect_rule(self.kind).finding(
+            severity="critical" if self.verdict == "fail" else "warning",
+            confidence="likely" if self.confirmed else "possible",
+            summary=self.summary,
+            explanation=f"Seen: {self.seen}. Expected: {self.expected} ({self.basis}).",
+            hosts=self.hosts,
+            recommendations=(Recommendation(action=self.check, text=self.advice),) if self.advice else (),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricRounds(PlainPart):
@@ -200,6 +214,11 @@ class FabricReport(PlainDocument):
     def conclusion(self) -> Conclusion:
         """Its verdict, with the exit code."""
         return Conclusion(verdict=self.verdict, reason=self.verdict_reason)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Its suspects, each by its rule, the gravest first."""
+        return tuple(one.finding for one in self.suspects)
 
     @property
     def problems(self) -> Iterator[tuple[FabricHost, FabricProblem]]:

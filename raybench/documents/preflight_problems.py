@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from diagnostics.findings import Finding
 from raybench.documents.preflight import CheckResult, PreflightReport
+from raybench.finding_rules.preflight import CHECK
 from raybench.unreachable import brief_reason
 from raybench.verdicts import CheckVerdict
 
@@ -21,6 +23,18 @@ class PreflightProblem:
     expected: str
     advice: str
     hosts: tuple[str, ...]
+
+    @property
+    def finding(self) -> Finding:
+        """The same in the form of every finding."""
+        return CHECK.finding(
+            severity="critical" if self.verdict == "fail" else "warning",
+            confidence="certain",
+            summary=f"{self.check}: {self.seen}",
+            explanation=f"Expected: {self.expected}." if self.expected else "",
+            hosts=self.hosts,
+            recommendations=CHECK.advise(advice=self.advice) if self.advice else (),
+        )
 
 
 def problems_of(report: PreflightReport) -> Iterator[PreflightProblem]:

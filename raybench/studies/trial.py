@@ -13,7 +13,7 @@ from raybench.documents.run.result import RunResult
 from raybench.documents.run.training import TrainingPoint
 from raybench.documents.run.workload import WorkloadPoint
 from raybench.documents.study.plan import Trial
-from raybench.documents.study.trial import BriefFinding, LogFacts, Measured, TrialResult
+from raybench.documents.study.trial import LogFacts, Measured, TrialResult
 from raybench.units import format_bytes
 
 _OUT_OF_MEMORY = re.compile(r"\bout of memory\b|OutOfMemoryError", re.IGNORECASE)
@@ -42,7 +42,7 @@ def trial_result(trial: Trial, result: RunResult, diagnosis: Diagnosis, run: str
         reason=None if result.status == "complete" and measured else _reasons(result)[0] + _cut(result),
         verdict=result.recorded_verdict,
         verdict_reason=result.recorded_reason or None,
-        findings=tuple(BriefFinding.of(one) for one in (*result.findings, *diagnosis.findings)),
+        findings=tuple(one.without_lines() for one in (*result.findings, *diagnosis.findings)),
         does_not_fit=not measured and any(_OUT_OF_MEMORY.search(reason) for reason in _reasons(result)),
         run=run,
     )

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from diagnostics.findings import Finding
 from raybench.documents.study.plan import Study, Variant
-from raybench.documents.study.trial import BriefFinding, TrialResult
+from raybench.documents.study.trial import TrialResult
 
 Gravity = Literal["critical", "unknown", "warning"]
 _GRAVEST_FIRST: tuple[Gravity, ...] = ("critical", "unknown", "warning")
@@ -67,5 +68,5 @@ def _variables(variant: Variant) -> Iterator[str]:
             yield word.partition("=")[0]
 
 
-def _summary(finding: BriefFinding) -> str:
+def _summary(finding: Finding) -> str:
     return finding.summary or finding.rule or "a finding without a summary"

@@ -2,13 +2,18 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import raybench
+from raybench.documents.fabric import FabricReport
+from raybench.documents.preflight import PreflightReport
+from raybench.documents.preflight_problems import problems_of
 from raybench.documents.reading import DocumentError
+from raybench.finding_rules.registry import all_rules
 from tests.documents.mutation import REPORTS, mutated, outcome
 from tests.documents.test_result import differences
 
@@ -191,3 +196,22 @@ def test_what_diagnose_returns_is_the_document_that_it_writes(tmp_path: Path) ->
     assert type(loaded) is type(diagnosis)
     assert raybench.html(diagnosis) == raybench.html(loaded)
     assert "NCCL diagnosis" in diagnosis._repr_html_()
+
+
+def test_suspects_and_failed_checks_are_findings_of_rules_that_exist() -> None:
+    """In documents of earlier commits, too: findings follow from what is stored."""
+    known, documents = {rule.id for rule in all_rules()}, [raybench.load(path) for path in REPORTS]
+    suspects = [one for report in documents if isinstance(report, FabricReport) for one in report.suspects]
+    problems = [one for report in documents if isinstance(report, PreflightReport) for one in problems_of(report)]
+    assert suspects
+    assert {one.verdict for one in problems} >= {"fail", "warn"}
+    for one in (*suspects, *problems):
+        finding = one.finding
+        assert finding.rule in known
+        assert (finding.severity == "critical") == (one.verdict == "fail")
+        assert finding.hosts == one.hosts
+        assert [step.text for step in finding.recommendations] == [one.advice] * bool(one.advice)
+    findings = [one for report in documents if isinstance(report, FabricReport) for one in report.findings]
+    assert [one.summary for one in findings] == [one.summary for one in suspects]
+    unknown = replace(suspects[0], kind="rack")  # of a later raybench
+    assert unknown.finding.rule == "fabric-open"

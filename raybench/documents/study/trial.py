@@ -59,19 +59,6 @@ class LogFacts(FieldwisePart, frozen=True, kw_only=True):
     providers: tuple[str, ...] = ()  # of libfabric
 
 
-class BriefFinding(FieldwisePart, frozen=True, kw_only=True):
-    """A finding of a trial's run, or of its logs, in brief."""
-
-    rule: str = ""
-    severity: str = ""
-    summary: str = ""
-
-    @classmethod
-    def of(cls, finding: Finding) -> "BriefFinding":
-        """In brief, from the finding as a result or a diagnosis holds it."""
-        return cls(rule=finding.rule, severity=finding.severity, summary=finding.summary)
-
-
 class TrialResult(FieldwisePart, frozen=True, kw_only=True):
     """One trial's run. ``network`` and ``gdr`` are what its NCCL logs prove; ``sent_bytes`` by node and device.
 
@@ -98,7 +85,7 @@ class TrialResult(FieldwisePart, frozen=True, kw_only=True):
     run: str | None = None
     verdict: str | None = None  # of the run, with its reason; None of a run that has none
     verdict_reason: str | None = None
-    findings: tuple[BriefFinding, ...] = ()  # those of the run, then those of its logs
+    findings: tuple[Finding, ...] = ()  # those of the run, then those of its logs, without the lines they rest on
     DERIVED: ClassVar[frozenset[str]] = frozenset({"number", "block", "variant", "folder"})
 
     @classmethod

@@ -208,9 +208,9 @@ class FactBuilder:
         unterminated: Sequence[str] = (),
         dumps: Sequence[FlightRecord] = (),
         damaged_dumps: Sequence[str] = (),
-        starts_left_out: bool = False,
+        starts_omitted: bool = False,
         last_lines: Mapping[str, int] | None = None,
-        progress_left_out: int = -1,
+        progress_omitted: int = -1,
         steps: Mapping[str, str] | None = None,
     ) -> JobFacts:
         """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
@@ -233,8 +233,8 @@ class FactBuilder:
             unterminated=tuple(unterminated),
             flight_records=tuple(dumps),
             damaged_dumps=tuple(damaged_dumps),
-            starts_left_out=starts_left_out or self._members >= MAX_MEMBERS,
-            progress_left_out=progress_left_out,
+            starts_omitted=starts_omitted or self._members >= MAX_MEMBERS,
+            progress_omitted=progress_omitted,
             steps=dict(steps or {}),
         )
 

@@ -92,11 +92,11 @@ class Reading:
 
     def read_job(self, job: Job) -> int:
         """Read all parts of a job; how many were left out, with a note, because they cannot be opened."""
-        left_out = 0
+        omitted = 0
         for part in job.parts:
-            left_out += self._leaves_out(part)
+            omitted += self._leaves_out(part)
             self.flush()
-        return left_out
+        return omitted
 
     def _leaves_out(self, part: Part) -> bool:
         """Read a part; whether it was left out, with a note, because it cannot be opened."""
@@ -135,9 +135,9 @@ class Reading:
             notes=self._notes,
             dumps=self._dumps,
             damaged_dumps=self._damaged,
-            starts_left_out=self._scanner.tally.starts_left_out or self._scanner.deduplicated,
+            starts_omitted=self._scanner.tally.starts_omitted or self._scanner.deduplicated,
             last_lines=self._scanner.last_lines,
-            progress_left_out=self._scanner.progress_left_out,
+            progress_omitted=self._scanner.progress_omitted,
             steps=self._scanner.steps.shown(),
         )
 
@@ -165,7 +165,7 @@ def _diagnose_inputs(inputs: Inputs, processes: int) -> Diagnosis:
         return whole
     jobs = sort_by_job(inputs.files, processes)
     judged = _judged_apart(jobs, processes) or _judged(jobs, processes)
-    if sum(one.left_out for one in judged) == sum(len(job.parts) for job in jobs):
+    if sum(one.omitted for one in judged) == sum(len(job.parts) for job in jobs):
         raise next(one.refused for one in judged if one.refused is not None)
     return _of_all(jobs, [one.diagnosis for one in judged], inputs.notes)
 
@@ -174,17 +174,17 @@ class _Judged(NamedTuple):
     """The diagnosis of one job, and how many of its parts cannot be opened."""
 
     diagnosis: Diagnosis
-    left_out: int
+    omitted: int
     refused: UnreadableInputError | None
 
 
 def _judged(jobs: Sequence[Job], processes: int) -> list[_Judged]:
     """The diagnoses of jobs, which several processes read together."""
     readings = [Reading() for _ in jobs]
-    left_out = read_jobs(jobs, readings, processes)
+    omitted = read_jobs(jobs, readings, processes)
     return [
-        _Judged(reading.diagnosis(), left_out, reading.refused)
-        for reading, left_out in zip(readings, left_out, strict=True)
+        _Judged(reading.diagnosis(), omitted, reading.refused)
+        for reading, omitted in zip(readings, omitted, strict=True)
     ]
 
 
@@ -227,15 +227,15 @@ def read_jobs(jobs: Sequence[Job], readings: Sequence[Reading], processes: int) 
     pieces = pieces_of(jobs)
     if bytes_to_sift(pieces) < MIN_BYTES:
         return [reading.read_job(job) for reading, job in zip(readings, jobs, strict=True)]
-    left_out = [0] * len(jobs)
+    omitted = [0] * len(jobs)
     for reading in readings:
         reading.gate.expect(MIN_BYTES)
     sifted = _sifted(pieces, readings, processes) if processes > 1 else repeat(None, len(pieces))
     for piece, found in zip(pieces, sifted, strict=True):
-        left_out[piece.job] += readings[piece.job].read_piece(piece, found)
+        omitted[piece.job] += readings[piece.job].read_piece(piece, found)
     for reading in readings:
         reading.flush()
-    return left_out
+    return omitted
 
 
 def _sifted(

@@ -204,10 +204,10 @@ class Diagnosis(AnyDocument, PlainPart):
         if self.verdict == "ok" and any(one.severity == "critical" for one in self.findings):
             return "it says ok, and a finding is critical"
         if not isinstance(self.counters.get("gdr_channel_share"), int | float | None):
-            return "a gdr_channel_share that is no number"
+            return "a gdr_channel_share that is not a number"
         providers = self.counters.get("ofi_providers", [])
         if not isinstance(providers, list | tuple) or not all(isinstance(one, str) for one in providers):
-            return "ofi_providers that are no names"
+            return "ofi_providers that are not names"
         return _below_zero(
             world_size=self.world_size, nodes=self.nodes, missing_ranks=min(self.missing_ranks, default=0)
         )

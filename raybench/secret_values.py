@@ -71,13 +71,13 @@ def is_secret(name: str, value: str = "") -> bool:
 def without_secrets(value: Any) -> Any:
     """What an option holds, as it may be written down: of each text in it the passwords and tokens are left out."""
     if isinstance(value, str):
-        return _TOKENS.sub(RECORDED, _PARTS.sub(_left_out, value))
+        return _TOKENS.sub(RECORDED, _PARTS.sub(_omitted, value))
     if isinstance(value, Mapping):
         return {name: without_secrets(one) for name, one in value.items()}
     return type(value)(map(without_secrets, value)) if isinstance(value, list | tuple) else value
 
 
-def _left_out(found: re.Match[str]) -> str:
+def _omitted(found: re.Match[str]) -> str:
     return next((part for part in found.groups() if part), "") + RECORDED
 
 

@@ -16,8 +16,8 @@ def write_whole(path: Path, content: bytes | str, *, private: bool = False) -> N
 
     It is written to a new file beside it, forced to disk, and renamed; then the folder is forced to disk. The file gets
     the permissions of the one in whose place it comes, else those that the umask leaves, and with ``private`` its
-    owner's only. A link is followed, but none that somebody else put into a folder as /tmp; what is no regular file (a
-    terminal, a pipe) is written to. Raises OSError, with the old file as it was.
+    owner's only. A link is followed, but none that somebody else put into a folder as /tmp; what is not a
+    regular file (a terminal, a pipe) is written to. Raises OSError, with the old file as it was.
     """
     data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
     target = _followed(path)

@@ -1,5 +1,6 @@
 """Words that the glossary rules out stand nowhere in code and docs: one word for one thing."""
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -8,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCES = ("raybench", "diagnostics", "playbooks", "docs", "inventory", "README.md", "CONTRIBUTING.md")
 SUFFIXES = {".py", ".md", ".yml", ".j2"}
+_IS_NO = re.compile(r"(?<!there )(?<!There )\b(?:is|are) no (?!longer\b|more\b|later\b)[a-z]")
 # Where a word is another one, or a key or option that never changes.
 LORA = (
     *("raybench/benchmarks/training/", "raybench/performance_model/", "raybench/studies/strategy.py"),
@@ -20,6 +22,10 @@ LORA = (
     *("docs/methods.md", "README.md", "raybench/documents/estimate.py"),
 )
 ALLOWED = {
+    "left_out": (  # the key
+        *("raybench/documents/", "raybench/timeline/", "raybench/reports/samples.py"),
+        *("raybench/reports/workloads/messages.py", "diagnostics/agent/"),
+    ),
     "adapter": (*LORA, "raybench/preflight/parsers/rdma.py"),  # ibstat's channel adapter
     "stranger": (
         "raybench/documents/cluster_status.py",
@@ -68,8 +74,43 @@ def test_words_that_the_glossary_rules_out_stand_nowhere() -> None:
     assert complaints == [], "docs/glossary.md has the word to use instead"
 
 
+def messages(text: str) -> Iterator[str]:
+    """Texts of a program, docstrings apart."""
+    tree = ast.parse(text)
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    yield from (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+    )
+
+
+def germanisms(text: str) -> list[str]:
+    """Messages that say "X is no Y" for "X is not a Y"; not of what is absent ("there is no Y")."""
+    return [message for message in messages(text) if _IS_NO.search(message)]
+
+
+def test_no_message_says_is_no_for_is_not_a() -> None:
+    assert germanisms('say(f"{place} is no log")') == [" is no log"]
+    assert germanisms('say("these are no names; give names")') == ["these are no names; give names"]
+    assert germanisms('"""It is no log."""\n"there is no log, it is no longer here, and X is not a log"') == []
+    complaints = [
+        f"{place}: {message[:80]!r}"
+        for place, text in sources()
+        if place.endswith(".py")
+        for message in germanisms(text)
+    ]
+    assert complaints == [], "write 'is not a'"
+
+
 def test_the_glossary_rules_words_out_and_they_are_found() -> None:
-    assert {"network card", "micro_step", "likeness", "wrong use"} <= set(words())
+    assert {"network card", "micro_step", "left_out", "likeness", "wrong use"} <= set(words())
     text = "the tied table\nmicro-step 3, not micro-steps\nwrong useful, discard, NIC, cardinal, hca-adapter"
     assert found("x.py", text) == ["x.py:2: micro-step", "x.py:1: tied table"]
     assert found("raybench/cli/train.py", "an adapter") == []

@@ -79,9 +79,9 @@ def decode_watch(line: bytes | str) -> Watch:
 def finding_of(content: object) -> Finding:
     """A finding from the dictionary that ``Finding.to_json`` gives, of the parts that an agent's has."""
     if not isinstance(content, dict):
-        raise BadMessageError("finding is no object")
+        raise BadMessageError("finding is not an object")
     if not _RULE_ID.fullmatch(_text(content, "rule")):
-        raise BadMessageError("rule is no id")
+        raise BadMessageError("rule is not an id")
     fields: dict[str, Any] = {key: _text(content, key) for key in ("rule", "summary", "explanation")}
     fields |= {
         "severity": _one_of(content, "severity", get_args(Severity)),
@@ -130,7 +130,7 @@ def _source(content: Mapping[str, Any]) -> Source:
 def _reading(content: Mapping[str, Any], refused: Counter[str]) -> Reading:
     values = content.get("values")
     if not isinstance(values, dict):
-        raise BadMessageError("values is no object")
+        raise BadMessageError("values is not an object")
     if len(values) > MAX_VALUES:
         raise BadMessageError("too many values in a reading")
     good: dict[str, float] = {}
@@ -184,7 +184,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
 
 def _evidence(content: object) -> Evidence:
     if not isinstance(content, dict):
-        raise BadMessageError("evidence is no object")
+        raise BadMessageError("evidence is not an object")
     return Evidence(
         file=_text(content, "file"), line=int(_within(content.get("line"), "line")), text=_text(content, "text")
     )
@@ -192,7 +192,7 @@ def _evidence(content: object) -> Evidence:
 
 def _recommendation(content: object) -> Recommendation:
     if not isinstance(content, dict):
-        raise BadMessageError("recommendation is no object")
+        raise BadMessageError("recommendation is not an object")
     return Recommendation(
         action=_text(content, "action"),
         text=_text(content, "text"),
@@ -207,7 +207,7 @@ def _number(content: Mapping[str, Any], key: str) -> float:
 
 def _within(value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadMessageError(f"{what} is no number")
+        raise BadMessageError(f"{what} is not a number")
     if not -MAX_NUMBER <= value <= MAX_NUMBER:
         raise BadMessageError(f"{what} is out of range")
     return value
@@ -219,11 +219,11 @@ def _text(content: Mapping[str, Any], key: str) -> str:
 
 def _bounded(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise BadMessageError(f"{what} is no text")
+        raise BadMessageError(f"{what} is not text")
     if len(value) > MAX_TEXT_CHARACTERS:
         raise BadMessageError(f"{what} is too long")
     if _SURROGATE.search(value):
-        raise BadMessageError(f"{what} is no text")
+        raise BadMessageError(f"{what} is not text")
     return value
 
 
@@ -234,7 +234,7 @@ def _texts(content: Mapping[str, Any], key: str) -> tuple[str, ...]:
 def _list(content: Mapping[str, Any], key: str) -> list[object]:
     value = content.get(key)
     if not isinstance(value, list):
-        raise BadMessageError(f"{key} is no list")
+        raise BadMessageError(f"{key} is not a list")
     if len(value) > MAX_LISTED:
         raise BadMessageError(f"{key} is too long")
     return value
@@ -248,4 +248,4 @@ def _one_of(content: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> s
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")

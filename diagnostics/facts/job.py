@@ -51,8 +51,8 @@ class JobFacts:
     flight_records: Sequence[FlightRecord] = ()
     damaged_dumps: Sequence[str] = ()
     collectives: Mapping[tuple[str, int], CollectiveLog] = field(default_factory=dict)  # by communicator and rank
-    starts_left_out: bool = False  # more Init lines than are followed, or Ray left some out: absence proves nothing
-    progress_left_out: int = -1  # up to here, lines that show how far a process has come may only have been counted
+    starts_omitted: bool = False  # more Init lines than are followed, or Ray left some out: absence proves nothing
+    progress_omitted: int = -1  # up to here, lines that show how far a process has come may only have been counted
 
     steps: Mapping[str, str] = field(default_factory=dict)  # files that end with steps of a training -> the last one
 

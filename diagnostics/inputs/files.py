@@ -75,8 +75,8 @@ def _expand(path: str, notes: list[str]) -> list[Input]:
     before = len(notes)
     found = _of_pattern(path, notes)
     if not found:
-        left_out = f" ({notes.pop()})" if len(notes) > before else ""
-        raise UnreadableInputError(f"'{path}' does not exist and matches no file{left_out}; check the path")
+        omitted = f" ({notes.pop()})" if len(notes) > before else ""
+        raise UnreadableInputError(f"'{path}' does not exist and matches no file{omitted}; check the path")
     return found
 
 
@@ -128,8 +128,8 @@ def _of_folder(path: str, notes: list[str]) -> list[Input]:
     before = len(notes)
     files = _files_below(path, notes)
     if not files:
-        left_out = f" ({notes.pop()})" if len(notes) > before else ""
-        raise UnreadableInputError(f"'{path}' holds no log file{left_out}; name a folder or file with NCCL output")
+        omitted = f" ({notes.pop()})" if len(notes) > before else ""
+        raise UnreadableInputError(f"'{path}' holds no log file{omitted}; name a folder or file with NCCL output")
     return files
 
 
@@ -253,13 +253,15 @@ def _checked(number: int, one: Input) -> os.stat_result:
         stored = max(getattr(status, "st_blocks", status.st_size // 512 + 1) * 512, 4096)
         if status.st_size > MIN_SPARSE_BYTES and status.st_size > MAX_SPARSENESS * stored:
             raise UnreadableInputError(
-                f"cannot read '{one.name}': it claims {status.st_size:,} bytes and stores {stored:,}; it is no log"
+                f"cannot read '{one.name}': it claims {status.st_size:,} bytes and stores {stored:,}; it is not a log"
             )
     elif one.folder is not None or _is_endless(number, status.st_mode) or stat.S_ISDIR(status.st_mode):
-        raise UnreadableInputError(f"cannot read '{one.name}': it is no regular file; name a log or a folder of logs")
+        raise UnreadableInputError(
+            f"cannot read '{one.name}': it is not a regular file; name a log or a folder of logs"
+        )
     return status
 
 
 def _is_endless(number: int, mode: int) -> bool:
-    """Whether it is a device, and no terminal: /dev/zero has no end, and a disk is no log."""
+    """Whether it is a device, and no terminal: /dev/zero has no end, and a disk is not a log."""
     return stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not os.isatty(number))

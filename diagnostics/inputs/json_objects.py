@@ -108,7 +108,7 @@ class _Joiner:
         yield from self._pieces(done, keep)
         self._line += self._kept.count(b"\n", 0, keep)
         self._kept, self._seen = self._kept[keep:], self._seen - keep
-        self._open = [place - keep for place in self._open]  # below 0: what they opened is no object that is wanted
+        self._open = [place - keep for place in self._open]  # below 0: what they opened is not an object that is wanted
 
     def _pieces(self, start: int, end: int) -> Iterator[Batch]:
         """The text between objects, as it stands."""

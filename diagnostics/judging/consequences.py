@@ -69,7 +69,7 @@ def fold_consequences(
             SEVERITY_ORDER[finding.severity],
             not fails(finding),
             finding.rule in _ABOUT_THE_LOG,
-            finding.severity == "warning" and finding.rule in slow,  # a slow way is below what may have made it
+            finding.severity == "warning" and finding.rule in slow,  # a slow path is below what may have made it
             finding.sequence,
         ),
     )

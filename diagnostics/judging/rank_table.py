@@ -8,7 +8,7 @@ from diagnostics.findings import RankRow
 def missing_ranks(facts: JobFacts) -> tuple[int, ...]:
     """World ranks that no line names, where at least half of the ranks are named."""
     world = facts.world
-    if world is None or facts.starts_left_out or 2 * len(world.members) < world.nranks or world.nranks > 10**6:
+    if world is None or facts.starts_omitted or 2 * len(world.members) < world.nranks or world.nranks > 10**6:
         return ()
     return tuple(rank for rank in range(world.nranks) if rank not in world.members)
 

@@ -142,7 +142,7 @@ def _unfinished(facts: JobFacts) -> str:
 
 def _without_completion(facts: JobFacts) -> int:
     """Ranks of the world that started and did not complete, as far as the log holds all starts and completions."""
-    if facts.world is None or facts.starts_left_out:
+    if facts.world is None or facts.starts_omitted:
         return 0
     return sum(member.started and not member.completed for member in facts.world.members.values())
 
@@ -197,7 +197,7 @@ def _without_nccl(network: str, facts: JobFacts) -> str:
             "there is no line of NCCL beside them. Give the ranks' logs as well."
         )
     if not facts.lines_nccl and (traces := [note for note in facts.notes if A_TRACE in note]):
-        return f"The input is no log of NCCL: {traces[0]}. What NCCL prints at NCCL_DEBUG=INFO can be judged."
+        return f"The input is not a log of NCCL: {traces[0]}. What NCCL prints at NCCL_DEBUG=INFO can be judged."
     if not facts.lines_read:
         return _nothing_read(facts)
     if not facts.lines_nccl and network == "unknown":

@@ -18,7 +18,7 @@ def render(diagnosis: Diagnosis, output_format: str, *, color: bool = False) -> 
 
         return text.render(diagnosis, color=color)
     if output_format not in FORMATS:
-        raise ValueError(f"'{output_format}' is no output format; choose one of {', '.join(FORMATS)}")
+        raise ValueError(f"'{output_format}' is not an output format; choose one of {', '.join(FORMATS)}")
     rendered: str = importlib.import_module(f"diagnostics.output.{output_format}").render(diagnosis)
     return rendered
 

@@ -47,5 +47,5 @@ def tells_rate(line: str) -> bool:
 
 
 def is_not_finite(line: str) -> bool:
-    """Whether a line tells of a loss, or of a norm of gradients, that is no finite number."""
+    """Whether a line tells of a loss, or of a norm of gradients, that is not a finite number."""
     return compiled(_NOT_FINITE).search(line) is not None

@@ -13,7 +13,7 @@ from diagnostics.judging.recommendations import recommend
 
 MAX_EVIDENCE = 4
 MAX_NAMED = 64
-LEFT_OUT = (
+OMITTED = (
     "the log does not hold every start and completion: Ray leaves out lines that repeat (RAY_DEDUP_LOGS=0 keeps "
     "them), or there are more than are followed one by one"
 )

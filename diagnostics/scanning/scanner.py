@@ -48,7 +48,7 @@ class Scanner:
     unreadable: int = 0
     quiet: set[bytes] = field(default_factory=set)  # what lines without NCCL's mark say that nothing reads
     deduplicated: bool = False  # Ray left out lines that repeat
-    progress_left_out: int = -1  # the place of the last event behind which lines may only have been counted
+    progress_omitted: int = -1  # the place of the last event behind which lines may only have been counted
     tally: Tally = field(init=False)
     steps: Steps = field(default_factory=Steps)  # whether files end with steps of a training
     _sequence: int = 0
@@ -108,7 +108,7 @@ class Scanner:
 
     def _note_left_out(self) -> None:
         if not self.gate.detailed:
-            self.progress_left_out = self._sequence
+            self.progress_omitted = self._sequence
 
     def _read(self, raw: bytes, line: int) -> None:
         raw = raw if b"CCL" in raw else with_name(raw)

@@ -28,7 +28,7 @@ class Tally:
     gate: Gate
     channels: dict[bytes, int] = field(default_factory=dict)
     channel_event: dict[bytes, Event] = field(default_factory=dict)
-    starts_left_out: bool = False  # Init lines came that were not looked at
+    starts_omitted: bool = False  # Init lines came that were not looked at
     room: int = MAX_TEXTS
     _texts: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
     _init_lines: int = 0
@@ -57,7 +57,7 @@ class Tally:
         late = self._init_lines > MAX_INIT_LINES
         self.gate.skips_init = self._init_lines > MAX_KNOWN_INIT_LINES
         if late and (self.gate.skips_init or communicator_id(raw) not in self._communicators):
-            self.starts_left_out = True
+            self.starts_omitted = True
             return True
         if (name := communicator_id(raw)) is not None and not late:
             self._communicators.add(name)

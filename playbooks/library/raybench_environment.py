@@ -134,7 +134,7 @@ def packages_of(params: dict) -> list:
     packages = [wheel, *params["roots"], *params["requirements"]]
     for package in packages:
         if package.startswith("-"):
-            raise BuildError(f"{package!r} is no package; ray_node_requirements holds packages, not options of pip")
+            raise BuildError(f"{package!r} is not a package; ray_node_requirements holds packages, not options of pip")
     return packages
 
 

@@ -200,7 +200,7 @@ def _stopped(parameters):
 def _prefix(run):
     """What the names of a run's folders begin with. Raises ValueError for an id that is no plain word."""
     if not run or not run.replace("-", "").isalnum():
-        raise ValueError(f"{run!r} is no id of a run")
+        raise ValueError(f"{run!r} is not the id of a run")
     return f"{_PREFIX}{run}-"
 
 
@@ -209,7 +209,7 @@ def _own_folder(folder):
     found = os.lstat(folder)
     ours = os.path.basename(folder).startswith(_PREFIX) and found.st_uid == os.geteuid()
     if not ours or not stat.S_ISDIR(found.st_mode):
-        raise ValueError(f"{folder} is no folder of a fabric agent")
+        raise ValueError(f"{folder} is not a folder of a fabric agent")
     return folder
 
 

@@ -58,9 +58,9 @@ def ask(address, port, question, seconds=3.0):
         try:
             answer = _read_line(connection)
         except ValueError as error:
-            raise OSError("what answers there is no agent of this run") from error
+            raise OSError("what answers there is not an agent of this run") from error
     if not isinstance(answer, dict):
-        raise OSError("what answers there is no agent of this run")
+        raise OSError("what answers there is not an agent of this run")
     return answer
 
 

@@ -136,7 +136,7 @@ def _checked(kind: str, path: str, package: Any) -> Workload:
     except Exception as error:
         raise UsageError(f"{whose} cannot be loaded ({type(error).__name__}: {error}); mend or uninstall it") from error
     if not isinstance(workload, Workload) or workload.kind != kind:
-        raise UsageError(f"{whose} is no raybench.benchmarks.workload.Workload of that kind; mend or uninstall it")
+        raise UsageError(f"{whose} is not a raybench.benchmarks.workload.Workload of that kind; mend or uninstall it")
     return workload
 
 

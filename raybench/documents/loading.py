@@ -54,7 +54,7 @@ def document_in(content: object, where: str) -> Any:
     kind = KINDS.get(schema.partition("/")[0]) if isinstance(schema, str) else None
     if kind is None:
         found = f"its schema is {str(schema)[:80]!r}" if schema is not None else "it has no schema"
-        raise DocumentError(f"{where} is no document of raybench: {found}; loaded are {', '.join(KINDS)}")
+        raise DocumentError(f"{where} is not a document of raybench: {found}; loaded are {', '.join(KINDS)}")
     document = getattr(importlib.import_module(f"raybench.documents.{kind.module}"), kind.name)
     return document_as(document, content, f"{kind.title} {where}")
 

@@ -34,7 +34,7 @@ def _tell_omitted_traces(actors: NodeActors, record: RunRecord, channel: Channel
     if not any(workload_of(spec.kind).traces(spec) for spec in record.need().specs):
         return
     answers, _ = actors.ask(_TRACE_SECONDS, "long_traces")
-    for index, left_out in sorted(answers.items()):
-        for finding in trace_findings(actors.handles[index].node.name, left_out):
+    for index, omitted in sorted(answers.items()):
+        for finding in trace_findings(actors.handles[index].node.name, omitted):
             record.findings.append(finding)
             channel.note(f"WARNING: {finding.summary}")

@@ -55,7 +55,7 @@ def _problem(event: Event, ranks: Container[int], plan: Sequence[BenchmarkSpec],
     match event:
         case RankReady():
             strange = (name for name in _COUNTS if not event.facts.get(name, "0").isdecimal())
-            problem = next((f"{name} is no number" for name in strange), None)
+            problem = next((f"{name} is not a number" for name in strange), None)
         case RankFailed() if not event.error.strip():
             problem = "it does not say what failed"
         case PointMeasured():

@@ -9,9 +9,9 @@ from raybench.finding_rules.nodes import LOGS_LOST, TRACE_LEFT_OUT
 _MIB = 2**20
 
 
-def trace_findings(node: str, left_out: Mapping[str, tuple[int, int]]) -> Iterator[Finding]:
-    """One for each trace of a node that is too long: ``left_out[file name]`` are its bytes and the most allowed."""
-    for name, (size, most) in sorted(left_out.items()):
+def trace_findings(node: str, omitted: Mapping[str, tuple[int, int]]) -> Iterator[Finding]:
+    """One for each trace of a node that is too long: ``omitted[file name]`` are its bytes and the most allowed."""
+    for name, (size, most) in sorted(omitted.items()):
         rank = re.match(r"trace-rank-([0-9]+)-", name)
         sizes = f"it has {size / _MIB:.1f} MiB, and at most {most / _MIB:.1f} are kept"
         yield TRACE_LEFT_OUT.finding(

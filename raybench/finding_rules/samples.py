@@ -19,7 +19,7 @@ Why: a bad cable or transceiver, dirt in a connector, a failing switch port. Eac
 that retrains carries nothing meanwhile.
 
 Not when: counters stood above 0 and did not grow, or grew by fewer than ten bit errors; congestion (discards, waits,
-congestion notifications) is no fault of a port. Where nothing was measured without errors, no bandwidth is compared.
+congestion notifications) is not a fault of a port. Where nothing was measured without errors, no bandwidth is compared.
 
 Source: {_SOURCE}.
 """,

@@ -4,7 +4,7 @@ from raybench.finding_rules.rule import MeasuredRule, advice
 
 LOSS_NOT_FINITE = MeasuredRule(
     id="loss-not-finite",
-    title="The loss is no finite number",
+    title="The loss is not a finite number",
     severity="critical",
     text="""
 A training benchmark has a loss that is NaN or infinite.
@@ -14,7 +14,7 @@ Symptom: the loss of a timed step is NaN or infinite. The finding names the firs
 Why: the learning rate is too high for the model, or float16 overflows. The step times are then those of a training that
 learns nothing, and a GPU may compute NaN at another speed.
 
-Not when: the loss is high, or does not fall: that is no question of speed.
+Not when: the loss is high, or does not fall: that is not a question of speed.
 
 Source: the losses of all timed steps.
 """,

@@ -224,10 +224,10 @@ def _cuts() -> Any:
         raise SshError(f"the connection was cut: {error or type(error).__name__}", cut=True) from error
 
 
-def _gap(left_out: int) -> bytes:
-    if not left_out:
+def _gap(omitted: int) -> bytes:
+    if not omitted:
         return b""
-    return f"[raybench: {left_out} bytes left out here, the file is longer than its limit]\n".encode()
+    return f"[raybench: {omitted} bytes left out here, the file is longer than its limit]\n".encode()
 
 
 def _is_same(before: Fetched, now: Fetched) -> bool:

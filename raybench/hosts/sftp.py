@@ -75,7 +75,7 @@ def _as_end() -> Iterator[None]:
 
 
 def _entry(name: str, found: "paramiko.SFTPAttributes") -> FolderEntry:
-    """A server may leave anything out: what has no mode is no regular file, and is not read."""
+    """A server may leave anything out: what has no mode is not a regular file, and is not read."""
     return FolderEntry(
         name=name,
         mode=found.st_mode or stat.S_IFSOCK,

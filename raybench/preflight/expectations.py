@@ -159,7 +159,7 @@ def read_expectations(variables: Mapping[str, Any]) -> tuple[Expectations, tuple
 def _problem(name: str, kind: str, raw: Any) -> str:
     values = raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else [raw]
     if any(isinstance(one, float | bool) for one in values) and (kind in {"str", "list of str"} or name in _OF_TEXTS):
-        return f"{name} is {raw!r}, which is no text; put it in quotes: YAML reads 6.10 as 6.1 and on as true"
+        return f"{name} is {raw!r}, which is not text; put it in quotes: YAML reads 6.10 as 6.1 and on as true"
     return f"{name} is {raw!r}, which is no {kind.partition(' ')[0]}"
 
 

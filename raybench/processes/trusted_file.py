@@ -102,7 +102,7 @@ def _check(descriptor: int, place: Path, *, is_file: bool = False) -> None:
     status = os.fstat(descriptor)
     _read_owner(status, place)
     if is_file and not stat.S_ISREG(status.st_mode):
-        raise UntrustedFileError(f"{place} is no regular file")
+        raise UntrustedFileError(f"{place} is not a regular file")
     by_group = status.st_mode & stat.S_IWGRP and (_has_acl(descriptor) or not _is_own_group(status.st_gid))
     shared = status.st_mode & stat.S_IWOTH or by_group
     if shared and (is_file or not status.st_mode & stat.S_ISVTX):

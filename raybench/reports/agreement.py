@@ -56,7 +56,7 @@ def difference_grid(differences: Sequence[Difference], noun: str, named: Named) 
     )
 
 
-def left_out_facts(differences: Sequence[Difference]) -> str | None:
+def omitted_facts(differences: Sequence[Difference]) -> str | None:
     """The sentence on the facts that the grid has no row for; None where it has all."""
     rest = [one.name for one in differences[MOST_FACTS:]]
     if not rest:

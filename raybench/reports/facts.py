@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raybench.documents.run.cluster import ClusterInfo, NodeInfo
-from raybench.reports.agreement import Agreement, agreement_of, difference_grid, left_out_facts
+from raybench.reports.agreement import Agreement, agreement_of, difference_grid, omitted_facts
 from raybench.reports.model import Cell, Grid
 from raybench.reports.spans import names_in_short, ranks_in_short, spans_in_short
 from raybench.reports.text import counted
@@ -63,13 +63,13 @@ def rank_facts(cluster: ClusterInfo) -> FactView:
 
 
 def _view(found: Agreement, noun: str, count: int, named: Any) -> FactView:
-    left_out = left_out_facts(found.differences)
+    omitted = omitted_facts(found.differences)
     everyone = f"all {counted(count, noun)}" if count > 1 else f"the only {noun}"
     return FactView(
         shared_title=f"The same on {everyone}" if count > 1 else f"Facts of {everyone}",
         shared=found.shared,
         differing=difference_grid(found.differences, noun, named) if found.differences else None,
-        notes=(left_out,) if left_out else (),
+        notes=(omitted,) if omitted else (),
     )
 
 

@@ -19,7 +19,7 @@ class FindingsView:
     """The findings that are shown, and a sentence on each kind of which there are more."""
 
     shown: tuple[Finding, ...]
-    left_out: tuple[str, ...]
+    omitted: tuple[str, ...]
 
 
 def findings_view(findings: Sequence[Finding]) -> FindingsView:
@@ -32,7 +32,7 @@ def findings_view(findings: Sequence[Finding]) -> FindingsView:
     rest = ([findings[index] for index in kind if index not in shown] for kind in kinds.values())
     return FindingsView(
         shown=tuple(finding for index, finding in enumerate(findings) if index in shown),
-        left_out=tuple(_left_out(kind) for kind in rest if kind),
+        omitted=tuple(_omitted(kind) for kind in rest if kind),
     )
 
 
@@ -40,7 +40,7 @@ def _first(kind: Sequence[int]) -> Sequence[int]:
     return kind if len(kind) <= SAME_KIND else kind[:MOST_OF_A_KIND]
 
 
-def _left_out(findings: Sequence[Finding]) -> str:
+def _omitted(findings: Sequence[Finding]) -> str:
     """``1,995 more findings of memlock-limit (info), ranks 20, 24 and 1,993 more; such as "...": in result.json``."""
     first = findings[0]
     ranks = {rank for finding in findings for rank in finding.ranks}

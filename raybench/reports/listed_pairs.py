@@ -15,10 +15,10 @@ MOST_SUMMARY_PAIRS = 1000  # of one matrix; of more the slowest, and the number 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPairs:
-    """Points in the order of measuring; of the ``left_out`` ones none is below ``least_ratio`` of its median."""
+    """Points in the order of measuring; of the ``omitted`` ones none is below ``least_ratio`` of its median."""
 
     points: tuple[Point, ...]
-    left_out: int
+    omitted: int
     least_ratio: float | None
 
     @property
@@ -26,7 +26,7 @@ class ListedPairs:
         """The sentence on what is left out; None where nothing is."""
         if self.least_ratio is None:
             return None
-        kept = f"{self.left_out:,} further pairs, each at {self.least_ratio:.2f} x the median of its kind or more"
+        kept = f"{self.omitted:,} further pairs, each at {self.least_ratio:.2f} x the median of its kind or more"
         return f"{kept}, are in {WHERE}"
 
 
@@ -34,13 +34,13 @@ def listed_pairs(benchmark: BenchmarkResult, cluster: ClusterInfo, most: int) ->
     """The measured points of a benchmark, of a matrix of more than ``most`` pairs the slowest."""
     points = tuple(point for point in benchmark.points if is_measured(point))
     if len(points) <= most or not is_matrix(benchmark):
-        return ListedPairs(points=points, left_out=0, least_ratio=None)
+        return ListedPairs(points=points, omitted=0, least_ratio=None)
     ranked = sorted(
         (pair for matrix in pair_matrices(benchmark, cluster) for pair in matrix.ranked), key=lambda pair: pair.ratio
     )
     kept = {id(pair.point) for pair in ranked[:most]}
     return ListedPairs(
         points=tuple(point for point in points if id(point) in kept),
-        left_out=len(points) - most,
+        omitted=len(points) - most,
         least_ratio=ranked[most].ratio,
     )

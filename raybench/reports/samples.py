@@ -101,6 +101,6 @@ def _notes(samples: NodeSamples) -> Iterator[str]:
         yield f"Not sampled on {counted(len(nodes), 'node')}: {printable(name)} ({printable(reason)})"
     for one in samples.rules_cannot_tell:
         yield f"{one.rule} cannot tell: {printable(one.why)}"
-    left_out = sum(sum(node.left_out.values()) for node in samples.nodes)
-    if left_out:
-        yield f"Left out: {counted(left_out, 'value')} or messages that were too many, or of a time before the last."
+    omitted = sum(sum(node.left_out.values()) for node in samples.nodes)
+    if omitted:
+        yield f"Left out: {counted(omitted, 'value')} or messages that were too many, or of a time before the last."

@@ -12,8 +12,8 @@ def spans_in_short(ranks: Sequence[int], most: int = MOST_SPANS) -> str:
     runs = _runs(ranks)
     if len(runs) <= most:
         return ", ".join(map(_span_text, runs))
-    left_out = sum(last - first + 1 for first, last in runs[most:])
-    return f"{', '.join(map(_span_text, runs[:most]))} and {left_out:,} more"
+    omitted = sum(last - first + 1 for first, last in runs[most:])
+    return f"{', '.join(map(_span_text, runs[:most]))} and {omitted:,} more"
 
 
 def ranks_in_short(ranks: Sequence[int], most: int = MOST_SPANS) -> str:

@@ -137,9 +137,9 @@ def pair_grid(matrix: PairMatrix) -> Grid:
 def pair_caption(matrix: PairMatrix, shown: int) -> str:
     """What the grid holds, and where the pairs are that it does not."""
     slow, measured = sum(pair.is_slow for pair in matrix.ranked), len(matrix.ranked)
-    left_out = f"; the other {measured - shown:,} are in result.json" if measured > shown else ""
+    omitted = f"; the other {measured - shown:,} are in result.json" if measured > shown else ""
     which = f"{shown} of {slow:,} slow pairs" if slow > shown else f"The slowest {shown} of {measured:,} pairs"
-    return f"{which}, each against the median of its kind{left_out}"
+    return f"{which}, each against the median of its kind{omitted}"
 
 
 def _pair_row(pair: SlowPair) -> tuple[Cell, ...]:

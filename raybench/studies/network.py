@@ -41,7 +41,9 @@ def network_variant(text: str) -> Variant:
         return _variant(text, *PRESETS[text])
     name, equals, device = text.partition("=")
     if not equals or not _NAME.fullmatch(name) or not _DEVICE.fullmatch(device):
-        raise UsageError(f"'{text}' is no network; {known_names(text, PRESETS)}, and NAME=INTERFACE, such as fast=eth1")
+        raise UsageError(
+            f"'{text}' is not a network; {known_names(text, PRESETS)}, and NAME=INTERFACE, such as fast=eth1"
+        )
     if name in PRESETS:
         raise UsageError(f"'{name}' is a network of its own; give yours another name, such as my-{name}={device}")
     variables = PRESETS["tcp"][0] | {"NCCL_SOCKET_IFNAME": f"={device}", "GLOO_SOCKET_IFNAME": device}

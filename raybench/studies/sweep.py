@@ -20,7 +20,7 @@ KNEE_GAIN = 0.10  # doubling the batch for less than this much more throughput i
 def batch_variant(text: str) -> Variant:
     """The variant of a batch size a rank. Raises UsageError for what is no such number."""
     if not text.isascii() or not text.isdecimal() or not int(text):
-        raise UsageError(f"'{text}' is no batch size; give numbers from 1, such as --batch-sizes 1,2,4,8")
+        raise UsageError(f"'{text}' is not a batch size; give numbers from 1, such as --batch-sizes 1,2,4,8")
     return Variant(
         name=f"batch-{int(text)}", arguments=("--batch-size", text), facts=VariantFacts(batch_size=int(text))
     )
@@ -30,7 +30,7 @@ def model_variant(text: str) -> Variant:
     """The variant of a model, by the name that ``raybench train --model`` takes. Raises UsageError for an empty one."""
     name = text.strip()
     if not name or "/" in name or name.startswith("-"):
-        raise UsageError(f"'{text}' is no name of a model; 'raybench train --help' lists them")
+        raise UsageError(f"'{text}' is not the name of a model; 'raybench train --help' lists them")
     return Variant(name=name, arguments=("--model", name), facts=VariantFacts(model=name))
 
 

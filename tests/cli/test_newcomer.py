@@ -37,7 +37,7 @@ from tests.command import RAYBENCH, raybench
         (["study", "version"], "No such command 'version'. Commands: "),
         (["estimate", "--world-size", "0"], "--world-size is 0, with 8 ranks a node (--gpus-per-node): both must"),
         (["run", "--baseline", "/no/result.json", "--dry-run"], "the baseline /no/result.json cannot be read"),
-        (["study", "network", "--networks", "tcp,rmda"], "'rmda' is no network; did you mean 'rdma'?"),
+        (["study", "network", "--networks", "tcp,rmda"], "'rmda' is not a network; did you mean 'rdma'?"),
         (["help", "xyzzy"], "No such command 'xyzzy'. Commands: "),
         (["--nodes", "2", "run"], "Options of a command stand after it: raybench run --nodes ..."),
         (["cluster", "-i", "hosts.yml", "up"], "Options of a command stand after it: raybench cluster up -i ..."),

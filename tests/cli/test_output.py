@@ -178,8 +178,8 @@ def test_a_display_whose_terminal_has_gone_ends_quietly() -> None:
 
 
 def test_what_is_said_moves_no_cursor_and_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    say("raybench: a\x1b[2J\x9b31m is no log\nnode \u202egnp.exe: caf\u00e9\ttab")
-    assert capsys.readouterr().err == "raybench: a\\x1b[2J\\x9b31m is no log\nnode \\u202egnp.exe: caf\u00e9\\ttab\n"
+    say("raybench: a\x1b[2J\x9b31m is not a log\nnode \u202egnp.exe: caf\u00e9\ttab")
+    assert capsys.readouterr().err == "raybench: a\\x1b[2J\\x9b31m is not a log\nnode \\u202egnp.exe: caf\u00e9\\ttab\n"
 
 
 def test_printing_swallows_nothing_but_trouble_with_the_stream() -> None:

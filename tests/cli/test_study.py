@@ -89,7 +89,7 @@ def check_shown(text: str, folder: Path) -> None:
     [
         (["network", "--networks", ""], "has an empty part"),
         (["model-size"], "say which models to compare, such as --models gpt2,gpt2-xl"),
-        (["network", "--networks", "tcp,ether"], "'ether' is no network; there are: tcp, rdma-no-gdr, rdma"),
+        (["network", "--networks", "tcp,ether"], "'ether' is not a network; there are: tcp, rdma-no-gdr, rdma"),
         (["network", "--networks", "tcp,,rdma"], "has an empty part"),
         (["network", "--networks", "tcp,tcp"], "tcp is there twice"),
         (["network", "--networks", "tcp,rdma", "--repeats", "0"], "--repeats is 0"),
@@ -115,7 +115,7 @@ def check_shown(text: str, folder: Path) -> None:
         (["batch-size", "--node-type", "x", "--prices", "/no/such.csv"], "--prices /no/such.csv cannot be read"),
         (["batch-size", "--epoch-samples", "0"], "--epoch-samples is 0; it must be at least 1"),
         (["strategy", "--strategies", "ddp,zero"], "no strategy to compare named 'zero'"),
-        (["batch-size", "--batch-sizes", "1,0"], "'0' is no batch size"),
+        (["batch-size", "--batch-sizes", "1,0"], "'0' is not a batch size"),
         (["model-size", "--models", "../x"], "no name of a model"),
         (["show", "/nowhere"], "is not the folder of a study"),
     ],

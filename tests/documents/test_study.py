@@ -53,7 +53,7 @@ def test_a_study_from_before_verdicts_is_never_fine(changes: dict[str, Any], ver
     ("keys", "value", "why"),
     [
         (("kind",), "speed", "Invalid enum value 'speed' - at `$.kind`"),
-        (("variants", 0, "name"), "../up", "'../up' is no name for a variant"),
+        (("variants", 0, "name"), "../up", "'../up' is not a name for a variant"),
         (("trials", 1, "measured", 0, "seconds"), 0, "Expected `float` > 0.0 - at `$.trials[1].measured[0].seconds`"),
         (("answer", "rows", 0, "step_seconds"), None, "a row without a step time - at `$.answer.rows[0]`"),
         (("answer", "fit"), 3, "Expected `object`, got `int` - at `$.answer.fit`"),

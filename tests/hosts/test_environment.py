@@ -93,6 +93,6 @@ def test_a_host_without_an_index_builds_from_wheels_the_locked_version_once(tmp_
     assert "raybench_wheelhouse" in refused["msg"]
     assert call_module("raybench_environment", arguments)["changed"] is False  # what was there still is
     refused = call_module("raybench_environment", arguments | {"requirements": ["--index-url=http://elsewhere"]})
-    assert "is no package" in refused["msg"]
+    assert "is not a package" in refused["msg"]
     refused = call_module("raybench_environment", arguments | {"minor": "3.1"})
     assert "there is no Python 3.1 here" in refused["msg"]

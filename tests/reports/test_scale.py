@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from raybench.documents.run.cluster import ClusterInfo, NodeInfo
 from raybench.documents.run.result import RunResult
 from raybench.peers.findings import with_peers
-from raybench.reports.agreement import agreement_of, difference_grid, left_out_facts
+from raybench.reports.agreement import agreement_of, difference_grid, omitted_facts
 from raybench.reports.csv import csv_rows
 from raybench.reports.facts import node_facts, node_grid, rank_facts
 from raybench.reports.findings_in_short import evidence_view, findings_view
@@ -110,7 +110,7 @@ def test_many_values_and_many_facts_say_what_is_left_out() -> None:
     grid = difference_grid(found.differences, "node", lambda who: f"{len(who)}")
     assert len(grid.rows) == 40
     assert grid.rows[0][3].text == "100 different values, 0 to 99: in result.json"
-    assert str(left_out_facts(found.differences)).startswith("19 further facts in which they differ, in result.json: ")
+    assert str(omitted_facts(found.differences)).startswith("19 further facts in which they differ, in result.json: ")
     several = agreement_of([{"a": str(min(index, 9))} for index in range(100)]).differences
     text = difference_grid(several, "node", lambda who: f"{len(who)}").rows[0][3].text
     assert text.endswith("; 3 further values on 3 nodes, in result.json")
@@ -140,13 +140,13 @@ def test_findings_over_many_ranks_are_grouped_with_their_number() -> None:
     result = bare(40)
     view = findings_view(result.findings)
     assert len(view.shown) == 7
-    assert len(view.left_out) == 1
-    assert view.left_out[0].startswith("75 more findings of memlock-limit, on ranks 20, 24, 28")
-    assert view.left_out[0].endswith("in result.json")
+    assert len(view.omitted) == 1
+    assert view.omitted[0].startswith("75 more findings of memlock-limit, on ranks 20, 24, 28")
+    assert view.omitted[0].endswith("in result.json")
     lines, more = evidence_view(synthetic_diagnosis(40).findings[0])
     assert (len(lines), more) == (20, "140 further lines: in diagnosis.json")
     few = findings_view(result.findings[:10])
-    assert (len(few.shown), few.left_out) == (10, ())
+    assert (len(few.shown), few.omitted) == (10, ())
 
 
 def test_lists_of_ranks_and_names_count_what_they_leave_out() -> None:
@@ -187,7 +187,7 @@ def test_rows_of_pairs_that_are_left_out_are_counted(monkeypatch: pytest.MonkeyP
     benchmark = pairs(8, per_node=2, slow=[(0, 7)])
     found = cluster(4, 2)
     listed = listed_pairs(benchmark, found, 10)
-    assert (len(listed.points), listed.left_out) == (10, 46)
+    assert (len(listed.points), listed.omitted) == (10, 46)
     assert (0, 7) in {(point.source_rank, point.destination_rank) for point in listed.points}
     assert listed_pairs(benchmark, found, 56).remark is None
     monkeypatch.setattr("raybench.reports.workloads.messages.MOST_CSV_PAIRS", 10)

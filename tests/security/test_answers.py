@@ -136,7 +136,7 @@ def test_events_of_the_nodes_own_ranks_are_taken(event: Event) -> None:
     ("event", "why"),
     [
         (RankReady(rank=2, facts={}), "rank 2 is not on that node"),
-        (RankReady(rank=0, facts={"visible_gpus": "eight"}), "visible_gpus is no number"),
+        (RankReady(rank=0, facts={"visible_gpus": "eight"}), "visible_gpus is not a number"),
         (BenchmarkStarted(rank=0, benchmark=1), "there is no benchmark 1"),
         (BenchmarkFinished(rank=0, benchmark=-1), "there is no benchmark -1"),
         (RankFailed(rank=0, benchmark=0, error=" \n", traceback=""), "does not say what failed"),

@@ -79,7 +79,7 @@ def test_what_others_can_write_is_refused(file: Path, place: str, mode: int) -> 
 
 def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    assert "is no regular file" in refused(tmp_path / "fifo")
+    assert "is not a regular file" in refused(tmp_path / "fifo")
 
 
 @needs_root

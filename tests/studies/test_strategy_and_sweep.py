@@ -210,5 +210,5 @@ def test_models_keep_their_order_and_have_no_knee() -> None:
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5", "٣"])
 def test_what_is_no_batch_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no batch size"):
+    with pytest.raises(UsageError, match="is not a batch size"):
         batch_variant(text)

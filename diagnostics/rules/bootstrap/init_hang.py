@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from diagnostics.events import Event
 from diagnostics.facts import Communicator, JobFacts, Member
 from diagnostics.findings import Finding
-from diagnostics.rules.base import CLEAR, LEFT_OUT, Outcome, Rule, conclude, found, listed, unsure
+from diagnostics.rules.base import CLEAR, OMITTED, Outcome, Rule, conclude, found, listed, unsure
 from diagnostics.rules.bootstrap.connecting import STARTS_FIRST, unanswered
 from diagnostics.rules.program.run_failed import failure_lines
 
@@ -43,8 +43,8 @@ def check(facts: JobFacts) -> Outcome:
     hanging = [communicator for communicator in facts.communicators if _hangs(communicator)]
     if not hanging:
         return _hung_in_part(facts) if facts.communicators else _hung_before_start(facts)
-    if facts.starts_left_out:
-        return unsure(LEFT_OUT)
+    if facts.starts_omitted:
+        return unsure(OMITTED)
     communicator = max(hanging, key=lambda one: one.nranks)
     signs = facts.of(*_SIGNS) or unanswered(facts)
     if not signs and failure_lines(facts):
@@ -132,7 +132,7 @@ def _at_the_barrier(facts: JobFacts, waiting: list[Event]) -> Finding:
 
 def _hung_in_part(facts: JobFacts) -> Outcome:
     """Some ranks completed and went on until the job ended or they gave up; others did not complete."""
-    if facts.starts_left_out:
+    if facts.starts_omitted:
         return CLEAR
     worked = {event.origin.process for event in facts.of("connected", "collective", "destroy", "abort")}
     for communicator in facts.communicators:
@@ -210,7 +210,7 @@ def _all_stand(communicator: Communicator, facts: JobFacts) -> bool:
         return False
     speaking = {key for key, process in facts.processes.items() if process.networks or process.devices is not None}
     starts = [member.event for member in communicator.members.values() if member.event is not None]
-    went_on = any(_went_on(start, facts) or start.origin.sequence <= facts.progress_left_out for start in starts)
+    went_on = any(_went_on(start, facts) or start.origin.sequence <= facts.progress_omitted for start in starts)
     return speaking <= members and all(host for host, _ in members) and not went_on
 
 

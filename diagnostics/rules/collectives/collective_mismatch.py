@@ -116,7 +116,7 @@ def _conclude(facts: JobFacts, events: list[Event], summary: str) -> Finding:
         summary=summary,
         explanation="Every rank of a group must issue the same collectives in the same order with fitting "
         "sizes. The program's "
-        "control flow differs between ranks; this is no fault of the network.",
+        "control flow differs between ranks; this is not a fault of the network.",
         occurrences=max(len(events), 1),
     )
 

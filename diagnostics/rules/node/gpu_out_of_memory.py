@@ -45,7 +45,7 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             summary=f"GPU memory is used up{' by the program' if own else ' when NCCL allocates its buffers'}",
             explanation=(
-                "The GPU's memory is taken by the program, its cache or another process. This is no network problem."
+                "The GPU's memory is taken by the program, its cache or another process. This is not a network problem."
             ),
             occurrences=len(events),
         )

@@ -12,7 +12,7 @@ Source: field knowledge.
 
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding
-from diagnostics.rules.base import CLEAR, LEFT_OUT, Outcome, Rule, conclude, found, listed, unsure
+from diagnostics.rules.base import CLEAR, OMITTED, Outcome, Rule, conclude, found, listed, unsure
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -22,8 +22,8 @@ def check(facts: JobFacts) -> Outcome:
         return found(_conclude(facts, f"Not everything could be read: {facts.notes[0][:160]}"))
     if world is None or world.nranks == 1:
         return CLEAR
-    if facts.starts_left_out:
-        return unsure(LEFT_OUT)
+    if facts.starts_omitted:
+        return unsure(OMITTED)
     missing = [rank for rank in range(min(world.nranks, 100_000)) if rank not in world.members]
     if missing:
         return found(_conclude(facts, f"{len(missing)} of {world.nranks} ranks are not in the log: {listed(missing)}"))

@@ -118,7 +118,7 @@ def netplan_section(text: str, interface: str, address: str) -> tuple[str, str] 
             facts = entry if isinstance(entry, dict) else {}
             match = facts.get("match") or {}
             if not isinstance(match, dict):
-                raise NetplanError(f"match of {key} is no mapping")
+                raise NetplanError(f"match of {key} is not a mapping")
             named = key == interface and not match
             if (
                 named

@@ -88,7 +88,7 @@ class ManifestWriter(StorageWriter):
         return plans
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> "Future[list[WriteResult]]":
-        """This rank's tensors into its file. Raises StoreError; CheckpointError for what is no tensor."""
+        """This rank's tensors into its file. Raises StoreError; CheckpointError for what is not a tensor."""
         results: list[WriteResult] = []
         if plan.items:
             self.stored_bytes = self._store.write(f"{self._folder}/{self._file}", self._pieces(plan, planner, results))
@@ -104,7 +104,7 @@ class ManifestWriter(StorageWriter):
         start = 0
         for item in plan.items:
             if item.type == WriteItemType.BYTE_IO or item.tensor_data is None:
-                raise CheckpointError(f"{item.index.fqn} is no tensor; only tensors are stored")
+                raise CheckpointError(f"{item.index.fqn} is not a tensor; only tensors are stored")
             tensor = planner.resolve_data(item)
             assert isinstance(tensor, torch.Tensor)
             data = compress(_bytes_of(tensor.detach().cpu().contiguous()), self._compression)
@@ -156,7 +156,7 @@ def read_manifest(store: Store, folder: str) -> bytes:
     try:
         return store.read(f"{folder}/{MANIFEST}")
     except StoreError as error:
-        raise CheckpointError(f"{store.where}/{folder} is no finished checkpoint: {error}") from error
+        raise CheckpointError(f"{store.where}/{folder} is not a finished checkpoint: {error}") from error
 
 
 class ManifestReader(StorageReader):

@@ -37,7 +37,7 @@ def _diverged(point: TrainingPoint) -> Finding:
     when = "from the first timed step on" if first == 0 else f"in timed step {first + 1} of {len(point.losses)}"
     return LOSS_NOT_FINITE.finding(
         confidence="certain",
-        summary=f"{point.label}: the loss is no finite number {when}",
+        summary=f"{point.label}: the loss is not a finite number {when}",
         explanation="The parameters are NaN or infinite by then: step times are of a training that learns nothing.",
         recommendations=LOSS_NOT_FINITE.advise(),
     )

@@ -145,7 +145,7 @@ def first_steps(record: TrainingRecord, count: int) -> TrainingRecord:
 def differences(check: Check) -> float | None:
     """The largest relative difference of a loss or norm from the reference; None where there is none.
 
-    What is no number in the reference either is left out: there the training diverges, whoever does it.
+    What is not a number in the reference either is left out: there the training diverges, whoever does it.
     """
     if not check.expected_losses:
         return None

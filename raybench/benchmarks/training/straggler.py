@@ -128,12 +128,12 @@ def _jackknife(pieces: Pieces) -> list[float]:
     """Standard error of each rank's excess, from leaving out one group of neighbouring steps after another."""
     count = min(len(steps) for steps in pieces.values())
     bounds = [count * group // _GROUPS for group in range(_GROUPS + 1)]
-    left_out = [
+    omitted = [
         _excesses([_quickest([*steps[:begin], *steps[end:count]]) for steps in pieces.values()])
         for begin, end in pairwise(bounds)
     ]
     errors = []
-    for values in zip(*left_out, strict=True):
+    for values in zip(*omitted, strict=True):
         mean = math.fsum(values) / _GROUPS
         errors.append(math.sqrt((_GROUPS - 1) / _GROUPS * math.fsum((value - mean) ** 2 for value in values)))
     return errors

@@ -28,7 +28,7 @@ class Figure(Part, frozen=True, kw_only=True):
 
     def contradiction(self) -> str | None:
         """JSON has neither NaN nor infinity."""
-        return None if self.value is None or math.isfinite(self.value) else "a figure that is no number"
+        return None if self.value is None or math.isfinite(self.value) else "a figure that is not a number"
 
     def to_json(self) -> Json:
         """The figure as in the schema."""

@@ -157,7 +157,7 @@ class Column:
         """The column of ``count`` rows in a text. Raises ColumnError."""
         found = _TEXT.fullmatch(text)
         if found is None:
-            raise ColumnError("it is no column: SCALE;FIRST;WIDTH;ROWS;DIFFERENCES")
+            raise ColumnError("it is not a column: SCALE;FIRST;WIDTH;ROWS;DIFFERENCES")
         column = cls()
         column.scale, column._first = int(found[1]), int(found[2])
         *column._runs, (begin, length) = _runs(found[4] or "", count) or [(0, 0)]

@@ -64,7 +64,7 @@ class Variant(FieldwisePart, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise UsageError(f"'{self.name}' is no name for a variant; use letters, digits, '.', '_' and '-'")
+            raise UsageError(f"'{self.name}' is not a name for a variant; use letters, digits, '.', '_' and '-'")
 
 
 class Trial(FieldwisePart, frozen=True, kw_only=True):

@@ -104,8 +104,8 @@ def _rounds(rounds: FabricRounds) -> str:
 def _tests_caption(count: int) -> str:
     if count <= _SHOWN_TESTS:
         return "Those that did not pass first, then the lowest"
-    left_out = f"the other {count - _SHOWN_TESTS:,} are in fabric.json"
-    return f"{_SHOWN_TESTS} of {count:,}: those that did not pass first, then the lowest; {left_out}"
+    omitted = f"the other {count - _SHOWN_TESTS:,} are in fabric.json"
+    return f"{_SHOWN_TESTS} of {count:,}: those that did not pass first, then the lowest; {omitted}"
 
 
 def _plots(report: FabricReport) -> "Iterator[Plot]":

@@ -16,7 +16,7 @@ def finding_blocks(view: FindingsView) -> Iterator[Block]:
         yield Finding(severity=found.severity, headline=headline(found), blocks=tuple(_blocks(found)))
     if not view.shown:
         yield Text(text="None.")
-    yield from notes_of(view.left_out)
+    yield from notes_of(view.omitted)
 
 
 def _blocks(found: Found) -> Iterator[Block]:

@@ -16,12 +16,12 @@ def checkpoint_plots(points: Sequence[CheckpointPoint], *, emulated: bool) -> It
     if not measured:
         return
     failed = len(points) - len(measured)
-    left_out = f" {count_of(failed, 'place')} without a figure: see the table." if failed else ""
-    yield _times(measured, left_out, emulated=emulated)
-    yield _rates(measured, left_out, emulated=emulated)
+    omitted = f" {count_of(failed, 'place')} without a figure: see the table." if failed else ""
+    yield _times(measured, omitted, emulated=emulated)
+    yield _rates(measured, omitted, emulated=emulated)
 
 
-def _times(points: Sequence[CheckpointPoint], left_out: str, *, emulated: bool) -> Plot:
+def _times(points: Sequence[CheckpointPoint], omitted: str, *, emulated: bool) -> Plot:
     unit, scale = _unit(max(max(point.durable_seconds) for point in points))
     height = rows_height(2 * len(points))
     figure, axes = new_figure(x_label=f"time of a save ({unit})", y_label="", emulated=emulated, height=height)
@@ -42,11 +42,11 @@ def _times(points: Sequence[CheckpointPoint], left_out: str, *, emulated: bool) 
         title="Checkpoint: time blocked against time until durable",
         description=told,
         caption=f"Medians over saves; lines: the fastest and the slowest save. Blocked: training waits; "
-        f"durable: until all is stored.{left_out}",
+        f"durable: until all is stored.{omitted}",
     )
 
 
-def _rates(points: Sequence[CheckpointPoint], left_out: str, *, emulated: bool) -> Plot:
+def _rates(points: Sequence[CheckpointPoint], omitted: str, *, emulated: bool) -> Plot:
     height = rows_height(2 * len(points))
     figure, axes = new_figure(x_label="GB/s a rank", y_label="", emulated=emulated, height=height)
     rows = named_rows(axes, [point.label for point in points])
@@ -69,7 +69,7 @@ def _rates(points: Sequence[CheckpointPoint], left_out: str, *, emulated: bool) 
         name="checkpoint-rates",
         title="Checkpoint: GB/s of each rank",
         description=told,
-        caption=f"Tensor bytes over the time until durable, and over the time to load, of each rank.{left_out}",
+        caption=f"Tensor bytes over the time until durable, and over the time to load, of each rank.{omitted}",
     )
 
 

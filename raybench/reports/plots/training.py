@@ -26,13 +26,13 @@ def training_plots(points: Sequence[TrainingPoint], *, emulated: bool) -> Iterat
     """Loss, step time and phases of the strategies of a run."""
     points = [point for point in points if point.failed is None]
     shown = points[:MOST_LINES]
-    left_out = f" Only in the table: {len(points) - MOST_LINES} more." if points[MOST_LINES:] else ""
-    yield from _loss(shown, left_out, emulated=emulated)
-    yield from _step_time(shown, left_out, emulated=emulated)
+    omitted = f" Only in the table: {len(points) - MOST_LINES} more." if points[MOST_LINES:] else ""
+    yield from _loss(shown, omitted, emulated=emulated)
+    yield from _step_time(shown, omitted, emulated=emulated)
     yield from _phases(points, emulated=emulated)
 
 
-def _loss(points: Sequence[TrainingPoint], left_out: str, *, emulated: bool) -> Iterator[Plot]:
+def _loss(points: Sequence[TrainingPoint], omitted: str, *, emulated: bool) -> Iterator[Plot]:
     lines = [(point, [loss for loss in point.losses if math.isfinite(loss)]) for point in points]
     if not any(len(losses) > 1 for _, losses in lines):
         return
@@ -53,11 +53,11 @@ def _loss(points: Sequence[TrainingPoint], left_out: str, *, emulated: bool) -> 
         name="loss",
         title="Training loss over steps",
         description=f"Loss of the first and the last step: {told}.",
-        caption=f"Mean over ranks of each step's loss, first launch.{_merged(points)}{broken}{left_out}",
+        caption=f"Mean over ranks of each step's loss, first launch.{_merged(points)}{broken}{omitted}",
     )
 
 
-def _step_time(points: Sequence[TrainingPoint], left_out: str, *, emulated: bool) -> Iterator[Plot]:
+def _step_time(points: Sequence[TrainingPoint], omitted: str, *, emulated: bool) -> Iterator[Plot]:
     if not any(len(point.samples_seconds) > 1 for point in points):
         return
     unit, scale = _unit(max(point.seconds.max for point in points))
@@ -82,7 +82,7 @@ def _step_time(points: Sequence[TrainingPoint], left_out: str, *, emulated: bool
         name="step-time",
         title="Step time over steps",
         description=f"Median step: {told}. {shaded}",
-        caption=f"Line: until the last rank has ended the step. {shaded}{_merged(points)}{left_out}",
+        caption=f"Line: until the last rank has ended the step. {shaded}{_merged(points)}{omitted}",
     )
 
 

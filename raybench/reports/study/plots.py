@@ -48,9 +48,9 @@ def _network_plots(answer: NetworkAnswer, study: StudyResult) -> Iterator[Plot]:
     axes.axvline(answer.worth_it_above, color=TEXT, linestyle="--", linewidth=1, label="worth it above")
     legend(figure)
     told = ", ".join(f"{row.network} {row.ratio.value:.2f}x ({row.label})" for row in shown)
-    left_out = len(answer.speedups) - len(shown)
+    omitted = len(answer.speedups) - len(shown)
     caption = "Speedup of each figure; lines: 95 % interval over repeats. Dashed: the bound above which it is worth it."
-    caption += f" {left_out} more are in the table." if left_out else ""
+    caption += f" {omitted} more are in the table." if omitted else ""
     yield render(figure, name="network", title="Speedup by network", description=printable(told), caption=caption)
 
 

@@ -91,7 +91,7 @@ def _communication(benchmark: BenchmarkResult, cluster: ClusterInfo) -> Json:
         "peak_at_bytes": best.message_bytes if best else None,
         "sizes": [_size(point) for point in listed.points],
     }
-    return part | ({"left_out": listed.left_out, "left_out_remark": listed.remark} if listed.remark else {})
+    return part | ({"left_out": listed.omitted, "left_out_remark": listed.remark} if listed.remark else {})
 
 
 def _size(point: Point) -> Json:

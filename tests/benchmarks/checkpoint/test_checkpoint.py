@@ -277,7 +277,7 @@ def test_what_is_checked_by_name(checkpoint: Path, monkeypatch: pytest.MonkeyPat
     (checkpoint / MANIFEST).unlink()  # the last file of a save: this one was begun
     error = CliRunner().invoke(checkpoint_command, ["--check", "one"]).exception
     assert isinstance(error, ProblemFoundError)
-    assert "one is no finished checkpoint" in str(error)
+    assert "one is not a finished checkpoint" in str(error)
     with pytest.raises(UsageError, match="names no checkpoint in the bucket"):
         CliRunner().invoke(checkpoint_command, ["--check", "s3://bucket"], catch_exceptions=False)
     with pytest.raises(UsageError, match="--to is empty"):

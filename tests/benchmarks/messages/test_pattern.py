@@ -87,8 +87,8 @@ def test_a_rank_left_out_of_a_minimum_or_maximum_shows(op: str) -> None:
     tables = [table_of(rank, 8, "float32", op) for rank in range(8)]
     whole = reduced_table(8, "float32", op)
     choose = min if op == "min" else max
-    for left_out in range(8):
-        rest = [choose(values) for values in zip(*(tables[:left_out] + tables[left_out + 1 :]), strict=True)]
+    for omitted in range(8):
+        rest = [choose(values) for values in zip(*(tables[:omitted] + tables[omitted + 1 :]), strict=True)]
         assert tuple(rest) != whole
 
 

@@ -131,7 +131,7 @@ def test_nan_is_wrong() -> None:
     assert wrong("all_reduce", breaking("all_reduce", nan)) == [0, 5, 0]
 
 
-def left_out(_: CollectiveArguments, buffers: Buffers, operation: Operation) -> Operation:
+def omitted(_: CollectiveArguments, buffers: Buffers, operation: Operation) -> Operation:
     """This rank's data never take part: zeros go in their place."""
 
     def run() -> None:
@@ -150,8 +150,8 @@ def own_nonzero(dtype: str = "float32") -> int:
 
 def test_a_rank_whose_data_are_left_out_of_a_sum_is_counted_on_every_rank() -> None:
     """In exactly those elements where it had something to add."""
-    assert wrong("all_reduce", breaking("all_reduce", left_out)) == [own_nonzero()] * WORLD_SIZE
-    assert sum(wrong("reduce_scatter", breaking("reduce_scatter", left_out))) == own_nonzero()
+    assert wrong("all_reduce", breaking("all_reduce", omitted)) == [own_nonzero()] * WORLD_SIZE
+    assert sum(wrong("reduce_scatter", breaking("reduce_scatter", omitted))) == own_nonzero()
 
 
 def unwritten(_: CollectiveArguments, buffers: Buffers, operation: Operation) -> Operation:

@@ -100,7 +100,7 @@ JSONS = {
     "a number without end": b'{"entries": [{"collective_seq_id": 1e999999999}]}',
     "no numbers": b'{"entries": [{"collective_seq_id": NaN, "pg_id": -Infinity, "input_sizes": [[true, null]]}]}',
     "sixty million bytes of lists": b'{"entries": [' + b"[]," * 20_000_000 + b"[]]}",
-    "a rank that is no number": b'{"entries": [], "rank": "' + b"x" * 10**6 + b'"}',
+    "a rank that is not a number": b'{"entries": [], "rank": "' + b"x" * 10**6 + b'"}',
     "entries in entries": b'{"entries": [[{"entries": []}]]}',
 }
 
@@ -341,7 +341,7 @@ def test_what_imitates_the_inspector_or_ras_takes_no_time(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["/dev/zero", "/dev/urandom", "/dev/full"])
 def test_a_device_without_an_end_is_refused_when_it_is_named(name: str) -> None:
     """Near miss: a pipe, as a shell names one for <(command)."""
-    with pytest.raises(UnreadableInputError, match="is no regular file"):
+    with pytest.raises(UnreadableInputError, match="is not a regular file"):
         diagnose_paths([name])
     reader, writer = os.pipe()
     os.write(writer, b"n1:7:7 [0] NCCL INFO Using network Socket\n")

@@ -295,12 +295,12 @@ def test_late_lines_that_say_connected_are_left_out_only_where_both_texts_are_kn
 def test_without_a_scanner_they_are_left_out_too_and_lines_of_nccl_are_counted_all_the_same() -> None:
     usual = [b"n%d:1:2 [0] NCCL %b" % (number, text) for number in range(9) for text in KNOWN_CONNECTED]
     lines = [*usual, b"n1:1:2 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 0"]
-    for known, left_out in ((KNOWN_CONNECTED[:1], 0), (KNOWN_CONNECTED, 2)):
+    for known, omitted in ((KNOWN_CONNECTED[:1], 0), (KNOWN_CONNECTED, 2)):
         gate = Gate(scan_from_bytes=2**40, detail_left=0, known=dict.fromkeys(known, 0))
         for _ in range(2):
             found = [raw for _, raw in gate.candidates(b"\n".join(lines))]
             assert [raw for raw in lines if not raw.endswith(known)] == found
-        assert (gate.nccl_lines, len(gate._dull)) == (2 * len(lines), left_out)
+        assert (gate.nccl_lines, len(gate._dull)) == (2 * len(lines), omitted)
 
 
 def test_a_late_line_that_only_counts_is_passed_over_unless_another_message_is_glued_to_it() -> None:

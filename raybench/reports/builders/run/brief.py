@@ -79,4 +79,4 @@ def _findings(result: RunResult, diagnosis: Diagnosis | None) -> Iterator[str]:
         where = place(finding)
         steps = "".join(f" Next: {step}" for step in next_steps(finding))
         yield headline(finding) + (f" ({where})" if where else "") + steps
-    yield from view.left_out
+    yield from view.omitted

@@ -85,7 +85,7 @@ def _remarks(result: RunResult) -> Iterator[Block]:
         where = place(finding)
         found.append(Note(text=headline(finding) + (f" ({where})" if where else ""), tone=finding.severity))
         found += [Note(text=f"  next: {step}") for step in islice(next_steps(finding), 1)]
-    found += [Note(text=text) for text in view.left_out]
+    found += [Note(text=text) for text in view.omitted]
     yield from (Notes(items=tuple(found), apart=True),) if found else ()
 
 

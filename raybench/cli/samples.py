@@ -59,7 +59,7 @@ def _print(imported: "ImportedSamples") -> None:
     with printing("stdout"):
         for node in imported.samples.nodes:
             click.echo(f"{printable(node.name)}: {count_of(node.rows, 'reading')} of {len(node.series)} series")
-        for one in imported.left_out:
+        for one in imported.omitted:
             click.echo(f"left out of {printable(one)}")
         for found in imported.found:
             click.echo(f"{found.severity.upper()}: {printable(found.summary)}")

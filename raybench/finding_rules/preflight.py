@@ -13,7 +13,7 @@ Symptom: what the check saw on these hosts is not what it expects.
 
 Why: the check says so with the finding: what it expected, and on what basis.
 
-Not when: the check was skipped, or what it needs cannot be read on the host: that is no fault of the host.
+Not when: the check was skipped, or what it needs cannot be read on the host: that is not a fault of the host.
 
 Source: the probe of each host, or of all hosts together.
 """,

@@ -47,12 +47,12 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedSamples:
-    """The run as it is now. ``found``: what its samples show. ``left_out``: by file, what is no known series."""
+    """The run as it is now. ``found``: what its samples show. ``omitted``: by file, what is no known series."""
 
     result: RunResult
     samples: NodeSamples
     found: tuple[Finding, ...]
-    left_out: tuple[str, ...]
+    omitted: tuple[str, ...]
     remarks: tuple[str, ...]
 
     @property
@@ -77,8 +77,8 @@ def import_samples(run: Path, files: Sequence[Path], options: ImportOptions) -> 
     result = _concluded(joined, found)
     assert result.node_samples is not None
     remarks = _write(folder, run, result, kept.diagnosis)
-    left_out = tuple(f"{name}: {', '.join(others)}" for name, (_, others) in parsed.items() if others)
-    return ImportedSamples(result=result, samples=result.node_samples, found=found, left_out=left_out, remarks=remarks)
+    omitted = tuple(f"{name}: {', '.join(others)}" for name, (_, others) in parsed.items() if others)
+    return ImportedSamples(result=result, samples=result.node_samples, found=found, omitted=omitted, remarks=remarks)
 
 
 def _parsed(path: Path, result: RunResult, options: ImportOptions) -> tuple[tuple[Sample, ...], tuple[str, ...]]:
@@ -92,10 +92,10 @@ def _parsed(path: Path, result: RunResult, options: ImportOptions) -> tuple[tupl
     )
     parsed = format_of(text, str(path)).parse(text, told, str(path))
     if options.node is None and all(one.host for one in parsed.samples):
-        return parsed.samples, parsed.left_out
+        return parsed.samples, parsed.omitted
     node = _node(result, options.node, str(path))
     named = (one if one.host and options.node is None else replaced(one, host=node) for one in parsed.samples)
-    return tuple(named), parsed.left_out
+    return tuple(named), parsed.omitted
 
 
 def _node(result: RunResult, node: str | None, where: str) -> str:
@@ -105,7 +105,7 @@ def _node(result: RunResult, node: str | None, where: str) -> str:
     if node is None:
         raise UsageError(f"{where} does not say whose samples it has: give --node, one of {', '.join(names[:8])}")
     if node not in names:
-        raise UsageError(f"--node {node} is no node of the run; they are {', '.join(names[:8])}")
+        raise UsageError(f"--node {node} is not a node of the run; they are {', '.join(names[:8])}")
     return node
 
 
@@ -117,7 +117,7 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no text: {error.reason} at byte {error.start}") from error
+        raise UsageError(f"{path} is not text: {error.reason} at byte {error.start}") from error
 
 
 def _zone(name: str | None) -> tzinfo | None:
@@ -141,7 +141,7 @@ def _begin(text: str | None, zone: tzinfo | None) -> datetime | None:
     try:
         begin = datetime.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"--begin {text} is no time: 2026-11-23T02:00:12+00:00 is") from error
+        raise UsageError(f"--begin {text} is not a time: 2026-11-23T02:00:12+00:00 is") from error
     if begin.tzinfo is None and zone is None:
         raise UsageError(f"--begin {text} has no zone: write it behind the time (+00:00), or give --timezone")
     return begin if begin.tzinfo is not None else begin.replace(tzinfo=zone)

@@ -110,7 +110,7 @@ def test_a_range_query_names_its_hosts_and_shows_a_port_that_made_a_launch_slow(
     assert result.findings[-1].rule == "port-errors-while-measured"
     assert "Nodes over time" in (run / "report.html").read_text()
     samples = raybench.load(run / "node_samples.json")
-    assert [node.name for node in samples.nodes] == ["node-0", "node-1"], "gpu-99 is no node of the run"
+    assert [node.name for node in samples.nodes] == ["node-0", "node-1"], "gpu-99 is not a node of the run"
     again = do(run, ["range-query.json"])
     assert "--overwrite" in str(again.exception)
     assert do(run, ["range-query.json"], "--overwrite").exit_code == 1
@@ -133,19 +133,23 @@ def test_the_text_format_has_processors_in_one_and_blank_values_left_out(run: Pa
     [
         ("what is this\n", (), "is none of: a Prometheus range query"),
         ("", (), "is none of"),
-        ('{"status":"error","data":{"resultType":"matrix"}}', (), "is no answer of a range query"),
+        ('{"status":"error","data":{"resultType":"matrix"}}', (), "is not an answer of a range query"),
         ('{"status":"success","data":{"resultType":"vector","result":[]}}', (), "a matrix is read, it is: vector"),
         ('{"status":"success","data":{"resultType":"matrix","result":[]}}', (), "no sample of a series"),
         ('node_load1{instance="gpu-99:9100"} 3 1795399210000\n', (), "none of its hosts \\(gpu-99\\) is a node"),
         ('node_load1{instance="node-0:9100"} 3 1795310000000\n', (), "no sample is of the time of the run"),
         ('node_load1{instance="node-0:9100"} 3\n', (), "has no times: give --begin"),
-        ('node_load1{instance="node-0:9100"} 3 1795399210000\nnode_load1 {\n', (), ":2 is no line of Prometheus"),
+        ('node_load1{instance="node-0:9100"} 3 1795399210000\nnode_load1 {\n', (), ":2 is not a line of Prometheus"),
         ((FILES / "dmon-dt.txt").read_text(), ("--node", "node-0"), "without a zone: give --timezone"),
         ((FILES / "dmon-dt.txt").read_text(), ("--timezone", "UTC"), "give --node, one of node-0, node-1"),
-        ((FILES / "dmon-dt.txt").read_text(), ("--timezone", "UTC", "--node", "x"), "--node x is no node of the run"),
+        (
+            (FILES / "dmon-dt.txt").read_text(),
+            ("--timezone", "UTC", "--node", "x"),
+            "--node x is not a node of the run",
+        ),
         ((FILES / "dmon-dt.txt").read_text(), ("--timezone", "Mars", "--node", "node-0"), "--timezone Mars is none"),
         ((FILES / "dmon-dt.txt").read_text()[:-20], ("--timezone", "UTC", "--node", "node-0"), "columns, and its head"),
-        ((FILES / "dcgmi-dmon.txt").read_text(), ("--node", "node-0", "--begin", "now"), "--begin now is no time"),
+        ((FILES / "dcgmi-dmon.txt").read_text(), ("--node", "node-0", "--begin", "now"), "--begin now is not a time"),
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_written(

@@ -73,7 +73,7 @@ def _parse_nvidia_smi(text: str, told: Told, where: str) -> Parsed:
             row = dict(zip(columns, cells, strict=True))
             at = clock.at(row.get("date"), row.get("time"), row["gpu"], number)
             samples += _values(row["gpu"], at, row, NVIDIA_SMI)
-    return Parsed(samples=tuple(samples), left_out=_others(columns, NVIDIA_SMI))
+    return Parsed(samples=tuple(samples), omitted=_others(columns, NVIDIA_SMI))
 
 
 def _parse_dcgmi(text: str, told: Told, where: str) -> Parsed:
@@ -90,8 +90,8 @@ def _parse_dcgmi(text: str, told: Told, where: str) -> Parsed:
             at = clock.at(None, None, cells[1], number)
             samples += _values(cells[1], at, dict(zip(columns, cells[2:], strict=True)), DCGMI)
         elif cells and cells[0] != "ID":
-            raise ImportedFileError(f"{where}:{number} is no line of dcgmi dmon: {line.strip()[:80]!r}")
-    return Parsed(samples=tuple(samples), left_out=_others(columns, DCGMI))
+            raise ImportedFileError(f"{where}:{number} is not a line of dcgmi dmon: {line.strip()[:80]!r}")
+    return Parsed(samples=tuple(samples), omitted=_others(columns, DCGMI))
 
 
 class _Clock:

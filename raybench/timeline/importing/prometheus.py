@@ -53,7 +53,7 @@ def _lines(text: str, told: Told, where: str) -> Iterator[_Value]:
             continue
         found = _LINE.fullmatch(stripped)
         if found is None:
-            raise ImportedFileError(f"{where}:{number} is no line of Prometheus' text format: {stripped[:80]!r}")
+            raise ImportedFileError(f"{where}:{number} is not a line of Prometheus' text format: {stripped[:80]!r}")
         value = number_of(found[3])
         if value is None:
             continue
@@ -70,7 +70,9 @@ def _parse_query(text: str, _: Told, where: str) -> Parsed:
         content = json.loads(text)
         return _parsed(list(_query(content)))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ImportedFileError(f"{where} is no answer of a range query ({type(error).__name__}: {error})") from error
+        raise ImportedFileError(
+            f"{where} is not an answer of a range query ({type(error).__name__}: {error})"
+        ) from error
 
 
 def _query(content: Any) -> Iterator[_Value]:
@@ -102,7 +104,7 @@ def _parsed(values: Iterable[_Value]) -> Parsed:
     samples += [sample for (host, at), each in processors.items() for sample in _of_processors(host, at, each)]
     named = [name for name, _ in unknown.most_common(_MOST_NAMED)]
     more = [f"{len(unknown) - _MOST_NAMED} more metrics"] if len(unknown) > _MOST_NAMED else []
-    return Parsed(samples=tuple(samples), left_out=(*named, *more))
+    return Parsed(samples=tuple(samples), omitted=(*named, *more))
 
 
 def _host(labels: Mapping[str, str]) -> str:

@@ -53,10 +53,10 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """The samples of a file; ``left_out``: what it has beside them, and is no series that raybench knows."""
+    """The samples of a file; ``omitted``: what it has beside them, and is no series that raybench knows."""
 
     samples: tuple[Sample, ...]
-    left_out: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

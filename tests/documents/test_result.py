@@ -102,6 +102,16 @@ def test_damage_is_named_with_its_place(kind: str, keys: tuple[Any, ...], value:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize("strange", [[], "much", {"a": 1}, [1e308]])
+def test_a_size_that_is_no_number_is_damage_and_no_traceback_of_a_report(strange: Any) -> None:
+    content = content_of(training_run())
+    content["benchmarks"][0]["points"][0]["memory"]["peak_bytes"] = strange
+    with pytest.raises(
+        DocumentError, match=r"memory\.peak_bytes is no number - at `\$\.benchmarks\[0\]\.\+?points\[0\]`"
+    ):
+        RunResult.of_json(content, "it")
+
+
 def test_a_newer_version_and_another_document_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     for schema, words in (("raybench.result/2", "newer raybench"), ("raybench.estimate/1", "is no raybench.result/1")):

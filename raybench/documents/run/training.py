@@ -125,6 +125,10 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
             return "a training without a step"
         if not self.rank_seconds:
             return "no rank_seconds"
+        sizes = {name: size for name, size in self.memory.items() if name != "kind"}
+        strange = [name for name, size in sizes.items() if not isinstance(size, int | float | None)]
+        if strange:
+            return f"memory.{strange[0]} is no number"
         return damage_of(TrainingFacts, self.facts, ".facts") if self.losses else "no loss"
 
     @cached_property

@@ -107,7 +107,7 @@ def test_a_size_that_is_no_number_is_damage_and_no_traceback_of_a_report(strange
     content = content_of(training_run())
     content["benchmarks"][0]["points"][0]["memory"]["peak_bytes"] = strange
     with pytest.raises(
-        DocumentError, match=r"memory\.peak_bytes is no number - at `\$\.benchmarks\[0\]\.\+?points\[0\]`"
+        DocumentError, match=r"memory\.peak_bytes is not a number - at `\$\.benchmarks\[0\]\.\+?points\[0\]`"
     ):
         RunResult.of_json(content, "it")
 

@@ -128,7 +128,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
         sizes = {name: size for name, size in self.memory.items() if name != "kind"}
         strange = [name for name, size in sizes.items() if not isinstance(size, int | float | None)]
         if strange:
-            return f"memory.{strange[0]} is no number"
+            return f"memory.{strange[0]} is not a number"
         return damage_of(TrainingFacts, self.facts, ".facts") if self.losses else "no loss"
 
     @cached_property

@@ -73,6 +73,7 @@ class RunConfig:
     allow_mixed: bool = False
     keep_warm: float = 0.0
     baseline: str | None = None
+    agent: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ with it: whoever started it need not outlive it.
 
 import argparse
 import contextlib
+import ctypes
 import math
 import os
 import signal
@@ -21,6 +22,7 @@ from diagnostics.agent.outlet import Outlet
 from diagnostics.agent.priority import stand_back
 from diagnostics.errors import BadMessageError
 
+_PR_SET_PDEATHSIG = 1
 _LAST_WORDS_SECONDS = 1.0
 
 
@@ -32,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: agent.stop())
     if parsed.control:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # it ends with its parent even if it is stopped
         threading.Thread(target=_obey, args=(agent,), name="agent-control", daemon=True).start()
     agent.run(rounds=parsed.rounds)
     outlet.close(_LAST_WORDS_SECONDS)

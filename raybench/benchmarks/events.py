@@ -108,6 +108,12 @@ class RanksMarked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     marks: tuple[RankMark, ...]
 
 
+class AgentSaid(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Lines of the diagnostics agent of the node's machine, or pieces of them, as they came."""
+
+    data: bytes
+
+
 Event = (
     RankReady
     | BenchmarkStarted
@@ -119,6 +125,7 @@ Event = (
     | RankFailed
     | RankExited
     | RanksMarked
+    | AgentSaid
 )
 
 _DECODER = msgspec.msgpack.Decoder(Event)

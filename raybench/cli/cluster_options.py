@@ -29,6 +29,8 @@ RUN_OPTIONS: list[Any] = [
     click.option("--allow-mixed", is_flag=True, default=None, help="Measure even where versions differ."),
     click.option("--keep-warm", type=float, metavar="S", help="Leave idle node actors in a joined cluster for so "
                  "long, with torch imported, so that the next run of the same shape starts at once.  [default: 0]"),
+    click.option("--agent/--no-agent", default=None, help="Have the diagnostics agent watch each machine beside the "
+                 "ranks: ports, GPUs, processors, logs.  [default: on]"),
     click.option("--config", "config_file", metavar="FILE", help="YAML with any of these, such as 'nodes: 4'; options "
                  "win over it."),
     click.option("--json", "as_json", is_flag=True, help="Print result.json on standard output instead of the table."),

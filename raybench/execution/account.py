@@ -8,7 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raybench.benchmarks.events import decode
-from raybench.execution.driver_channel import Ended, Failed, Heard, Logs, Mark, Message, Snapshot, Unreadable
+from raybench.execution.driver_channel import (
+    AgentPiece,
+    Ended,
+    Failed,
+    Heard,
+    Logs,
+    Mark,
+    Message,
+    Snapshot,
+    Unreadable,
+)
+from raybench.execution.live.agents import HeardAgent
+from raybench.execution.live.warning import LiveWarning
 from raybench.execution.log_files import capped_log
 from raybench.execution.phases import AFTERWARDS
 from raybench.execution.record import RunRecord
@@ -34,6 +46,27 @@ class Account:
     gone: bool = False  # the driver, without a last word
     events: list[Heard] = field(default_factory=list)
     logs: dict[str, bytes] = field(default_factory=dict)
+    agents: dict[int, HeardAgent] = field(default_factory=dict)  # by the node that speaks for its machine
+
+    def hear_agent(self, piece: AgentPiece) -> list[LiveWarning]:
+        """Take in what the agent of a machine said. Returns what of it a person is told."""
+        heard = self.agents.get(piece.node) or self._agent_of(piece.node)
+        if heard is None:
+            return []
+        self.agents[piece.node] = heard
+        return heard.take(piece.data, time.monotonic())[1]
+
+    def _agent_of(self, node: int) -> HeardAgent | None:
+        planned = self.record.planned
+        if planned is None:
+            return None
+        machine = next(one for one in planned.machines if node in one.nodes)
+        return HeardAgent(
+            machine=machine.name,
+            nodes=[planned.plan.nodes[index].name for index in machine.nodes],
+            ranks=frozenset(rank for index in machine.nodes for rank in planned.plan.ranks_of(index)),
+            started=self.record.clock,
+        )
 
     def take(self, message: Message | None) -> None:
         """Keep what a message says of the run; None where no more will come."""
@@ -70,6 +103,7 @@ class Account:
     def rebuild(self) -> None:
         """Put together what the driver said in pieces."""
         self.record.logs = self.logs
+        self.record.findings += [finding for heard in self.agents.values() for finding in heard.findings]
         if self.record.planned is not None:
             for heard in self.events:
                 event = decode(heard.data, self.record.planned.specs)

@@ -49,5 +49,8 @@ class Channel(Protocol):
     def warned(self, warning: LiveWarning) -> None:
         """Say a warning of the run that goes on."""
 
+    def agent_said(self, node: int, data: bytes) -> None:
+        """Pass on what the agent of the machine of a node said."""
+
     def note(self, text: str) -> None:
         """Say something that stays."""

@@ -73,6 +73,14 @@ class JournalLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPiece:
+    """A piece of what the agent of the machine of a node, by its index, said."""
+
+    node: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """A call of the progress display."""
 
@@ -122,6 +130,7 @@ class Outliving:
 
 Message = (
     LiveWarning
+    | AgentPiece
     | Consulted
     | Joining
     | Mark
@@ -182,6 +191,10 @@ class DriverChannel:
     def warned(self, warning: LiveWarning) -> None:
         """Pass a warning on."""
         self._put(warning)
+
+    def agent_said(self, node: int, data: bytes) -> None:
+        """Pass on what the agent of the machine of a node said."""
+        self._put(AgentPiece(node=node, data=data))
 
     def note(self, text: str) -> None:
         """Say something that stays."""

@@ -6,6 +6,7 @@ from itertools import pairwise
 import msgspec
 
 from raybench.benchmarks.events import (
+    AgentSaid,
     BenchmarkFinished,
     BenchmarkStarted,
     Event,
@@ -26,7 +27,8 @@ from raybench.benchmarks.timed import are_times
 from raybench.benchmarks.workload import RankRecord
 from raybench.errors import IncompleteRunError
 
-_COUNTS = ("visible_gpus", "gpu_memory_bytes")  # facts of a rank that are read as numbers
+_LONGEST_PIECE_BYTES = 2**17
+_COUNTS = ("visible_gpus", "gpu_memory_bytes", "pid")  # facts of a rank that are read as numbers
 
 
 class EventError(IncompleteRunError):
@@ -46,6 +48,8 @@ def event_of(data: bytes, ranks: Container[int], plan: Sequence[BenchmarkSpec], 
 
 
 def _problem(event: Event, ranks: Container[int], plan: Sequence[BenchmarkSpec], world_size: int) -> str | None:
+    if isinstance(event, AgentSaid):
+        return "more than a piece" if len(event.data) > _LONGEST_PIECE_BYTES else None
     if event.rank not in ranks:
         return f"rank {event.rank} is not on that node"
     placed = BenchmarkStarted | PointMeasured | OwnSpeedMeasured | WorkloadMeasured | BenchmarkFinished

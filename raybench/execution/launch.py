@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from raybench.benchmarks.events import (
+    AgentSaid,
     BenchmarkFinished,
     BenchmarkStarted,
     Event,
@@ -29,6 +30,8 @@ from raybench.execution.event_check import EventError, event_of
 from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.incident import Incident, failure_kind, has_ended, next_step, step_text
 from raybench.execution.incidents.investigation import ANSWER_SECONDS, Investigation, Positions
+from raybench.execution.live.agent_start import AgentStart
+from raybench.execution.live.machine import Machine
 from raybench.execution.live.stall_watch import StallWatch
 from raybench.execution.node_actors.answers import AnswerError, decode_answer
 from raybench.execution.node_actors.node_actors import Deadline, NodeActorHandle, NodeActors, reason_of
@@ -67,8 +70,12 @@ class Launch:
     # While ranks join: when to look for one that is stopped.
     _join_limit: Deadline = field(default_factory=lambda: Deadline(START_SECONDS))
     _investigation: Investigation = field(init=False)
+    machines: Sequence[Machine] = ()  # that have an agent
     started: float = field(default_factory=time.monotonic)  # the run
     _stalls: StallWatch = field(init=False)
+    _agents: AgentStart = field(init=False)
+    _measured: bool = False  # a point, by all ranks
+    _pids: dict[int, int] = field(default_factory=dict)
     _polls: dict[Any, tuple[NodeActorHandle, float]] = field(default_factory=dict)  # by reference: who, and asked when
 
     def __post_init__(self) -> None:
@@ -76,6 +83,8 @@ class Launch:
         self._stalls = StallWatch(
             actors=self.actors, plan=self.plan, specs=self.specs, watcher=self.watcher, started=self.started
         )
+        shared = self.actors.share_a_host
+        self._agents = AgentStart(actors=self.actors, plan=self.plan, machines=self.machines, emulated=shared)
 
     @property
     def activity(self) -> dict[str, bytes]:
@@ -101,6 +110,9 @@ class Launch:
         while len(self._finished) < self.plan.world_size and not self._trouble():
             self._hear(0.25)
             self._stalls.attend(self._deadline.left)
+            self._agents.attend(
+                joined=len(self._ready) == self.plan.world_size, measured=self._measured, pids=self._pids
+            )
         self._stalls.end(self.incidents)
         if self.incidents:
             self.watcher.troubled()
@@ -182,8 +194,10 @@ class Launch:
             event = event_of(data, ranks, self.specs, self.plan.world_size)
             if isinstance(event, RanksMarked):
                 self._stalls.take(event.marks)
-                continue
-            self._take(event)
+            elif isinstance(event, AgentSaid):
+                self.watcher.agent_said(handle.index, event.data)
+            else:
+                self._take(event)
             if isinstance(event, _OF_SAMPLES):
                 self.watcher.heard(data)
 
@@ -191,6 +205,7 @@ class Launch:
         match event:
             case RankReady():
                 self._ready.add(event.rank)
+                self._pids[event.rank] = int(event.facts.get("pid", "0"))
                 self.watcher.ready(event.rank, event.facts)
             case BenchmarkStarted() if event.benchmark > self._benchmark:
                 self._benchmark = event.benchmark
@@ -199,6 +214,7 @@ class Launch:
             case PointMeasured():
                 complete = self.collector.add(event.benchmark, event.rank, event.samples)
                 if complete is not None:
+                    self._measured = True
                     self.watcher.measured(event.benchmark, complete)
             case OwnSpeedMeasured():
                 self.collector.add_own_speed(event.benchmark, event.rank, event.speed)
@@ -218,6 +234,7 @@ class Launch:
             return
         records = self.collector.add_record(event.benchmark, event.rank, event.record)
         if records is not None:
+            self._measured = True
             self.watcher.on_record(event.benchmark, records)
 
     def _rank_ended(self, event: RankFailed | RankExited) -> None:

@@ -21,6 +21,9 @@ _TAIL_CHARACTERS = 2000
 _READ_BLOCK = 2**20
 
 
+NCCL_LOGS = "nccl-rank-*.log"
+
+
 def log_name(rank: int) -> str:
     """File name of a rank's NCCL log."""
     return f"nccl-rank-{rank}.log"

@@ -17,6 +17,7 @@ from raybench.documents.run.node_samples import NodeSamples
 from raybench.documents.run.result import RunResult, Status
 from raybench.execution.collector import Collector
 from raybench.execution.incidents.incident import Incident, causes, next_step
+from raybench.execution.live.machine import Machine, machines_of
 from raybench.execution.placement import Candidate, PlacementPlan
 from raybench.secret_values import recorded
 
@@ -35,6 +36,14 @@ class Planned:
     found_by: str = ""  # what named the cluster, where the user did not
     facts: list[dict[str, Any]] = field(default_factory=list)  # by node, in plan order
     rank_facts: dict[int, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """The machines that the nodes are on."""
+        hostnames = [
+            str(facts.get("hostname", node.name)) for node, facts in zip(self.plan.nodes, self.facts, strict=True)
+        ]
+        return machines_of(self.plan, hostnames, emulated=self.emulated)
 
     def named_facts(self) -> list[tuple[str, dict[str, Any]]]:
         """(node name, its facts) in plan order."""

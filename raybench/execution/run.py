@@ -190,6 +190,7 @@ class Run:
             timeout_seconds=config.timeout,
             head=head,
             incidents=self.record.incidents,
+            machines=planned.machines if config.agent else (),
             started=self.record.clock,
         )
         assignments = assignments_of(planned, self._reserve_port(actors, planned), config.timeout)

@@ -59,6 +59,10 @@ class RunProgress:
         """Something is wrong now, and the ranks go on."""
         self.channel.warned(warning)
 
+    def agent_said(self, node: int, data: bytes) -> None:
+        """The agent of a machine has said something: what, is the command's to read."""
+        self.channel.agent_said(node, data)
+
     def found(self, finding: Finding) -> None:
         """A finding that the result has to have, whatever happens now."""
         self.record.findings.append(finding)

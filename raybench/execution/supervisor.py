@@ -20,6 +20,7 @@ from raybench.execution.account import Account, logs_below, tell_phase
 from raybench.execution.decision import Situation, decide
 from raybench.execution.driver import Driver
 from raybench.execution.driver_channel import (
+    AgentPiece,
     Consulted,
     Joining,
     JournalLine,
@@ -162,7 +163,7 @@ class Supervisor:
                 tell_phase(message.phase)
             case JournalLine():
                 self.journal.append(message.line)
-            case LiveWarning():
+            case LiveWarning() | AgentPiece():
                 self._warn(message)
             case Shown():
                 getattr(self.display, message.method)(*message.arguments)
@@ -173,10 +174,12 @@ class Supervisor:
             case Consulted():
                 self._consult()
 
-    def _warn(self, warning: LiveWarning) -> None:
+    def _warn(self, message: LiveWarning | AgentPiece) -> None:
         """Said and kept at once: the run may be killed before its end."""
-        self.display.note(warning.line)
-        self.journal.warn(msgspec.json.encode(warning))
+        told = [message] if isinstance(message, LiveWarning) else self.account.hear_agent(message)
+        for warning in told:
+            self.display.note(warning.line)
+            self.journal.warn(msgspec.json.encode(warning))
 
     def _know_outliving(self, message: Outliving) -> None:
         self._outliving = message

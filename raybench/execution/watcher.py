@@ -24,6 +24,9 @@ class Watcher(Protocol):
     def warned(self, warning: LiveWarning) -> None:
         """Something is wrong now, and the ranks go on."""
 
+    def agent_said(self, node: int, data: bytes) -> None:
+        """The agent of the machine of a node, by its index, has said something."""
+
     def found(self, finding: Finding) -> None:
         """A finding that the result has to have."""
 

@@ -25,4 +25,23 @@ Source: the marks that every rank makes of its steps and operations, and its pro
         "again what was measured meanwhile.",
     ),
 )
-RULES = (RANK_STALLED,)
+AGENT_MISSING = MeasuredRule(
+    id="agent-missing",
+    title="No agent watched a machine of the run",
+    severity="info",
+    text="""
+The diagnostics agent of a machine did not start, or ended before the run did. The run itself is whole.
+
+Symptom: the process of the agent could not be started, or has ended; the finding quotes its last words.
+
+Why: a Python without the package `diagnostics`, a limit on processes, memory that ran out.
+
+Not when: a source alone cannot be read (no GPU, no permission): the samples say so.
+
+Source: the node actor, which starts the agent.
+""",
+    recommended=advice(
+        "start-the-agent-by-hand", "Run `python -m diagnostics.agent` on the machine: it says what is wrong."
+    ),
+)
+RULES = (RANK_STALLED, AGENT_MISSING)

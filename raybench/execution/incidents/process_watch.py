@@ -114,7 +114,7 @@ def component_of(command: Sequence[str], parent: Component | None) -> Component 
     if _HOST_MODULE in command:
         return None if parent == "rank host" else "rank host"  # ranks are forked from it
     if command[0].startswith(_NODE_ACTOR_TITLE):
-        return "node actor"
+        return None if parent == "node actor" else "node actor"  # the agent, until it has its own program
     worker = command[0].startswith("ray::") or any(word.endswith("default_worker.py") for word in command)
     return "worker" if worker and parent == "raylet" else None
 

@@ -42,6 +42,7 @@ _TYPES: Mapping[str, Any] = {
     "reserve_port": Annotated[int, msgspec.Meta(ge=1, le=65535)],
     "rest": None,
     "start": None,
+    "start_agent": None,
     "stop": None,
     "traffic": Counters,
 }

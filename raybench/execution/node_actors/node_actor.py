@@ -18,9 +18,12 @@ from typing import Any
 
 import msgspec
 
+from raybench.benchmarks.events import AgentSaid
+from raybench.benchmarks.events import encode as encode_event
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.execution.log_files import FLIGHT_RECORD, capped_log, remove_files_of_ranks
+from raybench.execution.log_files import FLIGHT_RECORD, NCCL_LOGS, capped_log, remove_files_of_ranks
+from raybench.execution.node_actors.agent_process import AgentProcess
 from raybench.execution.node_actors.messages import (
     Activities,
     AskActivities,
@@ -51,6 +54,7 @@ from raybench.traffic import Counters, read_counters
 _HOST = "the rank host (the process that holds the ranks)"
 _LEASE_CHECK_SECONDS = 1.0
 _CHECK_SECONDS = 0.25
+_MOST_WAITING = 1000  # events
 _FAREWELL_SECONDS = 5.0  # the head may be gone; and another node actor of the group may have been first
 _IMPORT_SECONDS = 120.0  # torch from a cold network file system
 _AWAY_SECONDS = 5.0
@@ -90,6 +94,7 @@ class NodeActor:
             self._host = start_rank_host(host_socket, self._folder / LOG)
             watched = RankHostWatch(self._host.pid, self._folder / LOG)
         self._host_watch = watched
+        self._agent: AgentProcess | None = None
         self._connection: Connection | None = None
         self._lost: str | None = None
         self._claim = threading.Lock()
@@ -111,6 +116,7 @@ class NodeActor:
     def rest(self, seconds: float) -> None:
         """Wait for the next run with torch imported, but not longer; then end, with the placement group."""
         self.stop()
+        self._end_agent()
         remove_files_of_ranks(self._folder)
         with self._claim:
             self._claimed = False
@@ -182,6 +188,26 @@ class NodeActor:
                 log_limit_bytes=log_limit_bytes,
             )
         )
+
+    def start_agent(self, host: str, pids: list[int], logs_of_all: bool) -> None:
+        """Have the diagnostics agent of this machine watch these ranks; it is started where there is none.
+
+        ``logs_of_all``: NCCL logs of the nodes that share this machine are in folders beside this node's.
+        """
+        with self._claim:
+            if self._agent is None:
+                self._agent = AgentProcess(host, str(self._folder), self._pass_on_agent)
+        folder = f"{self._folder.parent}/*" if logs_of_all else str(self._folder)
+        self._agent.watch(pids, [f"{folder}/{NCCL_LOGS}"])
+
+    def _pass_on_agent(self, data: bytes) -> None:
+        if self._events.qsize() < _MOST_WAITING:  # nobody hears a run that is cut off, and memory is finite
+            self._events.put(encode_event(AgentSaid(data=data)))
+
+    def _end_agent(self) -> None:
+        agent, self._agent = self._agent, None
+        if agent is not None:
+            agent.end()
 
     def poll(self, seconds: float) -> list[bytes]:
         """Encoded events of this launch since the last call; waits up to ``seconds`` for the first."""
@@ -257,6 +283,7 @@ class NodeActor:
             threading.Timer(_EXIT_SECONDS, os._exit, (0,)).start()
 
     def _release(self) -> None:
+        self._end_agent()
         if self._connection is not None:
             self._connection.close()
         if self._host is not None:

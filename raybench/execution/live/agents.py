@@ -1,0 +1,78 @@
+"""What the agents of a run's machines say, as the command takes it in: warnings to show, findings to keep.
+
+The lines come from nodes and are taken for nothing but data: what is no message is left out, a finding speaks of its
+own machine alone, and of each rule so many are told and no more.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from diagnostics.agent.message_reader import MessageReader
+from diagnostics.agent.messages import Message, Source, Warned
+from diagnostics.findings import Finding
+from raybench.execution.live.warning import LiveWarning
+from raybench.finding_rules.live import AGENT_MISSING
+
+_MOST_TOLD = 20  # of one rule of one machine
+_OWN_SOURCE = "agent"
+
+
+@dataclass(kw_only=True)
+class HeardAgent:
+    """The agent of one machine. ``nodes`` and ``ranks`` are those of the run that are on it."""
+
+    machine: str
+    nodes: Sequence[str]
+    ranks: frozenset[int]
+    started: float  # the run, on the command's monotonic clock
+    findings: list[Finding] = field(default_factory=list)
+    _reader: MessageReader = field(default_factory=MessageReader)
+    _told: Counter[str] = field(default_factory=Counter)
+
+    def take(self, data: bytes, now: float) -> tuple[list[Message], list[LiveWarning]]:
+        """The messages in a piece that was heard at ``now``, and what of them a person is told."""
+        messages = list(self._reader.feed(data))
+        told = [found for one in messages if isinstance(one, Warned) and (found := self._warning(one, now)) is not None]
+        for one in messages:
+            if isinstance(one, Source) and one.name == _OWN_SOURCE and not one.available and not self._told["missing"]:
+                self._told["missing"] += 1
+                self.findings.append(_missing(self.machine, one.reason))
+        return messages, told
+
+    def _warning(self, warned: Warned, now: float) -> LiveWarning | None:
+        finding = self._own(warned.finding)
+        self._told[finding.rule] += 1
+        if self._told[finding.rule] > _MOST_TOLD:
+            return None
+        self.findings.append(finding)
+        at = now - self.started
+        ago = max(warned.monotonic_seconds - warned.since_seconds, 0.0)  # on one clock of its own
+        return LiveWarning(
+            at_seconds=at,
+            since_seconds=max(at - ago, 0.0),
+            rule=finding.rule,
+            severity=finding.severity,
+            text=finding.summary,
+            ranks=finding.ranks,
+            hosts=finding.hosts,
+            of="agent",
+        )
+
+    def _own(self, finding: Finding) -> Finding:
+        """A machine accuses nobody but itself."""
+        known = {self.machine, *self.nodes}
+        hosts = tuple(host for host in finding.hosts if host in known) or (self.machine,)
+        ranks = tuple(rank for rank in finding.ranks if rank in self.ranks)
+        return dataclasses.replace(finding, hosts=hosts, ranks=ranks)
+
+
+def _missing(machine: str, reason: str) -> Finding:
+    return AGENT_MISSING.finding(
+        confidence="certain",
+        summary=f"no agent watched {machine}: {reason}",
+        explanation="Its ports, GPUs, processors and logs were not sampled while the run went on.",
+        hosts=(machine,),
+        recommendations=AGENT_MISSING.advise(),
+    )

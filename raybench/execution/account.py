@@ -24,6 +24,7 @@ from raybench.execution.live.warning import LiveWarning
 from raybench.execution.log_files import capped_log
 from raybench.execution.phases import AFTERWARDS
 from raybench.execution.record import RunRecord
+from raybench.timeline.keeper import SampleKeeper
 from raybench.units import parse_bytes
 
 _START_SECONDS = 60.0  # until the driver says what it does
@@ -48,13 +49,31 @@ class Account:
     logs: dict[str, bytes] = field(default_factory=dict)
     agents: dict[int, HeardAgent] = field(default_factory=dict)  # by the node that speaks for its machine
 
+    samples: SampleKeeper = field(init=False)
+
+    def __post_init__(self) -> None:
+        record = self.record
+        started = record.started.isoformat(timespec="seconds")
+        self.samples = SampleKeeper(run_id=record.run_id, started_at=started, start_seconds=record.clock)
+
     def hear_agent(self, piece: AgentPiece) -> list[LiveWarning]:
         """Take in what the agent of a machine said. Returns what of it a person is told."""
         heard = self.agents.get(piece.node) or self._agent_of(piece.node)
         if heard is None:
             return []
-        self.agents[piece.node] = heard
-        return heard.take(piece.data, time.monotonic())[1]
+        if piece.node not in self.agents:
+            self.agents[piece.node] = heard
+            self.samples.machine(heard.machine, tuple(heard.nodes), is_here=self._is_here(piece.node))
+        now = time.monotonic()
+        messages, told = heard.take(piece.data, now)
+        for message in messages:
+            self.samples.take(heard.machine, message, now)
+        return told
+
+    def _is_here(self, node: int) -> bool:
+        """Whether this command is on the machine of a node: there is one clock then."""
+        planned = self.record.need()
+        return planned.emulated or planned.facts[node].get("early_rank_host") is True
 
     def _agent_of(self, node: int) -> HeardAgent | None:
         planned = self.record.planned
@@ -103,6 +122,7 @@ class Account:
     def rebuild(self) -> None:
         """Put together what the driver said in pieces."""
         self.record.logs = self.logs
+        self.record.samples = self.samples.samples()
         self.record.findings += [finding for heard in self.agents.values() for finding in heard.findings]
         if self.record.planned is not None:
             for heard in self.events:

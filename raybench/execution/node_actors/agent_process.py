@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from diagnostics.agent.messages import Source, Watch, encode
 
+MODULE = "diagnostics.agent"
 _PIECE_BYTES = 2**16
 _PAUSE_SECONDS = 0.25
 _END_SECONDS = 1.0
@@ -23,7 +24,7 @@ class AgentProcess:
     """One agent. ``pass_on`` gets what it says, as bytes with lines in them, from a thread of this object."""
 
     def __init__(self, host: str, folder: str, pass_on: Callable[[bytes], None]) -> None:
-        self._command = [sys.executable, "-P", "-m", "diagnostics.agent", "--control", f"--host={host}"]
+        self._command = [sys.executable, "-P", "-m", MODULE, "--control", f"--host={host}"]
         self._command += [f"--folder={folder}"]
         self._pass_on = pass_on
         self._process: subprocess.Popen[bytes] | None = None

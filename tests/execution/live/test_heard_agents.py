@@ -1,0 +1,88 @@
+"""What the command takes from an agent's lines: findings of its own machine, few of a kind, and nothing else."""
+
+import json
+from dataclasses import replace
+
+from diagnostics.agent.messages import Reading, Source, Warned, encode
+from diagnostics.findings import Finding
+from raybench.execution.live.agents import HeardAgent
+
+FINDING = Finding(
+    rule="port-errors",
+    severity="warning",
+    confidence="certain",
+    summary="gpu-1 mlx5_3: symbol errors grow",
+    explanation="By 4100 in 2 s.",
+    hosts=("gpu-1",),
+)
+
+
+def agent() -> HeardAgent:
+    return HeardAgent(machine="gpu-1", nodes=["gpu-1"], ranks=frozenset({0, 1}), started=1000.0)
+
+
+def line(finding: Finding, since: float = 48.0) -> bytes:
+    return encode(Warned(monotonic_seconds=50.0, since_seconds=since, finding=finding)).encode() + b"\n"
+
+
+def test_a_warning_is_told_with_the_time_at_which_its_cause_began() -> None:
+    heard = agent()
+    _, (told,) = heard.take(line(FINDING), 1007.5)
+    assert (told.at_seconds, told.since_seconds, told.of) == (7.5, 5.5, "agent")
+    assert told.line == "WARNING: gpu-1 mlx5_3: symbol errors grow"
+    assert heard.findings == [FINDING]
+
+
+def test_a_line_in_two_pieces_is_one_message() -> None:
+    heard, data = agent(), line(FINDING)
+    assert heard.take(data[:70], 1001.0) == ([], [])
+    assert len(heard.take(data[70:], 1002.0)[1]) == 1
+
+
+def test_a_machine_accuses_nobody_but_itself() -> None:
+    heard = agent()
+    _, (told,) = heard.take(line(replace(FINDING, hosts=("gpu-2",), ranks=(0, 7))), 1001.0)
+    assert (told.hosts, told.ranks) == (("gpu-1",), (0,))
+
+
+def test_a_warning_from_before_the_run_or_the_future_keeps_a_time_of_the_run() -> None:
+    for since in (-1e9, 1e9):
+        _, (told,) = agent().take(line(FINDING, since), 1003.0)
+        assert 0.0 <= told.since_seconds <= told.at_seconds == 3.0
+
+
+def test_of_one_rule_so_many_are_told_and_others_still_are() -> None:
+    heard = agent()
+    told = [one for _ in range(500) for one in heard.take(line(FINDING), 1001.0)[1]]
+    told += heard.take(line(replace(FINDING, rule="link-down")), 1001.0)[1]
+    assert len(told) == 21
+    assert told[-1].rule == "link-down"
+    assert len(heard.findings) == 21
+
+
+def test_what_is_no_message_is_left_out_and_the_rest_is_taken() -> None:
+    heard = agent()
+    reading = Reading(monotonic_seconds=1.0, source="host", values={"host/cpu/busy_seconds": 3.0})
+    hostile = [
+        b"\xff\xfe\n",
+        b'{"kind": "warning", "finding": 7}\n',
+        b"[" * 10_000 + b"\n",
+        json.dumps({"kind": "reading", "monotonic_seconds": 1, "source": "x", "values": {"a": 1e400}}).encode() + b"\n",
+        b"x" * (3 << 20) + b"\n",
+    ]
+    messages, told = heard.take(b"".join(hostile) + encode(reading).encode() + b"\n", 1001.0)
+    assert reading in messages
+    assert told == []
+    assert heard.findings == []
+
+
+def test_an_agent_that_does_not_start_is_one_line_that_fails_nothing() -> None:
+    heard = agent()
+    missing = Source(monotonic_seconds=1.0, name="agent", available=False, reason="it ended with status 1")
+    for _ in range(3):
+        heard.take(encode(missing).encode() + b"\n", 1001.0)
+    (finding,) = heard.findings
+    assert (finding.rule, finding.severity) == ("agent-missing", "info")
+    assert finding.summary == "no agent watched gpu-1: it ended with status 1"
+    unreadable = Source(monotonic_seconds=1.0, name="ports", available=False, reason="no port")
+    assert agent().take(encode(unreadable).encode() + b"\n", 1001.0)[1] == []

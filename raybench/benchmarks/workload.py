@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from diagnostics.findings import Finding
+from diagnostics.findings import Finding, Severity
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
 
@@ -28,6 +28,37 @@ class RankRecord(Protocol):
     @property
     def interim(self) -> bool:
         """Whether more is to come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far the point that is measured is: ``done`` of ``total`` steps. ``text``: figures of now."""
+
+    done: int
+    total: int
+    text: str
+    left_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRemark:
+    """Something that is wrong now, by a rule; ``over``: it no longer is. ``rank``: whose fault it is, where known."""
+
+    rule: str
+    severity: Severity
+    text: str
+    rank: int | None = None
+    over: bool = False
+
+
+class Live(Protocol):
+    """What is made of the parts of a point's records while it is measured."""
+
+    def take(self, rank: int, part: Any) -> Iterable[LiveRemark]:
+        """A part of a rank. Gives what is to be told now."""
+
+    def progress(self) -> Progress | None:
+        """How far it is; None while nothing is known."""
 
 
 RecordType = TypeVar("RecordType", bound=RankRecord)
@@ -88,6 +119,7 @@ class Records(Generic[RecordType]):
     - ``note(part)``: what to tell the person of a part of rank 0. ``is_kept(part, spec)``: whether a part goes into the
       journal.
     - ``steps_seconds(part)``: of a part with timed steps, the seconds from the first of them to the last that it tells.
+    - ``live(spec, world_size, emulated)``: what is made of the parts of a launch while it goes on; None for nothing.
     - ``findings(benchmark, node_of, emulated)``: what it found out about the cluster, as findings.
     """
 
@@ -101,4 +133,5 @@ class Records(Generic[RecordType]):
     note: Callable[[RecordType], str | None] = lambda _: None
     is_kept: Callable[[RecordType, BenchmarkSpec], bool] = lambda *_: False
     steps_seconds: Callable[[RecordType], float | None] = lambda _: None
+    live: Callable[[BenchmarkSpec, int, bool], Live] | None = None
     findings: Callable[[BenchmarkResult, NodeOf, bool], Iterable[Finding]] = lambda *_: ()

@@ -77,6 +77,9 @@ class _Silent:
     def step(self, benchmark: str, detail: str, rank_count: int) -> None:
         """Say nothing."""
 
+    def progress(self, done: int, total: int, text: str, left_seconds: float | None) -> None:
+        """Say nothing."""
+
     def note(self, text: str) -> None:
         """Warnings are said all the same."""
         say(f"raybench: {text}")

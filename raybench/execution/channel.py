@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from raybench.benchmarks.workload import Progress
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.record import RunRecord
 
@@ -51,6 +52,9 @@ class Channel(Protocol):
 
     def agent_said(self, node: int, data: bytes) -> None:
         """Pass on what the agent of the machine of a node said."""
+
+    def progress(self, progress: Progress) -> None:
+        """Say how far the point is that is measured now."""
 
     def note(self, text: str) -> None:
         """Say something that stays."""

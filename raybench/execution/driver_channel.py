@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from raybench.benchmarks.workload import Progress
 from raybench.errors import ClusterUnavailableError, IncompleteRunError, ProblemFoundError, RaybenchError, UsageError
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.record import RunRecord
@@ -195,6 +196,11 @@ class DriverChannel:
     def agent_said(self, node: int, data: bytes) -> None:
         """Pass on what the agent of the machine of a node said."""
         self._put(AgentPiece(node=node, data=data))
+
+    def progress(self, progress: Progress) -> None:
+        """Say how far the point is that is measured now."""
+        done = progress.done, progress.total, progress.text, progress.left_seconds
+        self._put(Shown(method="progress", arguments=done))
 
     def note(self, text: str) -> None:
         """Say something that stays."""

@@ -1,14 +1,14 @@
 """What the launches of a run tell while they run: into the record and the journal, and on to whoever watches."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from diagnostics.findings import Finding
 from raybench.benchmarks.registry import labels_of, parameters_of, records_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
-from raybench.benchmarks.workload import RankRecord
+from raybench.benchmarks.workload import Live, LiveRemark, RankRecord
 from raybench.execution.channel import Channel
 from raybench.execution.consistency import masked_devices, rank_differences
 from raybench.execution.live.warning import LiveWarning
@@ -24,6 +24,7 @@ class RunProgress:
 
     record: RunRecord
     channel: Channel
+    _live: dict[tuple[int, int], Live] = field(default_factory=dict)  # the same
     _done: Counter[tuple[int, int]] = field(default_factory=Counter)  # points, by launch and benchmark
 
     def begin(self) -> None:
@@ -113,6 +114,37 @@ class RunProgress:
         if records.is_kept(part, spec):
             entry = {"launch": self.record.launches - 1, "benchmark": spec.name, "interim": True}
             self.channel.record(entry | {"ranks": {str(rank): part}})
+        if records.live is not None:
+            self._follow(benchmark, rank, part, records.live)
+
+    def _follow(
+        self, benchmark: int, rank: int, part: RankRecord, make: Callable[[BenchmarkSpec, int, bool], Live]
+    ) -> None:
+        """Say how far the point is, with rank 0's parts, and what is wrong by any rank's."""
+        planned, key = self.record.need(), (self.record.launches, benchmark)
+        if key not in self._live:
+            self._live[key] = make(planned.specs[benchmark], planned.plan.world_size, planned.emulated)
+        for remark in self._live[key].take(rank, part):
+            self._remark(remark)
+        if rank == 0 and (progress := self._live[key].progress()) is not None:
+            self.channel.progress(progress)
+
+    def _remark(self, remark: LiveRemark) -> None:
+        now, planned = self.record.elapsed_seconds, self.record.need()
+        ranks = () if remark.rank is None else (remark.rank,)
+        node = None if remark.rank is None else planned.plan.node_of(remark.rank).name
+        self.channel.warned(
+            LiveWarning(
+                at_seconds=now,
+                since_seconds=now,
+                rule=remark.rule,
+                severity=remark.severity,
+                text=remark.text + (f" (on {node})" if node and not remark.over else ""),
+                ranks=ranks,
+                hosts=(node,) if node else (),
+                over=remark.over,
+            )
+        )
 
     def _show(self, benchmark: int, done: int) -> None:
         planned = self.record.need()

@@ -54,6 +54,9 @@ class Display(Protocol):
     def step(self, benchmark: str, detail: str, rank_count: int) -> None:
         """Say what begins now."""
 
+    def progress(self, done: int, total: int, text: str, left_seconds: float | None) -> None:
+        """Say how far the step is that runs: so many of its own steps, figures of now, and what is left of it."""
+
     def note(self, text: str) -> None:
         """Say something that stays."""
 

@@ -47,6 +47,13 @@ class LivePainter:
             left = f"{format_left(left_seconds)} left" if left_seconds is not None else ""
             progress.update(task, completed=done, description=text, left=left)
 
+    def advance(self, done: int, share: float, text: str, left_seconds: float | None) -> None:
+        """Move the bar within the step and change its text."""
+        if self._shown is not None:
+            progress, task = self._shown
+            left = f"{format_left(left_seconds)} left" if left_seconds is not None else ""
+            progress.update(task, completed=done + share, description=text, left=left)
+
     def note(self, text: str) -> None:
         """Print above the bar."""
         self._console.print(Text(text))

@@ -13,6 +13,7 @@ from raybench.reports.text import count_of, format_left, printable
 from raybench.units import format_seconds
 
 LINE_SECONDS = 5.0  # between two plain lines of one benchmark
+_LINE_SHARE, _LONGEST_LINE_SECONDS = 0.02, 60.0  # of one step: done since the last line, or so old is that
 
 
 class Display(Protocol):
@@ -23,6 +24,9 @@ class Display(Protocol):
 
     def step(self, benchmark: str, detail: str, rank_count: int) -> None:
         """Say what begins now; the step before it has ended. ``detail`` is a size such as ``64K``."""
+
+    def progress(self, done: int, total: int, text: str, left_seconds: float | None) -> None:
+        """Say how far the step is that runs: so many of its own steps, figures of now, and what is left of it."""
 
     def note(self, text: str) -> None:
         """Say something that stays on the screen: a warning, a lost node."""
@@ -63,6 +67,13 @@ class ProgressDisplay:
         text = f"{what}, {count_of(rank_count, 'rank')}"
         with self._bearing_loss():
             self._painter.paint(len(self._began) - 1, benchmark, text, left)
+
+    def progress(self, done: int, total: int, text: str, left_seconds: float | None) -> None:
+        """Say how far the step is that runs."""
+        if self._began:
+            what = f"{printable(self._began[-1][0])} step {done} of {total}, {printable(text)}"
+            with self._bearing_loss():
+                self._painter.advance(len(self._began) - 1, done / max(total, 1), what, left_seconds)
 
     def note(self, text: str) -> None:
         """Say something that stays on the screen."""
@@ -105,6 +116,9 @@ class Painter(Protocol):
     def paint(self, done: int, benchmark: str, text: str, left_seconds: float | None) -> None:
         """Say that ``done`` steps have ended and which one runs."""
 
+    def advance(self, done: int, share: float, text: str, left_seconds: float | None) -> None:
+        """Say how far the step is that runs, ``share`` of it."""
+
     def note(self, text: str) -> None:
         """Say something that stays."""
 
@@ -144,6 +158,7 @@ class PlainPainter:
         self._total = 0
         self._last: tuple[str, float] | None = None
         self._started = clock()
+        self._advanced = (-1, 0.0, 0.0)  # step, share of it, and when
 
     def begin(self, total_steps: int, title: str) -> None:
         """Write the title."""
@@ -157,6 +172,17 @@ class PlainPainter:
         if self._last is not None and self._last[0] == benchmark and now - self._last[1] < LINE_SECONDS:
             return
         self._last = (benchmark, now)
+        left = f", {format_left(left_seconds)} left" if left_seconds is not None else ""
+        width = len(str(self._total))
+        self._write(f"[{done + 1:>{width}}/{self._total}] {text}, after {format_seconds(now - self._started)}{left}")
+
+    def advance(self, done: int, share: float, text: str, left_seconds: float | None) -> None:
+        """Write a line where the last one is old enough, and enough has been done since, or it is a minute old."""
+        now = self._clock()
+        last = self._advanced if self._advanced[0] == done else (done, 0.0, self._started)
+        if now - last[2] < LINE_SECONDS or (share - last[1] < _LINE_SHARE and now - last[2] < _LONGEST_LINE_SECONDS):
+            return
+        self._advanced = done, share, now
         left = f", {format_left(left_seconds)} left" if left_seconds is not None else ""
         width = len(str(self._total))
         self._write(f"[{done + 1:>{width}}/{self._total}] {text}, after {format_seconds(now - self._started)}{left}")

@@ -239,6 +239,9 @@ class _Log:
     def step(self, benchmark: str, detail: str, rank_count: int) -> None:
         """Say nothing."""
 
+    def progress(self, done: int, total: int, text: str, left_seconds: float | None) -> None:
+        """Say nothing."""
+
     def note(self, text: str) -> None:
         """Log a warning."""
         logging.getLogger("raybench").warning("%s", text)

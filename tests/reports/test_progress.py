@@ -115,3 +115,27 @@ def test_time_left_is_never_negative() -> None:
 )
 def test_time_left_is_rough(seconds: float, text: str) -> None:
     assert format_left(seconds) == text
+
+
+def test_steps_of_a_training_are_few_plain_lines() -> None:
+    stream, clock = io.StringIO(), Clock()
+    display = ProgressDisplay(stream, clock=clock)
+    display.start(1, "2 ranks, gloo")
+    display.step("ddp", "tiny", 2)
+    for done in range(1, 401):
+        clock.now += 0.125
+        display.progress(done, 400, "loss 3.25, 5.2K tokens/s", (400 - done) * 0.125)
+    lines = stream.getvalue().splitlines()[2:]
+    assert lines[0] == "[1/1] ddp step 40 of 400, loss 3.25, 5.2K tokens/s, after 5.0 s, 45 s left"
+    assert len(lines) == 10
+
+
+def test_steps_of_a_long_training_are_a_line_a_minute_at_most() -> None:
+    stream, clock = io.StringIO(), Clock()
+    display = ProgressDisplay(stream, clock=clock)
+    display.start(1, "2 ranks, gloo")
+    display.step("ddp", "tiny", 2)
+    for done in range(1, 1801):
+        clock.now += 2.0
+        display.progress(done, 1_000_000, "loss 3.25", None)
+    assert len(stream.getvalue().splitlines()) - 2 <= 60

@@ -6,6 +6,7 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.timed import are_times
 from raybench.benchmarks.training.combine import training_point
 from raybench.benchmarks.training.findings import training_findings
+from raybench.benchmarks.training.live import TrainingLive
 from raybench.benchmarks.training.record import TrainingRecord, first_steps, joined
 from raybench.benchmarks.workload import Records
 
@@ -44,6 +45,7 @@ RECORDS = Records(
     joined=joined,
     in_common=_in_common,
     is_kept=_is_kept,
+    live=lambda spec, size, emulated: TrainingLive(spec=spec, world_size=size, emulated=emulated),
     steps_seconds=_steps_seconds,
     findings=lambda benchmark, node_of, emulated: training_findings(benchmark, node_of, emulated=emulated),
 )

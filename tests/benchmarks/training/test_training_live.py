@@ -1,0 +1,106 @@
+"""What is told of a training while it goes on: how far it is, a loss that is none, a rank that holds it up."""
+
+import math
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.interim import UNCHECKED, UNEXPOSED
+from raybench.benchmarks.training.live import TrainingLive
+from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.record import StepMarks, TrainingRecord
+from raybench.benchmarks.workload import LiveRemark
+
+STEP_SECONDS, PART_STEPS, STEPS = 0.1, 25, 400
+
+
+def live(*, emulated: bool = False) -> TrainingLive:
+    options = TrainingOptions(steps=STEPS, batch_size=4)
+    return TrainingLive(
+        spec=BenchmarkSpec(name="ddp", kind="training", sizes=(), options=options), world_size=4, emulated=emulated
+    )
+
+
+def part(number: int, slower: float, draw: random.Random, *, loss: float = 3.25) -> TrainingRecord:
+    """A part of a rank that needs more of each step for itself; what is left of the step it waits."""
+    at: list[int] = []
+    for step in range(number * PART_STEPS, (number + 1) * PART_STEPS):
+        own = STEP_SECONDS / 4 * (1 + slower) * draw.uniform(0.99, 1.01)
+        begin = step * STEP_SECONDS
+        at += [int(1e9 * (begin + moment)) for moment in (own / 2, own, STEP_SECONDS * 0.99, STEP_SECONDS)]
+    return TrainingRecord(
+        label="ddp tiny",
+        stamps=(),
+        phases={},
+        marks=StepMarks(names=("forward", "backward", "gradient_sync", "end"), at=tuple(at)),
+        losses=(loss,) * PART_STEPS,
+        memory={},
+        utilization={},
+        exposure=UNEXPOSED,
+        check=UNCHECKED,
+        facts={"gpu": None, "tokens_per_sample": 128},
+        interim=True,
+        first_step=number * PART_STEPS,
+    )
+
+
+def told(training: TrainingLive, slower: dict[int, range], excess: float) -> Iterator[tuple[int, LiveRemark]]:
+    """What is told after how many parts, where ranks are slower in some of them."""
+    draw = random.Random(7)
+    for number in range(STEPS // PART_STEPS):
+        for rank in range(4):
+            more = excess if number in slower.get(rank, ()) else 0.0
+            for remark in training.take(rank, part(number, more, draw)):
+                yield number, remark
+
+
+def test_how_far_a_training_is() -> None:
+    training, draw = live(), random.Random(7)
+    assert training.progress() is None
+    for number in range(4):
+        list(training.take(0, part(number, 0.0, draw)))
+    progress = training.progress()
+    assert progress is not None
+    assert (progress.done, progress.total) == (100, 400)
+    assert progress.text == f"loss 3.25, {4 * 4 * 128 / STEP_SECONDS / 1e3:.3g}K tokens/s"
+    assert progress.left_seconds == pytest.approx(30.0, rel=0.01)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_is_told_once_by_whichever_rank_has_it(loss: float) -> None:
+    training, draw = live(), random.Random(7)
+    assert list(training.take(0, part(0, 0.0, draw))) == []
+    (remark,) = training.take(2, part(1, 0.0, draw, loss=loss))
+    assert (remark.rule, remark.severity) == ("loss-not-finite", "critical")
+    assert remark.text == "ddp tiny: the loss is no finite number in timed step 26 of 400"
+    assert list(training.take(3, part(1, 0.0, draw, loss=loss))) == []
+
+
+def test_a_rank_that_holds_up_the_others_is_told_and_told_again_when_it_no_longer_does() -> None:
+    found = list(told(live(), {2: range(4, 10)}, 0.5))
+    assert [(one.rank, one.over) for _, one in found] == [(2, False), (2, True)]
+    assert "rank 2 holds up ddp tiny: its own time is 5" in found[0][1].text
+    assert 5 <= found[0][0] <= 7
+    assert 11 <= found[1][0] <= 13
+
+
+@pytest.mark.parametrize(
+    ("slower", "excess", "emulated"),
+    [
+        ({}, 0.0, False),
+        ({2: range(4, 16)}, 0.05, False),  # worth a finding at the end, not a warning
+        ({2: range(4, 16)}, 0.4, True),  # which a crowd can do as well
+        ({0: range(3, 4), 2: range(7, 8)}, 0.9, False),  # a stall each
+    ],
+)
+def test_what_is_not_told(slower: dict[int, range], excess: float, emulated: bool) -> None:
+    assert list(told(live(emulated=emulated), slower, excess)) == []
+
+
+def test_parts_of_a_rank_whose_fellows_say_nothing_do_not_pile_up() -> None:
+    training, draw = live(), random.Random(7)
+    for number in range(300):
+        list(training.take(0, part(number, 0.0, draw)))
+    assert len(training._windows[0]) == 64

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import msgspec
 
+from raybench.documents.live_run import FILE as LIVE
 from raybench.errors import UsageError
 from raybench.whole_file import sync_folder, write_whole
 
@@ -154,6 +155,13 @@ class RunFolder:
         with contextlib.suppress(OSError), (self.path / "warnings.jsonl").open("ab") as file:  # it is shown, too
             file.write(line + b"\n")
 
+    def write_state(self, content: bytes) -> None:
+        """Put ``live.json`` in place of the one before. Nothing of the result depends on it."""
+        partial = self.path / f".{LIVE}.partial"
+        with contextlib.suppress(OSError):
+            partial.write_bytes(content)
+            partial.replace(self.path / LIVE)
+
     def _append(self, line: bytes, before: int) -> None:
         """Write a line whole or not at all: half a line would spoil the next one."""
         written = 0
@@ -204,7 +212,9 @@ class RunFolder:
             self._reserve.close()
 
     def close(self) -> None:
-        """Close the journal, once it is on the disk, and give the reserve free."""
+        """Close the journal, once it is on the disk, and give the reserve free. The run goes on no more."""
+        with contextlib.suppress(OSError):
+            (self.path / LIVE).unlink(missing_ok=True)
         with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed already
             os.fsync(self._journal.fileno())
         with contextlib.suppress(OSError):

@@ -1,8 +1,9 @@
 """Where a run says what it does, whoever listens: see ``driver_channel``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from raybench.benchmarks.events import RankMark
 from raybench.benchmarks.workload import Progress
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.record import RunRecord
@@ -49,6 +50,9 @@ class Channel(Protocol):
 
     def warned(self, warning: LiveWarning) -> None:
         """Say a warning of the run that goes on."""
+
+    def marked(self, marks: Sequence[RankMark]) -> None:
+        """Pass on how far the ranks of a node have come."""
 
     def agent_said(self, node: int, data: bytes) -> None:
         """Pass on what the agent of the machine of a node said."""

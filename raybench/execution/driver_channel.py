@@ -10,13 +10,14 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 import msgspec
 
+from raybench.benchmarks.events import RankMark
 from raybench.benchmarks.workload import Progress
 from raybench.errors import ClusterUnavailableError, IncompleteRunError, ProblemFoundError, RaybenchError, UsageError
 from raybench.execution.live.warning import LiveWarning
@@ -71,6 +72,13 @@ class JournalLine:
     """One point for samples.jsonl."""
 
     line: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """How far the ranks of a node have come."""
+
+    marks: tuple[RankMark, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +140,7 @@ class Outliving:
 Message = (
     LiveWarning
     | AgentPiece
+    | Marked
     | Consulted
     | Joining
     | Mark
@@ -192,6 +201,10 @@ class DriverChannel:
     def warned(self, warning: LiveWarning) -> None:
         """Pass a warning on."""
         self._put(warning)
+
+    def marked(self, marks: Sequence[RankMark]) -> None:
+        """Pass on how far the ranks of a node have come."""
+        self._put(Marked(marks=tuple(marks)))
 
     def agent_said(self, node: int, data: bytes) -> None:
         """Pass on what the agent of the machine of a node said."""

@@ -194,6 +194,7 @@ class Launch:
             event = event_of(data, ranks, self.specs, self.plan.world_size)
             if isinstance(event, RanksMarked):
                 self._stalls.take(event.marks)
+                self.watcher.marked(event.marks)
             elif isinstance(event, AgentSaid):
                 self.watcher.agent_said(handle.index, event.data)
             else:

@@ -1,11 +1,12 @@
 """What the launches of a run tell while they run: into the record and the journal, and on to whoever watches."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from diagnostics.findings import Finding
+from raybench.benchmarks.events import RankMark
 from raybench.benchmarks.registry import labels_of, parameters_of, records_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.workload import Live, LiveRemark, RankRecord
@@ -59,6 +60,10 @@ class RunProgress:
     def warned(self, warning: LiveWarning) -> None:
         """Something is wrong now, and the ranks go on."""
         self.channel.warned(warning)
+
+    def marked(self, marks: Sequence[RankMark]) -> None:
+        """How far the ranks of a node have come."""
+        self.channel.marked(marks)
 
     def agent_said(self, node: int, data: bytes) -> None:
         """The agent of a machine has said something: what, is the command's to read."""

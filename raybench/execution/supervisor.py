@@ -25,6 +25,7 @@ from raybench.execution.driver_channel import (
     Joining,
     JournalLine,
     Mark,
+    Marked,
     Message,
     Outliving,
     Shown,
@@ -33,6 +34,7 @@ from raybench.execution.driver_channel import (
 from raybench.execution.incidents.explanation import DriverEnd, explain
 from raybench.execution.incidents.lookout import Lookout
 from raybench.execution.incidents.process_watch import ProcessWatch
+from raybench.execution.live.state import LiveState
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.node_actors.farewell import say_farewell
 from raybench.execution.phases import LEAVING, MEASURING
@@ -73,6 +75,9 @@ class Journal(Protocol):
     def warn(self, line: bytes) -> None:
         """Keep one warning."""
 
+    def write_state(self, content: bytes) -> None:
+        """Say how the run stands now, in place of what was said before."""
+
 
 @dataclass(kw_only=True)
 class Supervisor:
@@ -85,6 +90,7 @@ class Supervisor:
     interrupt: Interrupt
     guard: RunGuard
     _lookout: Lookout = field(init=False)
+    _state: LiveState = field(default_factory=LiveState)
     _waiting: queue.SimpleQueue[Message | None] = field(default_factory=queue.SimpleQueue)
     _asked: float | None = None
     _outliving: Outliving | None = None
@@ -120,6 +126,7 @@ class Supervisor:
         while not self.account.over:
             self._hear()
             self._look()
+            self._write_state()
             match decide(self._situation()):
                 case "ask":
                     self._asked = time.monotonic()
@@ -168,7 +175,10 @@ class Supervisor:
                 self.journal.append(message.line)
             case LiveWarning() | AgentPiece():
                 self._warn(message)
+            case Marked():
+                self._state.marked(message.marks)
             case Shown():
+                self._state.shown(message.method, message.arguments)
                 getattr(self.display, message.method)(*message.arguments)
             case Joining():
                 self._lookout.join(message.address)
@@ -177,10 +187,16 @@ class Supervisor:
             case Consulted():
                 self._consult()
 
+    def _write_state(self) -> None:
+        page = self._state.page(self.record, self.account.mark.phase, self.account.agents.values())
+        if page is not None:
+            self.journal.write_state(page)
+
     def _warn(self, message: LiveWarning | AgentPiece) -> None:
         """Said and kept at once: the run may be killed before its end."""
         told = [message] if isinstance(message, LiveWarning) else self.account.hear_agent(message)
         for warning in told:
+            self._state.warned(warning)
             self.display.note(warning.line)
             self.journal.warn(msgspec.json.encode(warning))
 

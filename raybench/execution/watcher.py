@@ -1,9 +1,10 @@
 """What a launch tells whoever started it, while it runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from diagnostics.findings import Finding
+from raybench.benchmarks.events import RankMark
 from raybench.benchmarks.spec import RankSamples
 from raybench.benchmarks.workload import RankRecord
 from raybench.execution.live.warning import LiveWarning
@@ -23,6 +24,9 @@ class Watcher(Protocol):
 
     def warned(self, warning: LiveWarning) -> None:
         """Something is wrong now, and the ranks go on."""
+
+    def marked(self, marks: Sequence[RankMark]) -> None:
+        """How far the ranks of a node have come."""
 
     def agent_said(self, node: int, data: bytes) -> None:
         """The agent of the machine of a node, by its index, has said something."""

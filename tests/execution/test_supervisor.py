@@ -79,6 +79,10 @@ class Guard:
     def node_actors_may_stay(self):
         told.append(())
 
+class Journal:
+    def write_state(self, content):
+        assert json.loads(content)["run_id"] == "a"
+
 farewells, told = [], []
 supervisor.say_farewell = lambda *group: farewells.append(group) or True
 run.Run._join, run.Run._measure = join, measure
@@ -92,7 +96,7 @@ for case in sys.argv[2:]:
             account=Account(record=record),
             driver=started,
             display=None,
-            journal=None,
+            journal=Journal(),
             interrupt=interrupt,
             guard=Guard(),
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from diagnostics.findings import Confidence, Evidence, Finding, Recommendation
-from raybench.benchmarks.rank.progress import PHASES
+from raybench.benchmarks.rank.progress import PHASES, Position
 from raybench.benchmarks.registry import labels_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.node_actors.messages import RankPosition
@@ -234,7 +234,7 @@ def next_step(spec: BenchmarkSpec, measured: int, world_size: int) -> str:
     return workload_of(spec.kind).place(spec, label, None)
 
 
-def step_text(position: RankPosition, plan: Sequence[BenchmarkSpec], world_size: int) -> str:
+def step_text(position: RankPosition | Position, plan: Sequence[BenchmarkSpec], world_size: int) -> str:
     """Where a rank is: ``all_reduce float32 1M, timing, block 3, iteration 17``."""
     if position.phase in ("not started", "joining the process group") or position.benchmark >= len(plan):
         return position.phase

@@ -10,13 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from diagnostics.agent.message_reader import MessageReader
-from diagnostics.agent.messages import Message, Source, Warned
+from diagnostics.agent.messages import Message, Reading, Source, Warned
 from diagnostics.findings import Finding
 from raybench.execution.live.warning import LiveWarning
 from raybench.finding_rules.live import AGENT_MISSING
 
 _MOST_TOLD = 20  # of one rule of one machine
 _OWN_SOURCE = "agent"
+_LEVELS = {("gpu", "utilization_percent"): "%"}
+_RATES = {
+    ("port", "sent_bytes"): ("sent GB/s", 1e-9),
+    ("port", "received_bytes"): ("received GB/s", 1e-9),
+    ("nic", "sent_bytes"): ("sent GB/s", 1e-9),
+    ("nic", "received_bytes"): ("received GB/s", 1e-9),
+    ("host", "busy_seconds"): ("processors busy", 1.0),
+}
 
 
 @dataclass(kw_only=True)
@@ -29,6 +37,8 @@ class HeardAgent:
     started: float  # the run, on the command's monotonic clock
     findings: list[Finding] = field(default_factory=list)
     _reader: MessageReader = field(default_factory=MessageReader)
+    _figures: dict[str, float] = field(default_factory=dict)
+    _counters: dict[str, tuple[float, float]] = field(default_factory=dict)  # by series: when, and how far
     _told: Counter[str] = field(default_factory=Counter)
 
     def take(self, data: bytes, now: float) -> tuple[list[Message], list[LiveWarning]]:
@@ -36,10 +46,30 @@ class HeardAgent:
         messages = list(self._reader.feed(data))
         told = [found for one in messages if isinstance(one, Warned) and (found := self._warning(one, now)) is not None]
         for one in messages:
+            if isinstance(one, Reading):
+                self._read(one)
             if isinstance(one, Source) and one.name == _OWN_SOURCE and not one.available and not self._told["missing"]:
                 self._told["missing"] += 1
                 self.findings.append(_missing(self.machine, one.reason))
         return messages, told
+
+    def figures(self) -> dict[str, float]:
+        """What the last readings say of its GPUs, ports and processors, rates a second."""
+        return dict(sorted(self._figures.items()))
+
+    def _read(self, reading: Reading) -> None:
+        for name, value in reading.values.items():
+            group, _, rest = name.partition("/")
+            device, _, metric = rest.rpartition("/")
+            if (group, metric) in _LEVELS:
+                self._figures[f"{group} {device} {_LEVELS[group, metric]}"] = value
+            elif (group, metric) in _RATES:
+                before = self._counters.get(name)
+                self._counters[name] = reading.monotonic_seconds, value
+                seconds = reading.monotonic_seconds - before[0] if before else 0.0
+                if before and seconds > 0 and value >= before[1]:
+                    unit, factor = _RATES[group, metric]
+                    self._figures[f"{group} {device} {unit}"] = (value - before[1]) / seconds * factor
 
     def _warning(self, warned: Warned, now: float) -> LiveWarning | None:
         finding = self._own(warned.finding)

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-SCHEMA = "raybench.live/1"
+SCHEMA: Literal["raybench.live/1"] = "raybench.live/1"
 FILE = "live.json"
 
 

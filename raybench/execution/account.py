@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raybench.benchmarks.events import decode
+from raybench.documents.run.facts import NodeFacts, typed
 from raybench.execution.driver_channel import (
     AgentPiece,
     Ended,
@@ -73,7 +74,7 @@ class Account:
     def _is_here(self, node: int) -> bool:
         """Whether this command is on the machine of a node: there is one clock then."""
         planned = self.record.need()
-        return planned.emulated or planned.facts[node].get("early_rank_host") is True
+        return planned.emulated or typed(NodeFacts, planned.facts[node]).early_rank_host is True
 
     def _agent_of(self, node: int) -> HeardAgent | None:
         planned = self.record.planned

@@ -24,6 +24,7 @@ from raybench.benchmarks.events import (
 )
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.documents.run.facts import RankFacts, typed
 from raybench.errors import UsageError
 from raybench.execution.collector import Collector
 from raybench.execution.event_check import EventError, event_of
@@ -206,7 +207,7 @@ class Launch:
         match event:
             case RankReady():
                 self._ready.add(event.rank)
-                self._pids[event.rank] = int(event.facts.get("pid", "0"))
+                self._pids[event.rank] = int(typed(RankFacts, event.facts).pid or 0)
                 self.watcher.ready(event.rank, event.facts)
             case BenchmarkStarted() if event.benchmark > self._benchmark:
                 self._benchmark = event.benchmark

@@ -13,6 +13,7 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.config import RunConfig
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.cluster import ClusterInfo, DroppedNode, NodeInfo
+from raybench.documents.run.facts import NodeFacts, typed
 from raybench.documents.run.node_samples import NodeSamples
 from raybench.documents.run.result import RunResult, Status
 from raybench.execution.collector import Collector
@@ -41,7 +42,8 @@ class Planned:
     def machines(self) -> tuple[Machine, ...]:
         """The machines that the nodes are on."""
         hostnames = [
-            str(facts.get("hostname", node.name)) for node, facts in zip(self.plan.nodes, self.facts, strict=True)
+            typed(NodeFacts, facts).hostname or node.name
+            for node, facts in zip(self.plan.nodes, self.facts, strict=True)
         ]
         return machines_of(self.plan, hostnames, emulated=self.emulated)
 

@@ -12,6 +12,7 @@ from raybench.units import format_seconds
 
 LARGE_EXCESS, LARGE_EMULATED_EXCESS = 0.25, 0.6  # of a rank at 0.8, and at about 0.6, of the others' speed
 _NORMAL_95 = 1.96
+LOSS_RULE = LOSS_NOT_FINITE.id
 
 
 def training_findings(

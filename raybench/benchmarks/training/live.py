@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.combine import own_and_wait
-from raybench.benchmarks.training.findings import LARGE_EMULATED_EXCESS
+from raybench.benchmarks.training.findings import LARGE_EMULATED_EXCESS, LOSS_RULE
 from raybench.benchmarks.training.record import TrainingRecord, joined
 from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers
 from raybench.benchmarks.workload import LiveRemark, Progress
+from raybench.documents.run.facts import TrainingFacts, typed
 from raybench.documents.run.training import Straggler
-from raybench.finding_rules.workloads import LOSS_NOT_FINITE
 
 _LEAST_EXCESS = 0.1
 _WINDOWS = 2  # in which a rank is named, or is not any more
@@ -68,7 +68,7 @@ class TrainingLive:
     def _rate(self, part: TrainingRecord, seconds: float) -> str:
         options = self.spec.options
         samples = options.batch_size * options.accumulate * self.world_size * len(part.losses) / seconds
-        tokens = part.facts.get("tokens_per_sample")
+        tokens = typed(TrainingFacts, part.facts).tokens_per_sample
         amount, unit = (samples * tokens, "tokens/s") if tokens else (samples, "samples/s")
         return f", {_short(amount)} {unit}"
 
@@ -78,7 +78,7 @@ class TrainingLive:
             return
         self._diverged = True
         text = f"{part.label}: the loss is no finite number in timed step {step + 1} of {self.spec.options.steps}"
-        yield LiveRemark(rule=LOSS_NOT_FINITE.id, severity="critical", text=text)
+        yield LiveRemark(rule=LOSS_RULE, severity="critical", text=text)
 
     def _slow_ranks(self) -> Iterator[LiveRemark]:
         launch = self._window()

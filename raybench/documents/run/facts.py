@@ -61,6 +61,8 @@ class NodeFacts(Struct, frozen=True):
     settings: Mapping[str, str] | None = None
     rdma_ports: tuple[RdmaPort, ...] | None = None
     cpu_count: int | None = None
+    hostname: str | None = None
+    early_rank_host: bool | None = None  # the command was on this machine
 
 
 class TrainingFacts(Struct, frozen=True):

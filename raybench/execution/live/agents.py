@@ -48,8 +48,13 @@ class HeardAgent:
         for one in messages:
             if isinstance(one, Reading):
                 self._read(one)
-            if isinstance(one, Source) and one.name == _OWN_SOURCE and not one.available and not self._told["missing"]:
-                self._told["missing"] += 1
+            if (
+                isinstance(one, Source)
+                and one.name == _OWN_SOURCE
+                and not one.available
+                and not self._told[_OWN_SOURCE]
+            ):
+                self._told[_OWN_SOURCE] += 1
                 self.findings.append(_missing(self.machine, one.reason))
         return messages, told
 

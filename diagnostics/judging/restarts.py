@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from diagnostics.facts import Communicator, JobFacts
-from diagnostics.parsers.restarts import RESTART
+from diagnostics.parsers.programs.restarts import RESTART
 
 _OF_THE_HOST = frozenset(
     {"version", "variable", "shell-variable", "ib-devices", "socket-devices", "bootstrap-interface"}

@@ -4,7 +4,7 @@ Lines without NCCL's own mark. A literal is looked for in every line, so it is a
 """
 
 from diagnostics.parsers.base import Pattern
-from diagnostics.parsers.rows import rows
+from diagnostics.parsers.programs.rows import rows
 
 _SERVING = (
     (

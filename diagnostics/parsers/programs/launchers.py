@@ -3,7 +3,7 @@
 Lines without NCCL's own mark: mpirun, Slurm, Kubernetes, make, glibc, the out-of-memory killer.
 """
 
-from diagnostics.parsers.rows import rows
+from diagnostics.parsers.programs.rows import rows
 
 _LAUNCHING = (
     (

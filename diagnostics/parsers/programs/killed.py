@@ -3,7 +3,7 @@
 Lines without NCCL's own mark. Beside them stand those of PyTorch, in its own module.
 """
 
-from diagnostics.parsers.rows import rows
+from diagnostics.parsers.programs.rows import rows
 
 _KILLED = (
     (

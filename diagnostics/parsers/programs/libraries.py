@@ -4,7 +4,7 @@ Lines without NCCL's own mark.
 """
 
 from diagnostics.parsers.base import Pattern
-from diagnostics.parsers.rows import rows
+from diagnostics.parsers.programs.rows import rows
 
 _SEGMENTS = (  # of PyTorch, beside NCCL's own
     (

@@ -1,7 +1,7 @@
 """All that is not NCCL's own: what frameworks, launchers and devices say, and what the scan looks for to find it."""
 
-from diagnostics.parsers import devices, frameworks, killed, launchers, libraries, rendezvous, restarts
 from diagnostics.parsers.base import Pattern
+from diagnostics.parsers.programs import devices, frameworks, killed, launchers, libraries, rendezvous, restarts
 
 PATTERNS: tuple[Pattern, ...] = (
     *frameworks.PATTERNS,

@@ -1,6 +1,6 @@
 """How agents say that they start the ranks again after a failure."""
 
-from diagnostics.parsers.rows import rows
+from diagnostics.parsers.programs.rows import rows
 
 RESTART = "restarted"
 _AGENTS = (

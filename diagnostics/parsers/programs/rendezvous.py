@@ -3,7 +3,7 @@
 What is printed at level W is tried again, so it counts only where nothing follows it.
 """
 
-from diagnostics.parsers.rows import rows
+from diagnostics.parsers.programs.rows import rows
 
 _ABSENT = (
     (

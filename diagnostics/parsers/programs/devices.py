@@ -1,6 +1,6 @@
 """Errors of the GPU, its driver and libraries, as programs and the kernel spell them: CUDA, cuBLAS, cuDNN, HIP, Xid."""
 
-from diagnostics.parsers.rows import rows
+from diagnostics.parsers.programs.rows import rows
 
 # what CUDA says, whoever passes it on: Triton Error [CUDA], CUDA driver error, Test CUDA failure
 _TEXTS = (

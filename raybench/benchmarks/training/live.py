@@ -77,7 +77,7 @@ class TrainingLive:
         if step is None or self._diverged:
             return
         self._diverged = True
-        text = f"{part.label}: the loss is no finite number in timed step {step + 1} of {self.spec.options.steps}"
+        text = f"{part.label}: the loss is not a finite number in timed step {step + 1} of {self.spec.options.steps}"
         yield LiveRemark(rule=LOSS_RULE, severity="critical", text=text)
 
     def _slow_ranks(self) -> Iterator[LiveRemark]:

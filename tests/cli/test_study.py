@@ -116,7 +116,7 @@ def check_shown(text: str, folder: Path) -> None:
         (["batch-size", "--epoch-samples", "0"], "--epoch-samples is 0; it must be at least 1"),
         (["strategy", "--strategies", "ddp,zero"], "no strategy to compare named 'zero'"),
         (["batch-size", "--batch-sizes", "1,0"], "'0' is not a batch size"),
-        (["model-size", "--models", "../x"], "no name of a model"),
+        (["model-size", "--models", "../x"], "is not the name of a model"),
         (["show", "/nowhere"], "is not the folder of a study"),
     ],
 )

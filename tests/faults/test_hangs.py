@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from raybench.execution.incidents.investigation import _LOOK_SECONDS
+
 from .hang_cases import CASES, Case
 
 pytestmark = pytest.mark.cluster
-_LOOK_SECONDS = 5.0
 _ALL_SECONDS = 240.0
 
 

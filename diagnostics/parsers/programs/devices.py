@@ -24,6 +24,11 @@ _DEVICE = (
         (text, rf"{_PASSED_ON}(?P<reason>{text}.*?)(?:'|$)", f"RuntimeError: Triton Error [CUDA]: {text}")
         for text in _TEXTS
     ),
+    (  # of a kernel, by the device itself; the error that CUDA returns for it comes later, or never
+        "], thread: [",
+        r"block: \[\d+, ?\d+, ?\d+\], thread: \[\d+, ?\d+, ?\d+\] (?P<reason>Assertion .* failed)",
+        "Indexing.cu:1284: indexSelectLargeIndex: block: [3,0,0], thread: [0,0,0] Assertion `srcIndex < n` failed.",
+    ),
     (
         "Test CUDA failure",
         r"Test CUDA failure \S+ '(?P<reason>[^']+)'",

@@ -107,6 +107,30 @@ _VERBS = (  # of MSCCL++ and others that open connections themselves
         'C++ exception with description "ibv_modify_qp failed (errno 19) (Ib failure: No such device)"',
     ),
 )
+_NVSHMEM_VERBS = (
+    (
+        "non-zero status: ",
+        r"non-zero status: (?P<number>\d+):? ?(?P<call>ibv_\w+)\b",
+        "/nvshmem/src/modules/transport/ibrc/ibrc.cpp:418: non-zero status: 110 ibv_modify_qp failed",
+    ),
+)
+_NVSHMEM = (
+    (
+        "non-zero status: ",
+        r"\S+\.(?:cpp|cu|cc|h):(?:\w+:)?\d+: non-zero status: \d+:? ?(?!ibv_)\S.*",
+        "/nvshmem/src/modules/transport/ibrc/ibrc.cpp:1433: non-zero status: 7 ep_connect failed",
+    ),
+    (
+        "nvshmem",
+        r"(?i:nvshmem) (?:initialization failed|setup connections failed|bootstrap\w* failed|setup heap failed).*",
+        "/nvshmem/src/host/init/init.cu:nvshmemi_check_state_and_init:1080: nvshmem initialization failed, exiting",
+    ),
+    (
+        "aborting due to error",
+        r"\S+:\d+: (?i:nvshmem): aborting due to error.*",
+        "/nvshmem/src/host/mem/mem.cpp:331: NVSHMEM: aborting due to error in nvshmemi_setup_heap",
+    ),
+)
 _TRANSFERS = (
     (
         "to modify ",
@@ -121,10 +145,10 @@ _TRANSFERS = (
 )
 
 PATTERNS = (
-    *rows("verbs-failed", _VERBS, _UCX_VERBS),
+    *rows("verbs-failed", _VERBS, _UCX_VERBS, _NVSHMEM_VERBS),
     *rows("store-failed", _UCX_REACH),
     *rows("gid-unreadable", _UCX_ROWS),
-    *rows("run-error", _TRANSFERS, names_text=True),
+    *rows("run-error", _NVSHMEM, _TRANSFERS, names_text=True),
     *rows("peer-closed", _LOST),
     *rows("shm-extend-failed", _SEGMENTS),
     *rows("files-exhausted", _DESCRIPTORS),

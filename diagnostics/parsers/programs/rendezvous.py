@@ -124,6 +124,11 @@ _REFUSED = (
         r"(?:Error|Exception): (?P<reason>connect\(\) timed out.*)",
         "RuntimeError: connect() timed out. Original timeout was 60000 ms.",
     ),
+    (  # one that is reset may be a transfer's
+        "RuntimeError: Connection re",
+        r"RuntimeError: (?P<reason>Connection refused)\s*$",
+        "RuntimeError: Connection refused",
+    ),
     (
         "ddress already in use",
         r"(?:Error|error|EADDRINUSE).*?(?P<reason>[Aa]ddress already in use)",

@@ -26,6 +26,7 @@ _MEANING = (
     ("GPU is lost", "The GPU no longer answers on PCIe; the hardware needs attention."),
     ("illegal", "An earlier kernel of the program read or wrote where it must not; NCCL only saw the error first."),
     ("unspecified launch failure", "An earlier kernel of the program crashed; NCCL only saw the error first."),
+    ("Assertion", "An assertion in a kernel of the program failed, such as an index out of range."),
     ("device-side assert", "An assertion in a kernel of the program failed, such as an index out of range."),
     ("driver version is insufficient", "The driver is older than the CUDA version that NCCL was built with."),
     ("no kernel image", "This NCCL was not built for the GPU's architecture."),

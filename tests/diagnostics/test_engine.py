@@ -157,6 +157,25 @@ def test_every_page_says_symptom_reason_limits_source_and_advice(rule: Rule) -> 
     assert set(rule.actions) <= set(ACTIONS), "add the action to a module of diagnostics/actions/"
 
 
+# Rules that warn, or whose page says "slow", and are not about a slower path, by what they are about instead.
+NO_SLOWER_PATH = {
+    "env-inconsistent": "settings that can end a run as well",
+    "net-plugin-broken": "a plugin without which a job that depends on it does not start",
+    "nic-count-mismatch": "a run that NCCL stops",
+    "single-rank-jobs": "processes that never met",
+    "straggler": "the rank that all others wait for",
+}
+
+
+@pytest.mark.parametrize("rule", load_rules(), ids=lambda rule: rule.id)
+def test_a_rule_about_a_slower_path_says_so(rule: Rule) -> None:
+    """Without ``slow=True`` a critical finding of it would stand above what made the run fail, as its cause."""
+    about_speed = rule.severity.startswith("warning") or re.search(r"\bslow", rule.page, re.IGNORECASE)
+    expected = bool(about_speed) and not rule.consequence and rule.id not in NO_SLOWER_PATH
+    assert rule.slow or not expected, f"{rule.id} warns: set slow=True, or say in NO_SLOWER_PATH what it is about"
+    assert not (rule.slow and rule.id in NO_SLOWER_PATH), f"{rule.id} has slow=True and is in NO_SLOWER_PATH"
+
+
 def test_every_file_with_a_rule_is_a_line_of_the_table() -> None:
     """A rule without a line would never be asked."""
     folder = PACKAGE / "rules"

@@ -2,12 +2,14 @@
 
 from diagnostics.events import Event, quote
 from diagnostics.facts import JobFacts
+from diagnostics.parsers.base import compiled
 from diagnostics.transport.declined import declined, networks_after_plugins
 from diagnostics.transport.link_layer import link_layer
 
 TCP_NETWORKS = frozenset({"socket", "plugin:FastSocket"})
 _OFI_NAMES = frozenset({"aws libfabric", "libfabric", "ofi", "aws-ofi-nccl"})
 _SYNONYMS = {"infiniband": "ib", "ib": "ib", "socket": "socket", "sockets": "socket", "tcp": "socket", "ip": "socket"}
+_OF_OTHERS = r"(?i)nvshmem|\bUCX\b"  # they open connections of their own, whatever NCCL does
 _DATA_CALLS = ("reg_mr", "reg_dmabuf", "modify_qp", "create_qp", "create_cq", "set_ece")
 
 
@@ -99,6 +101,7 @@ def _lists_sockets_always(facts: JobFacts) -> bool:
 
 def _rdma_data_events(facts: JobFacts) -> list[Event]:
     calls = [event for event in facts.of("verbs-failed") if any(call in event.fields["call"] for call in _DATA_CALLS)]
+    calls = [event for event in calls if not compiled(_OF_OTHERS).search(event.text)]
     others = facts.of("completion-error", "ib-connection", "async-event", "gdr-claimed")
     listed = [
         event

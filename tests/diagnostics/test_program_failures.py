@@ -62,3 +62,12 @@ def test_a_job_that_was_cut_or_ends_with_an_exception_is_never_ok(heading: str) 
 
 def test_near_misses_are_no_failures() -> None:
     assert {block: _diagnose(block).verdict for block in _blocks("ok")} == dict.fromkeys(_blocks("ok"), "ok")
+
+
+@pytest.mark.parametrize("line", ["UCX  ERROR   ibv_create_qp(rc) on mlx5_0 failed: Connection timed out",
+                                  "/nvshmem/src/ibrc.cpp:418: non-zero status: 110 ibv_modify_qp failed"])  # fmt: skip
+def test_connections_of_other_libraries_say_nothing_of_the_network_that_nccl_uses(line: str) -> None:
+    reading = Reading()
+    reading.feed(Batch(file="job.log", block=line.encode(), first=True))
+    reading.flush()
+    assert reading.diagnosis().network == "unknown"

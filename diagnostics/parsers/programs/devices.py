@@ -39,6 +39,11 @@ _DEVICE = (
         r"Test HIP failure \S+ '(?P<reason>[^']+)'",
         "gpu-07: Test HIP failure common.cu:1016 'invalid argument'",
     ),
+    (  # where the exception's name is torn off it
+        "out of memory. Tried to allocate",
+        r"(?<!Error: )(?P<reason>\b(?:CUDA|HIP) out of memory\. Tried to allocate.*)",
+        "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 39.59 GiB total capacity; 36.1 GiB already allocated)",
+    ),
     (
         "CUDA error",
         r"\b(?:CUDA|HIP) error: (?!.*CU\w+_STATUS_)(?P<reason>[^'].*)",

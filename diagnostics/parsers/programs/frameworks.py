@@ -6,6 +6,18 @@ Lines without NCCL's own mark. A literal is looked for in every line, so it is a
 from diagnostics.parsers.base import Pattern
 from diagnostics.parsers.programs.rows import rows
 
+_TORN = tuple(  # what PyTorch raises, where ranks that write at once have torn the exception's name off it
+    (text, rf"(?<!Error: )(?<!Exception: ){text}.*", text)
+    for text in (
+        "Expected to have finished reduction in the prior iteration",
+        "Expected to mark a variable ready only once",
+        "Expected all tensors to be on the same device",
+        "mat1 and mat2 shapes cannot be multiplied",
+        "Trying to backward through the graph a second time",
+        "one of the variables needed for gradient computation has been modified",
+        "Default process group has not been initialized",
+    )
+)
 _SERVING = (
     (
         "EngineCore failed",
@@ -267,7 +279,7 @@ _UNLIKE = (
 PATTERNS = (
     *rows("launcher-failure", _SERVING, _TRAINING, names_text=True),
     *rows("run-error", _CALLS),
-    *rows("run-error", _CHECKS, names_text=True),
+    *rows("run-error", _CHECKS, _TORN, names_text=True),
     *rows("watchdog-stuck", _STALLED, names_text=True),
     *rows("desync", _APART),
     *rows("collective-mismatch", _UNLIKE),

@@ -17,6 +17,7 @@ from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 
+_OF_DEVICE = r"\b(?:CUDA|HIP|XPU|NPU|MPS|MUSA)(?: backend)? out of memory\b"
 _MEMORY = r"(?i)out of memory|ALLOC_FAILED|OOM when|memory for the cache blocks|not enough memory"
 
 
@@ -34,7 +35,7 @@ def check(facts: JobFacts) -> Outcome:
         others.add(None)  # the line without NCCL's prefix, such as "last error:", repeats that of a process
     events += [event for event in warned(facts, "gpu-out-of-memory") if event.origin.process not in others]
     events += [event for event in facts.of("device-error") if says_memory(event) and not facts.survived(event)]
-    events += [event for event in facts.of("python-error") if _raises_memory(event)]
+    events += [event for event in facts.of("python-error") if _raises_memory(event) and not facts.survived(event)]
     if not events:
         return CLEAR
     own = events[0].kind in ("python-error", "device-error")
@@ -58,9 +59,13 @@ def says_memory(event: Event) -> bool:
 
 
 def _raises_memory(event: Event) -> bool:
-    """Whether an exception tells of the GPU's memory; Ray's tells of the host's."""
+    """Whether an exception tells of the GPU's memory; Ray's tells of the host's.
+
+    PyTorch up to 1.12 raises RuntimeError, and so do its builds for other devices.
+    """
     name = event.fields["name"]
-    return "OutOfMemoryError" in name and not name.startswith("ray.")
+    named = "OutOfMemoryError" in name and not name.startswith("ray.")
+    return named or compiled(_OF_DEVICE).search(event.fields["reason"]) is not None
 
 
 RULE = Rule(

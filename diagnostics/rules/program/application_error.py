@@ -35,7 +35,7 @@ _NOT_OWN = (
     "RayTaskError",
     "ActorDiedError",
 )
-_OF_NCCL = ("NCCL", "nccl", "c10d", "ProcessGroup", "CUDA out of memory", "TCPStore", "store->get", "Gloo", "gloo")
+_OF_NCCL = ("NCCL", "nccl", "c10d", "ProcessGroup", " out of memory", "TCPStore", "store->get", "Gloo", "gloo")
 _CONSEQUENCES = (
     "watchdog-timeout",
     "peer-closed",

@@ -11,7 +11,9 @@ critical     1          wrong data, or a finding that is critical
 incomplete   3          not everything that was asked for was measured; what was is kept
 ===========  =========  =======================================================================================
 
-Those of a log are defined in ``diagnostics``; ``incomplete`` is for none.
+Those of a log are defined in ``diagnostics``; ``incomplete`` is for none. ``raybench diagnose --fail-on`` says which of
+them exit with 1. A preflight has the verdict of its worst check instead, and exits with 0 where none failed, 1 where
+one did, and 3 where a check broke or all that failed is that hosts did not answer.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,6 +32,11 @@ SEVERITY: tuple[CheckVerdict, ...] = ("skipped", "pass", "unknown", "warn", "err
 EXIT_CODES: Mapping[Verdict, int] = {"ok": 0, "warning": 0, "unknown": 3, "critical": 1, "incomplete": 3}
 
 
+def exit_code_of(verdict: Verdict | None) -> int:
+    """With which a command ends whose document has this verdict; None: there was nothing to judge."""
+    return 0 if verdict is None else EXIT_CODES[verdict]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
     """A verdict, and the reason for it in one line."""
@@ -40,7 +47,7 @@ class Conclusion:
     @property
     def exit_code(self) -> int:
         """With which a command ends."""
-        return EXIT_CODES[self.verdict]
+        return exit_code_of(self.verdict)
 
     @property
     def line(self) -> str:

@@ -1,17 +1,28 @@
 """One verdict for every document: which it is, why, and the exit code that goes with it."""
 
 from dataclasses import replace as replaced
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+import raybench
 from diagnostics.findings import Finding
+from raybench.documents.diagnosis import Diagnosis
+from raybench.documents.preflight import PreflightReport
 from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.documents.run.verdict import BASELINE, Check
+from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.table import terminal_report_of
 from raybench.reports.markdown import render_markdown
 from raybench.reports.summary import summary_of
+from raybench.services.diagnose import exit_code_of as diagnosis_exit_code
+from raybench.services.estimate import EstimateOptions, estimate
+from raybench.services.expected import SystemOptions, expected_bandwidth
+from raybench.services.fabric import plan
 from raybench.verdicts import EXIT_CODES
+from tests.documents.mutation import REPORTS, SAMPLES
 from tests.found import found
 from tests.reports.sample import point, run_result, sweep
 
@@ -129,3 +140,48 @@ def test_how_ranks_that_were_stopped_left_their_logs_is_no_fault() -> None:
     assert "went away" not in result.conclusion.reason
     assert result.conclusion.reason.endswith("; TCP fallback")
     assert run_result(log_findings=(died,)).conclusion.verdict == "critical"
+
+
+# Exit codes by the words of a diagnosis and of checks, as `raybench diagnose --help` and `preflight --help` say.
+OWN_EXIT_CODES: dict[type, dict[str, set[int]]] = {
+    Diagnosis: {"ok": {0, 3}, "warning": {1}, "critical": {1}, "unknown": {2, 3}},  # 3: not read to the end
+    PreflightReport: {"pass": {0}, "unknown": {0}, "warn": {0}, "fail": {1, 3}, "error": {3}},  # 3: no answer
+}
+
+
+@pytest.mark.parametrize("path", [*REPORTS, *SAMPLES], ids=lambda path: path.stem)
+def test_the_verdict_that_is_shown_and_the_exit_code_are_one_fact(path: Path) -> None:
+    document = raybench.load(path)
+    shown = terminal_report_of(document, Asked()).verdict
+    known = {word: {code} for word, code in {**EXIT_CODES, "": 0}.items()}
+    assert _exit_code(document) in OWN_EXIT_CODES.get(type(document), known)[shown]
+
+
+def _exit_code(document: Any) -> int:
+    """That of the command that writes it, by its service."""
+    if isinstance(document, Diagnosis):
+        return diagnosis_exit_code(document)
+    conclusion = getattr(document, "conclusion", None)
+    return int(getattr(document, "exit_code", conclusion.exit_code if conclusion else 0))
+
+
+SIMULATED = plan({"nodes": 8, "simulate": True, "trials": 2})
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        plan({"nodes": 8}),
+        SIMULATED,
+        replaced(SIMULATED, simulation=replaced(SIMULATED.simulation, exact=1)),
+        estimate(EstimateOptions(model="llama-8b", gpu="H100")).report,
+        estimate(EstimateOptions(model="llama-70b", gpu="H100")).report,
+        estimate(EstimateOptions(model="llama-8b")).report,
+        expected_bandwidth(SystemOptions(gpu="H100"), sizes="1G"),
+        expected_bandwidth(SystemOptions(gpu="H100", nodes=2), sizes="1G"),
+    ],
+    ids=lambda document: type(document).__name__,
+)
+def test_what_is_computed_ends_as_its_verdict(document: Any) -> None:
+    shown = terminal_report_of(document, Asked()).verdict
+    assert document.exit_code == {**EXIT_CODES, "": 0}[shown]

@@ -105,7 +105,7 @@ def _print(finished: "FinishedCollection") -> None:
     from raybench.reports.terminal.report import print_document
 
     print_document(finished.report, sys.stdout)
-    if finished.diagnosis is None:
-        click.echo("no logs were found; say with --path where they are")
-    else:
+    if finished.diagnosis is not None:
         click.echo(render(finished.diagnosis, "text"), nl=False)
+    elif not finished.report.found_files:
+        click.echo("no logs were found; say with --path where they are")

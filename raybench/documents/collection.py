@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.plain import PlainDocument, PlainPart
+from raybench.verdicts import Verdict, exit_code_of
 
 HostStatus = Literal["complete", "partial", "unreachable"]
 
@@ -65,9 +66,34 @@ class CollectedHost(PlainPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionReport(PlainDocument):
-    """The whole collection below ``folder``, with the diagnosis of its logs (``raybench.diagnosis/1``)."""
+    """The whole collection below ``folder``, with the diagnosis of its logs (``raybench.diagnosis/1``).
+
+    ``named_paths``: the user said where logs are; None in the first ones, which do not say.
+    """
 
     SCHEMA: ClassVar[str] = "raybench.collection/1"
     folder: str
     hosts: tuple[CollectedHost, ...]
     diagnosis: Diagnosis | None = None
+    named_paths: bool | None = None
+
+    @property
+    def found_files(self) -> bool:
+        """Whether anything was fetched, from any host."""
+        return any(host.files for host in self.hosts)
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of the logs where all hosts are complete; ``ok`` without logs where nobody said that there are any."""
+        if not all(host.status == "complete" for host in self.hosts):
+            return "incomplete"
+        if self.diagnosis is None:
+            return "ok" if self.named_paths is False and not self.found_files else "unknown"
+        if any(finding.severity == "critical" for finding in self.diagnosis.findings):
+            return "critical"
+        return "warning" if self.diagnosis.empty else self.diagnosis.verdict
+
+    @property
+    def exit_code(self) -> int:
+        """That of the command."""
+        return exit_code_of(self.verdict)

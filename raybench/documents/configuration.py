@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from raybench.documents.plain import Json, PlainDocument, PlainPart
+from raybench.verdicts import Verdict, exit_code_of
 
 ItemVerdict = Literal["changed", "right", "skipped", "conflict", "failed"]
 
@@ -76,12 +77,17 @@ class Configuration(PlainDocument):
         return {"action": "configure", "complete": True, **content, "hosts": done + gone}
 
     @property
-    def exit_code(self) -> int:
-        """0 clean; 1 an item failed or was left alone because somebody else changed it; 3 hosts are missing."""
+    def verdict(self) -> Verdict:
+        """``critical`` where an item failed or was left alone because somebody else changed it."""
         if not self.complete or any(host.unreachable is not None for host in self.hosts):
-            return 3
+            return "incomplete"
         verdicts = {item.verdict for host in self.hosts for item in host.items}
-        return 1 if verdicts & {"failed", "conflict"} else 0
+        return "critical" if verdicts & {"failed", "conflict"} else "ok"
+
+    @property
+    def exit_code(self) -> int:
+        """That of the command."""
+        return exit_code_of(self.verdict)
 
     def to_json(self) -> Json:
         """Every host with every item, and with what the command ended."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from raybench.documents.plain import PlainDocument, PlainPart
+from raybench.verdicts import Verdict, exit_code_of
 
 Range = tuple[float, float]
 
@@ -113,6 +114,11 @@ class EstimateReport(PlainDocument):
     unknown: tuple[str, ...]
 
     @property
+    def verdict(self) -> Verdict | None:
+        """Whether the model fits into the GPU's memory; None where that is not known of."""
+        return None if self.memory.fits is None else "ok" if self.memory.fits else "critical"
+
+    @property
     def exit_code(self) -> int:
-        """1 where the model does not fit into the GPU's memory."""
-        return 1 if self.memory.fits is False else 0
+        """That of the command."""
+        return exit_code_of(self.verdict)

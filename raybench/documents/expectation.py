@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from raybench.documents.plain import PlainDocument, PlainPart
+from raybench.verdicts import Verdict, exit_code_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,11 @@ class ExpectedBandwidth(PlainDocument):
     unknown: str | None
 
     @property
+    def verdict(self) -> Verdict | None:
+        """``unknown`` where a figure is not known; else there is nothing to judge."""
+        return "unknown" if self.unknown is not None or not self.points else None
+
+    @property
     def exit_code(self) -> int:
-        """3 where nothing is known."""
-        return 0 if self.unknown is None else 3
+        """That of the command."""
+        return exit_code_of(self.verdict)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from raybench.documents.plain import Json, PlainDocument, PlainPart
+from raybench.verdicts import Verdict, exit_code_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +54,16 @@ class FabricPlan(PlainDocument):
     simulation: FabricSimulation | None = None
 
     @property
+    def verdict(self) -> Verdict | None:
+        """Whether the simulation found exactly what was planted, in every trial; None where nothing was simulated."""
+        if self.simulation is None:
+            return None
+        return "ok" if self.simulation.exact == self.simulation.trials else "critical"
+
+    @property
     def exit_code(self) -> int:
-        """1 where the simulation did not find exactly what was planted in every trial."""
-        return 1 if self.simulation and self.simulation.exact < self.simulation.trials else 0
+        """That of the command."""
+        return exit_code_of(self.verdict)
 
     def to_json(self) -> Json:
         """With the simulation where there was one."""

@@ -1,7 +1,7 @@
 """raybench's own Ray cluster over the hosts of an inventory: brought up, looked at, taken down."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +26,14 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedCluster:
-    """What was found or done (``raybench.cluster_status/1``), and whether that is what was asked for."""
+    """What was found or done (``raybench.cluster_status/1``)."""
 
     report: "ClusterStatus"
-    judged: int
 
     @property
     def exit_code(self) -> int:
-        """That of the command: 3 where it was ended half-way."""
-        return 3 if self.report.status in _ENDED else self.judged
+        """That of the command."""
+        return self.report.exit_code
 
     @property
     def remark(self) -> str:
@@ -63,37 +62,17 @@ def up(
     if wheelhouse is not None:
         variables["ray_node_wheelhouse"] = str(wheelhouse.absolute())
     report = _play("up", options, variables, on_task, check=check)
-    return FinishedCluster(report=report, judged=exit_code_of_up(report, allow_missing=allow_missing, check=check))
+    return FinishedCluster(report=replace(report, allow_missing=allow_missing, check=check))
 
 
 def status(options: ClusterOptions, *, on_task: Callable[[str], None] = lambda _: None) -> FinishedCluster:
     """Look at the cluster: what runs on its hosts, and which of them its head has."""
-    report = _play("status", options, {}, on_task)
-    return FinishedCluster(report=report, judged=exit_code_of_status(report))
+    return FinishedCluster(report=_play("status", options, {}, on_task))
 
 
 def down(options: ClusterOptions, *, on_task: Callable[[str], None] = lambda _: None) -> FinishedCluster:
     """End what raybench started on the hosts, children included, and nothing else."""
-    report = _play("down", options, {}, on_task)
-    ended = all(node.running is False and not node.problem for node in report.nodes)
-    return FinishedCluster(report=report, judged=0 if ended else 3)
-
-
-def exit_code_of_up(report: "ClusterStatus", *, allow_missing: bool, check: bool) -> int:
-    """3 where a node that is wanted is not in the head's table, or where anything failed on a host that was reached."""
-    wanted = [node for node in report.nodes if not allow_missing or node.role == "head"]
-    tolerated = {node.name for node in report.nodes} - {node.name for node in wanted}
-    failed = [node for node in report.nodes if node.problem and not (node.name in tolerated and node.unreachable)]
-    if check:
-        return 0 if not failed and not report.error else 3
-    return 0 if all(node.alive for node in wanted) and not failed else 3
-
-
-def exit_code_of_status(report: "ClusterStatus") -> int:
-    """3 where a host did not answer, 1 where the head does not have a node, else 0."""
-    if any(node.problem for node in report.nodes) or report.error:
-        return 3
-    return 0 if all(node.alive for node in report.nodes) else 1
+    return FinishedCluster(report=_play("down", options, {}, on_task))
 
 
 def _play(

@@ -44,8 +44,12 @@ class FinishedCollection:
 
     report: "CollectionReport"
     diagnosis: "Diagnosis | None"
-    exit_code: int
     remarks: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the command."""
+        return self.report.exit_code
 
 
 def collect(
@@ -86,15 +90,6 @@ def collect(
     return _finished(reports, plan.folder, named_paths=bool(options.paths))
 
 
-def exit_code_of(diagnosis: "Diagnosis | None", *, named_paths: bool) -> int:
-    """Of a collection from all hosts: 3 where what the user named is on none of them, or the logs do not tell."""
-    if diagnosis is None:
-        return 3 if named_paths else 0
-    if any(finding.severity == "critical" for finding in diagnosis.findings):
-        return 1
-    return 3 if diagnosis.verdict == "unknown" and not diagnosis.empty else 0
-
-
 def _check_patterns(patterns: Sequence[str]) -> None:
     for pattern in patterns:
         if not pattern.startswith("/") or "\0" in pattern:
@@ -124,17 +119,12 @@ def _finished(reports: "Sequence[HostReport]", folder: Path, *, named_paths: boo
         folder=str(folder / "hosts"),
         hosts=tuple(report.collected() for report in reports),
         diagnosis=diagnosis,
+        named_paths=named_paths,
     )
     _write(folder / "hosts" / "collection.json", collection.to_json(), remarks)
     if diagnosis:
         _write(folder / "hosts" / "diagnosis.json", diagnosis.to_json(), remarks)
-    complete = all(report.status == "complete" for report in reports)
-    return FinishedCollection(
-        report=collection,
-        diagnosis=diagnosis,
-        exit_code=exit_code_of(diagnosis, named_paths=named_paths) if complete else 3,
-        remarks=tuple(remarks),
-    )
+    return FinishedCollection(report=collection, diagnosis=diagnosis, remarks=tuple(remarks))
 
 
 def _diagnosed(folder: Path, remarks: list[str]) -> "Diagnosis | None":

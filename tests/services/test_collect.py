@@ -4,38 +4,58 @@ What it fetches over ssh is in tests/playbooks/test_collect_lab.py.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import raybench
 from diagnostics.engine import diagnose_paths
+from raybench.documents.collection import CollectedFile, CollectedHost, CollectionReport
 from raybench.errors import UsageError
 from raybench.processes.interrupt import Interrupt
-from raybench.services.collect import CollectOptions, collect, exit_code_of
+from raybench.services.collect import CollectOptions, collect
 
 CASES = Path(__file__).parents[1] / "diagnostics" / "cases"
 BAD = CASES / "duplicate-gpu/classic/input.log"
 UNKNOWN = "n1:7:7 [0] NCCL INFO NCCL version 2.27.5+cuda12.9\n"
 
 
-@pytest.mark.parametrize(("named_paths", "code"), [(True, 3), (False, 0)])
-def test_a_path_that_is_on_no_host_is_no_success(named_paths: bool, code: int) -> None:
-    """Near miss: hosts on which nothing has run yet have no logs where they usually are."""
-    assert exit_code_of(None, named_paths=named_paths) == code
+def collected(*files: CollectedFile, **more: Any) -> CollectionReport:
+    host = CollectedHost(
+        name="a", status="complete", files=files, fetched_bytes=1, resumed=0, problems=(), notes=(), facts={}
+    )
+    return CollectionReport(folder="runs/x/hosts", hosts=(host,), **more)
+
+
+FILE = CollectedFile(remote="/a", local="a", size_bytes=1, modified_at=0.0, complete=True)
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("report", "verdict", "code"),
     [
-        ((CASES / "log-truncated/whole/input.log").read_text(), 0),
-        (BAD.read_text(), 1),
-        (UNKNOWN, 3),
-        ("epoch 1 loss 0.4\n", 0),  # nothing of NCCL: nothing was to be judged
+        (collected(named_paths=True), "unknown", 3),
+        (collected(named_paths=False), "ok", 0),  # hosts on which nothing has run have no logs where they usually are
+        (collected(), "unknown", 3),  # an early document: whether a path was named is not in it
+        (collected(FILE, named_paths=False), "unknown", 3),  # what was fetched could not be diagnosed
     ],
 )
-def test_it_ends_as_its_logs_are_judged(tmp_path: Path, text: str, code: int) -> None:
+def test_a_path_that_is_on_no_host_is_no_success(report: CollectionReport, verdict: str, code: int) -> None:
+    assert (report.verdict, report.exit_code) == (verdict, code)
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "code"),
+    [
+        ((CASES / "log-truncated/whole/input.log").read_text(), "ok", 0),
+        (BAD.read_text(), "critical", 1),
+        (UNKNOWN, "unknown", 3),
+        ("epoch 1 loss 0.4\n", "warning", 0),  # nothing of NCCL: nothing was to be judged, and it is not called ok
+    ],
+)
+def test_it_ends_as_its_logs_are_judged(tmp_path: Path, text: str, verdict: str, code: int) -> None:
     (tmp_path / "a.log").write_text(text)
-    assert exit_code_of(diagnose_paths([tmp_path / "a.log"]), named_paths=True) == code
+    report = collected(FILE, named_paths=True, diagnosis=diagnose_paths([tmp_path / "a.log"]))
+    assert (report.verdict, report.exit_code) == (verdict, code)
 
 
 @pytest.fixture

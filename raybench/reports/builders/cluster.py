@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from raybench.documents.cluster_status import ClusterNode, ClusterStatus
+from raybench.documents.cluster_status import ClusterAction, ClusterNode, ClusterStatus
 from raybench.host_ranges import folded
 from raybench.reports.builders.asked import Asked
 from raybench.reports.model import Cell, Grid, Report, Table, notes_of
@@ -21,7 +21,7 @@ def cluster_report(report: ClusterStatus, _: Asked) -> Report:
     return Report(
         name=name,
         title=name,
-        verdict=_verdict(report),
+        verdict=report.verdict,
         reason=_sum(report),
         lead="",
         when="",
@@ -32,23 +32,15 @@ def cluster_report(report: ClusterStatus, _: Asked) -> Report:
     )
 
 
-def _verdict(report: ClusterStatus) -> str:
-    if report.error or any(node.problem for node in report.nodes):
-        return "incomplete"
-    wanted = {"ended", "was not running"} if report.action == "down" else {"alive"}
-    states = [_state(node, report.action) for node in report.nodes]
-    if all(state in wanted for state in states):
-        return "ok"
-    return "unknown" if "not asked" in states else "critical"
-
-
 def _sum(report: ClusterStatus) -> str:
-    states = [_state(node, report.action) for node in report.nodes]
+    states = [node.state(report.action) for node in report.nodes]
     where = f" at {report.address}" if report.address else ""
     if report.action == "down":
         gone = sum(state in {"ended", "was not running"} for state in states)
         return f"{gone} of {count_of(len(states), 'host')} without a Ray node of raybench's"
-    return f"{states.count('alive')} of {count_of(len(states), 'node')} alive{where}"
+    checked = "nothing was done (--check); " if report.check else ""
+    left_out = f"; without {folded([node.name for node in report.left_out])}" if report.left_out else ""
+    return f"{checked}{states.count('alive')} of {count_of(len(states), 'node')} alive{where}{left_out}"
 
 
 def _grid(report: ClusterStatus) -> Grid:
@@ -60,29 +52,14 @@ def _grid(report: ClusterStatus) -> Grid:
     )
 
 
-def _cells(node: ClusterNode, action: str) -> tuple[Cell, ...]:
-    state, uptime = _state(node, action), node.uptime_seconds
+def _cells(node: ClusterNode, action: ClusterAction) -> tuple[Cell, ...]:
+    state, uptime = node.state(action), node.uptime_seconds
     texts = (
         node.address, node.gpus, node.cpus, node.ray, node.python, node.torch, node.supervisor,
         None if uptime is None else format_seconds(float(uptime)),
     )  # fmt: skip
     known = (Cell(text=node.name), Cell(text=node.role), Cell(text=state, tone=_TONES.get(state, "bad")))
     return *known, *(Cell(text="" if text is None else str(text)) for text in texts)
-
-
-def _state(node: ClusterNode, action: str) -> str:
-    """A word or two on a host: alive, not running, unreachable, ..."""
-    if node.unreachable:
-        return "unreachable"
-    if action == "down" and node.running is False:
-        return "ended" if node.changed else "was not running"
-    if node.problem:
-        return "failed"
-    if node.running is None:
-        return "not asked"
-    if not node.running:
-        return "not running"
-    return {True: "alive", False: "not in the head's table", None: "running"}[node.alive]
 
 
 def _remarks(report: ClusterStatus) -> Iterator[str]:

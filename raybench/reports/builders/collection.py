@@ -16,12 +16,11 @@ _SHOWN_PROBLEMS = 5
 def collection_report(report: CollectionReport, _: Asked) -> Report:
     """The report."""
     name = "raybench collect"
-    verdict, reason = _conclusion(report)
     return Report(
         name=name,
         title=name,
-        verdict=verdict,
-        reason=reason,
+        verdict=report.verdict,
+        reason=_reason(report),
         lead="",
         when="",
         blocks=(
@@ -31,17 +30,16 @@ def collection_report(report: CollectionReport, _: Asked) -> Report:
     )
 
 
-def _conclusion(report: CollectionReport) -> tuple[str, str]:
-    """Verdict and reason: that of the logs where all were fetched."""
+def _reason(report: CollectionReport) -> str:
+    """What the logs say, where all were fetched, and how many hosts are complete."""
     complete = sum(host.status == "complete" for host in report.hosts)
     fetched = f"{complete} of {count_of(len(report.hosts), 'host')} complete: {report.folder}"
     if complete < len(report.hosts):
-        return "incomplete", fetched
-    if not any(host.files for host in report.hosts):
-        return "unknown", f"no logs were found; {fetched}"
+        return fetched
     if report.diagnosis is None:
-        return "unknown", f"the logs were not diagnosed; {fetched}"
-    return report.diagnosis.verdict, f"logs: {report.diagnosis.in_brief}; {fetched}"
+        return f"{'the logs were not diagnosed' if report.found_files else 'no logs were found'}; {fetched}"
+    nothing = "nothing of NCCL in what was fetched; " if report.diagnosis.empty else ""
+    return f"{nothing}logs: {report.diagnosis.in_brief}; {fetched}"
 
 
 def _cells(host: CollectedHost) -> tuple[Cell, ...]:

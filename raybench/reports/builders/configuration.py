@@ -11,7 +11,6 @@ from raybench.unreachable import reason_lines
 
 _MARKS = {"changed": "changed", "right": "right", "skipped": "skipped", "conflict": "LEFT", "failed": "FAILED"}
 _TONES = {"conflict": "warn", "failed": "bad", "skipped": "soft"}
-_VERDICTS = {0: "ok", 1: "critical", 3: "incomplete"}  # by exit code
 _LEFT: tuple[tuple[Callable[[ItemOutcome], tuple[str, ...]], str], ...] = (
     (attrgetter("reboot"), "Needs a reboot, which raybench leaves to you"),
     (attrgetter("pending"), "In force later"),
@@ -29,7 +28,7 @@ def configuration_report(report: Configuration, asked: Asked) -> Report:
     return Report(
         name=name,
         title=name,
-        verdict=_VERDICTS[report.exit_code],
+        verdict=report.verdict,
         reason=_sum(report),
         lead="",
         when="",

@@ -16,12 +16,11 @@ def estimate_tables(estimate: EstimateReport, _: Asked) -> Report:
     ranks = f"{count_of(estimate.world_size, 'rank')} on {count_of(estimate.nodes, 'node')}"
     gpu = f", {estimate.gpu}" if estimate.gpu else ""
     name = f"raybench estimate, nothing was measured: {estimate.model.name}, {estimate.strategy}, {ranks}{gpu}"
-    fits = estimate.memory.fits
     return Report(
         name=name,
         title=name,
-        verdict="" if fits is None else "ok" if fits else "critical",
-        reason="" if fits is None else _fit(estimate.memory),
+        verdict=estimate.verdict or "",
+        reason=_fit(estimate.memory) if estimate.verdict else "",
         lead="",
         when="",
         blocks=tuple(_blocks(estimate)),

@@ -18,7 +18,7 @@ def expected_tables(expected: ExpectedBandwidth, _: Asked) -> Report:
     return Report(
         name=f"{name}: {last.basis}" if last else name,
         title=name,
-        verdict="unknown" if last is None or expected.unknown is not None else "",
+        verdict=expected.verdict or "",
         reason=expected.unknown or ("no figure is known" if last is None else ""),
         lead="",
         when="",

@@ -17,12 +17,16 @@ def plan_tables(plan: FabricPlan, _: Asked) -> Report:
     return Report(
         name=name,
         title=name,
-        verdict="",
-        reason="",
+        verdict=plan.verdict or "",
+        reason=_found(plan.simulation) if plan.simulation else "",
         lead=f"a round measures both directions, about {plan.seconds_per_round:g} s",
         when="",
         blocks=tuple(_blocks(plan)),
     )
+
+
+def _found(simulation: FabricSimulation) -> str:
+    return f"simulated faults were found exactly in {simulation.exact} of {simulation.trials} trials"
 
 
 def _blocks(plan: FabricPlan) -> Iterator[Block]:

@@ -2,12 +2,12 @@
 
 from diagnostics.parsers.base import Pattern
 
-_EXCEPTION = (
+BEFORE_EXCEPTION = (
     r"^(?:.*?(?:[:|)\]]|std(?:err|out) [FP]"  # what launchers, Ray and Kubernetes put in front
     r"|:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) "  # and with time stamps
     r"|.*?\"(?:message|error|exception|msg)\": ?\")??"  # or a file of errors of PyTorch's agent, as JSON
-    r"(?P<name>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)|Exception): (?P<reason>.+)"
 )
+_EXCEPTION = BEFORE_EXCEPTION + r"(?P<name>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)|Exception): (?P<reason>.+)"
 
 PATTERNS = (
     Pattern(

@@ -1,9 +1,19 @@
 """All that is not NCCL's own: what frameworks, launchers and devices say, and what the scan looks for to find it."""
 
 from diagnostics.parsers.base import Pattern
-from diagnostics.parsers.programs import devices, frameworks, killed, launchers, libraries, rendezvous, restarts
+from diagnostics.parsers.programs import (
+    devices,
+    exceptions,
+    frameworks,
+    killed,
+    launchers,
+    libraries,
+    rendezvous,
+    restarts,
+)
 
 PATTERNS: tuple[Pattern, ...] = (
+    *exceptions.PATTERNS,
     *frameworks.PATTERNS,
     *rendezvous.PATTERNS,
     *restarts.PATTERNS,

@@ -70,6 +70,8 @@ _OF_FRAMEWORKS = frozenset(
         "RendezvousConnectionError",
         "RendezvousClosedError",
         "CalledProcessError",
+        "BrokenPipeError",
+        "ConnectionResetError",
     }
 )
 _OF_PROGRAMS = frozenset({"OutOfMemoryError", "ChildFailedError"})  # told of elsewhere, or of what was told before
@@ -131,7 +133,7 @@ def failure_lines(facts: JobFacts) -> list[Event]:
 def is_of_framework(event: Event) -> bool:
     """Whether an exception is one of a framework that runs ranks, or tells of their group or their connections."""
     module, _, name = event.fields["name"].rpartition(".")
-    if name in _OF_PROGRAMS:
+    if name in _OF_PROGRAMS and not module.startswith("ray"):
         return False
     named = name in _OF_FRAMEWORKS or compiled(_MODULES).match(module)
     return bool(named or compiled(_OF_GROUPS).search(event.fields["reason"]))

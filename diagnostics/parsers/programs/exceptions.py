@@ -1,4 +1,4 @@
-"""Exceptions that are raised without a word, at the end of a traceback: ``AssertionError``, ``torch.OutOfMemoryError``."""
+"""Exceptions that are raised without a word at the end of a traceback, such as ``AssertionError``."""
 
 from diagnostics.parsers.base import Pattern
 from diagnostics.parsers.pytorch import BEFORE_EXCEPTION

@@ -6,12 +6,16 @@ and begin again where a driver is loaded anew. A series that cannot be read is m
 """
 
 import re
+import string
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
+from urllib.parse import quote
 
 Kind = Literal["counter", "level"]
 Unit = Literal["bytes", "seconds", "percent", "watts", "celsius", "megahertz", "gbit/s", "count", "flag"]
 MAX_NAME_CHARACTERS = 200
+_LONGEST_DEVICE = 150
+_PLAIN = string.punctuation.replace("%", "")
 _NAME = re.compile(r"[a-z]+/[\x21-\x7e]+/[a-z0-9_]+", re.ASCII)
 
 
@@ -154,6 +158,12 @@ _ROWS: list[Series] = [
     *_counters("agent", "count", dropped_messages="messages dropped, since nobody read them"),
 ]
 SERIES: dict[tuple[str, str], Series] = {(one.group, one.metric): one for one in _ROWS}
+
+
+def device_of(name: str) -> str:
+    """A folder or interface as the device of a series, escaped as in a URL; of a long one its end."""
+    escaped = quote(name, safe=_PLAIN)
+    return escaped if len(escaped) <= _LONGEST_DEVICE else f"...{escaped[3 - _LONGEST_DEVICE :]}"
 
 
 def split_name(name: str) -> SeriesName:

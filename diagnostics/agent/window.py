@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from diagnostics.agent.messages import Event
-from diagnostics.agent.series import split_name
+from diagnostics.agent.series import SERIES, split_name
 
 WINDOW_SECONDS = 130.0
 STALE_SECONDS = 10.0  # more than three intervals of the sources that are read less often
@@ -30,8 +30,14 @@ class _Track:
     source: str
     points: deque[Point]
     long: deque[Point] | None
+    is_counter: bool
     grown: float = float("-inf")  # when the value was last higher than before
     changed: float = float("-inf")  # when it was last another one
+
+    def forget_misread(self, value: float) -> None:
+        """A counter that was lower once and now is where it had been was read wrongly: 500, 0, 500 is no growth."""
+        if self.is_counter and len(self.points) > 1 and self.points[-1].value < self.points[-2].value <= value:
+            self.points.pop()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +51,7 @@ class Window:
     now: float = 0.0
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=MAX_EVENTS))
     series_left_out: int = 0
+    unknown_series: str = ""  # the name of one that is not in the table
     _tracks: dict[str, _Track] = field(default_factory=dict)
     _devices: dict[tuple[str, str], dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     _read: dict[str, float] = field(default_factory=dict)  # when each source was last read
@@ -59,11 +66,17 @@ class Window:
                 if len(self._tracks) >= MAX_SERIES:
                     self.series_left_out += 1
                     continue
-                track = self._new_track(name, source)
-            elif value != (before := track.points[-1].value):
-                track.changed = seconds
-                if value > before:
-                    track.grown = seconds
+                try:
+                    track = self._new_track(name, source)
+                except ValueError:
+                    self.unknown_series = name
+                    continue
+            else:
+                track.forget_misread(value)
+                if value != (before := track.points[-1].value):
+                    track.changed = seconds
+                    if value > before:
+                        track.grown = seconds
             track.points.append(Point(seconds, value))
             if track.long is not None and (not track.long or seconds - track.long[-1].seconds >= LONG_STEP_SECONDS):
                 track.long.append(Point(seconds, value))
@@ -72,7 +85,9 @@ class Window:
         group, device, metric = split_name(name)
         length = max(int(WINDOW_SECONDS / self.interval_seconds), 8)
         long_length = int(LONG_SECONDS / LONG_STEP_SECONDS) if (group, metric) in _LONG else 0
-        track = _Track(source, deque(maxlen=length), deque(maxlen=long_length) if long_length else None)
+        long = deque[Point](maxlen=long_length) if long_length else None
+        counter = SERIES[group, metric].kind == "counter"
+        track = _Track(source, deque(maxlen=length), long, counter)
         self._tracks[name] = track
         self._devices[group, metric][device] = name
         return track
@@ -115,11 +130,21 @@ class Window:
         return track.points[-1].value
 
     def vanished(self, name: str) -> bool:
-        """Whether the series was there, and is missing from what its source has read since, three times at least."""
+        """Whether its device was there, and is missing from what the source has read since, three times at least.
+
+        A device of which any series is read is there: one file or call of it may fail for a while.
+        """
         track = self._tracks.get(name)
         if track is None:
             return False
-        return self._read[track.source] - track.points[-1].seconds > 2.5 * self.interval_seconds
+        group, device, _ = split_name(name)
+        of_device = [one for one in self._of(group, device) if one.source == track.source]
+        last = max(one.points[-1].seconds for one in of_device)
+        return self._read[track.source] - last > 2.5 * self.interval_seconds
+
+    def _of(self, group: str, device: str) -> Iterable[_Track]:
+        """All series of a device."""
+        return (self._tracks[by[device]] for (of, _), by in self._devices.items() if of == group and device in by)
 
     def growing(self, group: str, metric: str, seconds: float) -> Iterable[tuple[str, str]]:
         """Device and name of the counters that have grown within the last seconds."""

@@ -143,6 +143,7 @@ class _Listener:
     _warnings: int = 0
     _clock: "Clock | None" = None
     _remarks: list[str] = field(default_factory=list)
+    _has_read: bool = False  # anything but how the agent itself is
 
     def hear(self, message: "Message") -> None:
         from diagnostics.agent.messages import Clock, Reading, Source, Warned, encode
@@ -158,9 +159,11 @@ class _Listener:
                 self._news_since = message.monotonic_seconds
             case Warned():
                 self._warn(message)
-            case Reading() if self._news_since and message.monotonic_seconds > self._news_since + _SETTLE_SECONDS:
-                self._news_since = None
-                self.on_sources(tuple(self._sources.values()))
+            case Reading():
+                self._has_read = self._has_read or any(not name.startswith("agent/") for name in message.values)
+                if self._news_since and message.monotonic_seconds > self._news_since + _SETTLE_SECONDS:
+                    self._news_since = None
+                    self.on_sources(tuple(self._sources.values()))
             case _:
                 pass
 
@@ -192,9 +195,8 @@ class _Listener:
             except OSError as error:
                 self._remarks.append(f"samples are not kept whole: {error.strerror}")
         sources = tuple(self._sources.values())
-        blind = not any(source.available for source in sources)
         return FinishedSampling(
-            exit_code=1 if self._warnings else 3 if blind or self._remarks else 0,
+            exit_code=1 if self._warnings else 3 if not self._has_read or self._remarks else 0,
             warnings=self._warnings,
             sources=sources,
             remarks=tuple(self._remarks),

@@ -140,6 +140,8 @@ def test_a_machine_that_is_well_is_no_finding_and_one_that_shows_nothing_is_unkn
     root = machine(tmp_path / "well")
     options = NodeOptions(interval_seconds=0.2, once=True, sys=root / "sys", proc=root / "proc")
     assert sample_node(options).exit_code == 0
+    nothing = NodeOptions(interval_seconds=0.1, once=True, sys=tmp_path / "none", proc=tmp_path / "none")
+    assert sample_node(nothing).exit_code == 3
     with pytest.raises(UsageError, match="no process 77"):
         sample_node(NodeOptions(once=True, pids=(77,), proc=root / "proc"))
 

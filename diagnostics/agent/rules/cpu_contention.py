@@ -1,7 +1,7 @@
 """Other processes take the processors from the ranks.
 
 Symptom: in a quarter of the last five seconds a task waited for a processor, all processors were busy, and processes
-that are not of the job used one processor and more.
+that are not of the job used one processor and more, and a tenth of all.
 
 Why: another job, a backup, a build, a process left over. A rank that waits for a processor launches its kernels late,
 and all others wait for it.
@@ -21,6 +21,7 @@ from diagnostics.agent.window import Window
 LIMIT_WAITING = 0.25
 LIMIT_BUSY = 0.9
 LIMIT_PROCESSORS = 1.0
+LIMIT_SHARE = 0.1  # of the machine's processors: daemons of a large one use a few, whoever is at work
 LOOKED_AT_SECONDS = 5.0
 _WAITING = "pressure/cpu/some_seconds"
 
@@ -31,7 +32,8 @@ def check(window: Window) -> Iterator[Observed]:
         return
     takers = _takers(window)
     used_by = {command: sum(used for used, _, _ in processes) for command, processes in takers.items()}
-    if sum(used_by.values()) < LIMIT_PROCESSORS:
+    cores = window.latest("host/cpu/cores") or 0
+    if sum(used_by.values()) < max(LIMIT_PROCESSORS, LIMIT_SHARE * cores):
         return
     command = max(used_by, key=lambda name: used_by[name])
     _, pid, name = max(takers[command])
@@ -40,7 +42,7 @@ def check(window: Window) -> Iterator[Observed]:
         window,
         device=command,
         summary=f"processors: {command} (process {pid}{more}), which is not of the job, takes "
-        f"{used_by[command]:.1f} of {window.latest('host/cpu/cores') or 0:.0f} while others wait",
+        f"{used_by[command]:.1f} of {cores:.0f} while others wait",
         explanation="A rank that waits for a processor launches its kernels late, and the others wait for it.",
         since_seconds=window.first_seconds(name),
         series=(*(series for _, _, series in takers[command]), _WAITING),

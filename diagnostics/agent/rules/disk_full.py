@@ -10,6 +10,7 @@ Source: statvfs. The limits are this project's.
 """
 
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 from diagnostics.agent.rules.base import LiveRule, Observed, advice
 from diagnostics.agent.window import Window
@@ -30,7 +31,7 @@ def check(window: Window) -> Iterator[Observed]:
             window,
             device=f"{folder}{' full' if full else ''}",
             severity="critical" if full else "warning",
-            summary=f"{folder}: {free / 2**20:,.0f} MiB of {total / 2**30:,.1f} GiB are free",
+            summary=f"{unquote(folder)}: {free / 2**20:,.0f} MiB of {total / 2**30:,.1f} GiB are free",
             explanation="What is written when it is full fails: logs, results, checkpoints.",
             since_seconds=window.now,
             series=(name,),

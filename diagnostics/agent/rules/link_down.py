@@ -5,26 +5,29 @@ Symptom: a port that was up is not any more, or went down and came back within t
 Why: a cable pulled or failing, a transceiver that resets, a switch that restarts or blocks the port, somebody who took
 the interface down. RDMA connections over it end, or wait for their time-out.
 
-Not when: the link was down from the first reading on: a port that nobody uses.
+Not when: the link was down from the first reading on: a port that nobody uses, or one that comes up now.
 
 Source: /sys/class/infiniband/*/ports/*/state and link_downed; carrier_changes and operstate of /sys/class/net
 (Documentation/ABI/testing/sysfs-class-net).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from diagnostics.agent.rules.base import LiveRule, Observed, advice
-from diagnostics.agent.window import Window
+from diagnostics.agent.window import Point, Window
 
 LOOKED_AT_SECONDS = 60.0
-_CHANGES = {"port": "link_downed", "nic": "carrier_changes"}
+# What counts, and how much more of it there is when a link that is up has been down: carrier_changes counts both ways,
+# so one more is an interface that comes up.
+_CHANGES = {"port": ("link_downed", 1), "nic": ("carrier_changes", 2)}
 
 
 def check(window: Window) -> Iterator[Observed]:
     """One finding a port: down now, or down for a while."""
-    for group, changes in _CHANGES.items():
-        flapped = dict(window.growing(group, changes, LOOKED_AT_SECONDS))
+    for group, (changes, least) in _CHANGES.items():
+        grown = window.growing(group, changes, LOOKED_AT_SECONDS)
+        flapped = {device: name for device, name in grown if window.increase(name, LOOKED_AT_SECONDS) >= least}
         for device, name in window.devices(group, "up").items():
             if device not in flapped and not window.changed(name, LOOKED_AT_SECONDS):
                 continue
@@ -33,9 +36,15 @@ def check(window: Window) -> Iterator[Observed]:
             was_up = [point.seconds for point in points if point.value == 1]
             if state == 0 and was_up:
                 yield _seen(window, device, was_up[-1] + window.interval_seconds, (name,), down=True)
-            elif state == 1 and (device in flapped or any(point.value == 0 for point in points)):
+            elif state == 1 and (device in flapped or _came_back(points)):
                 shown = (flapped[device],) if device in flapped else (name,)
                 yield _seen(window, device, _first_change(window, shown[0]), shown, down=False)
+
+
+def _came_back(points: Sequence[Point]) -> bool:
+    """Whether it was up, then down, and is up now: one that comes up for the first time was not lost."""
+    values = [point.value for point in points]
+    return 1 in values and 0 in values[values.index(1) :]
 
 
 def _first_change(window: Window, name: str) -> float:

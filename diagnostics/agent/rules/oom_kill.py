@@ -4,7 +4,8 @@ Symptom: oom_kill of /proc/vmstat grows, or the kernel's log has ``Out of memory
 
 Why: the memory of the machine, or of a container's limit, was used up. Where a rank was killed, the others wait for it.
 
-Not when: it happened before the first reading.
+Not when: it happened before the first reading. A process that is no rank, where the ranks are known, is a warning:
+another job or service on the machine may have had a limit of its own.
 
 Source: /proc/vmstat and the kernel's mm/oom_kill.c.
 """
@@ -32,6 +33,7 @@ def check(window: Window) -> Iterator[Observed]:
             yield RULE.observed(
                 window,
                 device=found["pid"],
+                severity="critical" if rank or not window.pids_ever else "warning",
                 summary=f"the kernel killed {found['name']} (process {found['pid']}{', a rank' if rank else ''}) "
                 "for lack of memory",
                 explanation="The memory of the machine, or of a container's limit, was used up.",
@@ -53,7 +55,7 @@ def check(window: Window) -> Iterator[Observed]:
 RULE = LiveRule(
     id="oom-kill",
     title="The kernel killed a process for lack of memory",
-    severity="critical",
+    severity="critical; warning where the process is known not to be a rank",
     check=check,
     recommended=advice(
         "see-oom-kill",

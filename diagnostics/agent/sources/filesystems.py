@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from diagnostics.agent.series import device_of
 from diagnostics.agent.sources.base import Sample, SourceUnavailableError
 
 
@@ -18,10 +19,11 @@ class FileSystem:
             space = os.statvfs(self._folder)
         except OSError as error:
             raise SourceUnavailableError(f"{self._folder}: {error.strerror}") from error
+        device = device_of(str(self._folder))
         return Sample(
             values={
-                f"filesystem/{self._folder}/free_bytes": space.f_bavail * space.f_frsize,
-                f"filesystem/{self._folder}/total_bytes": space.f_blocks * space.f_frsize,
+                f"filesystem/{device}/free_bytes": space.f_bavail * space.f_frsize,
+                f"filesystem/{device}/total_bytes": space.f_blocks * space.f_frsize,
             }
         )
 

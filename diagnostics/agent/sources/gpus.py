@@ -136,6 +136,7 @@ class GpuErrors(_Devices):
     def __init__(self, nvml: Any) -> None:
         super().__init__(nvml)
         self._fields = {getattr(nvml, name): metric for name, metric in _FIELDS.items() if hasattr(nvml, name)}
+        self._counted: set[tuple[int, int]] = set()  # handles and fields that have had a value
         self._links = {id(handle): self._active_links(handle) for handle in self._handles.values()}
         self._xids = dict.fromkeys(self._handles, 0)
         self._events = self._event_set()
@@ -157,12 +158,17 @@ class GpuErrors(_Devices):
 
     def _field_values(self, handle: Any) -> Values:
         sums: dict[str, int] = {}
+        partial: set[str] = set()  # a sum without one of its parts is another number
         for field in self._nvml.nvmlDeviceGetFieldValues(handle, list(self._fields)):
+            metric = self._fields[field.fieldId]
             if field.nvmlReturn == self._nvml.NVML_SUCCESS:
-                metric = self._fields[field.fieldId]
                 sums[metric] = sums.get(metric, 0) + self._number(field)
+                self._counted.add((id(handle), field.fieldId))
+            elif (id(handle), field.fieldId) in self._counted:
+                partial.add(metric)
         for metric, value in sums.items():
-            yield metric, int(value > 0) if metric in _FLAGS else value
+            if metric not in partial:
+                yield metric, int(value > 0) if metric in _FLAGS else value
 
     def _number(self, field: Any) -> int:
         """NVML says for each field in which member of the union its value is."""

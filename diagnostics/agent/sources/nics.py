@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from diagnostics.agent.series import device_of
 from diagnostics.agent.sources.base import Sample, SourceUnavailableError
 from diagnostics.agent.sources.counter_files import CounterFiles, Parse
 
 MAX_INTERFACES = 64
 _LOOPBACK = "lo"
+_OF_BRIDGES = ("bridge", "brport")
 
 
 def _up(text: bytes) -> int:
@@ -41,7 +43,10 @@ ERRORS: Mapping[str, tuple[str, Parse]] = {
 
 
 class Nics:
-    """The interfaces that are hardware; where none is, as in a container, all but the loopback."""
+    """The interfaces that are hardware; where none is, as in a container, all but the loopback and bridges.
+
+    A bridge and its ports go down with the containers on it, and take nothing along.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._files = CounterFiles(lambda: nic_files(_of_hardware(folder), {**BYTES, **ERRORS}))
@@ -65,7 +70,7 @@ def interface_bytes(folder: Path) -> Mapping[str, tuple[Path, Parse]]:
 def nic_files(devices: list[Path], metrics: Mapping[str, tuple[str, Parse]]) -> Mapping[str, tuple[Path, Parse]]:
     """The file of each counter, by the name of its series."""
     return {
-        f"nic/{device.name}/{metric}": (device / name, parse)
+        f"nic/{device_of(device.name)}/{metric}": (device / name, parse)
         for device in devices
         for metric, (name, parse) in metrics.items()
     }
@@ -73,4 +78,5 @@ def nic_files(devices: list[Path], metrics: Mapping[str, tuple[str, Parse]]) -> 
 
 def _of_hardware(folder: Path) -> list[Path]:
     devices = sorted(device for device in folder.glob("*") if device.name != _LOOPBACK)
-    return ([device for device in devices if (device / "device").exists()] or devices)[:MAX_INTERFACES]
+    own = [device for device in devices if not any((device / kind).exists() for kind in _OF_BRIDGES)]
+    return ([device for device in devices if (device / "device").exists()] or own)[:MAX_INTERFACES]

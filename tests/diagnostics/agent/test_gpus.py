@@ -105,6 +105,16 @@ def test_errors_are_counted_and_links_that_fell_are_seen() -> None:
     assert nvml.open == -1  # the events and NVML itself
 
 
+def test_a_sum_that_lacks_one_of_its_parts_is_missing_and_no_growth() -> None:
+    nvml = FakeNvml(1)
+    nvml.gpus[0].fields = {38: 400, 52: 600}
+    errors, window, judge = GpuErrors(nvml), Window(host="node-7"), Judge()
+    for second in range(0, 30, 3):
+        nvml.gpus[0].fields = {38: 400} if second == 12 else {38: 400, 52: 600}
+        window.add("gpu errors", float(second), errors.read().values)
+        assert judge.observed(window) == []
+
+
 def test_an_xid_of_nvml_has_the_place_that_the_kernel_log_has() -> None:
     nvml = FakeNvml(2)
     errors = GpuErrors(nvml)

@@ -169,6 +169,21 @@ FAULTS: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, s
         "hardware error of the memory",
         0,
     ),
+    "a processor": (
+        {"host/cpu/cores": 4.0},
+        {10: [("kernel", "", "mce: [Hardware Error]: CPU 2: Machine Check Exception: 5 Bank 8: be00000000800400")]},
+        "machine-check",
+        "hardware error of the processor",
+        0,
+    ),
+    "a link that comes back": ({"nic/eth0/up": between(10, 12, 0, 1)}, {}, "link-down", "went down and came back", 2),
+    "errors after a reset": (
+        {f"{PORT}/symbol_errors": lambda second: 500 if second < 8 else max(second - 9, 0) * 12},
+        {},
+        "port-errors",
+        "12 symbol errors",
+        0,
+    ),
     "NFS": (
         {"host/cpu/cores": 4.0},
         {10: [("kernel", "", "nfs: server nas1 not responding, still trying")]},
@@ -248,6 +263,31 @@ NEAR_MISSES: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[s
     ),
     "retransmissions beside much more": (
         {"host/tcp/retransmitted_segments": from_second(0, 100), "host/tcp/sent_segments": from_second(0, 200_000)},
+        {},
+    ),
+    "a counter that is read as 0 once": ({f"{PORT}/symbol_errors": lambda second: 0 if second == 20 else 500}, {}),
+    "a port that comes up": ({"nic/eth1/up": between(10, 999), "nic/eth1/carrier_changes": between(10, 999)}, {}),
+    "an RDMA port that comes up": ({f"{PORT}/up": between(10, 999), f"{PORT}/link_downed": 3.0}, {}),
+    "one file of a port that cannot be read": (
+        {f"{PORT}/up": lambda second: 1.0 if second < 10 else None, f"{PORT}/symbol_errors": 0.0},
+        {},
+    ),
+    "memory of a GPU that is not said for a while": (
+        {"gpu/0/memory_used_bytes": lambda second: 1e9 if second % 40 < 20 else None, "gpu/0/power_watts": 300.0},
+        {},
+    ),
+    "a processor that corrected an error": (
+        {"host/cpu/cores": 4.0},
+        {10: [("kernel", "", "mce: [Hardware Error]: CPU 2: Machine Check: 0 Bank 8: 8c00004000010091")]},
+    ),
+    "daemons of a large machine whose job is at work": (
+        {
+            **BUSY,
+            "host/cpu/cores": 64.0,
+            "host/cpu/busy_seconds": from_second(0, 64.0),
+            "other/98/processors_used": 0.7,
+            "other/99/processors_used": 0.6,
+        },
         {},
     ),
     "a port that nobody uses": ({f"{PORT}/up": 0.0}, {}),
@@ -407,3 +447,9 @@ def test_a_series_of_a_silent_source_is_missing() -> None:
     window.add("host", 11.0, {"host/load/one_minute": 1.0})
     assert window.latest("gpu/0/power_watts") is None
     assert not window.vanished("gpu/0/power_watts")
+
+
+@pytest.mark.parametrize(("pids", "severity"), [((4242,), "critical"), ((), "critical"), ((7,), "warning")])
+def test_a_kill_is_critical_unless_it_is_known_not_to_be_of_a_rank(pids: tuple[int, ...], severity: str) -> None:
+    (seen,) = play({"host/cpu/cores": 4.0}, 5, events={2: [("kernel", "", OOM)]}, pids=pids)
+    assert seen.observed.finding.severity == severity

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from diagnostics.agent.judging import Judge
 from diagnostics.agent.series import split_name
 from diagnostics.agent.sources import counter_files
 from diagnostics.agent.sources.base import SourceUnavailableError
@@ -17,6 +18,7 @@ from diagnostics.agent.sources.host import Host
 from diagnostics.agent.sources.nics import Nics
 from diagnostics.agent.sources.ports import Ports
 from diagnostics.agent.sources.processes import Processes
+from diagnostics.agent.window import Window
 
 from .machine import PROC, machine, nic, port, write
 
@@ -91,6 +93,8 @@ def test_interfaces_of_hardware_are_read_and_others_only_where_there_is_none(tmp
     folder = tmp_path / "sys/class/net"
     shutil.rmtree(nic(tmp_path, "veth1") / "device")
     shutil.rmtree(nic(tmp_path, "lo") / "device")
+    shutil.rmtree(nic(tmp_path, "docker0") / "device")
+    write(folder / "docker0", "bridge/bridge_id", "8000")
     assert {split_name(name).device for name in Nics(folder).read().values} == {"veth1"}
     nic(tmp_path, "eth0")
     values = Nics(folder).read().values
@@ -200,3 +204,21 @@ def test_a_file_system_says_its_space_and_one_that_is_gone_why(tmp_path: Path) -
     assert 0 < values[f"filesystem/{tmp_path}/free_bytes"] <= values[f"filesystem/{tmp_path}/total_bytes"]
     with pytest.raises(SourceUnavailableError, match="No such file"):
         FileSystem(tmp_path / "gone").read()
+
+
+@pytest.mark.parametrize("name", ["my data", "Bücher", "x" * 250])
+def test_a_folder_of_any_name_is_watched_and_no_end_of_the_agent(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    values = FileSystem(folder).read().values
+    window = Window(host="a")
+    window.add("filesystem", 1.0, {one: 0.0 if one.endswith("free_bytes") else 1e9 for one in values})
+    (found,) = Judge().observed(window)
+    assert f"{name[-100:]}: 0 MiB of 0.9 GiB are free" in found.finding.summary
+
+
+def test_a_series_that_no_table_has_is_said_and_is_no_end_of_the_agent() -> None:
+    window = Window(host="a")
+    window.add("nics", 1.0, {"nic/odd name/up": 1.0, "nic/eth0/up": 1.0})
+    assert window.unknown_series == "nic/odd name/up"
+    assert window.latest("nic/eth0/up") == 1

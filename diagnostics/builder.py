@@ -257,7 +257,6 @@ def _channel(event: Event, count: int) -> Channel:
         direction=fields.get("direction"),
         source=event.number("source"),
         target=event.number("target"),
-        source_device=fields.get("source_device"),
         target_device=fields.get("target_device"),
         count=count,
         event=event,

@@ -65,7 +65,6 @@ class Channel:
     direction: str | None
     source: int | None
     target: int | None
-    source_device: str | None
     target_device: str | None
     count: int
     event: Event

@@ -60,11 +60,6 @@ def find_inputs(paths: Sequence[str | Path]) -> Inputs:
     return Inputs(files=tuple(found.values()), notes=tuple(notes))
 
 
-def list_inputs(paths: Sequence[str | Path]) -> list[str]:
-    """The names of ``find_inputs``. Raises UnreadableInputError."""
-    return [one.name for one in find_inputs(paths).files]
-
-
 def _expand(path: str, notes: list[str]) -> list[Input]:
     if path == STANDARD_INPUT:
         return [Input(name=path)]

@@ -83,11 +83,6 @@ class Recorder:
         return self._texts.setdefault(text, text)
 
 
-def read_dump(dump: Input | str) -> FlightRecord:
-    """One dump. Raises DamagedDumpError; OSError where the file cannot be opened."""
-    return Recorder().read(dump)
-
-
 def is_dump(name: str) -> bool:
     """Whether a file is so named as a flight-recorder dump is, or is JSON that begins as one in that form."""
     if name == STANDARD_INPUT:

@@ -8,7 +8,7 @@ from diagnostics.parsers.base import Pattern
 
 CHANNEL = (
     r"(?:(?:Channel|Ring|CollNet|Coll) (?P<channel>[\w/.]+) ?: ?)?"
-    r"(?:(?P<source>\d+)(?:\[(?P<source_device>[0-9a-f]+)\])? -> "
+    r"(?:(?P<source>\d+)(?:\[[0-9a-f]+\])? -> "
     r"(?P<target>\d+)(?:\[(?P<target_device>[0-9a-f]+)\])? )?"
     r"(?:\[(?P<direction>send|receive)\] )?via "
     r"(?P<transport>NET|P2P|SHM|COLLNET|direct shared memory)(?:/(?P<rest>.*))?"

@@ -66,10 +66,6 @@ class Traffic:
         """Bytes that each rank sends in a step."""
         return sum(message.wire_bytes for message in self.messages)
 
-    def bytes_of(self, operation: Operation) -> int:
-        """Sum of the S of one kind of collective."""
-        return sum(message.total_bytes for message in self.messages if message.operation == operation)
-
     def seconds(self, network: Network, phase: Phase | None = None) -> float:
         """Time of all collectives, or of those of one phase, were nothing else going on."""
         return sum(one.seconds(network) for one in self.messages if phase in (None, one.phase))

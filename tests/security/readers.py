@@ -29,7 +29,7 @@ import yaml
 from diagnostics.agent.message_reader import MessageReader
 from diagnostics.agent.messages import Clock, Event, Reading, Source
 from diagnostics.agent.messages import encode as encode_message
-from diagnostics.inputs.flight_recorder import DamagedDumpError, read_dump
+from diagnostics.inputs.flight_recorder import DamagedDumpError, Recorder
 from raybench.benchmarks.checkpoint.manifest import CheckpointError, Manifest, Part, Tensor
 from raybench.benchmarks.checkpoint.manifest import decode as decode_manifest
 from raybench.benchmarks.events import PointMeasured, RankReady
@@ -261,10 +261,12 @@ READERS: dict[str, Reader] = {
     "fabric figures": Reader(read=parse_all(FIGURES), seeds=lambda: texts("fabric/recorded")),
     "fabric results": Reader(read=judge_fabric, seeds=results_of_fabric, refuses=(UsageError,)),
     "flight-recorder dump, JSON": Reader(
-        read=read_file(lambda path: read_dump(str(path)), "nccl_trace_rank_0"), seeds=dump, refuses=(DamagedDumpError,)
+        read=read_file(lambda path: Recorder().read(str(path)), "nccl_trace_rank_0"),
+        seeds=dump,
+        refuses=(DamagedDumpError,),
     ),
     "flight-recorder dump, pickle": Reader(
-        read=read_file(lambda path: read_dump(str(path)), "nccl_trace_rank_0"),
+        read=read_file(lambda path: Recorder().read(str(path)), "nccl_trace_rank_0"),
         seeds=dump,
         refuses=(DamagedDumpError,),
         encode=in_pickle,

@@ -92,10 +92,6 @@ class Stalls:
         """The rank has been told to stand still."""
         self._told[rank] = since, self._known[rank].mark.moves
 
-    def is_told(self, rank: int) -> bool:
-        """Whether the rank has been told to stand still, and does since."""
-        return rank in self._told
-
     def since(self, rank: int) -> float:
         """When the rank was first seen where it is."""
         return self._known[rank].since

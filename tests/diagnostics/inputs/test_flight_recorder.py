@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from diagnostics.engine import diagnose_paths
-from diagnostics.inputs.flight_recorder import DamagedDumpError, read_dump
+from diagnostics.inputs.flight_recorder import DamagedDumpError, Recorder
 
 
 def entry(sequence: int, operation: str = "nccl:all_reduce", size: int = 4) -> dict[str, object]:
@@ -45,7 +45,7 @@ def test_equal_ranks_give_nothing(tmp_path: Path) -> None:
 
 def test_json_dumps_are_read(tmp_path: Path) -> None:
     (tmp_path / "nccl_trace_rank_7").write_text(json.dumps({"entries": [entry(3)]}))
-    record = read_dump(str(tmp_path / "nccl_trace_rank_7"))
+    record = Recorder().read(str(tmp_path / "nccl_trace_rank_7"))
     assert (record.rank, dict(record.last_sequence)) == (7, {"0": 3})
 
 
@@ -58,7 +58,7 @@ def test_nothing_in_a_dump_is_executed(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps({"entries": [Malicious()]}))
     with pytest.raises(DamagedDumpError, match="plain data only"):
-        read_dump("nccl_trace_rank_0")
+        Recorder().read("nccl_trace_rank_0")
     diagnosis = diagnose_paths([tmp_path])
     assert diagnosis.notes
     assert not (tmp_path / "executed").exists()
@@ -70,7 +70,7 @@ def test_nothing_in_a_dump_is_executed(tmp_path: Path, monkeypatch: pytest.Monke
 def test_damaged_dumps_are_reported(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "nccl_trace_rank_0").write_bytes(content)
     with pytest.raises(DamagedDumpError):
-        read_dump(str(tmp_path / "nccl_trace_rank_0"))
+        Recorder().read(str(tmp_path / "nccl_trace_rank_0"))
 
 
 def begun(number: int, second: float, *, done: bool = True) -> dict[str, object]:

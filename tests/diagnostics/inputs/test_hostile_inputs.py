@@ -20,8 +20,8 @@ import pytest
 
 from diagnostics.engine import diagnose_paths
 from diagnostics.errors import UnreadableInputError
-from diagnostics.inputs.files import list_inputs
-from diagnostics.inputs.flight_recorder import DamagedDumpError, read_dump
+from diagnostics.inputs.files import find_inputs
+from diagnostics.inputs.flight_recorder import DamagedDumpError, Recorder
 from diagnostics.inputs.plain_pickle import NotPlainError, load_plain
 
 MEMORY_BYTES = 2**30  # beyond what the test process has
@@ -108,7 +108,7 @@ JSONS = {
 @pytest.mark.parametrize("data", PICKLES.values(), ids=PICKLES.keys())
 def test_a_hostile_pickle_is_read_or_refused_within_bounds(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "nccl_trace_rank_0").write_bytes(data)
-    assert outcome(lambda: read_dump(str(tmp_path / "nccl_trace_rank_0"))) in {_IN_BOUNDS, _DAMAGED}
+    assert outcome(lambda: Recorder().read(str(tmp_path / "nccl_trace_rank_0"))) in {_IN_BOUNDS, _DAMAGED}
 
 
 def test_places_in_the_memo_are_counted() -> None:
@@ -119,7 +119,7 @@ def test_places_in_the_memo_are_counted() -> None:
 @pytest.mark.parametrize("data", JSONS.values(), ids=JSONS.keys())
 def test_a_hostile_json_dump_is_read_or_refused_within_bounds(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "nccl_trace_rank_0").write_bytes(data)
-    assert outcome(lambda: read_dump(str(tmp_path / "nccl_trace_rank_0"))) in {_IN_BOUNDS, _DAMAGED}
+    assert outcome(lambda: Recorder().read(str(tmp_path / "nccl_trace_rank_0"))) in {_IN_BOUNDS, _DAMAGED}
 
 
 def test_a_hostile_dump_does_not_hide_the_log_beside_it(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_what_pytorch_writes_is_read_as_before(tmp_path: Path) -> None:
     }
     for protocol in (2, 3, 4, 5):
         (tmp_path / "nccl_trace_rank_3").write_bytes(pickle.dumps(content, protocol=protocol))
-        record = read_dump(str(tmp_path / "nccl_trace_rank_3"))
+        record = Recorder().read(str(tmp_path / "nccl_trace_rank_3"))
         assert (record.rank, record.last_sequence, len(record.entries)) == (3, {"0": 299}, 300)
         assert record.entries[7] == ("0", 7, "all_reduce", "completed", "[[4, 7], []]")
 
@@ -163,7 +163,7 @@ def test_the_newest_entries_of_a_long_dump_are_kept(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("diagnostics.inputs.flight_recorder.MAX_ENTRIES", 10)
     rows = [{"pg_id": 0, "collective_seq_id": number} for number in range(50)]
     (tmp_path / "nccl_trace_rank_0").write_text(json.dumps({"entries": rows}))
-    assert [row[1] for row in read_dump(str(tmp_path / "nccl_trace_rank_0")).entries] == list(range(40, 50))
+    assert [row[1] for row in Recorder().read(str(tmp_path / "nccl_trace_rank_0")).entries] == list(range(40, 50))
 
 
 def special_files(folder: Path) -> None:
@@ -211,14 +211,14 @@ def test_a_glob_follows_no_link_out_of_the_folder_that_it_names(
         assert any("leads out of the folder" in note for note in diagnosis.notes), pattern
     for pattern in (f"{logs}/b.*", f"{logs}/way/*.log"):
         named = "way" in pattern  # a link that the user names is followed
-        assert (list_inputs([pattern]) if named else refusal(pattern)) == (
+        assert ([one.name for one in find_inputs([pattern]).files] if named else refusal(pattern)) == (
             [str(logs / "way" / "a.log")] if named else "leads out"
         )
 
 
 def refusal(pattern: str) -> str:
     with pytest.raises(UnreadableInputError, match="leads out") as error:
-        list_inputs([pattern])
+        find_inputs([pattern])
     return "leads out" if pattern in str(error.value) else ""
 
 

@@ -13,13 +13,17 @@ from diagnostics.builder import FactBuilder
 from diagnostics.engine import Reading, diagnose_paths
 from diagnostics.errors import UnreadableInputError
 from diagnostics.inputs import reader
-from diagnostics.inputs.files import list_inputs
+from diagnostics.inputs.files import find_inputs
 from diagnostics.inputs.reader import MAX_LINE_BYTES, Batch, read_batches, split_stream
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.scanner import Scanner
 
 CASES = Path(__file__).parents[1] / "cases"
 LOG = (CASES / "ib-retry-exceeded" / "with_victims" / "input.log").read_bytes()
+
+
+def found(paths: list[Path | str]) -> list[str]:
+    return [one.name for one in find_inputs(paths).files]
 
 
 @pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
@@ -81,7 +85,7 @@ def test_a_file_named_in_two_ways_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_bytes(LOG)
     (tmp_path / "latest.log").symlink_to("run.log")
     (tmp_path / "copy.log").write_bytes(LOG)
-    files = list_inputs([tmp_path / "run.log", f"{tmp_path}/../{tmp_path.name}/run.log", tmp_path])
+    files = found([tmp_path / "run.log", f"{tmp_path}/../{tmp_path.name}/run.log", tmp_path])
     assert [Path(file).name for file in files] == ["run.log", "copy.log"]
 
 
@@ -116,9 +120,9 @@ def test_folders_and_globs(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for name in ("b.log", "a.log", "sub/c.log", "script.py", ".hidden"):
         (tmp_path / name).write_bytes(LOG)
-    names = [Path(file).name for file in list_inputs([tmp_path])]
+    names = [Path(file).name for file in found([tmp_path])]
     assert names == ["a.log", "b.log", "c.log"]
-    assert [Path(file).name for file in list_inputs([f"{tmp_path}/*.log", tmp_path / "a.log"])] == ["a.log", "b.log"]
+    assert [Path(file).name for file in found([f"{tmp_path}/*.log", tmp_path / "a.log"])] == ["a.log", "b.log"]
 
 
 @pytest.mark.parametrize("path", ["does-not-exist", "no/such/*.log"])
@@ -260,7 +264,7 @@ def test_a_trace_alone_is_said_to_be_one_and_what_opens_it(tmp_path: Path, text:
     (tmp_path / "rank0.json").write_text(text)
     diagnosis = diagnose_paths([tmp_path / "rank0.json"])
     assert diagnosis.verdict == "unknown"
-    assert "no log of NCCL" in diagnosis.explanation
+    assert "not a log of NCCL" in diagnosis.explanation
     assert "ui.perfetto.dev" in diagnosis.explanation
 
 
@@ -268,4 +272,4 @@ def test_below_a_folder_only_json_of_an_inspector_is_read(tmp_path: Path) -> Non
     line = '{"header":{"id":"0x7f","rank":0,"n_ranks":8},"metadata":{},"coll_perf":{"coll":"AllReduce","coll_sn":1}}'
     (tmp_path / "inspector.json").write_text(line + "\n")
     (tmp_path / "result.json").write_text('{"schema": "raybench.result/1"}')
-    assert [Path(name).name for name in list_inputs([tmp_path])] == ["inspector.json"]
+    assert [Path(name).name for name in found([tmp_path])] == ["inspector.json"]

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from diagnostics.inputs.flight_recorder import read_dump
+from diagnostics.inputs.flight_recorder import Recorder
 from raybench.benchmarks.events import RankExited
 from raybench.benchmarks.rank.progress import FIELDS, KEPT_OPERATIONS, Operation, ProgressSlot
 from raybench.benchmarks.rank.recorded import Recorded, recorded_of
@@ -248,7 +248,7 @@ def test_the_record_of_nccl_ranks_is_a_dump_that_diagnose_reads(tmp_path: Path) 
     ((name, content),) = flight_records(ranks, "nccl").items()
     file = tmp_path / name
     file.write_bytes(content)
-    found = read_dump(str(file))
+    found = Recorder().read(str(file))
     assert (name, found.rank, found.last_sequence) == ("nccl_trace_rank_3.json", 3, {"0": 41})
     assert flight_records(ranks, "gloo") == {}
 

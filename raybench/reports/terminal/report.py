@@ -63,11 +63,12 @@ def print_report(
     columns = max(wanted, LEAST_WIDTH)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     made = screen_lines(report, columns, files) if is_screen else report_lines(report, columns, files)
-    for line in made:
-        text = Text(no_wrap=True, overflow="ignore")
-        for segment, style in line:
-            text.append(segment.encode(encoding, "backslashreplace").decode(encoding), style)
-        console.print(text, soft_wrap=True)
+    shown = Text("\n").join(_text(line, encoding) for line in made)
+    console.print(shown, soft_wrap=True)  # once: rich asks for the terminal's size with each call
+
+
+def _text(line: Line, encoding: str) -> Text:
+    return Text.assemble(*((part.encode(encoding, "backslashreplace").decode(encoding), style) for part, style in line))
 
 
 def report_lines(report: Report, width: int, files: Files = ()) -> Iterator[Line]:

@@ -6,3 +6,6 @@ HIGH_SYNC_SHARE = 0.40  # of a step that waits for communication: this project's
 # not take it.
 NCCL_WITH_LARGE_SHM = (2, 32, 3)
 SHM_BYTES_PER_RANK = 68_420_268
+
+LOOPBACK = "lo"  # the interface that leads back to its own host
+NORMAL_95 = 1.96  # standard errors on each side of the 95 % interval of a normal distribution

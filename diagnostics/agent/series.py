@@ -14,6 +14,7 @@ from urllib.parse import quote
 Kind = Literal["counter", "level"]
 Unit = Literal["bytes", "seconds", "percent", "watts", "celsius", "megahertz", "gbit/s", "count", "flag"]
 MAX_NAME_CHARACTERS = 200
+CPU_WAITING = "pressure/cpu/some_seconds"
 _LONGEST_DEVICE = 150
 _PLAIN = string.punctuation.replace("%", "")
 _NAME = re.compile(r"[a-z]+/[\x21-\x7e]+/[a-z0-9_]+", re.ASCII)

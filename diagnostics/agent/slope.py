@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from diagnostics.agent.window import Point
+from diagnostics.limits import NORMAL_95
 
 _MAX_POINTS = 40  # all pairs are compared: 780
-_NORMAL_95 = 1.96
 
 
 class SlopeInterval(NamedTuple):
@@ -32,6 +32,6 @@ def slope_interval(points: Sequence[Point]) -> SlopeInterval:
         if after.seconds > before.seconds
     )
     count = len(chosen)
-    omitted = _NORMAL_95 * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    omitted = NORMAL_95 * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
     low = max(int((len(slopes) - omitted) / 2), 0)
     return SlopeInterval(slopes[low], slopes[len(slopes) // 2], slopes[len(slopes) - 1 - low])

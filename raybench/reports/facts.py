@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from diagnostics.limits import LOOPBACK
 from raybench.documents.run.cluster import ClusterInfo, NodeInfo
 from raybench.reports.agreement import Agreement, agreement_of, difference_grid, omitted_facts
 from raybench.reports.model import Cell, Grid
@@ -18,7 +19,6 @@ _IDENTITIES = (
     "NCCL_DEBUG_FILE",
 )
 _ELSEWHERE = ("ranks", "traffic")  # tables of their own
-_LOOPBACK = "lo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def _comparable(node: NodeInfo) -> Iterator[tuple[str, str]]:
     """Facts of a node that can be compared with another's: interfaces by name, not by address; no loopback."""
     told = {name: value for name, value in node.facts.items() if name not in _ELSEWHERE}
     if node.interface_names is not None:
-        told["interfaces"] = ", ".join(name for name in node.interface_names if name != _LOOPBACK)
+        told["interfaces"] = ", ".join(name for name in node.interface_names if name != LOOPBACK)
     yield from ((name, text) for name, text in facts_of(told) if not name.endswith(_IDENTITIES))
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from diagnostics.limits import LOOPBACK
 from raybench.documents.run.cluster import ClusterInfo
 from raybench.reports.model import Cell, Grid
 from raybench.reports.text import counted, printable
 from raybench.stats import median
 
 MOST_DEVICES = 40
-_LOOPBACK = "lo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def traffic_of(cluster: ClusterInfo) -> tuple[Device, ...]:
     devices: dict[str, list[tuple[str, int, int]]] = {}
     for node in nodes:
         for device, moved in (node.known_facts.traffic or {}).items():
-            if device != _LOOPBACK:
+            if device != LOOPBACK:
                 row = (node.name, moved.sent_bytes or 0, moved.received_bytes or 0)
                 devices.setdefault(device, []).append(row)
     return tuple(Device(name=name, moved=tuple(moved)) for name, moved in sorted(devices.items()))

@@ -6,6 +6,7 @@ interface carried the data, whatever the library. A figure whose label is refute
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from diagnostics.limits import LOOPBACK
 from diagnostics.transport import TCP_NETWORKS
 from raybench.documents.study.network import Proof, ProofVerdict
 from raybench.documents.study.plan import Expectation, NetworkKind
@@ -118,7 +119,7 @@ def _prove_device(device: str, outcome: TrialResult) -> Proof:
 def _prove_on_node(device: str, node: str, sent_bytes: Mapping[str, int], basis: str) -> Proof:
     """Loopback carries what ranks of one node say to each other: no network, so it does not count."""
     own = sent_bytes.get(device, 0)
-    others = {name: count for name, count in sent_bytes.items() if name not in ("lo", device)}
+    others = {name: count for name, count in sent_bytes.items() if name not in (LOOPBACK, device)}
     busiest = max(others, key=lambda name: others[name], default=device)
     if own + sum(others.values()) < _LEAST_BYTES:
         return Proof(verdict="unproven", seen=f"{node} sent too little to tell", basis=basis)

@@ -16,6 +16,7 @@ processors. The limits are this project's.
 from collections.abc import Iterator
 
 from diagnostics.agent.rules.base import LiveRule, Observed, advice
+from diagnostics.agent.series import CPU_WAITING
 from diagnostics.agent.window import Window
 
 LIMIT_WAITING = 0.25
@@ -23,7 +24,6 @@ LIMIT_BUSY = 0.9
 LIMIT_PROCESSORS = 1.0
 LIMIT_SHARE = 0.1  # of the machine's processors: daemons of a large one use a few, whoever is at work
 LOOKED_AT_SECONDS = 5.0
-_WAITING = "pressure/cpu/some_seconds"
 
 
 def check(window: Window) -> Iterator[Observed]:
@@ -45,12 +45,12 @@ def check(window: Window) -> Iterator[Observed]:
         f"{used_by[command]:.1f} of {cores:.0f} while others wait",
         explanation="A rank that waits for a processor launches its kernels late, and the others wait for it.",
         since_seconds=window.first_seconds(name),
-        series=(*(series for _, _, series in takers[command]), _WAITING),
+        series=(*(series for _, _, series in takers[command]), CPU_WAITING),
     )
 
 
 def _contended(window: Window) -> bool:
-    cores, waiting = window.latest("host/cpu/cores"), window.rate(_WAITING, LOOKED_AT_SECONDS)
+    cores, waiting = window.latest("host/cpu/cores"), window.rate(CPU_WAITING, LOOKED_AT_SECONDS)
     busy = window.rate("host/cpu/busy_seconds", LOOKED_AT_SECONDS)
     if not cores or busy is None or busy < LIMIT_BUSY * cores:
         return False

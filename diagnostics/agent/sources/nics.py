@@ -6,9 +6,9 @@ from pathlib import Path
 from diagnostics.agent.series import device_of
 from diagnostics.agent.sources.base import Sample, SourceUnavailableError
 from diagnostics.agent.sources.counter_files import CounterFiles, Parse
+from diagnostics.limits import LOOPBACK
 
 MAX_INTERFACES = 64
-_LOOPBACK = "lo"
 _OF_BRIDGES = ("bridge", "brport")
 
 
@@ -77,6 +77,6 @@ def nic_files(devices: list[Path], metrics: Mapping[str, tuple[str, Parse]]) -> 
 
 
 def _of_hardware(folder: Path) -> list[Path]:
-    devices = sorted(device for device in folder.glob("*") if device.name != _LOOPBACK)
+    devices = sorted(device for device in folder.glob("*") if device.name != LOOPBACK)
     own = [device for device in devices if not any((device / kind).exists() for kind in _OF_BRIDGES)]
     return ([device for device in devices if (device / "device").exists()] or own)[:MAX_INTERFACES]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 
 from diagnostics.findings import Finding
+from diagnostics.limits import NORMAL_95
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import HIGH_OVERHEAD
 from raybench.documents.run.training import Straggler, TrainingPoint
@@ -11,7 +12,6 @@ from raybench.finding_rules.workloads import LOSS_NOT_FINITE
 from raybench.units import format_seconds
 
 LARGE_EXCESS, LARGE_EMULATED_EXCESS = 0.25, 0.6  # of a rank at 0.8, and at about 0.6, of the others' speed
-_NORMAL_95 = 1.96
 LOSS_RULE = LOSS_NOT_FINITE.id
 
 
@@ -50,7 +50,7 @@ def _straggler(point: TrainingPoint, straggler: Straggler, node: str | None, lar
 
     rank, excess, rule = straggler.rank, straggler.excess, rule_named("straggler")
     errors = straggler.standard_errors
-    least = excess * (1 - _NORMAL_95 / errors) if errors else 0.0
+    least = excess * (1 - NORMAL_95 / errors) if errors else 0.0
     return rule.finding(
         severity="critical" if least > large_excess else "warning",
         confidence="likely",

@@ -7,6 +7,8 @@ alike are not here: DCGM_FI_DEV_XID_ERRORS is the last code, no count.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from diagnostics.agent.series import CPU_WAITING
+
 _MIB = 2**20
 _PAGE = 4096  # the smallest that Linux has: what was swapped is never too much
 
@@ -73,7 +75,7 @@ METRICS: Mapping[str, Metric] = {
     "node_vmstat_pswpin": Metric(series="host/swap/in_bytes", factor=_PAGE),
     "node_vmstat_pswpout": Metric(series="host/swap/out_bytes", factor=_PAGE),
     "node_load1": Metric(series="host/load/one_minute"),
-    "node_pressure_cpu_waiting_seconds_total": Metric(series="pressure/cpu/some_seconds"),
+    "node_pressure_cpu_waiting_seconds_total": Metric(series=CPU_WAITING),
     "node_pressure_memory_waiting_seconds_total": Metric(series="pressure/memory/some_seconds"),
     "node_pressure_memory_stalled_seconds_total": Metric(series="pressure/memory/full_seconds"),
     "node_pressure_io_waiting_seconds_total": Metric(series="pressure/io/some_seconds"),

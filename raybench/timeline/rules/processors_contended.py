@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from diagnostics.agent.series import CPU_WAITING
 from diagnostics.agent.sources.others import LOOK_INTERVALS
 from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
@@ -15,7 +16,7 @@ from raybench.timeline.spans import Span, Timeline
 LEAST_PROCESSORS, LEAST_SHARE = 1.0, 0.10
 LEAST_WAITING, LEAST_BUSY = 0.10, 0.95  # shares of the time, and of the processors
 _OTHERS_TIMES = 2.0
-_BUSY, _WAITING = "host/cpu/busy_seconds", "pressure/cpu/some_seconds"
+_BUSY = "host/cpu/busy_seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +58,8 @@ def _waits(use: _Use) -> bool:
     """Whether anything had to wait for a processor then."""
     begin, end = around(use.node, use.span)
     seconds = max(end - begin, use.node.resolution_seconds)
-    if _WAITING in use.node.series:
-        waiting = between(use.node, rates(use.node, _WAITING), begin, end + use.node.resolution_seconds)
+    if CPU_WAITING in use.node.series:
+        waiting = between(use.node, rates(use.node, CPU_WAITING), begin, end + use.node.resolution_seconds)
         return bool(waiting) and sum(waiting) / len(waiting) >= LEAST_WAITING
     busy = between(use.node, rates(use.node, _BUSY), begin, begin + seconds + use.node.resolution_seconds)
     return bool(busy) and sum(busy) / len(busy) >= LEAST_BUSY * use.of

@@ -57,6 +57,7 @@ def arrange(folder: Path) -> None:
         "documents/plain",
         "documents/fabric",
         "documents/preflight",
+        "documents/preflight_problems",
     ):
         target = folder / f"raybench/{name}.py"
         target.parent.mkdir(exist_ok=True)

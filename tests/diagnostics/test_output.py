@@ -84,7 +84,7 @@ def test_text_says_the_verdict_first_and_quotes_the_line() -> None:
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(ValueError, match="no output format"):
+    with pytest.raises(ValueError, match="is not an output format"):
         render(diagnose_paths([LOG]), "yaml")
 
 

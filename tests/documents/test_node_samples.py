@@ -64,10 +64,10 @@ def test_it_is_loaded_and_is_a_table(tmp_path: Path) -> None:
     [
         ("1;0;1;0+3;", "0 differences where its rows have 2"),
         ("1;0;1;0+3;eJw=", "cannot be unpacked|0 differences"),
-        ("1;0;1;0+3;!!", "no column"),
+        ("1;0;1;0+3;!!", "not a column"),
         ("1;0;0;0+4;", "rows up to 4, and its time axis 3"),
         ("1;0;0;2+1,0+1;", "not in order"),
-        ("7;0;0;0+3;", "no column"),
+        ("7;0;0;0+3;", "not a column"),
     ],
 )
 def test_a_damaged_column_is_named(column: str, why: str, tmp_path: Path) -> None:

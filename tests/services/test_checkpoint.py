@@ -16,7 +16,7 @@ def test_none_is_no_damage_and_one_that_was_only_begun_is(tmp_path: Path) -> Non
     (tmp_path / "rank-0.bin").write_bytes(b"begun")
     begun = check_checkpoint(str(tmp_path))
     assert (begun.exit_code, begun.whole) == (1, False)
-    assert "no finished checkpoint" in begun.reason
+    assert "is not a finished checkpoint" in begun.reason
 
 
 @pytest.mark.parametrize(

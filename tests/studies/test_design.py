@@ -46,7 +46,7 @@ def test_a_trial_is_a_command_that_a_person_can_type() -> None:
 
 @pytest.mark.parametrize("name", ["../up", "", "a/b", ".hidden", "-x", "a b", "a\n"])
 def test_a_name_that_is_no_folder_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="no name for a variant"):
+    with pytest.raises(UsageError, match="is not a name for a variant"):
         Variant(name=name)
 
 

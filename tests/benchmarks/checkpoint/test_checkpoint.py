@@ -215,7 +215,7 @@ def test_a_missing_file_is_refused(checkpoint: Path) -> None:
 
 def test_an_unfinished_checkpoint_is_refused(checkpoint: Path) -> None:
     (checkpoint / MANIFEST).unlink()
-    assert "no finished checkpoint" in refusal(checkpoint)
+    assert "is not a finished checkpoint" in refusal(checkpoint)
 
 
 def test_a_cut_or_altered_manifest_is_refused(checkpoint: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_loss_that_is_no_number_is_told_once_by_whichever_rank_has_it(loss: fl
     assert list(training.take(0, part(0, 0.0, draw))) == []
     (remark,) = training.take(2, part(1, 0.0, draw, loss=loss))
     assert (remark.rule, remark.severity) == ("loss-not-finite", "critical")
-    assert remark.text == "ddp tiny: the loss is no finite number in timed step 26 of 400"
+    assert remark.text == "ddp tiny: the loss is not a finite number in timed step 26 of 400"
     assert list(training.take(3, part(1, 0.0, draw, loss=loss))) == []
 
 

@@ -264,7 +264,7 @@ def test_a_trace_alone_is_said_to_be_one_and_what_opens_it(tmp_path: Path, text:
     (tmp_path / "rank0.json").write_text(text)
     diagnosis = diagnose_paths([tmp_path / "rank0.json"])
     assert diagnosis.verdict == "unknown"
-    assert "not a log of NCCL" in diagnosis.explanation
+    assert "is not a log of NCCL" in diagnosis.explanation
     assert "ui.perfetto.dev" in diagnosis.explanation
 
 

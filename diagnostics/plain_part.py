@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from html import escape
 from typing import Any, ClassVar
 
 Json = dict[str, Any]
@@ -77,6 +76,8 @@ def json_of(value: Any) -> Any:
 
 def notebook_frame(page: Callable[[], str]) -> str:
     """A page within a notebook: in a frame without scripts, since hosts wrote a part of it, and with its own styles."""
+    from html import escape  # no command needs it to write a document
+
     try:
         content = page()
     except ImportError as error:

@@ -19,6 +19,8 @@ MAX_VALUES = 8192  # 16 ports and 16 GPUs have a thousand
 MAX_LISTED = 256
 MAX_TEXT_CHARACTERS = 4096
 MAX_NUMBER = 2.0**64  # the largest counter
+MAX_SECONDS = 1e11  # of a clock: 3000 years
+MAX_INTERVAL_SECONDS = 86_400.0
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which no file can hold
 _RULE_ID = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
 
@@ -108,10 +110,10 @@ def _object(line: bytes | str) -> dict[str, Any]:
 
 def _clock(content: Mapping[str, Any]) -> Clock:
     return Clock(
-        wall_seconds=_number(content, "wall_seconds"),
-        monotonic_seconds=_number(content, "monotonic_seconds"),
+        wall_seconds=_time(content, "wall_seconds"),
+        monotonic_seconds=_time(content, "monotonic_seconds"),
         host=_text(content, "host"),
-        interval_seconds=_number(content, "interval_seconds"),
+        interval_seconds=_within(content.get("interval_seconds"), "interval_seconds", 0.0, MAX_INTERVAL_SECONDS),
     )
 
 
@@ -120,7 +122,7 @@ def _source(content: Mapping[str, Any]) -> Source:
     if not isinstance(available, bool):
         raise BadMessageError("available is neither true nor false")
     return Source(
-        monotonic_seconds=_number(content, "monotonic_seconds"),
+        monotonic_seconds=_time(content, "monotonic_seconds"),
         name=_text(content, "name"),
         available=available,
         reason=_text(content, "reason"),
@@ -144,14 +146,12 @@ def _reading(content: Mapping[str, Any], refused: Counter[str]) -> Reading:
             good[name] = _within(value, "a value")
         except BadMessageError as error:
             refused[str(error)] += 1
-    return Reading(
-        monotonic_seconds=_number(content, "monotonic_seconds"), source=_text(content, "source"), values=good
-    )
+    return Reading(monotonic_seconds=_time(content, "monotonic_seconds"), source=_text(content, "source"), values=good)
 
 
 def _event(content: Mapping[str, Any]) -> Event:
     return Event(
-        monotonic_seconds=_number(content, "monotonic_seconds"),
+        monotonic_seconds=_time(content, "monotonic_seconds"),
         source=_text(content, "source"),
         device=_text(content, "device"),
         text=_text(content, "text"),
@@ -166,7 +166,7 @@ def _warned(content: Mapping[str, Any]) -> Warned:
         except ValueError as error:
             raise BadMessageError("series of a warning is not in the table") from error
     return Warned(
-        monotonic_seconds=_number(content, "monotonic_seconds"),
+        monotonic_seconds=_time(content, "monotonic_seconds"),
         since_seconds=_number(content, "since_seconds"),
         finding=finding_of(content.get("finding")),
         series=series,
@@ -205,10 +205,14 @@ def _number(content: Mapping[str, Any], key: str) -> float:
     return _within(content.get(key), key)
 
 
-def _within(value: object, what: str) -> float:
+def _time(content: Mapping[str, Any], key: str) -> float:
+    return _within(content.get(key), key, -MAX_SECONDS, MAX_SECONDS)
+
+
+def _within(value: object, what: str, least: float = -MAX_NUMBER, most: float = MAX_NUMBER) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadMessageError(f"{what} is not a number")
-    if not -MAX_NUMBER <= value <= MAX_NUMBER:
+    if not least <= value <= most:
         raise BadMessageError(f"{what} is out of range")
     return value
 

@@ -1,5 +1,6 @@
 """What an agent says, kept in a file of bounded size: the newest half of it beside the half before."""
 
+import os
 import time
 from pathlib import Path
 from typing import IO
@@ -22,6 +23,8 @@ class SampleFile:
         self._flushed = 0.0
         self._stream: IO[str] = path.open("a", encoding="utf-8")
         self._bytes = path.stat().st_size
+        if self._bytes and not _ends_a_line(path):  # whoever wrote it was killed: its half line is not ours
+            self._append("\n")
 
     def write(self, message: Message) -> None:
         """Append one message."""
@@ -53,3 +56,9 @@ class SampleFile:
             self._append(encode(self._clock) + "\n")
         for source in self._sources.values():
             self._append(encode(source) + "\n")
+
+
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read() == b"\n"

@@ -100,9 +100,8 @@ def command(  # noqa: PLR0917 - one parameter an option
         on_warning=(lambda _: None) if as_json else _show,
         on_sources=(lambda _: None) if as_json else _Sources().show,
         on_line=_print if as_json else None,
+        on_remark=lambda remark: say(f"raybench: {remark}"),
     )
-    for remark in finished.remarks:
-        say(f"raybench: {remark}")
     if once and not as_json:
         _print(f"{finished.warnings or 'no'} warning{'' if finished.warnings == 1 else 's'}")
     sys.exit(finished.exit_code)

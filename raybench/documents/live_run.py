@@ -19,10 +19,14 @@ class LiveRank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveMachine(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine by the last readings of its agent: ``figures`` by what they are of, such as ``eth0 sent, bytes/s``."""
+    """A machine by the last readings of its agent: ``figures`` by what they are of, such as ``nic eth0 sent GB/s``.
+
+    ``silent_seconds``: for how long nothing has been read, where that is too long; there are no figures then.
+    """
 
     name: str
     figures: dict[str, float]
+    silent_seconds: float | None = None
 
 
 class LiveRemarkLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diagnostics.findings import Finding
 from raybench.benchmarks.events import decode
 from raybench.documents.run.facts import NodeFacts, typed
 from raybench.execution.driver_channel import (
@@ -21,10 +22,11 @@ from raybench.execution.driver_channel import (
     Unreadable,
 )
 from raybench.execution.live.agents import HeardAgent
+from raybench.execution.live.machine import Machine
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.log_files import capped_log
 from raybench.execution.phases import AFTERWARDS
-from raybench.execution.record import RunRecord
+from raybench.execution.record import Planned, RunRecord
 from raybench.timeline.keeper import SampleKeeper
 from raybench.units import parse_bytes
 
@@ -80,7 +82,10 @@ class Account:
         planned = self.record.planned
         if planned is None:
             return None
-        machine = next(one for one in planned.machines if node in one.nodes)
+        machine = next((one for one in planned.machines if node in one.nodes), None)
+        return None if machine is None else self._heard_agent(planned, machine)
+
+    def _heard_agent(self, planned: Planned, machine: Machine) -> HeardAgent:
         return HeardAgent(
             machine=machine.name,
             nodes=[planned.plan.nodes[index].name for index in machine.nodes],
@@ -125,10 +130,20 @@ class Account:
         self.record.logs = self.logs
         self.record.samples = self.samples.samples()
         self.record.findings += [finding for heard in self.agents.values() for finding in heard.findings]
+        self.record.findings += self._silent_agents()
         if self.record.planned is not None:
             for heard in self.events:
                 event = decode(heard.data, self.record.planned.specs)
                 self.record.planned.collector.take(heard.launch, event, heard.at - self.record.clock)
+
+    def _silent_agents(self) -> list[Finding]:
+        """The machines that nobody watched while the ranks went on: no warning of them says nothing."""
+        planned = self.record.planned
+        if planned is None or not self.events or not self.record.config.agent:
+            return []
+        agents = [self.agents.get(one.nodes[0]) or self._heard_agent(planned, one) for one in planned.machines]
+        found = [one.missing(self.events[0].at, self.events[-1].at) for one in agents]
+        return [one for one in found if one is not None]
 
 
 def logs_below(workplace: Path, record: RunRecord) -> dict[str, bytes]:

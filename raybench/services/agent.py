@@ -77,12 +77,13 @@ def sample_node(
     on_warning: Callable[[NodeWarning], None] = lambda _: None,
     on_sources: Callable[[Sequence[SourceState]], None] = lambda _: None,
     on_line: Callable[[str], None] | None = None,
+    on_remark: Callable[[str], None] = lambda _: None,
 ) -> FinishedSampling:
     """Sample this machine until interrupted.
 
     ``on_sources`` is called when the sources have answered for the first time, and whenever one of them comes or goes;
-    ``on_line`` gets each message as a line of JSON. Raises UsageError where a process is not there or the output cannot
-    be written.
+    ``on_line`` gets each message as a line of JSON, ``on_remark`` at once what cannot be kept. Raises UsageError where
+    a process is not there or the output cannot be written.
     """
     from diagnostics.agent.agent import Agent
     from diagnostics.agent.options import SHORTEST_INTERVAL_SECONDS, AgentOptions
@@ -93,7 +94,7 @@ def sample_node(
     missing = [pid for pid in options.pids if not (options.proc / str(pid)).is_dir()]
     if missing:
         raise UsageError(f"there is no process {missing[0]} on this machine")
-    listener = _Listener(on_warning, on_sources, on_line, _sample_file(options))
+    listener = _Listener(on_warning, on_sources, on_line, _sample_file(options), on_remark)
     agent = Agent(
         AgentOptions(
             host=socket.gethostname(),
@@ -137,6 +138,7 @@ class _Listener:
     on_sources: Callable[[Sequence[SourceState]], None]
     on_line: Callable[[str], None] | None
     file: "SampleFile | None"
+    on_remark: Callable[[str], None]
     ended: threading.Event = field(default_factory=threading.Event)
     _sources: dict[str, SourceState] = field(default_factory=dict)
     _news_since: float | None = None  # of sources, not yet handed on
@@ -186,6 +188,7 @@ class _Listener:
             self.file.write(message)
         except OSError as error:
             self._remarks.append(f"samples are no longer kept: {error.strerror}")
+            self.on_remark(self._remarks[-1])
             self.file = None
 
     def finish(self) -> FinishedSampling:
@@ -194,6 +197,7 @@ class _Listener:
                 self.file.close()
             except OSError as error:
                 self._remarks.append(f"samples are not kept whole: {error.strerror}")
+                self.on_remark(self._remarks[-1])
         sources = tuple(self._sources.values())
         return FinishedSampling(
             exit_code=1 if self._warnings else 3 if not self._has_read or self._remarks else 0,

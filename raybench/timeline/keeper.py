@@ -21,6 +21,7 @@ MOST_TEXT = 64 * 2**20  # in the document, of all machines
 MOST_NODE_TEXT = 2 * 2**20  # of one machine
 MOST_SERIES = 4096  # of one machine
 MOST_EVENTS = 300  # of one machine
+MOST_SOURCES = 128  # of one machine
 _LONGEST_TEXT = 500
 _LOOK_ROWS = 64
 _FEWEST_ROWS = 4 * BUCKET
@@ -102,7 +103,10 @@ class MachineKeeper:
                 self._interval = self._interval or message.interval_seconds
             case Source():
                 source = SampleSource(name=message.name, available=message.available, reason=message.reason)
-                self._sources[message.name] = source
+                if message.name in self._sources or len(self._sources) < MOST_SOURCES:
+                    self._sources[message.name] = source
+                else:
+                    self._left_out["sources"] += 1
             case Event():
                 self._take_event(message.monotonic_seconds, message.source, message.device, message.text)
             case Warned():

@@ -164,3 +164,27 @@ def test_the_file_is_bounded_and_each_half_can_be_read_by_itself(tmp_path: Path)
         assert not reader.refused
     assert messages[-1].monotonic_seconds < 999  # the older half
     assert not any(isinstance(one, Warned) for one in messages)
+
+
+def test_half_a_line_of_an_agent_that_was_killed_costs_itself_only(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_text('{"kind":"reading","mono')
+    file = SampleFile(path, 40_000)
+    file.write(Clock(wall_seconds=1e9, monotonic_seconds=0.0, host="a", interval_seconds=1.0))
+    file.close()
+    reader = MessageReader()
+    assert [type(one) for one in reader.feed(path.read_bytes())] == [Clock]
+    assert reader.refused.total() == 1
+
+
+def test_samples_that_a_full_disk_does_not_keep_are_said_at_once_and_are_3(tmp_path: Path) -> None:
+    root = machine(tmp_path)
+    said: list[str] = []
+    options = NodeOptions(
+        interval_seconds=0.1, once=True, sys=root / "sys", proc=root / "proc", output=Path("/dev/full")
+    )
+    lines: list[int] = []
+    finished = sample_node(options, on_remark=said.append, on_line=lambda _: lines.append(len(said)))
+    assert finished.exit_code == 3
+    assert said == ["samples are no longer kept: No space left on device"]
+    assert lines[-1] == 1, "before the end"

@@ -117,3 +117,13 @@ def test_a_clock_is_between_a_question_and_its_answer_and_never_guessed() -> Non
     assert found.bound_seconds == pytest.approx(0.1)
     clock.same()
     assert (clock.clock().offset_seconds, clock.clock().bound_seconds) == (-1000.0, 0.0)
+
+
+def test_sources_that_are_made_up_are_bounded() -> None:
+    keeper = new_keeper()
+    for number in range(1000):
+        keeper.take("a", Source(monotonic_seconds=60.0, name=f"source {number}", available=True), 60.0)
+    samples = keeper.samples()
+    assert samples is not None
+    assert len(samples.nodes[0].sources) == 128
+    assert samples.nodes[0].left_out == {"sources": 872}

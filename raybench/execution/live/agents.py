@@ -16,6 +16,10 @@ from raybench.execution.live.warning import LiveWarning
 from raybench.finding_rules.live import AGENT_MISSING
 
 _MOST_TOLD = 20  # of one rule of one machine
+_MOST_OF_MACHINE = 100  # of all its rules, which may be any: a node makes up what it says
+_MOST_COUNTERS = 256  # of one machine, of which figures are made
+_FRESH_SECONDS = 10.0  # after which a figure is not one of now
+SILENT_SECONDS = 30.0  # an agent speaks each second; beside busy ranks later
 _OWN_SOURCE = "agent"
 _LEVELS = {("gpu", "utilization_percent"): "%"}
 _RATES = {
@@ -40,14 +44,18 @@ class HeardAgent:
     _figures: dict[str, float] = field(default_factory=dict)
     _counters: dict[str, tuple[float, float]] = field(default_factory=dict)  # by series: when, and how far
     _told: Counter[str] = field(default_factory=Counter)
+    _heard: float | None = None  # the last message
+    _read_at: float = float("-inf")  # when the last reading was heard
 
     def take(self, data: bytes, now: float) -> tuple[list[Message], list[LiveWarning]]:
         """The messages in a piece that was heard at ``now``, and what of them a person is told."""
         messages = list(self._reader.feed(data))
+        self._heard = now if messages else self._heard
         told = [found for one in messages if isinstance(one, Warned) and (found := self._warning(one, now)) is not None]
         for one in messages:
             if isinstance(one, Reading):
                 self._read(one)
+                self._read_at = now
             if (
                 isinstance(one, Source)
                 and one.name == _OWN_SOURCE
@@ -58,15 +66,30 @@ class HeardAgent:
                 self.findings.append(_missing(self.machine, one.reason))
         return messages, told
 
-    def figures(self) -> dict[str, float]:
-        """What the last readings say of its GPUs, ports and processors, rates a second."""
-        return dict(sorted(self._figures.items()))
+    def figures(self, now: float) -> dict[str, float]:
+        """What the last readings say of its GPUs, ports and processors, rates a second; nothing where they are old."""
+        return dict(sorted(self._figures.items())) if self.silent_seconds(now) is None else {}
+
+    def silent_seconds(self, now: float) -> float | None:
+        """For how long nothing has been read, where something was and it is too long ago."""
+        silent = now - self._read_at
+        return silent if _FRESH_SECONDS < silent < float("inf") else None
+
+    def missing(self, begin: float, end: float) -> Finding | None:
+        """That it fell silent, or never spoke, while the ranks were heard from a time to another."""
+        if self._told[_OWN_SOURCE] or end - (begin if self._heard is None else self._heard) <= SILENT_SECONDS:
+            return None
+        since = "at all" if self._heard is None else f"since {self._heard - self.started:.0f} s after the run's start"
+        return _missing(self.machine, f"it has said nothing {since}")
 
     def _read(self, reading: Reading) -> None:
         for name, value in reading.values.items():
             group, _, rest = name.partition("/")
             device, _, metric = rest.rpartition("/")
+            if name not in self._counters and len(self._counters) >= _MOST_COUNTERS:
+                continue
             if (group, metric) in _LEVELS:
+                self._counters[name] = reading.monotonic_seconds, value
                 self._figures[f"{group} {device} {_LEVELS[group, metric]}"] = value
             elif (group, metric) in _RATES:
                 before = self._counters.get(name)
@@ -78,8 +101,9 @@ class HeardAgent:
 
     def _warning(self, warned: Warned, now: float) -> LiveWarning | None:
         finding = self._own(warned.finding)
-        self._told[finding.rule] += 1
-        if self._told[finding.rule] > _MOST_TOLD:
+        if len(self.findings) < _MOST_OF_MACHINE:  # a rule that is not told is not remembered
+            self._told[finding.rule] += 1
+        if self._told[finding.rule] > _MOST_TOLD or len(self.findings) >= _MOST_OF_MACHINE:
             return None
         self.findings.append(finding)
         at = now - self.started

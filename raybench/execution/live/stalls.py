@@ -80,6 +80,7 @@ class Stalls:
             (rank, one.stopped_since)
             for rank, one in sorted(self._known.items())
             if one.stopped_since is not None
+            and one.heard > one.stopped_since  # by two marks, however late the second comes on a crowded machine
             and now - one.stopped_since >= STOPPED_SECONDS
             and rank not in self._told
             and one.mark.position.phase != "finished"

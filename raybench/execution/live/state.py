@@ -78,7 +78,10 @@ class LiveState:
             done=max(self._done, 0),
             total=self._total,
             ranks=tuple(self._rank(record, mark, now - since) for _, (mark, since) in sorted(self._marks.items())),
-            machines=tuple(LiveMachine(name=one.machine, figures=one.figures()) for one in agents),
+            machines=tuple(
+                LiveMachine(name=one.machine, figures=one.figures(now), silent_seconds=one.silent_seconds(now))
+                for one in agents
+            ),
             warnings=tuple(self._warnings),
         )
 

@@ -5,6 +5,7 @@ ends with its standard input, and the kernel kills it when the thread that start
 """
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -35,7 +36,7 @@ class AgentProcess:
         self._thread.start()
 
     def watch(self, pids: Sequence[int], logs: Sequence[str]) -> None:
-        """Have it look at processes of ranks, and at NCCL logs. One that has ended is not told."""
+        """Have it look at processes of ranks, and at NCCL logs. One that has ended, or does not read, is not told."""
         self._started.wait(_END_SECONDS)
         process = self._process
         if process is None or process.stdin is None:
@@ -61,6 +62,9 @@ class AgentProcess:
         except OSError as error:
             self._say_why(f"it does not start: {error}")
             return
+        else:
+            assert self._process.stdin is not None
+            os.set_blocking(self._process.stdin.fileno(), False)  # one that is stopped, and reads nothing, holds nobody
         finally:
             self._started.set()
         self._hear(self._process)

@@ -45,6 +45,8 @@ def _ranks(run: LiveRun) -> Iterator[str]:
 def _machines(run: LiveRun) -> Iterator[str]:
     for one in run.machines[:_MOST_MACHINES]:
         figures = [f"{name} {fixed(value)}" for name, value in one.figures.items()]
-        yield f"{one.name}: {'; '.join(figures) if figures else 'no readings yet'}"
+        silent = one.silent_seconds
+        none = "no readings yet" if silent is None else f"NO READINGS for {format_seconds(silent)}"
+        yield f"{one.name}: {'; '.join(figures) if figures else none}"
     if len(run.machines) > _MOST_MACHINES:
         yield f"and {len(run.machines) - _MOST_MACHINES} more machines"

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -92,6 +93,26 @@ def test_a_noisy_agent_is_passed_on_at_a_bounded_rate(tmp_path: Path, monkeypatc
     agent.end()
     assert 1 <= len(said) <= 7
     assert max(map(len, said)) <= 2**16
+
+
+def test_an_agent_that_reads_nothing_holds_nobody_who_tells_it_of_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deaf.py").write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(agent_process, "MODULE", "deaf")
+    agent = AgentProcess("gpu-1", str(tmp_path), lambda _: None)
+
+    def tell() -> None:
+        for _ in range(10):
+            agent.watch(range(10_000), [])
+
+    telling = threading.Thread(target=tell, daemon=True)
+    telling.start()
+    telling.join(5)
+    told = not telling.is_alive()
+    agent.end()
+    assert told
 
 
 def test_only_what_has_its_own_program_is_the_node_actor() -> None:

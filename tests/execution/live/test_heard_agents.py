@@ -86,3 +86,43 @@ def test_an_agent_that_does_not_start_is_one_line_that_fails_nothing() -> None:
     assert finding.summary == "no agent watched gpu-1: it ended with status 1"
     unreadable = Source(monotonic_seconds=1.0, name="ports", available=False, reason="no port")
     assert agent().take(encode(unreadable).encode() + b"\n", 1001.0)[1] == []
+
+
+def test_a_node_that_makes_up_rules_is_heard_within_bounds() -> None:
+    heard = agent()
+    lines = b"".join(line(replace(FINDING, rule=f"rule-{number}")) for number in range(3000))
+    assert len(heard.take(lines, 1001.0)[1]) == len(heard.findings) == 100
+    assert len(heard._told) <= 100
+    names = [f"nic/n{number}/sent_bytes" for number in range(4000)]
+    for second in (1.0, 2.0):
+        reading = Reading(monotonic_seconds=second, source="nics", values=dict.fromkeys(names, second))
+        heard.take(encode(reading).encode() + b"\n", 1000.0 + second)
+    assert 0 < len(heard.figures(1002.0)) <= 256
+
+
+def test_figures_of_an_agent_that_has_fallen_silent_are_not_shown_as_those_of_now() -> None:
+    heard = agent()
+    reading = Reading(monotonic_seconds=1.0, source="gpus", values={"gpu/0/utilization_percent": 97})
+    heard.take(encode(reading).encode() + b"\n", 1001.0)
+    assert (heard.figures(1005.0), heard.silent_seconds(1005.0)) == ({"gpu 0 %": 97}, None)
+    assert (heard.figures(1060.0), heard.silent_seconds(1060.0)) == ({}, 59.0)
+    assert agent().silent_seconds(1060.0) is None, "one that has not spoken yet is none that fell silent"
+
+
+def test_an_agent_that_falls_silent_or_never_speaks_while_ranks_do_is_missing() -> None:
+    heard = agent()
+    heard.take(encode(Reading(monotonic_seconds=1.0, source="host", values={})).encode() + b"\n", 1010.0)
+    assert heard.missing(1002.0, 1039.0) is None
+    found = heard.missing(1002.0, 1041.0)
+    assert found is not None
+    assert found.summary == "no agent watched gpu-1: it has said nothing since 10 s after the run's start"
+    never = agent().missing(1002.0, 1041.0)
+    assert never is not None
+    assert (never.rule, never.severity) == ("agent-missing", "info")
+    assert agent().missing(1002.0, 1010.0) is None, "a short run is over before anybody speaks"
+
+
+def test_a_time_that_no_clock_shows_is_no_message() -> None:
+    for at in (1e17, -1e17):
+        sent = encode(Reading(monotonic_seconds=at, source="host", values={"host/load/one_minute": 1.0}))
+        assert agent().take(sent.encode() + b"\n", 1001.0)[0] == []

@@ -52,6 +52,14 @@ def test_a_stopped_rank_is_told_once_and_again_when_it_moves() -> None:
     assert moved == [Moved(rank=1, seconds=22.0)]
 
 
+def test_one_mark_alone_is_nobodys_stall_however_long_the_next_one_takes() -> None:
+    stalls = Stalls(world_size=1)
+    stalls.take([mark(0, 1, state="t")], 1.0)
+    assert stalls.stopped(6.0) == []
+    stalls.take([mark(0, 1, state="t")], 6.5)
+    assert stalls.stopped(6.6) == [(0, 1.0)]
+
+
 def test_a_debugger_that_attaches_for_a_moment_is_nobodys_stall() -> None:
     stalls = Stalls(world_size=1)
     for second, state in enumerate("SSTSSTS"):

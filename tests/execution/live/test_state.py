@@ -76,7 +76,7 @@ def test_what_the_command_hears_is_what_another_one_shows(tmp_path: Path) -> Non
     agent = HeardAgent(machine="gpu-1", nodes=["gpu-1"], ranks=frozenset(), started=0.0)
     for second, value in ((1.0, 0.0), (2.0, 2e9)):
         reading = Reading(monotonic_seconds=second, source="nics", values={"nic/eth0/sent_bytes": value})
-        agent.take(encode(reading).encode() + b"\n", second)
+        agent.take(encode(reading).encode() + b"\n", time.monotonic())
     page = state.page(record, "measuring", [agent])
     assert page is not None
     assert state.page(record, "measuring", [agent]) is None  # no more than one a second

@@ -1,0 +1,28 @@
+"""The agents of a run in its account: those that say nothing while ranks do, and those that nobody started."""
+
+import pytest
+
+from raybench.config import RunConfig
+from raybench.execution.account import Account
+from raybench.execution.driver_channel import AgentPiece, Heard
+from raybench.execution.record import RunRecord
+from tests.execution.test_rank_assignments import planned
+
+
+def account(*, agent: bool = True) -> Account:
+    record = RunRecord(config=RunConfig(agent=agent), run_id="20261123-031551-af6d", clock=1000.0)
+    record.planned = planned()
+    return Account(record=record)
+
+
+@pytest.mark.parametrize(("agent", "seconds", "missing"), [(True, 60.0, 2), (True, 5.0, 0), (False, 60.0, 0)])
+def test_machines_that_nobody_watched_are_said(agent: bool, seconds: float, missing: int) -> None:
+    heard = account(agent=agent)
+    heard.events = [Heard(launch=0, data=b"", at=at) for at in (1001.0, 1001.0 + seconds)]
+    found = heard._silent_agents()
+    assert [one.rule for one in found] == ["agent-missing"] * missing
+    assert all("it has said nothing at all" in one.summary for one in found)
+
+
+def test_what_comes_of_a_node_that_the_run_has_not_is_nobodys_word() -> None:
+    assert account().hear_agent(AgentPiece(node=7, data=b"x\n")) == []

@@ -86,6 +86,7 @@ FOREIGN = """
     - {ansible.builtin.import_role: {name: raybench.cluster.system_limits}}
     - {ansible.builtin.import_role: {name: raybench.cluster.time_sync}}
     - {ansible.builtin.import_role: {name: raybench.cluster.ray_node}, vars: {ray_node_state: probed}}
+    - {ansible.builtin.import_role: {name: raybench.cluster.raybench_agent}, vars: {raybench_agent_state: absent}}
     - {ansible.builtin.import_role: {name: raybench.cluster.log_collect}}
     - {ansible.builtin.debug: {msg: "after the roles on {{ inventory_hostname }}"}}
 - hosts: localhost

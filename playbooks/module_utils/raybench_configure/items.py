@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .agent_unit import plan_agent_unit
 from .clock import plan_clock
 from .host import Host
 from .limits import plan_memlock, plan_nofile, plan_remove_ipc
@@ -40,6 +41,7 @@ ITEMS: dict[str, Callable[[Host, dict[str, Any]], ItemPlan]] = {
     "pcie_access_control.iommu": plan_io_mmu,
     "time_sync.clock": plan_clock,
     "nccl_config.nccl_conf": plan_nccl,
+    "raybench_agent.agent_unit": plan_agent_unit,
 }
 
 

@@ -18,6 +18,7 @@ _PATTERNS = {
     "device": (r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}", "the name of an RDMA device"),
     "url": (r"https?://[A-Za-z0-9._~:/?#@!&*+,;=%-]+|file:/[A-Za-z0-9._/-]+", "an address that begins with https://"),
     "nccl": (r"NCCL_[A-Z0-9_]+", "a variable of NCCL"),
+    "user": (r"[a-z_][a-z0-9_-]{0,31}", "the name of a user"),
     "governor": (r"[a-z_]{1,32}", "the name of a CPU governor"),
 }
 

@@ -24,10 +24,11 @@ from raybench.execution.driver_channel import (
 from raybench.execution.live.agents import HeardAgent
 from raybench.execution.live.machine import Machine
 from raybench.execution.live.warning import LiveWarning
-from raybench.execution.log_files import capped_log
-from raybench.execution.phases import AFTERWARDS
+from raybench.execution.log_files import ACTIVITY, capped_log
+from raybench.execution.phases import AFTERWARDS, SEARCHING
 from raybench.execution.record import Planned, RunRecord
 from raybench.timeline.keeper import SampleKeeper
+from raybench.timeline.last_samples import last_samples_text
 from raybench.units import parse_bytes
 
 _START_SECONDS = 60.0  # until the driver says what it does
@@ -48,6 +49,7 @@ class Account:
     unreadable: str | None = None
     ended: bool = False
     gone: bool = False  # the driver, without a last word
+    broke: float | None = None  # when the run did: the cause was looked for from then on
     events: list[Heard] = field(default_factory=list)
     logs: dict[str, bytes] = field(default_factory=dict)
     agents: dict[int, HeardAgent] = field(default_factory=dict)  # by the node that speaks for its machine
@@ -101,6 +103,7 @@ class Account:
             case Mark():
                 self.mark = message
                 self.step = self.step if message.phase in AFTERWARDS else message.phase
+                self.broke = message.began if message.phase == SEARCHING else self.broke
             case Snapshot():
                 self.record = message.record
             case Heard():
@@ -129,6 +132,7 @@ class Account:
         """Put together what the driver said in pieces."""
         self.record.logs = self.logs
         self.record.samples = self.samples.samples()
+        self._tell_last_samples()
         self.record.findings += [finding for heard in self.agents.values() for finding in heard.findings]
         self.record.findings += self._silent_agents()
         if self.record.planned is not None:
@@ -144,6 +148,14 @@ class Account:
         agents = [self.agents.get(one.nodes[0]) or self._heard_agent(planned, one) for one in planned.machines]
         found = [one.missing(self.events[0].at, self.events[-1].at) for one in agents]
         return [one for one in found if one is not None]
+
+    def _tell_last_samples(self) -> None:
+        """Put what the agents saw when the run broke below what its ranks did then."""
+        if self.broke is None or self.record.samples is None or ACTIVITY not in self.record.logs:
+            return
+        at = self.broke - self.record.clock
+        blamed = {one.node for one in self.record.incidents if one.node is not None}
+        self.record.logs[ACTIVITY] += last_samples_text(self.record.samples, at, blamed).encode()
 
 
 def logs_below(workplace: Path, record: RunRecord) -> dict[str, bytes]:

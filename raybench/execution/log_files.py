@@ -13,6 +13,7 @@ from pathlib import Path
 
 from raybench.benchmarks.rank.folder import PASSING
 
+ACTIVITY = "activity.txt"  # what every rank did when the run broke, and what the agents saw then
 FLIGHT_RECORD = "nccl_trace_rank_"  # and the rank: PyTorch's flight record, as 'raybench diagnose' knows it
 _OF_RANK = re.compile(
     rf"(?:(?:nccl|output|trace)-rank-|{FLIGHT_RECORD})([0-9]{{1,7}})(?:[-.][\w.+-]{{1,150}})?", re.ASCII

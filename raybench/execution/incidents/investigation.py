@@ -9,6 +9,7 @@ from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.flight_file import flight_records, ras_files
 from raybench.execution.incidents.hang import hang, is_stalled, mismatches
 from raybench.execution.incidents.incident import Incident, culprits
+from raybench.execution.log_files import ACTIVITY
 from raybench.execution.node_actors.messages import RankPosition
 from raybench.execution.node_actors.node_actors import NodeActors
 from raybench.execution.placement import PlacementPlan
@@ -50,7 +51,7 @@ class Investigation:
             for node, position in positions
             if position.rank in found
         ]
-        self.activity = {"activity.txt": activity_text(seen).encode()} | flight_records(seen, self.plan.backend)
+        self.activity = {ACTIVITY: activity_text(seen).encode()} | flight_records(seen, self.plan.backend)
         self.activity |= ras_files(seen)
         return seen
 

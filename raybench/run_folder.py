@@ -18,6 +18,7 @@ from raybench.whole_file import sync_folder, write_whole
 
 _RESERVE_BYTES = 8 * 2**20
 _MOST_WARNINGS = 10_000
+_LIVE_PARTIAL = f".{LIVE}.partial"
 
 
 def new_run_id() -> str:
@@ -157,7 +158,7 @@ class RunFolder:
 
     def write_state(self, content: bytes) -> None:
         """Put ``live.json`` in place of the one before. Nothing of the result depends on it."""
-        partial = self.path / f".{LIVE}.partial"
+        partial = self.path / _LIVE_PARTIAL
         with contextlib.suppress(OSError):
             partial.write_bytes(content)
             partial.replace(self.path / LIVE)
@@ -215,6 +216,7 @@ class RunFolder:
         """Close the journal, once it is on the disk, and give the reserve free. The run goes on no more."""
         with contextlib.suppress(OSError):
             (self.path / LIVE).unlink(missing_ok=True)
+            (self.path / _LIVE_PARTIAL).unlink(missing_ok=True)  # of a disk that was full
         with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed already
             os.fsync(self._journal.fileno())
         with contextlib.suppress(OSError):

@@ -99,7 +99,7 @@ def command(  # noqa: PLR0917 - one parameter an option
         ),
         on_warning=(lambda _: None) if as_json else _show,
         on_sources=(lambda _: None) if as_json else _Sources().show,
-        on_line=_print if as_json else None,
+        on_line=_print_message if as_json else None,
         on_remark=lambda remark: say(f"raybench: {remark}"),
     )
     if once and not as_json:
@@ -147,6 +147,17 @@ def _in_journal() -> bool:
     return "JOURNAL_STREAM" in os.environ and not sys.stdout.isatty()
 
 
-def _print(text: str) -> None:
+def _print(text: str) -> bool:
+    """Returns whether it could be written."""
+    written = False
     with printing("stdout"):
         click.echo(printable(text))
+        sys.stdout.flush()
+        written = True
+    return written  # noqa: RET504 - `printing` keeps back what a stream raises
+
+
+def _print_message(text: str) -> None:
+    """A line of JSON, as long as somebody reads them: ``| head`` ends the command as Ctrl-C does."""
+    if not _print(text):
+        raise KeyboardInterrupt

@@ -6,6 +6,7 @@ import msgspec
 
 SCHEMA: Literal["raybench.live/1"] = "raybench.live/1"
 FILE = "live.json"
+WRITING = "writing the result"  # the phase in which nothing is written here any more
 
 
 class LiveRank(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,13 +38,17 @@ class LiveRemarkLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole of it. ``written_at`` is wall-clock time; ``done`` of ``total`` points are measured."""
+    """The whole of it. ``written_at`` is wall-clock time; ``done`` of ``total`` points are measured.
+
+    ``period_seconds``: after which it is written anew.
+    """
 
     schema: Literal["raybench.live/1"] = SCHEMA
     run_id: str
     pid: int
     written_at: float
     elapsed_seconds: float
+    period_seconds: float = 1.0
     phase: str
     title: str = ""
     benchmark: str = ""

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import msgspec
 
+from raybench.documents.live_run import WRITING
 from raybench.errors import RaybenchError
 from raybench.execution.account import Account, logs_below, tell_phase
 from raybench.execution.decision import Situation, decide
@@ -111,6 +112,7 @@ class Supervisor:
         reader = threading.Thread(target=self._read, daemon=True, name="driver-channel")
         reader.start()
         killed = self._attend()
+        self._write_state(WRITING)
         self.account.logs = self.account.logs or logs_below(self.driver.workplace, self.record)
         self.driver.end()
         reader.join(_END_SECONDS)
@@ -126,7 +128,7 @@ class Supervisor:
         while not self.account.over:
             self._hear()
             self._look()
-            self._write_state()
+            self._write_state(self.account.mark.phase)
             match decide(self._situation()):
                 case "ask":
                     self._asked = time.monotonic()
@@ -187,8 +189,8 @@ class Supervisor:
             case Consulted():
                 self._consult()
 
-    def _write_state(self) -> None:
-        page = self._state.page(self.record, self.account.mark.phase, self.account.agents.values())
+    def _write_state(self, phase: str) -> None:
+        page = self._state.page(self.record, phase, self.account.agents.values())
         if page is not None:
             self.journal.write_state(page)
 

@@ -1,5 +1,6 @@
 """How a run stands that goes on now, by what its command writes into its folder."""
 
+import stat
 from pathlib import Path
 
 import msgspec
@@ -10,14 +11,33 @@ from raybench.errors import UsageError
 _LONGEST_BYTES = 64 * 2**20
 
 
+def live_folder(path: Path) -> Path:
+    """The folder of a run that goes on: this one, or of a folder of runs the one that was written last.
+
+    A run that was killed leaves its file behind, and may have begun after one that goes on. Raises UsageError where
+    there is none.
+    """
+    if _written_at(path) is not None:
+        return path
+    written = [(at, folder) for folder in path.glob("*") if (at := _written_at(folder)) is not None]
+    if written:
+        return max(written)[1]
+    ended = (path / "result.json").is_file()
+    more = f"it has ended: raybench show {path}" if ended else f"there is no {FILE} in it, nor in a folder below it"
+    raise UsageError(f"no run goes on in {path}: {more}")
+
+
+def _written_at(folder: Path) -> float | None:
+    try:
+        state = (folder / FILE).stat()
+    except (OSError, ValueError):
+        return None
+    return state.st_mtime if stat.S_ISREG(state.st_mode) else None
+
+
 def live_run(path: Path) -> LiveRun:
-    """The run in a folder, or the latest one in a folder of runs. Raises UsageError where none goes on."""
-    folders = [path, *sorted(path.glob("*"), reverse=True)]
-    place = next((folder / FILE for folder in folders if (folder / FILE).is_file()), None)
-    if place is None:
-        ended = (path / "result.json").is_file()
-        more = f"it has ended: raybench show {path}" if ended else f"there is no {FILE} in it, nor in a folder below it"
-        raise UsageError(f"no run goes on in {path}: {more}")
+    """How the run in a folder stands. Raises UsageError where none goes on, or its file is not what a run writes."""
+    place = live_folder(path) / FILE
     try:
         with place.open("rb") as file:
             return msgspec.json.decode(file.read(_LONGEST_BYTES), type=LiveRun)

@@ -99,6 +99,17 @@ def test_one_look_as_json_is_the_messages_of_the_agent() -> None:
     assert done.returncode in {0, 1}
 
 
+def test_it_ends_when_nobody_reads_its_messages_any_more() -> None:
+    with agent("--json") as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.stdout.close()
+        assert child.wait(timeout=20) in {0, 1, 3}  # 3: before anything was read
+        assert child.stderr is not None
+        assert "Traceback" not in child.stderr.read()
+        child.stdout = None
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

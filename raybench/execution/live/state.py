@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from raybench.benchmarks.events import RankMark
-from raybench.documents.live_run import LiveMachine, LiveRank, LiveRemarkLine, LiveRun
+from raybench.documents.live_run import WRITING, LiveMachine, LiveRank, LiveRemarkLine, LiveRun
 from raybench.execution.incidents.incident import step_text
 from raybench.execution.live.agents import HeardAgent
 from raybench.execution.live.warning import LiveWarning
@@ -32,6 +32,7 @@ class LiveState:
     _done: int = -1
     _total: int = 0
     _due: float = 0.0
+    _period: float = _PERIOD_SECONDS
 
     def marked(self, marks: Iterable[RankMark]) -> None:
         """Ranks of a node were seen."""
@@ -59,10 +60,11 @@ class LiveState:
     def page(self, record: RunRecord, phase: str, agents: Iterable[HeardAgent]) -> bytes | None:
         """The document, where it is time for one."""
         began = time.monotonic()
-        if began < self._due:
+        if began < self._due and phase != WRITING:
             return None
         content = msgspec.json.encode(self._run(record, phase, agents, began))
-        self._due = began + max(_PERIOD_SECONDS, _LEAST_SHARE * (time.monotonic() - began))
+        self._period = max(_PERIOD_SECONDS, _LEAST_SHARE * (time.monotonic() - began))
+        self._due = began + self._period
         return content
 
     def _run(self, record: RunRecord, phase: str, agents: Iterable[HeardAgent], now: float) -> LiveRun:
@@ -71,6 +73,7 @@ class LiveState:
             pid=os.getpid(),
             written_at=time.time(),
             elapsed_seconds=record.elapsed_seconds,
+            period_seconds=self._period,
             phase=phase,
             title=self._title,
             benchmark=self._benchmark,

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from diagnostics.agent.messages import Reading, encode
 from raybench.cli.top import command
 from raybench.config import RunConfig
-from raybench.documents.live_run import LiveMachine, LiveRank, LiveRemarkLine, LiveRun
+from raybench.documents.live_run import WRITING, LiveMachine, LiveRank, LiveRemarkLine, LiveRun
 from raybench.errors import UsageError
 from raybench.execution.live.agents import HeardAgent
 from raybench.execution.live.state import LiveState
@@ -103,3 +103,65 @@ def test_the_command_prints_a_screen_or_the_data_and_says_what_is_missing(tmp_pa
     assert isinstance(runner.invoke(command, [str(tmp_path), "--once"]).exception, UsageError)
     (tmp_path / "live.json").unlink()
     assert isinstance(runner.invoke(command, [str(tmp_path), "--once"]).exception, UsageError)
+
+
+def test_of_many_runs_the_one_that_is_written_now_is_shown_whatever_a_killed_one_left(tmp_path: Path) -> None:
+    for name, age in (("20261123-0100", 0.0), ("20261123-0200", 3600.0)):
+        (tmp_path / name).mkdir()
+        live = tmp_path / name / "live.json"
+        live.write_bytes(msgspec.json.encode(msgspec.structs.replace(RUN, run_id=name)))
+        os.utime(live, (time.time() - age, time.time() - age))
+    assert live_run(tmp_path).run_id == "20261123-0100"
+    os.mkfifo(tmp_path / "20261123-0200" / "other")
+    (tmp_path / "20261123-0300").mkdir()
+    os.mkfifo(tmp_path / "20261123-0300" / "live.json")
+    assert live_run(tmp_path).run_id == "20261123-0100"
+
+
+@pytest.mark.parametrize(("wrong_seconds", "written", "code"), [(3600, True, 0), (-3600, True, 0), (3600, False, 3)])
+def test_a_clock_that_is_wrong_kills_no_run_and_one_that_was_killed_is_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong_seconds: int, written: bool, code: int
+) -> None:
+    def write(second: float) -> None:
+        there = msgspec.structs.replace(RUN, written_at=time.time() - wrong_seconds + second)
+        (tmp_path / "live.json").write_bytes(msgspec.json.encode(there))
+
+    write(0)
+    monkeypatch.setattr("raybench.cli.top.time.sleep", lambda seconds: write(seconds) if written else None)
+    done = CliRunner().invoke(command, [str(tmp_path), "--once"])
+    assert (done.exit_code, "NOTHING NEW" in done.output) == (code, code == 3)
+
+
+def test_the_end_of_the_run_and_ctrl_c_end_the_command_and_it_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = tmp_path / "live.json"
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    for end, words in ((lambda _: live.unlink(), "the run has ended: raybench show"), (interrupt, "")):
+        live.write_bytes(msgspec.json.encode(msgspec.structs.replace(RUN, written_at=time.time())))
+        monkeypatch.setattr("raybench.cli.top.time.sleep", end)
+        done = CliRunner().invoke(command, [str(tmp_path)])
+        assert (done.exit_code, words in done.output, done.exception and type(done.exception)) in (
+            (0, True, None),
+            (0, True, SystemExit),
+        )
+
+
+def test_a_run_that_writes_its_result_or_seldom_is_not_said_to_be_killed() -> None:
+    writing = msgspec.structs.replace(RUN, phase=WRITING)
+    assert "NOTHING NEW for 60.0 s: its command writes the result, was killed, or is stopped" in top_lines(
+        writing, 1060.0
+    )
+    large = msgspec.structs.replace(RUN, period_seconds=8.0)
+    assert not any("NOTHING NEW" in line for line in top_lines(large, 1010.0))
+    assert any("NOTHING NEW" in line for line in top_lines(large, 1030.0))
+
+
+def test_what_a_full_disk_left_of_the_state_goes_with_the_run(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path), "20261123-031551-af6d")
+    (folder.path / ".live.json.partial").write_text("{")
+    folder.discard()
+    assert not folder.path.exists()

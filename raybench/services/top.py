@@ -43,5 +43,5 @@ def live_run(path: Path) -> LiveRun:
             return msgspec.json.decode(file.read(_LONGEST_BYTES), type=LiveRun)
     except OSError as error:
         raise UsageError(f"{place} cannot be read: {error.strerror}; the run may just have ended") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{place} is not what this version of raybench writes: {error}") from error

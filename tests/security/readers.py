@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,10 @@ from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.parsers import nvidia_smi, pci, rdma, system
 from raybench.preflight.probe_answer import unpack
 from raybench.preflight.report import Gathered, build_report
+from raybench.reports.terminal.top import top_lines
+from raybench.services.top import live_run
+from raybench.timeline.importing.formats import format_of
+from raybench.timeline.importing.sample import Told
 from tests.diagnostics.mutation import mutated as mutated_lines
 from tests.documents.mutation import mutated as mutated_document
 from tests.preflight import recorded
@@ -241,6 +246,29 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     system.parse_packages,
 )
 FIGURES = (parse_bandwidth, parse_latency, parse_iperf, parse_own_stream)
+TOLD = Told(
+    zone=UTC, begin=datetime(2026, 11, 23, tzinfo=UTC), interval_seconds=1.0, day=datetime(2026, 11, 23, tzinfo=UTC)
+)
+
+
+def parse_samples(data: bytes) -> object:
+    text = data.decode("utf-8", "replace")
+    return format_of(text, "it").parse(text, TOLD, "it")
+
+
+def sample_files() -> list[bytes]:
+    return [path.read_bytes() for path in sorted((RECORDED.parent / "timeline" / "imported").iterdir())]
+
+
+def live_states() -> list[Any]:
+    rank = {"rank": 0, "node": "a", "state": "S", "where": "all_reduce", "still_seconds": 1.0}
+    machine = {"name": "a", "figures": {"nic eth0 sent GB/s": 1.0}, "silent_seconds": None}
+    whole = {"schema": "raybench.live/1", "run_id": "r", "pid": 7, "written_at": 1e9, "elapsed_seconds": 3.0,
+             "phase": "measuring", "title": "x", "benchmark": "all_reduce", "progress": "2 of 8", "done": 2, "total": 8,
+             "warnings": [{"at_seconds": 2.0, "text": "rank 1 stands still"}]}  # fmt: skip
+    return [whole | {"ranks": [rank], "machines": [machine]}]
+
+
 READERS: dict[str, Reader] = {
     "agent messages": Reader(read=lambda data: list(MessageReader().feed(data + b"\n")), seeds=messages),
     "answers of node actors": Reader(read=read_answers, seeds=answers, encode=in_msgpack),
@@ -277,6 +305,11 @@ READERS: dict[str, Reader] = {
     ),
     "probe answer": Reader(read=judge_host, seeds=probe_facts, refuses=(ValueError,), encode=in_probe),
     "probe texts": Reader(read=parse_all(PARSERS), seeds=printed),
+    "samples of other tools": Reader(read=parse_samples, seeds=sample_files, refuses=(UsageError,)),
+    "state of a run": Reader(
+        read=read_file(lambda path: top_lines(live_run(path.parent), 1e9), "live.json"), seeds=live_states,
+        refuses=(UsageError,),
+    ),
     "weights": Reader(
         read=read_file(entries_of, "model.safetensors"),
         seeds=lambda: [{"a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}, "__metadata__": {"x": "y"}}],

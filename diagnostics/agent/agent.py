@@ -106,7 +106,9 @@ class Agent:
         if self.window.series_left_out:
             self._say("series", seconds, f"there are more than {MAX_SERIES}; the rest are not judged")
         if self.window.unknown_series:
-            self._say("names", seconds, f"{self.window.unknown_series!r} is no name of a series, and is not judged")
+            self._say(
+                "names", seconds, f"{self.window.unknown_series!r} is not the name of a series, and is not judged"
+            )
         if values:
             self._emit(Reading(monotonic_seconds=seconds, source=answer.source, values=values))
         for one in sample.events:

@@ -168,7 +168,7 @@ def device_of(name: str) -> str:
 
 
 def split_name(name: str) -> SeriesName:
-    """The parts of a name. Raises ValueError for what is no name of a series of the table."""
+    """The parts of a name. Raises ValueError for what is not the name of a series of the table."""
     if len(name) > MAX_NAME_CHARACTERS or not _NAME.fullmatch(name):
         raise ValueError("no name of a series: <group>/<device>/<metric>")
     group, _, rest = name.partition("/")

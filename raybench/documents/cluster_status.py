@@ -81,7 +81,7 @@ class ClusterStatus(PlainDocument):
         return self.status in _CUT_SHORT
 
     @property
-    def left_out(self) -> tuple[ClusterNode, ...]:
+    def missing(self) -> tuple[ClusterNode, ...]:
         """Workers that are missing where that is allowed; one that was reached and failed is none of them."""
         missing = frozenset[NodeState]({"unreachable"}) if self.check else _MISSING
         workers = [node for node in self.nodes if self.allow_missing and node.role != "head"]
@@ -90,12 +90,12 @@ class ClusterStatus(PlainDocument):
     @property
     def verdict(self) -> Verdict:
         """Whether it is as was asked. ``up`` and ``down`` are incomplete where it is not: they were to make it so."""
-        kept = [node for node in self.nodes if node not in self.left_out]
+        kept = [node for node in self.nodes if node not in self.missing]
         if self.cut_short or self.error or any(node.problem for node in kept):
             return "incomplete"
         states = {node.state(self.action) for node in kept}
         if self.check or states <= (_ENDED if self.action == "down" else {"alive"}):
-            return "warning" if self.left_out else "ok"
+            return "warning" if self.missing else "ok"
         if "not asked" in states:
             return "unknown"
         return "critical" if self.action == "status" else "incomplete"

@@ -39,8 +39,8 @@ def _sum(report: ClusterStatus) -> str:
         gone = sum(state in {"ended", "was not running"} for state in states)
         return f"{gone} of {count_of(len(states), 'host')} without a Ray node of raybench's"
     checked = "nothing was done (--check); " if report.check else ""
-    left_out = f"; without {folded([node.name for node in report.left_out])}" if report.left_out else ""
-    return f"{checked}{states.count('alive')} of {count_of(len(states), 'node')} alive{where}{left_out}"
+    missing = f"; without {folded([node.name for node in report.missing])}" if report.missing else ""
+    return f"{checked}{states.count('alive')} of {count_of(len(states), 'node')} alive{where}{missing}"
 
 
 def _grid(report: ClusterStatus) -> Grid:

@@ -91,5 +91,7 @@ def command(as_json: bool, **options: Any) -> None:
         if as_json:
             click.echo(json.dumps(finished.report.to_json(), indent=2))
         else:
-            click.echo("\n".join(finished.lines))
+            from raybench.reports.terminal.report import print_document
+
+            print_document(finished.report, sys.stdout)
     sys.exit(finished.exit_code)

@@ -63,6 +63,7 @@ class MemoryParts(PlainPart):
     allocated: int
     peak: int
     fullest_moment: str | None = None  # the first version had none
+    fullest_moment_bytes: int | None = None  # nor this
     device_bytes: int | None
     fits: bool | None
     largest_batch_size: int | None
@@ -85,6 +86,7 @@ class CostEstimate(PlainPart):
     per_1k_samples: tuple[float | None, ...]
     per_million_tokens: tuple[float | None, ...]
     per_epoch: tuple[float | None, ...] | None
+    epoch_samples: int | None = None  # the first versions had none
     source: str
 
 
@@ -103,6 +105,7 @@ class EstimateReport(PlainDocument):
     gpu: str | None
     communication: CommunicationEstimate
     memory: MemoryParts
+    computation_seconds: Range | None = None  # the first versions had none
     step_seconds: Range | None
     tokens_per_second: Range | None
     samples_per_second: Range | None

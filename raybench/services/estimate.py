@@ -72,10 +72,9 @@ class EstimateOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedEstimate:
-    """The estimate as its document, and as lines of text with the formula of each figure."""
+    """The estimate as its document."""
 
     report: "EstimateReport"
-    lines: tuple[str, ...]
 
     @property
     def exit_code(self) -> int:
@@ -86,10 +85,9 @@ class FinishedEstimate:
 def estimate(options: EstimateOptions) -> FinishedEstimate:
     """Communication, memory, step time, throughput and cost; nothing is run. Raises UsageError for what cannot be."""
     from raybench.performance_model.estimate import estimate as estimated
-    from raybench.performance_model.estimate_report import estimate_lines, estimate_report
+    from raybench.performance_model.estimate_report import estimate_report
 
-    result = estimated(_request(options))
-    return FinishedEstimate(report=estimate_report(result), lines=tuple(estimate_lines(result)))
+    return FinishedEstimate(report=estimate_report(estimated(_request(options))))
 
 
 def _request(options: EstimateOptions) -> "EstimateRequest":

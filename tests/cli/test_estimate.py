@@ -8,8 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from raybench.cli.estimate import command
+from raybench.cli.show import command as show
 from raybench.errors import UsageError
 from raybench.performance_model.estimate import _forward_share
+from raybench.performance_model.estimate_report import FORMULAS
 from raybench.performance_model.training_setup import TrainingSetup
 from tests.reports.sample import cluster, run_result, sweep
 
@@ -71,6 +73,17 @@ def test_a_model_that_does_not_fit_ends_with_1() -> None:
     assert estimate["memory"]["fits"] is False
     assert estimate["memory"]["largest_batch_size"] == 0
     assert answer("--model", "llama-70b", "--gpu", "H100", "--memory", "2000G")["memory"]["fits"] is True
+
+
+def test_it_prints_what_show_prints_of_its_document_each_figure_with_its_formula(tmp_path: Path) -> None:
+    options = (*FSDP, "--epoch-samples", "1000000")
+    (tmp_path / "estimate.json").write_text(json.dumps(answer(*options)))
+    printed = CliRunner().invoke(command, options).stdout
+    assert CliRunner().invoke(show, [str(tmp_path / "estimate.json")]).stdout == printed
+    assert [name for name, formula in FORMULAS.items() if formula not in printed] == []
+    assert "computation " in printed
+    assert "that come and go" in printed
+    assert printed.splitlines()[0] == printed.splitlines()[-1]
 
 
 def test_without_a_gpu_time_is_unknown_and_traffic_is_not() -> None:
@@ -167,7 +180,12 @@ def test_another_file_is_no_result(tmp_path: Path, content: str, words: str) -> 
 def test_the_text_names_formulas_and_sources() -> None:
     result = CliRunner().invoke(command, FSDP)
     assert result.exit_code == 0
-    for words in ("nothing was measured", "6 (N - lookups)", "list price of p5.48xlarge on 2026", "fits in 79.65 GiB"):
+    for words in (
+        "nothing was measured",
+        "6 (N - lookups)",
+        "list price of p5.48xlarge on 2026",
+        "it fits: 40.66 GiB of 79.65",
+    ):
         assert words in result.stdout
 
 

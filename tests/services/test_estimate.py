@@ -7,10 +7,9 @@ from raybench.errors import UsageError
 from raybench.services.estimate import EstimateOptions, estimate
 
 
-def test_a_model_that_does_not_fit_is_a_problem_and_the_lines_say_what_the_document_does() -> None:
+def test_a_model_that_does_not_fit_is_a_problem() -> None:
     fits = estimate(EstimateOptions(world_size=64, strategy="fsdp", node_type="p5.48xlarge"))
     assert (fits.exit_code, fits.report.memory.fits, fits.report.gpu) == (0, True, "H100 SXM")
-    assert any("H100 SXM" in line for line in fits.lines)
     assert estimate(EstimateOptions(model="llama-70b", gpu="H100")).exit_code == 1
 
 

@@ -1,14 +1,18 @@
-"""An estimate for a terminal: whether it fits, what a step takes, sends and costs. Pure."""
+"""An estimate for a terminal: whether it fits, what a step takes, sends and costs, by which formula. Pure."""
 
 from collections.abc import Iterator, Sequence
 
 from raybench.documents.estimate import CostEstimate, EstimateReport, MemoryParts
 from raybench.reports.builders.asked import Asked
-from raybench.reports.model import Block, Facts, Heading, Report, notes_of
+from raybench.reports.model import Block, Cell, Choice, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
 from raybench.units import format_seconds
 
-_PARTS = ("parameters", "gradients", "optimizer_state", "buffers", "activations", "logits", "peak")
+Row = tuple[str, str, str]  # what, how much, by which formula (its name) or on what basis
+_PARTS = (
+    "parameters", "gradients", "optimizer_state", "buffers", "activations", "logits", "optimizer_temporaries",
+    "context", "fragmentation", "allocated", "peak",
+)  # fmt: skip
 
 
 def estimate_tables(estimate: EstimateReport, _: Asked) -> Report:
@@ -34,53 +38,84 @@ def _fit(memory: MemoryParts) -> str:
 
 
 def _blocks(estimate: EstimateReport) -> Iterator[Block]:
-    for title, pairs in (
-        ("Time", _time(estimate)),
+    for title, rows in (
+        ("Model", _model(estimate)),
         ("Communication of a rank and step", _communication(estimate)),
-        ("Memory of a GPU", _memory(estimate.memory)),
+        ("Memory of a GPU", _memory(estimate)),
+        ("Time", _time(estimate)),
         ("Cost", _cost(estimate.cost) if estimate.cost else ()),
-        ("From", estimate.basis.items()),
     ):
-        if known := tuple(pairs):
+        if listed := tuple((name, value, estimate.formulas.get(origin, origin)) for name, value, origin in rows):
             yield Heading(text=title)
-            yield Facts(pairs=known)
+            yield Choice(forms=tuple(_forms(listed)))
+    if estimate.basis:
+        yield Heading(text="From")
+        yield Facts(pairs=tuple(estimate.basis.items()))
     yield from notes_of([f"unknown: {reason}" for reason in estimate.unknown], tone="warn")
 
 
-def _time(estimate: EstimateReport) -> Iterator[tuple[str, str]]:
+def _forms(rows: Sequence[Row]) -> Iterator[tuple[Block, ...]]:
+    """A table, or where it is too wide, a line a figure: no formula is left out."""
+    cells = tuple(tuple(Cell(text=text) for text in row) for row in rows)
+    yield (Table(grid=Grid(headings=("figure", "value", "from"), rows=cells), text_columns=3),)
+    yield (Facts(pairs=tuple((name, "; ".join(filter(None, (value, origin)))) for name, value, origin in rows)),)
+
+
+def _model(estimate: EstimateReport) -> Iterator[Row]:
     model = estimate.model
     trained = model.trainable_parameters
-    yield "parameters", f"{model.parameters:,}" + ("" if trained == model.parameters else f", {trained:,} trained")
-    yield "operations per token", f"{model.flops_per_token / 1e9:.2f} GFLOP"
-    if estimate.step_seconds:
-        yield "step", " to ".join(map(format_seconds, estimate.step_seconds))
-    for name, pair in (("tokens/s", estimate.tokens_per_second), ("samples/s", estimate.samples_per_second)):
-        if pair:
-            yield name, _between(pair)
-    if estimate.mfu:
-        yield "MFU", f"{estimate.mfu[0]:.1%} to {estimate.mfu[1]:.1%}"
+    share = "" if trained == model.parameters else f", {trained:,} trained"
+    yield "parameters", f"{model.parameters:,}{share}", "parameters"
+    yield "operations per token", f"{model.flops_per_token / 1e9:.2f} GFLOP", "flops_per_token"
 
 
-def _communication(estimate: EstimateReport) -> Iterator[tuple[str, str]]:
+def _communication(estimate: EstimateReport) -> Iterator[Row]:
     found = estimate.communication
     for one in found.messages:
         over = f"over {count_of(one.ranks, 'rank')}, {count_of(one.nodes, 'node')}"
-        yield f"{one.operation} ({one.phase})", f"{one.count} x {one.message_bytes / 1e6:,.2f} MB {over}"
-    yield "sent", f"{found.wire_bytes_per_rank / 1e9:.3f} GB"
-    yield "time of it alone", "unknown" if found.seconds is None else format_seconds(found.seconds)
+        yield f"{one.operation} ({one.phase})", f"{one.count} x {one.message_bytes / 1e6:,.2f} MB", over
+    yield "sent", f"{found.wire_bytes_per_rank / 1e9:.3f} GB", "wire_bytes"
+    alone = "unknown" if found.seconds is None else format_seconds(found.seconds)
+    yield "time of it alone", alone, "communication"
 
 
-def _memory(memory: MemoryParts) -> Iterator[tuple[str, str]]:
-    sizes = (getattr(memory, name) for name in _PARTS)
-    yield from ((name.replace("_", " "), _gib(size)) for name, size in zip(_PARTS, sizes, strict=True) if size)
+def _memory(estimate: EstimateReport) -> Iterator[Row]:
+    memory = estimate.memory
+    for name in _PARTS:
+        if size := getattr(memory, name):
+            yield name.replace("_", " "), _gib(size), "memory" if name == "peak" else ""
+    if memory.fullest_moment is not None:
+        held = memory.fullest_moment_bytes
+        yield "fullest moment", memory.fullest_moment, "" if held is None else f"{_gib(held)} that come and go"
 
 
-def _cost(cost: CostEstimate) -> Iterator[tuple[str, str]]:
-    yield "all nodes, an hour", f"{cost.per_hour:.2f} {cost.currency} ({cost.source})"
-    yield "1000 samples", f"{_between(cost.per_1k_samples)} {cost.currency}"
-    yield "a million tokens", f"{_between(cost.per_million_tokens)} {cost.currency}"
+def _time(estimate: EstimateReport) -> Iterator[Row]:
+    if estimate.step_seconds is None:
+        return
+    low, high = estimate.efficiency.range
+    yield "efficiency of computation", f"{low:.0%} to {high:.0%} of the peak", estimate.efficiency.source
+    for name, pair, formula in (
+        ("computation", estimate.computation_seconds, ""),
+        ("exposed communication", estimate.communication.exposed_seconds, "between all hidden that can be, and none"),
+        ("step", estimate.step_seconds, "step"),
+    ):
+        if pair is not None:
+            yield name, " to ".join(map(format_seconds, pair)), formula
+    if estimate.tokens_per_second is not None:
+        yield "tokens/s", _between(estimate.tokens_per_second), ""
+    if estimate.samples_per_second is not None:
+        yield "samples/s", _between(estimate.samples_per_second), "ranks x batch size x micro-batches / step"
+    if estimate.mfu is not None:
+        yield "MFU", f"{estimate.mfu[0]:.1%} to {estimate.mfu[1]:.1%}", "mfu"
+
+
+def _cost(cost: CostEstimate) -> Iterator[Row]:
+    yield "all nodes, an hour", f"{cost.per_hour:.2f} {cost.currency}", cost.source
+    yield "1000 samples", f"{_between(cost.per_1k_samples)} {cost.currency}", "cost"
+    yield "a million tokens", f"{_between(cost.per_million_tokens)} {cost.currency}", ""
     if cost.per_epoch:
-        yield "an epoch", f"{_between(cost.per_epoch)} {cost.currency}"
+        samples = "" if cost.epoch_samples is None else f" of {cost.epoch_samples} samples"
+        yield f"an epoch{samples}", f"{_between(cost.per_epoch)} {cost.currency}", ""
 
 
 def _between(values: Sequence[float | None]) -> str:

@@ -131,7 +131,7 @@ def _zone(name: str | None) -> tzinfo | None:
             hours, _, minutes = name[1:].partition(":")
             return timezone(timedelta(hours=int(hours), minutes=int(minutes or 0)) * (-1 if name[0] == "-" else 1))
         return ZoneInfo(name)
-    except (ValueError, KeyError, OSError) as error:  # KeyError: ZoneInfoNotFoundError
+    except (ValueError, KeyError, OSError, OverflowError) as error:  # KeyError: ZoneInfoNotFoundError
         raise UsageError(f"--timezone {name} is none that is known: UTC, Europe/Berlin and +02:00 are") from error
 
 

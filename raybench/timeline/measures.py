@@ -172,8 +172,14 @@ class Track:
 
 
 def track_of(node: SampledNode, name: str) -> Track:
-    """A counter over time. Where it began again, what it has since then counts."""
-    known = [(at, value) for at, value in zip(node.seconds, node.values(name), strict=True) if value is not None]
+    """A counter over time. Where it began again, what it has since then counts; one that was misread did not."""
+    read = [(at, value) for at, value in zip(node.seconds, node.values(name), strict=True) if value is not None]
+    known = [one for number, one in enumerate(read) if not _is_misread(read[max(number - 1, 0) : number + 2])]
     grown = (after - before if after >= before else after for (_, before), (_, after) in pairwise(known))
     totals = accumulate(grown, initial=0.0)
     return Track(seconds=tuple(at for at, _ in known), totals=tuple(totals) if known else ())
+
+
+def _is_misread(three: Sequence[tuple[float, float]]) -> bool:
+    """Whether the second of three readings is lower than both, and the third is back where the first was."""
+    return len(three) == 3 and three[1][1] < three[0][1] <= three[2][1]

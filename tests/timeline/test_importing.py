@@ -164,3 +164,27 @@ def test_bad_input_is_refused_and_nothing_is_written(
         raise refused.exception
     assert (run / "result.json").read_bytes() == before
     assert not (run / "node_samples.json").exists()
+
+
+def test_times_in_milliseconds_and_zones_out_of_range_are_said_and_no_traceback(run: Path, tmp_path: Path) -> None:
+    query = json.loads((FILES / "range-query.json").read_text())
+    for series in query["data"]["result"]:
+        series["values"] = [[at * 1000, value] for at, value in series["values"]]
+    (tmp_path / "ms.json").write_text(json.dumps(query))
+    failed = do(run, [str(tmp_path / "ms.json")])
+    assert isinstance(failed.exception, UsageError)
+    assert "no sample is of the time of the run" in str(failed.exception)
+    failed = do(run, ["dmon-t.txt"], "--node", "node-1", "--timezone", "+99999999999:00")
+    assert isinstance(failed.exception, UsageError)
+
+
+@pytest.mark.parametrize(("first", "seconds"), [("23:59:50", (-10.0, 5.0)), ("00:00:20", (20.0, 35.0))])
+def test_times_of_day_are_those_nearest_to_the_run_on_either_side_of_midnight(
+    run: Path, tmp_path: Path, first: str, seconds: tuple[float, float]
+) -> None:
+    after = "00:00:05" if first.startswith("23") else "00:00:35"
+    text = f"#Time        gpu   pwr\n#HH:MM:SS    Idx     W\n {first}      0   682\n {after}      0   690\n"
+    (tmp_path / "dmon.txt").write_text(text)
+    # 02:00 UTC is midnight there
+    (node,) = imported(run, str(tmp_path / "dmon.txt"), options=("--node", "node-1", "--timezone", "-02:00")).nodes
+    assert node.seconds == seconds

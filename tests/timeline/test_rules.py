@@ -93,6 +93,10 @@ class TestPortErrors:
         run = run_of(collective((0.10, 0.16)))
         assert found(run, self.RULE, sampled("node-1", {ERRORS: errors})) == []
 
+    def test_a_counter_that_was_misread_once_is_no_growth(self) -> None:
+        errors: list[float | None] = [0 if at == 35 else 500 for at in range(80)]
+        assert found(run_of(collective((0.10, 0.16, 0.10))), self.RULE, sampled("node-1", {ERRORS: errors})) == []
+
     def test_congestion_is_no_fault_of_a_port(self) -> None:
         node = sampled("node-1", {"port/mlx5_3:1/send_wait_ticks": errors_in(10, 20), ERRORS: counter(lambda _: 0)})
         assert found(run_of(collective((0.1, 0.1))), self.RULE, node) == []

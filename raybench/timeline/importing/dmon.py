@@ -12,7 +12,7 @@ Times of the first (-o DT, -o T) are local ones without a zone. The second has n
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 
 from raybench.timeline.importing.sample import Format, ImportedFileError, Parsed, Sample, Told, number_of
 
@@ -103,32 +103,41 @@ class _Clock:
         self._reading = 0
         self._day, self._last = told.day, datetime.min  # noqa: DTZ901 - it has no zone
 
-    def at(self, date: str | None, time: str | None, gpu: str, line: int) -> float:
+    def at(self, date: str | None, clock: str | None, gpu: str, line: int) -> float:
         """Seconds since 1970. Raises ImportedFileError where it cannot be known."""
-        if time is None:
+        if clock is None:
             if gpu in self._seen:
                 self._seen = set()
                 self._reading += 1
             self._seen.add(gpu)
             return self._told.reading(self._reading, self._where)
         try:
-            moment = self._moment(date, time)
+            moment = self._moment(date, clock)
         except ValueError as error:
             raise ImportedFileError(
-                f"{self._where}:{line} has no time that can be read: {date or ''} {time}"
+                f"{self._where}:{line} has no time that can be read: {date or ''} {clock}"
             ) from error
         return self._told.moment(moment, self._where)
 
-    def _moment(self, date: str | None, time: str) -> datetime:
+    def _moment(self, date: str | None, told: str) -> datetime:
         if date is not None:
-            return datetime.strptime(f"{date.replace('/', '')} {time}", "%Y%m%d %H:%M:%S")  # noqa: DTZ007 - it has no zone
-        clock = datetime.strptime(time, "%H:%M:%S").time()  # noqa: DTZ007 - it has no zone
+            return datetime.strptime(f"{date.replace('/', '')} {told}", "%Y%m%d %H:%M:%S")  # noqa: DTZ007 - it has no zone
+        clock = datetime.strptime(told, "%H:%M:%S").time()  # noqa: DTZ007 - it has no zone
+        if self._last == datetime.min:  # noqa: DTZ901 - it has no zone
+            self._day = self._nearest(clock)
         moment = datetime.combine(self._day.astimezone(self._told.zone).date(), clock)
         if moment < self._last:  # past midnight
             self._day += timedelta(days=1)
             moment += timedelta(days=1)
         self._last = moment
         return moment
+
+    def _nearest(self, clock: time) -> datetime:
+        """The day on which that time of day is nearest to the run's start: a file may begin on the evening before."""
+        days = [self._told.day + timedelta(days=more) for more in (-1, 0, 1)]
+        start = self._told.day.astimezone(self._told.zone).replace(tzinfo=None)
+        zone = self._told.zone
+        return min(days, key=lambda day: abs(datetime.combine(day.astimezone(zone).date(), clock) - start))
 
 
 def _values(gpu: str, at: float, row: Mapping[str, str], columns: _Columns) -> Iterator[Sample]:

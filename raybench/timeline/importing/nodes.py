@@ -55,10 +55,7 @@ def _why_none(result: RunResult, samples: Sequence[Sample]) -> str:
     names = _names(result)
     known = [one for one in samples if one.host in names or one.host.partition(".")[0] in names]
     if known:
-        begin, end = (
-            datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
-            for at in (min(one.at for one in known), max(one.at for one in known))
-        )
+        begin, end = (_moment(at) for at in (min(one.at for one in known), max(one.at for one in known)))
         return (
             f"no sample is of the time of the run, {result.started_at} to {result.finished_at}: they are of {begin} "
             f"to {end}; is --timezone or --begin right?"
@@ -69,6 +66,13 @@ def _why_none(result: RunResult, samples: Sequence[Sample]) -> str:
         f"none of its hosts ({_few(hosts)}) is a node of the run ({_few(nodes)}): give --node where it is of one "
         "that it calls otherwise"
     )
+
+
+def _moment(at: float) -> str:
+    try:
+        return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):  # milliseconds, most often
+        return f"{at:.15g} s after 1970"
 
 
 def _few(names: Sequence[str]) -> str:

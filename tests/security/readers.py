@@ -257,7 +257,8 @@ def parse_samples(data: bytes) -> object:
 
 
 def sample_files() -> list[bytes]:
-    return [path.read_bytes() for path in sorted((RECORDED.parent / "timeline" / "imported").iterdir())]
+    files = sorted((RECORDED.parent / "timeline" / "imported").iterdir())
+    return [path.read_bytes() for path in files if path.suffix != ".md"]
 
 
 def live_states() -> list[Any]:

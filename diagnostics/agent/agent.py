@@ -40,7 +40,7 @@ class Agent:
         self._logs = list(options.logs)
         given = Surroundings(options=options, processes=self._processes, logs=self._logs)
         self._samplers = {name: self._sampler(name, kind, given) for name, kind in sources_of(given).items()}
-        self._judge, self._told = Judge(), Told()
+        self._judge, self._told = Judge(interval_seconds=options.interval_seconds), Told()
         self._available: dict[str, str | None] = {}  # by source: why not, None where it is
         self._stop_asked = stop_asked or threading.Event()
 
@@ -142,7 +142,7 @@ class Agent:
                     line=one.line,
                 )
             )
-        for rule, reason in self._judge.broken.items():
+        for rule, reason in (self._judge.broken | self._judge.blind).items():
             self._say(f"rule {rule}", self.window.now, reason)
 
 

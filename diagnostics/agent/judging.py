@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from diagnostics.agent.options import INTERVAL_SECONDS
 from diagnostics.agent.rules import live_rules
 from diagnostics.agent.rules.base import LiveRule, Observed
 from diagnostics.agent.window import Window
@@ -11,12 +12,20 @@ MAX_REMEMBERED = 4096
 
 
 class Judge:
-    """Asks each rule when it is due. ``broken`` has the rules that failed, and how; they are not asked again."""
+    """Asks each rule when it is due. ``broken`` has the rules that failed, and how; they are not asked again.
 
-    def __init__(self, rules: Sequence[LiveRule] | None = None) -> None:
+    ``blind`` has those that cannot tell from readings so far apart, and why.
+    """
+
+    def __init__(self, rules: Sequence[LiveRule] | None = None, interval_seconds: float = INTERVAL_SECONDS) -> None:
         self._rules = live_rules() if rules is None else rules
         self._asked: dict[str, float] = {}
         self.broken: dict[str, str] = {}
+        self.blind = {
+            rule.id: f"it needs readings at most {rule.longest_interval_seconds:g} s apart, not {interval_seconds:g} s"
+            for rule in self._rules
+            if interval_seconds > rule.longest_interval_seconds
+        }
 
     def observed(self, window: Window) -> list[Observed]:
         """What the rules that are due see in the window."""

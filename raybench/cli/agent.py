@@ -103,7 +103,8 @@ def command(  # noqa: PLR0917 - one parameter an option
         on_remark=lambda remark: say(f"raybench: {remark}"),
     )
     if once and not as_json:
-        _print(f"{finished.warnings or 'no'} warning{'' if finished.warnings == 1 else 's'}")
+        told = f"{finished.warnings or 'no'} warning{'' if finished.warnings == 1 else 's'}"
+        _print(f"{told} in {finished.seconds:.0f} s; what takes longer to show is not judged by --once")
     sys.exit(finished.exit_code)
 
 

@@ -69,6 +69,7 @@ class FinishedSampling:
     warnings: int
     sources: tuple[SourceState, ...]
     remarks: tuple[str, ...]
+    seconds: float
 
 
 def sample_node(
@@ -145,6 +146,7 @@ class _Listener:
     _warnings: int = 0
     _clock: "Clock | None" = None
     _remarks: list[str] = field(default_factory=list)
+    _began: float = field(default_factory=time.monotonic)
     _has_read: bool = False  # anything but how the agent itself is
 
     def hear(self, message: "Message") -> None:
@@ -204,4 +206,5 @@ class _Listener:
             warnings=self._warnings,
             sources=sources,
             remarks=tuple(self._remarks),
+            seconds=time.monotonic() - self._began,
         )

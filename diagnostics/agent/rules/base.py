@@ -1,5 +1,6 @@
 """What a rule over samples is: a pure function from a window to what it sees there, with the page that explains it."""
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ class LiveRule(FindingRule):
     check: Callable[[Window], Iterator[Observed]]
     recommended: tuple[Recommendation, ...]
     every_seconds: float = 0.0
+    longest_interval_seconds: float = math.inf  # between readings, up to which it can tell
 
     @property
     def page(self) -> str:

@@ -76,6 +76,7 @@ RULE = LiveRule(
     title="Other processes take the processors from the ranks",
     severity="warning",
     check=check,
+    longest_interval_seconds=2.0,
     recommended=advice(
         "move-process",
         "End the process or move it elsewhere; give the job processors of its own.",

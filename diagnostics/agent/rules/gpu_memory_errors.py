@@ -59,6 +59,7 @@ RULE = LiveRule(
     title="A GPU's memory fails",
     severity="critical; warning where a remap is pending",
     check=check,
+    longest_interval_seconds=30.0,
     recommended=advice(
         "reset-gpu",
         "Drain the node and reset the GPU; replace it where a remap failed or errors come back.",

@@ -54,6 +54,7 @@ RULE = LiveRule(
     title="A GPU waits while the ranks run",
     severity="info",
     check=check,
+    longest_interval_seconds=10.0,
     every_seconds=10.0,
     recommended=advice(
         "find-wait",

@@ -69,6 +69,7 @@ RULE = LiveRule(
     title="A link went down",
     severity="critical; warning where it came back",
     check=check,
+    longest_interval_seconds=30.0,
     recommended=advice(
         "mend-link",
         "Look at the cable and the switch port, and at what the kernel says of it.",

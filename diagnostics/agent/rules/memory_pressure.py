@@ -52,6 +52,7 @@ RULE = LiveRule(
     title="The node is short of memory",
     severity="warning",
     check=check,
+    longest_interval_seconds=4.0,
     recommended=advice(
         "free-memory",
         "See who uses the memory; fewer data loaders or a smaller batch.",

@@ -39,6 +39,7 @@ RULE = LiveRule(
     title="The node swaps",
     severity="warning",
     check=check,
+    longest_interval_seconds=4.0,
     recommended=advice(
         "free-memory",
         "See who uses the memory; fewer data loaders or a smaller batch, or swap off on nodes that train.",

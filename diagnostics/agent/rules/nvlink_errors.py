@@ -57,6 +57,7 @@ RULE = LiveRule(
     title="An NVLink has errors or is down",
     severity="warning; critical where a link is down",
     check=check,
+    longest_interval_seconds=30.0,
     recommended=advice(
         "check-nvlink",
         "Look at the links and the fabric manager; drain the node where a link stays down.",

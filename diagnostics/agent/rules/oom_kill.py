@@ -57,6 +57,7 @@ RULE = LiveRule(
     title="The kernel killed a process for lack of memory",
     severity="critical; warning where the process is known not to be a rank",
     check=check,
+    longest_interval_seconds=30.0,
     recommended=advice(
         "see-oom-kill",
         "See which process was killed and under whose limit; give it more memory or let it use less.",

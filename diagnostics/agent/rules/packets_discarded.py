@@ -51,6 +51,7 @@ RULE = LiveRule(
     title="A port throws packets away",
     severity="warning",
     check=check,
+    longest_interval_seconds=8.0,
     recommended=advice(
         "find-congestion",
         "See whether the peer's switch port is congested, and whether this host empties its rings in time.",

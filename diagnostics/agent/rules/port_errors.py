@@ -56,6 +56,7 @@ RULE = LiveRule(
     title="A port receives damaged data",
     severity="warning",
     check=check,
+    longest_interval_seconds=30.0,
     recommended=advice(
         "mend-port",
         "Look at the link's error rates at both ends; clean, reseat or change the cable or transceiver.",

@@ -54,6 +54,7 @@ RULE = LiveRule(
     title="RDMA packets are lost and sent again",
     severity="warning",
     check=check,
+    longest_interval_seconds=8.0,
     recommended=advice(
         "find-loss",
         "Find where packets are dropped: counters of the switches on the path, PFC and ECN at both ends.",

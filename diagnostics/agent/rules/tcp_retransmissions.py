@@ -45,6 +45,7 @@ RULE = LiveRule(
     title="TCP segments are lost and sent again",
     severity="warning",
     check=check,
+    longest_interval_seconds=2.0,
     recommended=advice(
         "find-loss",
         "See which connections lose, and what lies on their path: links, shapers, firewalls, MTU.",

@@ -453,3 +453,26 @@ def test_a_series_of_a_silent_source_is_missing() -> None:
 def test_a_kill_is_critical_unless_it_is_known_not_to_be_of_a_rank(pids: tuple[int, ...], severity: str) -> None:
     (seen,) = play({"host/cpu/cores": 4.0}, 5, events={2: [("kernel", "", OOM)]}, pids=pids)
     assert seen.observed.finding.severity == severity
+
+
+@pytest.mark.parametrize(("interval", "blind"), [(1.0, 0), (2.0, 0), (10.0, 6), (60.0, 12)])
+def test_rules_that_readings_far_apart_cannot_answer_say_so(interval: float, blind: int) -> None:
+    assert len(Judge(interval_seconds=interval).blind) == blind
+
+
+def test_at_the_longest_interval_of_each_rule_its_fault_is_seen() -> None:
+    """A counter rule that looks at seconds, read as seldom as it allows."""
+    growing = {
+        "tcp-retransmissions": {"host/tcp/retransmitted_segments": 400, "host/tcp/sent_segments": 9000},
+        "node-swaps": {"host/swap/in_bytes": 30 * MIB},
+        "memory-pressure": {"pressure/memory/full_seconds": 0.5},
+        "packets-discarded": {f"{PORT}/send_discards": 900},
+        "port-errors": {f"{PORT}/symbol_errors": 50},
+    }
+    for rule in live_rules():
+        if rule.id in growing:
+            window = Window(host="a", interval_seconds=rule.longest_interval_seconds)
+            for number in range(6):
+                second = number * rule.longest_interval_seconds
+                window.add("x", second, {name: step * second for name, step in growing[rule.id].items()})
+            assert list(rule.check(window)), rule.id

@@ -44,7 +44,7 @@ class Investigation:
 
     def look(self, positions: Positions) -> list[Seen]:
         """What every rank that can be reached is doing. Takes two to five seconds, ``_LOOK_SECONDS`` at most."""
-        answers, _ = self.actors.ask(_LOOK_SECONDS, "activities")
+        answers, _ = self.actors.ask(_LOOK_SECONDS, "activities", True)
         found = {one.rank: one for node in answers.values() for one in node}
         seen = [
             Seen(node=node, position=position, activity=found[position.rank])

@@ -31,7 +31,12 @@ class AskPositions(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class AskActivities(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What is every rank doing? The answer takes some seconds."""
+    """What is every rank doing? The answer takes some seconds.
+
+    ``whole``: by what stops a rank for a moment too, since the launch is over; a rank that still measures is spared.
+    """
+
+    whole: bool
 
 
 class StopRanks(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -234,9 +234,9 @@ class NodeActor:
         assert isinstance(reply, Positions)
         return list(reply.ranks)
 
-    def activities(self) -> list[RankActivity]:
+    def activities(self, whole: bool = False) -> list[RankActivity]:
         """What this node's ranks are doing. Takes some seconds."""
-        reply = self._ask(AskActivities())
+        reply = self._ask(AskActivities(whole=whole))
         assert isinstance(reply, Activities)
         return list(reply.ranks)
 

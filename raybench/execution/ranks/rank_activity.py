@@ -88,11 +88,16 @@ class _Moment:
         return (self.position, self.operations, self.step_times) != (since.position, since.operations, since.step_times)
 
 
-def activities(ranks: Sequence[Watched], ras_address: str = DEFAULT_ADDRESS) -> tuple[RankActivity, ...]:
-    """What each rank is doing. ``ras_address``: where NCCL's RAS service listens, HOST:PORT."""
+def activities(
+    ranks: Sequence[Watched], ras_address: str = DEFAULT_ADDRESS, *, whole: bool = True
+) -> tuple[RankActivity, ...]:
+    """What each rank is doing. ``ras_address``: where NCCL's RAS service listens, HOST:PORT.
+
+    ``whole``: also by py-spy, which stops a rank for up to a second, and by RAS.
+    """
     pids = [one.pid for one in ranks if one.pid is not None]
     asking = ThreadPoolExecutor(max_workers=1)
-    asked = asking.submit(ras_report, pids, ras_address)  # it takes its time beside the rest
+    asked = asking.submit(ras_report, pids if whole else [], ras_address)  # it takes its time beside the rest
     asking.shutdown(wait=False)
     looks = [_Look(watched=one, before=_Moment.of(one), begin_bytes=_length(one.stacks)) for one in ranks]
     _watch_states(looks)
@@ -106,7 +111,7 @@ def activities(ranks: Sequence[Watched], ras_address: str = DEFAULT_ADDRESS) -> 
     _wait_until(lambda: all(_length(look.watched.stacks) > look.begin_bytes for look in looks))
     time.sleep(_LOOK_SECONDS)  # for the rest of the last stack
     seen = [_activity(look, after, *stacks) for look, after, stacks in zip(looks, afterwards, kernel, strict=True)]
-    native = native_stacks(_states(ranks, seen))
+    native = native_stacks(_states(ranks, seen)) if whole else {}
     return tuple(_with_outside(one, rank.pid, native, asked.result()) for one, rank in zip(seen, ranks, strict=True))
 
 

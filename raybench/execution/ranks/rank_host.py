@@ -82,7 +82,7 @@ class NodeConnection:
                 case AskPositions():
                     self.reply(Positions(ranks=self._ranks.positions()))
                 case AskActivities():
-                    self._look(self._ranks.watched())
+                    self._look(self._ranks.watched(), whole=request.whole)
                 case StopRanks():
                     self._end_look()
                     self.reply(self._ranks.stop())
@@ -98,12 +98,12 @@ class NodeConnection:
         except OSError:
             return
 
-    def _look(self, ranks: tuple[Watched, ...]) -> None:
+    def _look(self, ranks: tuple[Watched, ...], *, whole: bool) -> None:
         """Look at the ranks beside what else there is to do: other nodes' ranks may be held by this process too."""
         self._end_look()
         address = self._ras_address
         self._looking = threading.Thread(
-            target=lambda: self.reply(Activities(ranks=activities(ranks, address))), daemon=True
+            target=lambda: self.reply(Activities(ranks=activities(ranks, address, whole=whole))), daemon=True
         )
         self._looking.start()
 

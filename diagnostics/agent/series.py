@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
-Kind = Literal["counter", "level"]
 Unit = Literal["bytes", "seconds", "percent", "watts", "celsius", "megahertz", "gbit/s", "count", "flag"]
 MAX_NAME_CHARACTERS = 200
 CPU_WAITING = "pressure/cpu/some_seconds"
@@ -22,13 +21,16 @@ _NAME = re.compile(r"[a-z]+/[\x21-\x7e]+/[a-z0-9_]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """What is known of a metric of a group, whatever the device. A flag is 1 or 0."""
+    """What is known of a metric of a group, whatever the device. A flag is 1 or 0.
+
+    A counter only grows, but for resets and wraps; what is none is a level.
+    """
 
     group: str
     metric: str
     title: str
     unit: Unit
-    kind: Kind
+    is_counter: bool
 
 
 class SeriesName(NamedTuple):
@@ -41,13 +43,13 @@ class SeriesName(NamedTuple):
 
 def _counters(group: str, unit: Unit, **titles: str) -> list[Series]:
     return [
-        Series(group=group, metric=metric, title=title, unit=unit, kind="counter") for metric, title in titles.items()
+        Series(group=group, metric=metric, title=title, unit=unit, is_counter=True) for metric, title in titles.items()
     ]
 
 
 def _levels(group: str, unit: Unit, **titles: str) -> list[Series]:
     return [
-        Series(group=group, metric=metric, title=title, unit=unit, kind="level") for metric, title in titles.items()
+        Series(group=group, metric=metric, title=title, unit=unit, is_counter=False) for metric, title in titles.items()
     ]
 
 

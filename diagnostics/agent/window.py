@@ -86,7 +86,7 @@ class Window:
         length = max(int(WINDOW_SECONDS / self.interval_seconds), 8)
         long_length = int(LONG_SECONDS / LONG_STEP_SECONDS) if (group, metric) in _LONG else 0
         long = deque[Point](maxlen=long_length) if long_length else None
-        counter = SERIES[group, metric].kind == "counter"
+        counter = SERIES[group, metric].is_counter
         track = _Track(source, deque(maxlen=length), long, counter)
         self._tracks[name] = track
         self._devices[group, metric][device] = name

@@ -217,4 +217,4 @@ class MachineKeeper:
 
 def _merging(name: str) -> Callable[[Values, int], list[float | None]]:
     known = known_series(name)
-    return merged_counters if known is not None and known.kind == "counter" else merged_levels
+    return merged_counters if known is not None and known.is_counter else merged_levels

@@ -83,7 +83,7 @@ def _texts(found: Iterable[tuple[Series, _Step]]) -> list[str]:
     """Levels as they are, counters as what they grew by; those of errors that did not grow in one word."""
     texts, still = [], 0
     for series, step in found:
-        if series.kind == "level":
+        if not series.is_counter:
             texts.append(f"{series.title} {_level(series, step.value)}")
         elif step.increase is None or step.seconds <= 0:
             texts.append(f"{series.title} unknown")  # one reading, or begun again in between

@@ -16,7 +16,8 @@ def figures_report(document: Any, _: Asked) -> Report:
     """Every figure by its name, those of one part below its title."""
     content = document.to_json()
     name = document.SCHEMA.partition("/")[0].replace(".", " ").replace("_", " ").replace("-", " ")
-    return Report(name=name, title=name, verdict="", reason="", lead="", when="", blocks=tuple(_blocks(content)))
+    verdict: str = getattr(document, "verdict", None) or ""  # a plan without a simulation has none, others none at all
+    return Report(name=name, title=name, verdict=verdict, reason="", lead="", when="", blocks=tuple(_blocks(content)))
 
 
 def _blocks(content: Mapping[str, Any]) -> Iterator[Block]:

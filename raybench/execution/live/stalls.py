@@ -14,6 +14,7 @@ _LEAST_STILL_SECONDS = 1.8
 _PATIENCE = 1.5  # times as long as a step took before, as for the limit: see hang.py
 _SLACK_SECONDS = 0.5
 _FRESH_SECONDS = 3.0
+_SEEN_SECONDS = 0.5  # between the first mark that shows a rank where it is and the last one: there is a second one
 _NO_PACE = ("not started", "joining the process group", "finished")
 _AGAIN = 2.0  # times as long until the next look, where one has shown nobody
 
@@ -111,6 +112,8 @@ class Stalls:
             return False
         if any(now - one.heard > _FRESH_SECONDS or one.stopped_since is not None for one in known):
             return False
+        if any(one.heard - one.since < _SEEN_SECONDS for one in known):
+            return False  # a node that has said nothing since may be silent itself: a look would wait for its rank host
         if not any(one.mark.operation is not None and one.mark.operation.inside for one in known):
             return False
         still = min(now - one.since for one in known)

@@ -95,3 +95,11 @@ def test_the_drivers_own_absence_is_no_stall() -> None:
     stalls.take([mark(0, 3), mark(1, 3)], 0.0)
     stalls.forgive(20.0)
     assert not stalls.calls_for_a_look(20.5)
+
+
+def test_a_node_that_fell_silent_as_its_ranks_moved_calls_for_no_look() -> None:
+    """Its rank host may be stopped: a look would wait for it, and hold up the question that finds that out."""
+    stalls = Stalls(world_size=2)
+    for second in range(4):
+        stalls.take([mark(0, min(second, 2)), mark(1, second)], float(second))
+    assert not any(stalls.calls_for_a_look(3.0 + tenth / 10) for tenth in range(30))

@@ -71,3 +71,10 @@ def test_connections_of_other_libraries_say_nothing_of_the_network_that_nccl_use
     reading.feed(Batch(file="job.log", block=line.encode(), first=True))
     reading.flush()
     assert reading.diagnosis().network == "unknown"
+
+
+def test_other_ranks_that_go_on_in_the_same_file_hide_no_lack_of_memory() -> None:
+    raised = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n'
+    raised += "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 39.59 GiB total capacity)\n"
+    diagnosis = _diagnose(raised + "n1:40:40 [0] NCCL INFO Connected all rings")
+    assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", "gpu-out-of-memory")

@@ -17,7 +17,7 @@ import zlib
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -105,18 +105,23 @@ def with_length(data: bytes) -> bytes:
     return len(data).to_bytes(8, "little") + data + bytes(64)
 
 
-def read_answers(data: bytes) -> None:
-    for question in GOOD:
-        try:
-            decode_answer(question, data)
-        except AnswerError:
-            continue
+def read_answers(data: bytes) -> list[str]:
+    """The questions that these bytes are an answer to."""
+    return [question for question in GOOD if is_answer(question, data)]
 
 
-def read_file(load: Callable[[Path], object], name: str) -> Callable[[bytes], None]:
-    def read(data: bytes) -> None:
+def is_answer(question: str, data: bytes) -> bool:
+    try:
+        decode_answer(question, data)
+    except AnswerError:
+        return False
+    return True
+
+
+def read_file(load: Callable[[Path], object], name: str) -> Callable[[bytes], object]:
+    def read(data: bytes) -> object:
         with kept(data, name) as path:
-            load(path)
+            return load(path)
 
     return read
 
@@ -154,14 +159,15 @@ def plan_fabric(data: bytes) -> object:
     return final_report([first, second, odd], settings, {}, run_id="r", times=TIMES).to_json()
 
 
-def parse_all(parsers: Sequence[Callable[[str], object]]) -> Callable[[bytes], None]:
-    def read(data: bytes) -> None:
-        text = data.decode("utf-8", "replace")
+def parse_all(parsers: Sequence[Callable[[str], object]]) -> Callable[[bytes], object]:
+    """What the parsers found, of those that found something."""
+
+    def read(data: bytes) -> list[object]:
+        text, found = data.decode("utf-8", "replace"), []
         for parse in parsers:
-            try:
-                parse(text)
-            except NoFigureError:
-                continue
+            with suppress(NoFigureError):
+                found.append(parse(text))
+        return [one for one in found if one]
 
     return read
 

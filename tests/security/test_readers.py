@@ -16,8 +16,8 @@ SETTINGS = FabricSettings(scope="all")
 
 @pytest.mark.parametrize("name", READERS)
 def test_what_is_whole_is_read(name: str) -> None:
-    for seed in seeds_of(name):
-        READERS[name].read(packed(name, seed))
+    taken = [READERS[name].read(packed(name, seed)) for seed in seeds_of(name)]
+    assert all(taken) if not isinstance(seeds_of(name)[0], bytes) else any(taken)  # a recorded failure has no figure
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -35,7 +35,7 @@ def check(facts: JobFacts) -> Outcome:
         others.add(None)  # the line without NCCL's prefix, such as "last error:", repeats that of a process
     events += [event for event in warned(facts, "gpu-out-of-memory") if event.origin.process not in others]
     events += [event for event in facts.of("device-error") if says_memory(event) and not facts.survived(event)]
-    events += [event for event in facts.of("python-error") if _raises_memory(event) and not facts.survived(event)]
+    events += [event for event in facts.of("python-error") if _raises_memory(event)]
     if not events:
         return CLEAR
     own = events[0].kind in ("python-error", "device-error")

@@ -39,6 +39,7 @@ _OWNED = {
 }
 _TEXTS = ("sizes", "p2p_size", "log_limit")
 _OWN_SAMPLES = 60  # of the ranks' own speed over a run
+_LEAST_OWN_SAMPLES = 3  # beside each point, so that a slow rank shows within a few of them
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 
 
@@ -130,7 +131,7 @@ class RunConfig:
         points = sum(len(spec.sizes) for spec in specs if _is_swept(spec))
         if not points:  # nothing but pairs, or workloads that have no use for it
             return tuple(replace(spec, own_samples=_OWN_SAMPLES) for spec in specs)
-        own_samples = min(max(-(-_OWN_SAMPLES // points), 1), MOST_OWN_SAMPLES)
+        own_samples = min(max(-(-_OWN_SAMPLES // points), _LEAST_OWN_SAMPLES), MOST_OWN_SAMPLES)
         return tuple(replace(spec, own_samples=own_samples) if _is_swept(spec) else spec for spec in specs)
 
     def to_json(self) -> dict[str, Any]:

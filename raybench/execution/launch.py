@@ -33,6 +33,7 @@ from raybench.execution.incidents.incident import Incident, failure_kind, has_en
 from raybench.execution.incidents.investigation import ANSWER_SECONDS, Investigation, Positions
 from raybench.execution.live.agent_start import AgentStart
 from raybench.execution.live.machine import Machine
+from raybench.execution.live.slow_ranks import SlowRankWatch
 from raybench.execution.live.stall_watch import StallWatch
 from raybench.execution.node_actors.answers import AnswerError, decode_answer
 from raybench.execution.node_actors.node_actors import Deadline, NodeActorHandle, NodeActors, reason_of
@@ -74,6 +75,7 @@ class Launch:
     machines: Sequence[Machine] = ()  # that have an agent
     started: float = field(default_factory=time.monotonic)  # the run
     _stalls: StallWatch = field(init=False)
+    _slow: SlowRankWatch = field(init=False)
     _agents: AgentStart = field(init=False)
     _measured: bool = False  # a point, by all ranks
     _pids: dict[int, int] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class Launch:
             actors=self.actors, plan=self.plan, specs=self.specs, watcher=self.watcher, started=self.started
         )
         shared = self.actors.share_a_host
+        self._slow = SlowRankWatch(plan=self.plan, watcher=self.watcher, started=self.started, emulated=shared)
         self._agents = AgentStart(actors=self.actors, plan=self.plan, machines=self.machines, emulated=shared)
 
     @property
@@ -218,8 +221,10 @@ class Launch:
                 if complete is not None:
                     self._measured = True
                     self.watcher.measured(event.benchmark, complete)
+                self._slow.take(event.rank, event.samples.own_seconds, time.monotonic())
             case OwnSpeedMeasured():
                 self.collector.add_own_speed(event.benchmark, event.rank, event.speed)
+                self._slow.take(event.rank, event.speed.seconds, time.monotonic())
             case WorkloadMeasured():
                 self._take_record(event)
             case BenchmarkFinished():

@@ -12,9 +12,9 @@ from raybench.documents.run.result import RunResult
 from raybench.documents.run.verdict import Check
 from raybench.finding_rules.peers import SLOW_NODE, SLOW_PAIRS, SLOW_RANK, SLOW_WAY
 from raybench.peers.matrix import SlowPart, judge_matrix
-from raybench.peers.own_speed import SlowRank, judge_speed
+from raybench.peers.own_speed import SlowRank, judge_speed, slow_rank_text
 from raybench.peers.patterns import SlowPairs
-from raybench.units import format_bytes, format_seconds
+from raybench.units import format_bytes
 
 _APART = " and without what it waited for a processor"
 _EMULATED = " Emulated nodes share the processors of one machine: this is a rank's process, not a machine."
@@ -100,12 +100,10 @@ def _slow_rank(one: SlowRank, cluster: ClusterInfo) -> Finding:
     node = cluster.node_of_rank(one.rank).name
     known = _waits_are_counted(cluster)
     by_crowd, apart = is_crowded(cluster) and not known, _APART if known and cluster.backend == "gloo" else ""
-    seen = f"{format_seconds(one.own_seconds)} for work that takes the others {format_seconds(one.others_seconds)}"
     return SLOW_RANK.finding(
         severity="warning" if by_crowd else one.severity,
         confidence="likely",
-        summary=f"rank {one.rank} ({node}) works at {one.share.value:.2f} of the others' speed: {seen}"
-        f"{_label(cluster, crowded=by_crowd)}",
+        summary=f"{slow_rank_text(one, node)}{_label(cluster, crowded=by_crowd)}",
         explanation=f"Without any communication{apart}, in {len(one.share.rounds)} groups of samples over the "
         f"whole run; 95 % interval {one.share.low:.2f} to {one.share.high:.2f}. The others wait for it in every "
         f"collective."

@@ -13,6 +13,7 @@ from itertools import pairwise
 from diagnostics.findings import Severity
 from raybench.peers.judgement import Share, control_of, is_blind, severity_of
 from raybench.stats import mean_interval, median
+from raybench.units import format_seconds
 
 _GROUPS = 10  # of neighbouring samples: a stall spoils one of them
 _MOST_NAMED = 3  # one rank in so many: of more, the others are no majority
@@ -35,6 +36,12 @@ class SpeedJudgement:
 
     slow: tuple[SlowRank, ...] = ()
     not_judged: str | None = None
+
+
+def slow_rank_text(one: SlowRank, node: str) -> str:
+    """``rank 1 (node-2) works at 0.52 of the others' speed: 310 us for work that takes the others 160 us``."""
+    seen = f"{format_seconds(one.own_seconds)} for work that takes the others {format_seconds(one.others_seconds)}"
+    return f"rank {one.rank} ({node}) works at {one.share.value:.2f} of the others' speed: {seen}"
 
 
 def judge_speed(seconds: Mapping[int, Sequence[float]], *, emulated: bool) -> SpeedJudgement:

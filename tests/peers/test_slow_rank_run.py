@@ -29,6 +29,7 @@ def test_a_rank_at_half_its_speed_ends_the_run_with_1_and_its_name() -> None:
     with started(*arguments) as command:
         slow_down(command, 1)
         assert command.finish() == 1, command.errors
+        assert "WARNING: rank 1 (node-2) works at 0." in command.errors  # while the run went on
         result = command.result()
         (finding,) = [one for one in result["findings"] if one["rule"] == "slow-rank"]
         assert (finding["ranks"], finding["hosts"], finding["severity"]) == ([1], ["node-2"], "critical")

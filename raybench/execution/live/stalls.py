@@ -65,7 +65,8 @@ class Stalls:
         stopped = mark.state in "Tt"
         known = _Known(mark=mark, heard=now, since=now if before is None or moves else before.since)
         if stopped:
-            known.stopped_since = now if before is None or before.stopped_since is None else before.stopped_since
+            went_on = before is None or before.stopped_since is None or moves  # it ran in between, if only for a moment
+            known.stopped_since = now if went_on or before is None else before.stopped_since
         self._known[mark.rank] = known
 
     def forgive(self, seconds: float) -> None:

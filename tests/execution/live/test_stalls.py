@@ -103,3 +103,11 @@ def test_a_node_that_fell_silent_as_its_ranks_moved_calls_for_no_look() -> None:
     for second in range(4):
         stalls.take([mark(0, min(second, 2)), mark(1, second)], float(second))
     assert not any(stalls.calls_for_a_look(3.0 + tenth / 10) for tenth in range(30))
+
+
+def test_a_rank_that_ran_between_two_marks_was_not_stopped_all_the_time() -> None:
+    """Slowed by SIGSTOP and SIGCONT: each mark may find it stopped, and it has moved on all the same."""
+    stalls = Stalls(world_size=1)
+    for second in range(10):
+        stalls.take([mark(0, second, state="T")], float(second))
+        assert stalls.stopped(second + 0.9) == []

@@ -195,13 +195,31 @@ class JobFacts:
         return None
 
     def survived(self, event: Event) -> bool:
-        """Whether the process that printed a line went on to work; where it names none, whether its file shows work.
+        """Whether who printed a line went on to work: its process, else its rank, else all that write its file.
 
         Files are read one after another, so that what another one shows need not have come later.
         """
-        process = self.processes.get(event.origin.process) if event.origin.process else None
-        after = process.last_work if process else self.last_work.get(event.origin.file, -1)
-        return after > event.origin.sequence
+        writers = self._writers_of(event)
+        if not writers:
+            return self.is_worked_behind(event)
+        return all(process.last_work > event.origin.sequence for process in writers)
+
+    def is_worked_behind(self, event: Event) -> bool:
+        """Whether any process works behind a line, in its file."""
+        return self.last_work.get(event.origin.file, -1) > event.origin.sequence
+
+    def _writers_of(self, event: Event) -> list[Process]:
+        """The processes of which one printed a line; empty where none is known."""
+        origin = event.origin
+        if origin.process is not None:
+            return [process] if (process := self.processes.get(origin.process)) else []
+        here = {key: process for key, process in self.processes.items() if process.file == origin.file}
+        if origin.rank is not None:
+            ranks = self.ranks_of_process
+            named = [process for key, process in here.items() if origin.rank in ranks.get(key, ())]
+            if named:
+                return named
+        return list(here.values())
 
     def is_near_end(self, event: Event) -> bool:
         """Whether a line is among the last of its file."""

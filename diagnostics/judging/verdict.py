@@ -10,6 +10,7 @@ from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
 from diagnostics.parsers.steps import tells_rate
+from diagnostics.rules.program.application_error import unread_traceback
 
 _LAZY_CONNECTION = (2, 22, 0)
 _CONNECTED = ("connected", "destroy")
@@ -54,6 +55,11 @@ def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -
     """What keeps a log without faults from showing that the job works; empty where it does show it."""
     if any(finding.rule == "application-error" for finding in findings):
         return "the log ends with an exception of the program; see what it did to the run."
+    if (traceback := unread_traceback(facts)) and not facts.steps:
+        return (
+            f"line {traceback.origin.line} of {traceback.origin.file} begins a traceback, and which exception it is of "
+            "was not recognised. Look at the lines behind it."
+        )
     return "" if _tests_passed(facts) else _not_shown(network, facts)
 
 

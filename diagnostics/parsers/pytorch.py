@@ -4,10 +4,11 @@ from diagnostics.parsers.base import Pattern
 
 BEFORE_EXCEPTION = (
     r"^(?:.*?(?:[:|)\]]|std(?:err|out) [FP]"  # what launchers, Ray and Kubernetes put in front
-    r"|:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) "  # and with time stamps
-    r"|.*?\"(?:message|error|exception|msg)\": ?\")??"  # or a file of errors of PyTorch's agent, as JSON
+    r"|:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)|:\d+ -) "  # and with time stamps, and loggers with a line's number
+    r"|.*?(?:<std(?:err|out)>|\[[a-z]*\d{1,7}\]):"  # mpirun, horovodrun, torchrun: [1,0]<stderr>: [default0]:
+    r"|.*?(?:\"(?:message|error|exception|msg)\": ?|ErrorMessage )\")??"  # files of PyTorch's agent, SageMaker
 )
-_EXCEPTION = BEFORE_EXCEPTION + r"(?P<name>(?:\w+\.)*[A-Z]\w*(?:Error|Exception)|Exception): (?P<reason>.+)"
+_EXCEPTION = BEFORE_EXCEPTION + r"(?P<name>(?:\w+\.)*(?:_?[A-Z]\w*(?:Error|Exception)|Exception)): (?P<reason>.+)"
 
 PATTERNS = (
     Pattern(
@@ -179,6 +180,9 @@ PATTERNS = (
             "(RayTrainWorker pid=1, ip=10.0.0.1) ValueError: bad batch",
             "stderr F KeyError: 'labels'",
             "[pod/worker-0/trainer] 2026-11-22T08:33:08.123456789Z KeyError: 'labels'",
+            "[1,3]<stderr>:KeyError: 'labels'",
+            "[default3]:KeyError: 'labels'",
+            "2026-01-02 03:04:05.678 | ERROR    | __main__:main:12 - KeyError: 'labels'",
             "ValueError: bad batch",
         ),
     ),
@@ -276,7 +280,7 @@ PATTERNS = (
             literal=literal,
             expression=(
                 rf"(?:\btasks? [\d,\[\]-]+: (?=[\w ]+(?:\(core dumped\))?\s*$)|: line \d+: +\d+ )(?P<signal>{literal})"
-                r"(?= *$| +\(core|   )"
+                r"(?= *$| *\(core|   )"
             ),
             samples=(f"srun: error: gpu-a: task 3: {literal}", *samples),
         )
@@ -286,6 +290,11 @@ PATTERNS = (
             ("Bus error", ("bash: line 1: 4117 Bus error               (core dumped) python train.py",)),
             ("Aborted", ("bash: line 1: 4117 Aborted                 (core dumped) python train.py",)),
             ("Out Of Memory", ()),
+            (
+                "Floating point exception",
+                ("run.sh: line 12:  4117 Floating point exception(core dumped) python train.py",),
+            ),
+            ("Illegal instruction", ()),
         )
     ),
     Pattern(

@@ -24,6 +24,7 @@ _RATE = (
     rf"(?i:{_THING} ?(?:/|[ _]?per[ _]) ?s(?:ec(?:ond)?)?\b[^\d|\n]{{0,30}}?[ :=(]{_POSITIVE}"
     rf"|\b{_POSITIVE} ?{_THING} ?(?:/|[ _]?per[ _]) ?s(?:ec(?:ond)?)?\b"
     rf"|TFLOPs?(?:/s)?(?:/GPU)?\)?: *{_POSITIVE}"
+    rf"|\b{_POSITIVE} ?(?:sec|ms|s)/step\b"
     rf"|elapsed[ _]time[ _]per[ _]iteration[^:]*: *{_POSITIVE})"
 )
 # bars of downloads, of loading and of preparing data are no steps

@@ -78,3 +78,39 @@ def test_other_ranks_that_go_on_in_the_same_file_hide_no_lack_of_memory() -> Non
     raised += "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 39.59 GiB total capacity)\n"
     diagnosis = _diagnose(raised + "n1:40:40 [0] NCCL INFO Connected all rings")
     assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", "gpu-out-of-memory")
+
+
+CUDA = "RuntimeError: CUDA error: an illegal memory access was encountered"
+RAISED = f'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n{CUDA}'
+GOES_ON = "n1:4{0}:4{0} [{0}] NCCL INFO Connected all rings"
+
+
+@pytest.mark.parametrize("text", [
+    f"{RAISED}\n{GOES_ON.format(0)}",  # whoever raised it, one of the two does not go on
+    f"{CUDA}\n{GOES_ON.format(1)}\n{GOES_ON.format(1)}",
+    f"1: {CUDA}\n{GOES_ON.format(0)}",
+    f"[rank1]: {CUDA}\n{GOES_ON.format(0)}",
+    f"[1,1]<stderr>:{CUDA}\n{GOES_ON.format(0)}",
+])  # fmt: skip
+def test_an_error_is_not_survived_by_the_work_of_another_rank(text: str) -> None:
+    diagnosis = _diagnose(text)
+    assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", "cuda-error")
+
+
+@pytest.mark.parametrize("text", [
+    f"{CUDA}\n{GOES_ON.format(0)}\n{GOES_ON.format(1)}",
+    f"[rank1]: {CUDA}\n{GOES_ON.format(1)}",
+    f"1: {CUDA}\n{GOES_ON.format(1)}",
+    f"cuda_driver.cc:152] failed call to cuInit: {CUDA}\n{GOES_ON.format(1)}",  # TensorFlow does without
+])  # fmt: skip
+def test_an_error_is_survived_where_its_rank_or_all_go_on(text: str) -> None:
+    assert _diagnose(text).verdict == "ok"
+
+
+@pytest.mark.parametrize("step", ["ep 1 train, step {}, loss 250.5, mem_usage:cuda:1 4.9GB, 8.2 sec/step",
+                                  "{}/64 [=====>....] - ETA: 3s - loss: 0.4117 - 28ms/step"])  # fmt: skip
+def test_steps_that_say_how_long_they_take_show_work_without_a_line_of_nccl(step: str) -> None:
+    reading = Reading()
+    reading.feed(Batch(file="job.log", block="\n".join(map(step.format, range(3))).encode(), first=True))
+    reading.flush()
+    assert reading.diagnosis().verdict == "ok"

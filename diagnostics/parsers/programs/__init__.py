@@ -3,6 +3,7 @@
 from diagnostics.parsers.base import Pattern
 from diagnostics.parsers.programs import (
     devices,
+    endings,
     exceptions,
     frameworks,
     killed,
@@ -21,5 +22,6 @@ PATTERNS: tuple[Pattern, ...] = (
     *killed.PATTERNS,
     *libraries.PATTERNS,
     *devices.PATTERNS,
+    *endings.PATTERNS,
 )
 LITERALS: tuple[str, ...] = tuple(dict.fromkeys(pattern.literal for pattern in PATTERNS))

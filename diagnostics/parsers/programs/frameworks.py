@@ -138,6 +138,11 @@ _TRAINING = (
         "Coordination agent is set to ERROR: UNAVAILABLE: Task /job:jax_worker/replica:0/task:1 heartbeat timeout.",
     ),
     (
+        "agent in error status",
+        r"Coordination service agent in error status.*",
+        "client.cc:96] Coordination service agent in error status: DEADLINE_EXCEEDED: Deadline Exceeded",
+    ),
+    (
         "to ERROR in coordination",
         r"has been set to ERROR in coordination service.*",
         "/job:worker/replica:0/task:1 has been set to ERROR in coordination service: ABORTED: /job:worker/task:1",

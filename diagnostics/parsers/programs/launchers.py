@@ -187,7 +187,12 @@ _LAUNCHING = (
         r"\b(?:ImagePullBackOff|ErrImagePull)\b.*",
         "worker-0   0/1   ImagePullBackOff   0   2m",
     ),
-    ("make: *** ", r"^make: \*\*\* .* Error [1-9]\d*", "make: *** [Makefile:12: test] Error 1"),
+    (
+        "ake: *** ",
+        r"^g?make: \*\*\* .*(?: Error [1-9]\d*|\] (?:Killed|Aborted|Segm|Bus).*)",
+        "make: *** [a:12: test] Error 1",
+    ),
+    ("]: *** [", r"^g?make\[\d+\]: \*\*\* .* Error [1-9]\d*", "make[1]: *** [Makefile:12: test] Error 134"),
 )
 _CUT = (
     (

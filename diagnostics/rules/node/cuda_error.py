@@ -65,7 +65,7 @@ def check(facts: JobFacts) -> Outcome:
         event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text
     ]
     events += [event for event in warned(facts, "library-missing") if not facts.survived(event)]
-    events += [event for event in facts.of("device-error") if not says_memory(event) and not facts.survived(event)]
+    events += [event for event in facts.of("device-error") if not says_memory(event) and not _went_on(event, facts)]
     if not events:
         return _by_result(facts)
     events.sort(key=lambda event: event.origin.sequence)
@@ -102,6 +102,11 @@ def _by_result(facts: JobFacts) -> Outcome:
             "reason: mostly memory, an earlier error of the program's kernels, or a driver that is too old.",
         )
     )
+
+
+def _went_on(event: Event, facts: JobFacts) -> bool:
+    """Whether the process went on; TensorFlow says so of a GPU that it has not, and works without."""
+    return facts.is_worked_behind(event) if "failed call to cuInit" in event.text else facts.survived(event)
 
 
 def _counts(event: Event) -> bool:

@@ -16,6 +16,7 @@ from raybench.version import __version__
 # name -> (module, the line shown by `raybench --help`); the module holds a click command called `command`
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("raybench.cli.init", "Write a first inventory of your hosts."),
+    "selftest": ("raybench.cli.selftest", "Prove that driver, CUDA, NCCL, torch and Ray work together here."),
     "preflight": ("raybench.cli.preflight", "Check hosts before anything is measured on them."),
     "configure": ("raybench.cli.configure", "Bring nodes into the state that training needs, and back."),
     "fabric": ("raybench.cli.fabric", "Measure the network between hosts, pair by pair, and say what is at fault."),

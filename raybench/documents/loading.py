@@ -10,7 +10,7 @@ from raybench.documents.part import document_as
 from raybench.documents.reading import DocumentError, json_of_file
 
 # In the folder of a run or of a study, which of them it is asked for by the folder's name.
-FILES = ("result.json", "study.json", "preflight.json", "fabric.json", "hosts/collection.json")
+FILES = ("result.json", "study.json", "preflight.json", "fabric.json", "selftest.json", "hosts/collection.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.preflight": DocumentKind(title="the preflight report", module="preflight", name="PreflightReport"),
     "raybench.collection": DocumentKind(title="the collection", module="collection", name="CollectionReport"),
     "raybench.node_samples": DocumentKind(title="the samples", module="run.node_samples", name="NodeSamples"),
+    "raybench.selftest": DocumentKind(title="the selftest", module="selftest", name="SelftestReport"),
     "raybench.configure": DocumentKind(title="the configuration", module="configuration", name="Configuration"),
 }
 

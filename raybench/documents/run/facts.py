@@ -38,11 +38,15 @@ class TrafficCounters(Struct, frozen=True):
 
 
 class RankFacts(Struct, frozen=True):
-    """What a rank said of itself. ``processor_wait``: ``counted`` where its own times are without that wait."""
+    """What a rank said of itself. ``processor_wait``: ``counted`` where its own times are without that wait.
+
+    ``gpu_uuid``: of the GPU that it took; ``visible_gpus``: how many it saw.
+    """
 
     pid: str | int | None = None
     processor_wait: str | None = None
     visible_gpus: Count | None = None
+    gpu_uuid: str | None = None
 
 
 class NodeFacts(Struct, frozen=True):
@@ -77,6 +81,13 @@ class TrainingFacts(Struct, frozen=True):
     tokens_per_sample: Count | None = None
     expected_wire_bytes: float | None = None
     gpu_utilization_unknown: str | None = None
+
+
+class ReferenceFacts(Struct, frozen=True):
+    """A training beside one process that computes the whole batch: how far apart they are, and may be."""
+
+    max_relative_difference: float | None = None
+    tolerance: float | None = None
 
 
 class TrainingSettings(Struct, frozen=True):

@@ -12,7 +12,7 @@ from raybench.documents.part import DamageError, FieldwisePart, Part, take
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, Seconds
 from raybench.documents.run.communication import Communication
-from raybench.documents.run.facts import TrainingFacts, damage_of, typed
+from raybench.documents.run.facts import ReferenceFacts, TrainingFacts, damage_of, typed
 from raybench.documents.run.verdict import Check
 from raybench.documents.run.workload import Sample, seconds_row, summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
@@ -221,6 +221,11 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     def check_reason(self) -> str | None:
         """Why it was not compared with a single process."""
         return self.check.get("reason") or None
+
+    @property
+    def reference(self) -> ReferenceFacts:
+        """How it compares with a single process; nothing is known where there was none."""
+        return typed(ReferenceFacts, self.check)
 
     @property
     def parameter_count(self) -> int | None:

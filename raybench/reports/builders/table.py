@@ -35,6 +35,7 @@ BUILDERS: dict[str, Builders] = {
     ),
     "FabricReport": Builders(whole="fabric:fabric_report", terminal="fabric_tables:fabric_tables"),
     "PreflightReport": Builders(whole="preflight:preflight_report", terminal="preflight_tables:preflight_tables"),
+    "SelftestReport": Builders(whole="selftest:selftest_report", screen="selftest:selftest_screen"),
     "CollectionReport": Builders(whole="collection:collection_report"),
     "Configuration": Builders(whole="configuration:configuration_report"),
     "ClusterStatus": Builders(whole="cluster:cluster_report"),

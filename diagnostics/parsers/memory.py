@@ -103,10 +103,11 @@ PATTERNS = (
     Pattern(
         kind="library-missing",
         literal="nvml",
-        expression=r"nvml[A-Z]\w+\(\) failed: (?P<reason>.*)",
+        expression=r"nvml[A-Z]\w+\([^()]*\) failed: (?P<reason>.*)",
         samples=(
             "nvmlInit_v2() failed: Driver/library version mismatch",
             "nvmlDeviceGetHandleByPciBusId() failed: GPU is lost",
+            "nvmlDeviceGetHandleByIndex(3) failed: Unknown Error",
         ),
     ),
     Pattern(

@@ -47,6 +47,24 @@ PATTERNS = (
             ),
         ),
     ),
+    Pattern(  # of transfers, in NCCL's own header
+        kind="verbs-failed",
+        literal="ibv_po",
+        expression=(
+            r"(?:Call to )?(?P<call>ibv_(?:post_send|post_recv|poll_cq))\(\) "
+            r"(?:failed with error (?P<reason>[A-Z][^,'\"]*)|returned -?\d+)"
+        ),
+        samples=(
+            "ibv_post_send() failed with error Cannot allocate memory, Bad WR 0x7f3c, First WR 0x7f3c",
+            "Call to ibv_poll_cq() returned -5",
+        ),
+    ),
+    Pattern(  # mlx5dv_create_qp, which no table of calls names
+        kind="verbs-failed",
+        literal="mlx5dv_create_qp failed",
+        expression=r"(?P<call>mlx5dv_create_qp) failed to create QP: (?P<reason>[A-Z].*)",
+        samples=("NET/IB: mlx5dv_create_qp failed to create QP: Cannot allocate memory",),
+    ),
     Pattern(  # NCCL 2.27 and newer call the driver's own library too
         kind="verbs-failed",
         literal="Call to mlx5dv_reg",

@@ -190,6 +190,8 @@ ALWAYS = (
 # what the bodies of warnings hold; looked for on lines without NCCL's mark too
 BODIES = (
     "Call to ",
+    "ibv_po",
+    "mlx5dv_create_qp",
     "no POLLOUT events",
     "losed by remote peer",
     "onnect to ",

@@ -9,7 +9,8 @@ from diagnostics.transport.link_layer import link_layer
 TCP_NETWORKS = frozenset({"socket", "plugin:FastSocket"})
 _OFI_NAMES = frozenset({"aws libfabric", "libfabric", "ofi", "aws-ofi-nccl"})
 _SYNONYMS = {"infiniband": "ib", "ib": "ib", "socket": "socket", "sockets": "socket", "tcp": "socket", "ip": "socket"}
-_OF_OTHERS = r"(?i)nvshmem|\bUCX\b"  # they open connections of their own, whatever NCCL does
+# they open connections of their own, whatever NCCL does, which never writes "ibv_modify_qp: Connection timed out"
+_OF_OTHERS = r"(?i)nvshmem|\bUCX\b|\bibv_\w+(?:\(\))?\]?(?: failed)?: "
 _DATA_CALLS = ("reg_mr", "reg_dmabuf", "modify_qp", "create_qp", "create_cq", "set_ece")
 
 

@@ -47,6 +47,13 @@ _UCX = (
         "[1650000000.1] [n1:33 :0] ib_mlx5_log.c:177  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
     ),
 )
+_UCX_TRANSFERS = (  # of a completion, by UCX's own check of the NIC's queues
+    (
+        "ib_mlx5_log.c",
+        r"ib_mlx5_log\.c:\d+ +(?P<reason>(?:Transport retry count|(?:Remote|Local|RNR) [\w ]*(?:error|exceeded)).*)",
+        "[n1:33   :0:33]  ib_mlx5_log.c:177  Remote access error on mlx5_0:1/IB (synd 0x13 vend 0x88 hw_synd 0/1)",
+    ),
+)
 _UCX_REACH = (  # Open MPI over UCX, before the program starts
     (
         "dest_addr=",
@@ -59,6 +66,11 @@ _UCX_REACH = (  # Open MPI over UCX, before the program starts
         "[n1:07356] pml_ucx.c:424  Error: ucp_ep_create(proc=3) failed: Destination is unreachable",
     ),
     (
+        "btl_tcp_endpoint",
+        r"btl_tcp_endpoint_\w+\] connect\(\) to (?P<peer>[^\s\]]+) failed: (?P<reason>.*)",
+        "[btl_tcp_endpoint.c:8:mca_btl_tcp_endpoint_complete_connect] connect() to 10.0.0.2 failed: No route to host",
+    ),
+    (
         "resolve UCX endpoint",
         r"(?P<reason>Failed to resolve UCX endpoint for rank \d+)",
         "[n1:07356] pml_ucx.c:477  Error: Failed to resolve UCX endpoint for rank 3",
@@ -69,6 +81,52 @@ _UCX_VERBS = (
         "ibv_create_ah(",
         r"UCX +ERROR +(?P<call>ibv_create_ah)\(.*?(?: on (?P<device>\w+))? failed: (?P<reason>.*)",
         "ib_device.c:1171 UCX  ERROR   ibv_create_ah(dlid=1) for RC connect on mlx5_0 failed: Connection timed out",
+    ),
+    (
+        "UCX",
+        (
+            r"UCX +ERROR +(?P<call>(?:ibv_(?!reg_|create_)|mlx5dv_)\w+)\([^)]*\) failed(?: on (?P<device>\w+))?"
+            r"(?:[:,] .*?)??[:,] (?P<reason>[A-Z][^:,]*)$"
+        ),
+        "ib_device.c:670  UCX  ERROR ibv_query_gid(dev=mlx5_an0 port=1 index=0) failed: Invalid argument",
+    ),
+)
+_UCX_ERRORS = (  # any other of its errors, and what Open MPI makes of it
+    (
+        "UCX",
+        r"UCX +(?:ERROR|FATAL) +\S.*",
+        "ib_iface.c:623  UCX  ERROR iface=0x2: failed to create UD QP TX wr:256 sge:2 inl:64: Invalid argument",
+    ),
+    ("pml_ucx.c:", r"pml_ucx\.c:\d+ +Error: .*", "[n1:4117] pml_ucx.c:273  Error: Failed to create UCP worker"),
+)
+_MPI = (
+    (
+        "in the pml framework",
+        r"No components were able to be opened in the pml framework.*",
+        "No components were able to be opened in the pml framework.",
+    ),
+    (
+        "pair of MPI processes",
+        r"At least one pair of MPI processes are unable to reach each other.*",
+        "At least one pair of MPI processes are unable to reach each other for",
+    ),
+    (
+        "btl_tcp_endpoint",
+        r"btl_tcp_endpoint_\w+\] received unexpected process identifier.*",
+        "[btl_tcp_endpoint.c:6:mca_btl_tcp_endpoint_recv] received unexpected process identifier [[1,1],5]",
+    ),
+    (
+        "addrinfo() failed",
+        r"OFI (?:fi_get|addr)\w*\(\) failed.*",
+        "MPIDI_OFI_mpi_init_hook(1545): OFI addrinfo() failed (ofi_init.c:1545:No data available)",
+    ),
+    ("PSM", r"PSM[23]? can't open (?:hfi|nic) unit.*", "PSM2 can't open hfi unit: -1 (err=23)"),
+)
+_IPC = (  # of Open MPI, which ends the program then; where it does without, it says that the protocol cannot be used
+    (
+        "unrecoverable error",
+        r"The call to (?P<call>cuIpc\w+) failed\. This is an unrecoverable error",
+        "The call to cuIpcOpenMemHandle failed. This is an unrecoverable error",
     ),
 )
 _UCX_ROWS = (
@@ -88,7 +146,10 @@ _LIBFABRIC = (
 _QUEUES = (
     (
         "libfabric:",
-        r"libfabric:\d+:\d+:.*<warn> Unable to create (?:extended )?(?:CQ|QP): (?P<insert>Cannot allocate memory)",
+        (
+            r"libfabric:\d+:\d+:.*<warn> Unable to (?:create|register) (?:extended )?(?:CQ|QP|MR): "
+            r"(?P<insert>Cannot allocate memory)"
+        ),
         "libfabric:17:17327797::efa:cq:efa_rdm_cq_open():92<warn> Unable to create extended CQ: Cannot allocate memory",
     ),
 )
@@ -106,6 +167,14 @@ _VERBS = (  # of MSCCL++ and others that open connections themselves
         r"(?P<call>ibv_\w+) failed \(errno (?P<number>\d+)\)(?: \(.*?: (?P<reason>[^)]+)\))?",
         'C++ exception with description "ibv_modify_qp failed (errno 19) (Ib failure: No such device)"',
     ),
+    (  # as perror prints it
+        "ibv_",
+        (
+            r"(?<!Call to )(?<![\w/.])\[?(?P<call>ibv_\w+)(?:\(\))?\]?(?: failed)?: "
+            r"(?P<reason>(?:Connection|No|Invalid|Cannot|Operation|Network|Permission|Input/output|Device)\b[\w /]*)"
+        ),
+        "Couldn't modify QP: ibv_modify_qp: Connection timed out",
+    ),
 )
 _NVSHMEM_VERBS = (
     (
@@ -121,6 +190,21 @@ _NVSHMEM = (
         "/nvshmem/src/modules/transport/ibrc/ibrc.cpp:1433: non-zero status: 7 ep_connect failed",
     ),
     (
+        ": NULL value ",
+        r"\S+\.(?:cpp|cu|cc|h):(?:\w+:)?\d+: NULL value \S.*",
+        "/src/nvshmem/src/modules/transport/ibgda/ibgda.cpp:2234: NULL value Unable to create ah.",
+    ),
+    (
+        ": error status: ",
+        r"\S+\.(?:cpp|cu|cc|h):(?:\w+:)?\d+: error status: \d+ \S.*",
+        "/src/nvshmem/src/host/mem/mem.cpp:300: error status: 2 cuMemCreate failed",
+    ),
+    (
+        "initialize any transports",
+        r"Unable to initialize any transports.*",
+        "transport.cpp:nvshmemi_transport_init:287: Unable to initialize any transports. returning error.",
+    ),
+    (
         "nvshmem",
         r"(?i:nvshmem) (?:initialization failed|setup connections failed|bootstrap\w* failed|setup heap failed).*",
         "/nvshmem/src/host/init/init.cu:nvshmemi_check_state_and_init:1080: nvshmem initialization failed, exiting",
@@ -134,7 +218,8 @@ _NVSHMEM = (
 _TRANSFERS = (
     (
         "to modify ",
-        r"(?:[Ff]ailed|[Uu]nable) to modify (?:\w+ )?QP.*",
+        # each NIC is probed with a UD queue pair, which one that cannot do it answers with EINVAL
+        r"(?:[Ff]ailed|[Uu]nable) to modify (?!UD QP to INIT on \w+: Invalid argument)(?:\w+ )?QP.*",
         "Failed to modify QP to RTR: Connection timed out",
     ),
     (
@@ -148,11 +233,12 @@ PATTERNS = (
     *rows("verbs-failed", _VERBS, _UCX_VERBS, _NVSHMEM_VERBS),
     *rows("store-failed", _UCX_REACH),
     *rows("gid-unreadable", _UCX_ROWS),
-    *rows("run-error", _NVSHMEM, _TRANSFERS, names_text=True),
+    *rows("run-error", _NVSHMEM, _TRANSFERS, _UCX_ERRORS, _MPI, names_text=True),
+    *rows("ipc-failed", _IPC),
     *rows("peer-closed", _LOST),
     *rows("shm-extend-failed", _SEGMENTS),
     *rows("files-exhausted", _DESCRIPTORS),
-    *rows("plugin-request-failed", _LIBFABRIC, _UCX),
+    *rows("plugin-request-failed", _LIBFABRIC, _UCX, _UCX_TRANSFERS),
     *rows("plugin-queue-failed", _QUEUES),
     Pattern(  # a program of nccl-tests on its ranks, before it measures
         kind="tests-rank",

@@ -145,6 +145,11 @@ _REFUSED = (
         "RuntimeError: [/gloo/transport/tcp/pair.cc:598] Connect timeout [10.0.0.1]:12345",
     ),
     (
+        "gloo/transport/tcp",
+        r"gloo/transport/tcp/\S+\] (?P<reason>(?:connect\b(?! \[)|SO_ERROR).*?)(?:, remote=\[(?P<peer>[^\]]+)\].*)?$",
+        "[enforce fail at /gloo/transport/tcp/pair.cc:2] connect timeout: SO_ERROR: Connection refused, remote=[n2]:3",
+    ),
+    (
         "connect/validate to host",
         r"TCP client failed to connect/validate to host \S+ - (?P<reason>timed out).*",
         "[c10d] TCP client failed to connect/validate to host 10.0.0.1:29500 - timed out (try=1, timeout=60000ms): x",

@@ -41,6 +41,8 @@ _GOES_ON = (
     r"(?:maximum|minimum|multiple of) -?\d|retrying|marked as failed|resiliency is enabled|unrecognized request\.|"
     r"local mergedDev|duplicate option|cleanup callback|timeout cnt \d|"
     r"next set|list loop|been lost|not (?:checkpoint|an error)|"
+    r"some PFN functions not found|Failed to (?:find CUDA library|load CUDA missing symbol|open libgdrapi)|"
+    r"cuDriverGetVersion failed|Retrieve \w+ (?:version \d+ )?failed with|"
     r"incoming CPU|Maximum retry reached for (?:accept|connect)"  # FastSocket tunes its sockets, and waits on
 )
 _WAY_OUT = r"(?i)\b(?:set|use) (?:NCCL|RCCL)_\w+=\S+ (?:in order )?to .*"  # what to do about it, and not what it does

@@ -25,6 +25,7 @@ from diagnostics.rules.rdma.verbs import device_names, failed_calls, is_bare_que
 
 _ACTIONS = ("measure-link", "fix-gid", "select-adapters", "check-fabric")
 _MEANING = {
+    "ENOMEM": ("the NIC or its driver has no memory for the connection", ("check-fabric", "memlock")),
     "EPERM": ("the process may not do this; it lacks the rights on the device", ("open-device-permission",)),
     "EACCES": ("the process may not do this; it lacks the rights on the device", ("open-device-permission",)),
     "ENODEV": (
@@ -62,14 +63,19 @@ _PREPARING: Mapping[str, tuple[str, tuple[str, ...]]] = {  # calls of this side,
     "ibv_create_cq": ("the NIC or its driver refuses the completion queue", _OWN_SIDE),
     "ibv_query_qp": ("the queue pair cannot be read", _OWN_SIDE),
     "ibv_alloc_pd": ("the NIC or its driver refuses the protection domain", _OWN_SIDE),
+    "mlx5dv_devx_obj_create": ("the NIC's firmware refuses the object (a queue pair, most likely)", _OWN_SIDE),
+    "mlx5dv_create_qp": ("the NIC or its driver refuses the queue pair", _OWN_SIDE),
+    "ibv_post_send": ("the connection was there, and the NIC or its driver takes no more work", _OWN_SIDE),
+    "ibv_post_recv": ("the connection was there, and the NIC or its driver takes no more work", _OWN_SIDE),
+    "ibv_poll_cq": ("the connection was there, and its completions cannot be read any more", _OWN_SIDE),
     "ibv_create_ah": ("the NIC or its driver refuses the address of the peer", ("fix-gid", *_OWN_SIDE)),
 }
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where setting up or connecting a queue pair failed for good."""
-    events = [event for event in failed_calls(facts, "modify_qp") if not is_out_of_memory(event)]
-    preparing = failed_calls(facts, *(call.removeprefix("ibv_") for call in _PREPARING))
+    events = failed_calls(facts, "modify_qp")
+    preparing = failed_calls(facts, *(call.partition("_")[2] for call in _PREPARING))
     events = events or [event for event in preparing if _prepares(event, facts)]
     if not events:
         return CLEAR
@@ -100,7 +106,8 @@ def check(facts: JobFacts) -> Outcome:
 
 def _prepares(event: Event, facts: JobFacts) -> bool:
     """Whether a call that prepares a connection failed for good, and not for want of memory to lock."""
-    return not (facts.survived(event) or is_out_of_memory(event) or is_bare_queue(event))
+    pins = event.fields["call"] in ("ibv_create_qp", "ibv_create_cq", "ibv_alloc_pd")
+    return not (facts.survived(event) or is_bare_queue(event) or (pins and is_out_of_memory(event)))
 
 
 RULE = Rule(

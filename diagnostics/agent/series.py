@@ -54,8 +54,8 @@ def _levels(group: str, unit: Unit, **titles: str) -> list[Series]:
 
 
 # Groups: port (of an RDMA device, mlx5_0:1), nic (eth0), gpu (index of NVML or amdsmi), host (cpu, load, memory, swap,
-# tcp), pressure (cpu, memory, io), disk (nvme0n1), filesystem (a folder), process (id of a rank's process),
-# other (id of a process that is not ours and takes processors from ours), agent (the agent itself).
+# tcp), tcp (address of a peer), pressure (cpu, memory, io), disk (nvme0n1), filesystem (a folder), process (id of a
+# rank's process), other (id of a process that is not ours and takes processors from ours), agent (the agent itself).
 _ROWS: list[Series] = [
     *_counters("port", "bytes", sent_bytes="sent", received_bytes="received"),
     *_counters(
@@ -140,7 +140,9 @@ _ROWS: list[Series] = [
         oom_kills="processes killed for lack of memory",
         sent_segments="TCP segments sent",
         retransmitted_segments="TCP segments retransmitted",
+        needlessly_retransmitted_segments="TCP segments retransmitted that the peer had already",
     ),
+    *_counters("tcp", "count", lost_segments="TCP segments lost on the way to it"),
     *_counters("pressure", "seconds", some_seconds="some tasks waited", full_seconds="all tasks waited"),
     *_counters("disk", "bytes", read_bytes="read", written_bytes="written"),
     *_counters("disk", "seconds", busy_seconds="busy"),

@@ -8,6 +8,7 @@ from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import NodeSamples, UnjudgedRule
 from raybench.documents.run.result import RunResult
 from raybench.finding_rules import samples as known
+from raybench.timeline.lost_segments import with_losses_explained
 from raybench.timeline.rules import (
     gpu_throttled,
     gpu_waits,
@@ -44,7 +45,8 @@ def with_samples(result: RunResult, samples: NodeSamples) -> RunResult:
     answers = {rule: judge(timeline) for rule, judge in RULES.items()}
     unjudged = tuple(UnjudgedRule(rule=rule, why=answer.why) for rule, answer in answers.items() if answer.why)
     found = [finding for answer in answers.values() for finding in answer.findings]
-    before = (one for one in result.findings if one.rule not in RULES and not any(_says(new, one) for new in found))
+    of_run = with_losses_explained(result, samples.nodes)
+    before = (one for one in of_run if one.rule not in RULES and not any(_says(new, one) for new in found))
     return replace(
         result,
         findings=(*before, *found),

@@ -270,5 +270,40 @@ def test_what_the_agent_said_live_of_the_same_device_is_said_once(device: str, k
     assert len(found(run, rules.PORT_ERRORS.id, node)) == 1
 
 
+LOST = "lost_segments"
+
+
+@pytest.mark.parametrize(
+    ("host", "lost", "kept"),
+    [
+        ("node-1", {"192.0.2.3": 240, "192.0.2.9": 20}, 0),  # nearly all on the way to the slow node
+        ("node-2", {}, 0),  # on the way from it
+        ("node-1", {"192.0.2.3": 200, "192.0.2.4": 60}, 1),  # to others, too
+        ("node-1", {"198.51.100.7": 260}, 1),  # to an address of no node
+        ("node-1", {}, 1),  # nobody knows to whom
+    ],
+)
+def test_segments_lost_on_the_way_to_a_slow_node_are_its_evidence(host: str, lost: dict[str, int], kept: int) -> None:
+    slow = Finding(
+        rule="slow-node", severity="critical", confidence="certain", summary="", explanation="", hosts=("node-2",)
+    )
+    live = Finding(
+        rule="tcp-retransmissions",
+        severity="warning",
+        confidence="certain",
+        summary=f"{host} TCP: 1.3%",
+        explanation="",
+        hosts=(host,),
+    )
+    run = run_of(collective((0.1,)), nodes=4)
+    nodes = tuple(replace(one, address=f"192.0.2.{number + 1}") for number, one in enumerate(run.cluster.nodes))
+    run = replace(run, findings=(live, slow), cluster=replace(run.cluster, nodes=nodes, emulated=False))
+    series = {f"tcp/{peer}/{LOST}": [None, count / 2, count, None] for peer, count in lost.items()}
+    joined = with_samples(run, samples_of(sampled(host, series or {CORES: [4]})))
+    assert [one.rule for one in joined.findings if one.rule != "slow-node"] == ["tcp-retransmissions"] * kept
+    (of_slow,) = (one for one in joined.findings if one.rule == "slow-node")
+    assert [one.text for one in of_slow.evidence] == [f"{host} TCP: 1.3%"] * (1 - kept)
+
+
 def test_every_rule_of_samples_is_judged() -> None:
     assert set(RULES) == {rule.id for rule in rules.RULES}

@@ -16,6 +16,7 @@ from diagnostics.agent.sources.nics import Nics
 from diagnostics.agent.sources.others import LOOK_INTERVALS, Others
 from diagnostics.agent.sources.ports import Ports
 from diagnostics.agent.sources.processes import Processes
+from diagnostics.agent.sources.tcp_peers import TcpPeers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ SOURCES: Mapping[str, SourceKind] = {
     "gpu errors": SourceKind(open=lambda _: GpuErrors(load_nvml()), intervals=ERROR_INTERVALS),
     "amd gpus": SourceKind(open=lambda _: AmdGpus(load_amdsmi())),
     "host": SourceKind(open=lambda given: Host(given.options.proc)),
+    "tcp peers": SourceKind(open=lambda given: TcpPeers(given.options.proc)),
     "processes": SourceKind(open=lambda given: given.processes),
     "others": SourceKind(open=lambda given: Others(given.options.proc, given.processes), intervals=LOOK_INTERVALS),
     "kernel": SourceKind(open=lambda given: KernelLog(given.options.kernel_log)),

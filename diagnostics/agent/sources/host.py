@@ -118,11 +118,25 @@ def _diskstats(text: str) -> Values:
 
 
 def _snmp(text: str) -> Values:
-    """Two lines ``Tcp:``, names and values."""
-    names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
-    tcp = dict(zip(names, values, strict=True))
+    tcp = _tcp_counters(text)
     yield "host/tcp/sent_segments", int(tcp["OutSegs"])
     yield "host/tcp/retransmitted_segments", int(tcp["RetransSegs"])
+
+
+def retransmitted_segments(text: str) -> int:
+    """Of the machine, out of ``/proc/net/snmp``. Raises ValueError or KeyError for a file of another form."""
+    return int(_tcp_counters(text)["RetransSegs"])
+
+
+def _netstat(text: str) -> Values:
+    """Segments of which the peer said (DSACK, RFC 2883) that it had them already; counted since Linux 5.9."""
+    yield "host/tcp/needlessly_retransmitted_segments", int(_tcp_counters(text, "TcpExt:")["TCPDSACKRecvSegs"])
+
+
+def _tcp_counters(text: str, mark: str = "Tcp:") -> dict[str, str]:
+    """Two lines ``Tcp:``, names and values."""
+    names, values = (line.split() for line in text.splitlines() if line.startswith(mark))
+    return dict(zip(names, values, strict=True))
 
 
 _FILES: dict[str, Callable[[str], Values]] = {
@@ -135,4 +149,5 @@ _FILES: dict[str, Callable[[str], Values]] = {
     "pressure/io": _pressure("io"),
     "diskstats": _diskstats,
     "net/snmp": _snmp,
+    "net/netstat": _netstat,
 }

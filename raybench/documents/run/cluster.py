@@ -50,6 +50,11 @@ class NodeInfo(Part, frozen=True, kw_only=True):
         return dict(sorted((int(rank), facts) for rank, facts in ranks if str(rank).isdecimal()))
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """All that are known to be its own."""
+        return tuple(dict.fromkeys((self.address, *(self.known_facts.interfaces or {}))))
+
+    @property
     def interface_names(self) -> tuple[str, ...] | None:
         """Its network interfaces by name, each once; None where it did not say."""
         interfaces = self.known_facts.interfaces

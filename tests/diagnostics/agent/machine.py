@@ -42,6 +42,7 @@ PROC = {
     "diskstats": " 259 0 nvme0n1 1 0 10 1 2 0 20 1 0 1500 1\n"
     " 259 1 nvme0n1p1 1 0 8 1 1 0 8 1 0 1 1\n 7 0 loop0 1 1 1 1 1 1 1 1 1 1 1\n",
     "net/snmp": "Ip: Forwarding\nIp: 1\nTcp: OutSegs RetransSegs\nTcp: 1000 7\n",
+    "net/netstat": "TcpExt: SyncookiesSent TCPDSACKRecvSegs\nTcpExt: 0 5\nIpExt: InNoRoutes\nIpExt: 1\n",
 }
 
 

@@ -88,7 +88,32 @@ FAULTS: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, s
         },
         {},
         "tcp-retransmissions",
-        "TCP: 2.7% of the segments",
+        "TCP: 2.7% of the segments of the last 3 s were lost and sent again (80 of 3,000)",
+        2,
+    ),
+    "TCP loss to a peer, some of it needless": (
+        {
+            "host/tcp/retransmitted_segments": from_second(10, 90),
+            "host/tcp/needlessly_retransmitted_segments": from_second(11, 30),
+            "host/tcp/sent_segments": from_second(0, 1000),
+            "tcp/10.0.0.9/lost_segments": from_second(9, 1),
+            "tcp/10.0.0.3/lost_segments": lambda second: 55.0 * (second - 9) if second >= 10 else None,
+        },
+        {},
+        "tcp-retransmissions",
+        "lost and sent again (60 of 3,000; 55 to 10.0.0.3; 2 to 10.0.0.9)",
+        1,
+    ),
+    "TCP loss to peers of which one had its loss before": (
+        {
+            "host/tcp/retransmitted_segments": from_second(10, 60),
+            "host/tcp/sent_segments": from_second(0, 1000),
+            "tcp/10.0.0.9/lost_segments": 40_000.0,
+            "tcp/fd00::3/lost_segments": from_second(10, 55, 900),
+        },
+        {},
+        "tcp-retransmissions",
+        "lost and sent again (60 of 3,000; 55 to fd00::3)",
         1,
     ),
     "link down": ({f"{PORT}/up": between(0, 10)}, {}, "link-down", "mlx5_3:1: the link is down", 0),
@@ -257,6 +282,18 @@ NEAR_MISSES: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[s
         {},
     ),
     "frames that nobody wants": ({"nic/eth0/receive_drops": from_second(0, 500)}, {}),
+    "TCP windows sent again that the peer had already": (
+        {
+            "host/tcp/retransmitted_segments": from_second(10, 400),
+            "host/tcp/needlessly_retransmitted_segments": lambda second: max(second - 10, 0) * 400 + 20.0,
+            "host/tcp/sent_segments": from_second(0, 9000),
+        },
+        {},
+    ),
+    "one TCP window sent again, of which the peer says later that it had it": (
+        {"host/tcp/retransmitted_segments": between(10, 99, 200), "host/tcp/sent_segments": from_second(0, 1000)},
+        {},
+    ),
     "one TCP retransmission": (
         {"host/tcp/retransmitted_segments": between(10, 99), "host/tcp/sent_segments": from_second(0, 2)},
         {},

@@ -18,6 +18,7 @@ from diagnostics.agent.sources.host import Host
 from diagnostics.agent.sources.nics import Nics
 from diagnostics.agent.sources.ports import Ports
 from diagnostics.agent.sources.processes import Processes
+from diagnostics.agent.sources.tcp_peers import TcpPeers
 from diagnostics.agent.window import Window
 
 from .machine import PROC, machine, nic, port, write
@@ -138,6 +139,7 @@ def test_the_host_is_read_in_units_of_the_table(tmp_path: Path) -> None:
         "disk/nvme0n1/busy_seconds": 1.5,
         "host/tcp/sent_segments": 1000,
         "host/tcp/retransmitted_segments": 7,
+        "host/tcp/needlessly_retransmitted_segments": 5,
     }
 
 
@@ -222,3 +224,40 @@ def test_a_series_that_no_table_has_is_said_and_is_no_end_of_the_agent() -> None
     window.add("nics", 1.0, {"nic/odd name/up": 1.0, "nic/eth0/up": 1.0})
     assert window.unknown_series == "nic/odd name/up"
     assert window.latest("nic/eth0/up") == 1
+
+
+# As iproute2 6.1 wrote it, its lines cut; the last is that of one that never sent a segment again.
+SS = """\
+ESTAB 0      4163376 [::ffff:10.99.8.1]:34048 [::ffff:10.99.8.2]:5999 bbr retrans:0/{first} lost:40 dsack_dups:{had}
+ESTAB 0      0       10.99.8.1%r0:22     10.99.8.2:34050 cubic wscale:10,10 retrans:1/{second} lost:1 reordering:270
+CLOSE-WAIT 0 0       [fd00::1]:80        [fd00::3]:34050 cubic wscale:10,10 rto:204 rtt:0.019/0.009
+"""
+
+
+def test_peers_are_asked_for_while_segments_are_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, asked = machine(tmp_path / "machine"), tmp_path / "asked"
+    proc = root / "proc"
+    write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
+    program = tmp_path / "bin/ss"
+    write(tmp_path, "bin/ss", f"#!/bin/sh\necho >>{asked}\nexec cat {tmp_path}/said")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    steps = [(7, 100, 0, 9), (12, 105, 0, 9), (400, 400, 90, 109), (401, 401, 90, 109), (500, 450, 189, 120)]
+    seen = []
+    source = None
+    for machine_wide, first, second, had in steps:
+        write(proc, "net/snmp", f"Tcp: OutSegs RetransSegs\nTcp: 1000 {machine_wide}")
+        (tmp_path / "said").write_text(SS.format(first=first, second=second, had=had))
+        source = source or TcpPeers(proc)
+        seen.append(dict(source.read().values))
+    series = "tcp/10.99.8.2/lost_segments"
+    assert seen == [{}, {}, {series: 200 + 90}, {series: 290}, {series: 290 + 39 + 99}]
+    assert len(asked.read_text()) == 3
+
+
+@pytest.mark.parametrize("sockstat", ["TCP: inuse 3 orphan 0 tw 0 alloc 20001 mem 948", "TCP6: inuse 4"])
+def test_peers_are_not_asked_for_among_too_many_connections(tmp_path: Path, sockstat: str) -> None:
+    proc = machine(tmp_path) / "proc"
+    write(proc, "net/sockstat", sockstat)
+    with pytest.raises(SourceUnavailableError, match="more than 20,000 TCP connections, or an unknown number"):
+        TcpPeers(proc)

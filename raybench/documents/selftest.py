@@ -146,11 +146,11 @@ class SelftestReport(FieldwiseDocument, frozen=True, kw_only=True):
             text = f"{len(failed)} of {len(self.checks)} checks failed: {_names(failed)}"
             return Conclusion(verdict="critical", reason=f"{text}{self._unproved()}")
         if self.stopped:
-            return Conclusion(verdict="incomplete", reason=f"stopped by the user after {len(passed)} checks")
+            return Conclusion(verdict="incomplete", reason=f"stopped by the user after {_count(passed)}")
         if self.gpu_asked and not self.gpus:
             return Conclusion(verdict="incomplete", reason=f"--gpu: {self._why_no_gpu()}")
         if unknown:
-            text = f"{len(passed)} checks passed; unknown: {_names(unknown)}"
+            text = f"{_count(passed)} passed; unknown: {_names(unknown)}"
             return Conclusion(verdict="unknown", reason=f"{text}{self._unproved()}")
         if not passed:
             return Conclusion(verdict="unknown", reason=f"no check could be run here{self._unproved()}")
@@ -172,7 +172,7 @@ class SelftestReport(FieldwiseDocument, frozen=True, kw_only=True):
         of_gpus = [check for check in left if check.needs_gpu]
         others = [check for check in left if not check.needs_gpu]
         if not self.gpus and of_gpus:
-            said = [f"NO GPU PROVED, {len(of_gpus)} checks not run that need one"]
+            said = [f"NO GPU PROVED, {_count(of_gpus)} not run that need{'s' * (len(of_gpus) == 1)} one"]
         else:
             said = [f"not run: {_names(of_gpus)}"] if of_gpus else []
         said += [f"left out: {_names(others)}"] if others else []
@@ -187,6 +187,10 @@ class SelftestReport(FieldwiseDocument, frozen=True, kw_only=True):
         content = super().to_json()
         verdict = {"verdict": self.conclusion.verdict, "verdict_reason": self.conclusion.reason}
         return {"schema": self.SCHEMA, **verdict, **{key: one for key, one in content.items() if key != "schema"}}
+
+
+def _count(checks: Sequence[SelftestCheck]) -> str:
+    return f"{len(checks)} check{'s' * (len(checks) != 1)}"
 
 
 def _names(checks: Sequence[SelftestCheck]) -> str:

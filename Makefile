@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
-	bench-hogs bench-preflight bench-verdicts collection readmes clean
+	bench-hogs bench-preflight bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -63,6 +63,18 @@ collection: ## the playbooks as the Ansible collection raybench.cluster, in dist
 
 readmes: ## READMEs of the roles, from their argument specifications
 	$(BIN)/python -m tests.playbooks.role_readme
+
+gpu-proof: ## prove on this machine's GPU what is claimed of one; again: the steps that are left (PROOF="--seconds 570 --only ID,...")
+	$(BIN)/python -m tests.gpu $(if $(DRY),--dry-run) $(PROOF)
+
+gpu-proof-dry: ## the same steps in the same order on a CPU, over gloo
+	$(BIN)/python -m tests.gpu --dry-run --again $(PROOF)
+
+gpu-paths: ## write docs/gpu.md: every path that only a GPU reaches, and whether a record proves it
+	$(BIN)/python -m tests.gpu.paths --write
+
+gpu-pack: ## wheels that a GPU machine without internet lacks, in pieces (PACK="--python 3.12 --present FILE --piece-mib 48")
+	$(BIN)/python -m tests.gpu.pack $(PACK)
 
 clean: ## remove caches and run folders, not .venv
 	rm -rf runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

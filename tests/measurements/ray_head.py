@@ -26,7 +26,7 @@ class RayHead:
 
 
 @contextlib.contextmanager
-def ray_head(cpus: int = 4, workers: int = 0) -> Iterator[RayHead]:
+def ray_head(cpus: int = 4, workers: int = 0, gpus: int = 0) -> Iterator[RayHead]:
     """Ray on this machine while the block lasts, with a token of its own and workers at niceness 0.
 
     The head is ``node-1``; ``workers`` are further nodes, which share its processors.
@@ -34,7 +34,7 @@ def ray_head(cpus: int = 4, workers: int = 0) -> Iterator[RayHead]:
     folder = Path(tempfile.mkdtemp(prefix="rbb-"))
     port = free_port()
     variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
-    common = [f"--num-cpus={cpus}", "--num-gpus=0", "--object-store-memory=100000000", "--disable-usage-stats"]
+    common = [f"--num-cpus={cpus}", f"--num-gpus={gpus}", "--object-store-memory=100000000", "--disable-usage-stats"]
     head = ["--head", f"--port={port}", f"--temp-dir={folder}", "--include-dashboard=false", *common]
     worker = [f"--address=127.0.0.1:{port}", "--dashboard-agent-listen-port=0", *common]
     daemons: list[subprocess.Popen[str]] = []

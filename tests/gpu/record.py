@@ -22,7 +22,7 @@ Result = Literal["passed", "failed", "not-run"]
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure beside its bounds; None is unknown. Not ``judged``: it says something of a GPU alone, and there is none."""
+    """A figure beside its bounds; None is unknown. Not ``judged``: it tells of GPUs alone, and there is none."""
 
     what: str
     value: float | None

@@ -177,6 +177,7 @@ STEPS: tuple[Step, ...] = (
         compared="operations seen, and that their seconds can be",
         seconds=40,
         run=training.overlap,
+        not_short="tests of the profiler's traces run beside it",
     ),
     Step(
         id="agent-gpu",

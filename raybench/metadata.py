@@ -57,7 +57,7 @@ def installed_version(package: str) -> str | None:
         return None
 
 
-def gpu_facts() -> list[dict[str, str]]:
+def gpu_facts() -> list[dict[str, str]]:  # gpu: machine
     """One dictionary a GPU, from nvidia-smi; empty where there is no driver, or where it does not answer in time."""
     command = shutil.which("nvidia-smi")
     if command is None:
@@ -83,7 +83,7 @@ def parse_gpu_query(text: str) -> list[dict[str, str]]:
     return gpus
 
 
-def visible_devices() -> str | None:
+def visible_devices() -> str | None:  # gpu: ray-masking
     """CUDA_VISIBLE_DEVICES as the node's Ray daemon has it, not as Ray narrowed it for this worker.
 
     Ray gives each worker only the GPUs that it was granted; the daemon, its parent, still has the node's own value.

@@ -22,7 +22,7 @@ def sizes_that_fit(context: RankContext, needs: Sequence[int]) -> int:
 
     Raises TooLargeError, in every rank alike, where not even the first fits.
     """
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: collectives-1, collectives-4
         torch.cuda.empty_cache()  # what an earlier benchmark left in PyTorch's cache is free for us
     synchronize(context)  # ranks that share a memory have all let go of the earlier buffers
     free = free_bytes(context)
@@ -40,7 +40,7 @@ def sizes_that_fit(context: RankContext, needs: Sequence[int]) -> int:
 
 def free_bytes(context: RankContext) -> int:
     """This rank's equal part of what is free on its GPU, or on its machine within the limits of its control group."""
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: collectives-1, collectives-4
         return int(torch.cuda.mem_get_info(context.device)[0]) // max(context.ranks_on_device, 1)
     import psutil  # not needed on a GPU
 

@@ -26,17 +26,19 @@ def own_seconds(context: RankContext, samples: int) -> tuple[float, ...]:
     if not samples:
         return ()
     work = _work(context.device)
+    on_gpu = context.device.type == "cuda"  # gpu: ray-masking
     crowd = -(-context.ranks_on_machine // len(os.sched_getaffinity(0)))
     found = []
     for _ in range(samples):
         synchronize(context)
-        found.append(_device_seconds(work) if context.device.type == "cuda" else _host_seconds(work, crowd))
+        found.append(_device_seconds(work) if on_gpu else _host_seconds(work, crowd))  # gpu: ray-masking
     return tuple(found)
 
 
 @cache
 def _work(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    width, dtype = (_GPU_WIDTH, torch.float16) if device.type == "cuda" else (_CPU_WIDTH, torch.float32)
+    on_gpu = device.type == "cuda"  # gpu: ray-masking
+    width, dtype = (_GPU_WIDTH, torch.float16) if on_gpu else (_CPU_WIDTH, torch.float32)  # gpu: ray-masking
     factor = torch.full((width, width), 1 / width, dtype=dtype, device=device)
     product = torch.empty_like(factor)
     for _ in range(3):  # libraries choose and load what they use
@@ -68,7 +70,7 @@ def _waited_seconds() -> float | None:
         return None
 
 
-def _device_seconds(work: tuple[torch.Tensor, torch.Tensor]) -> float:
+def _device_seconds(work: tuple[torch.Tensor, torch.Tensor]) -> float:  # gpu: ray-masking
     factor, product = work
     make_event: Any = torch.cuda.Event
     begin, end = make_event(enable_timing=True), make_event(enable_timing=True)

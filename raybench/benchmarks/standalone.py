@@ -114,7 +114,7 @@ def run(place: Place, plan: Sequence[BenchmarkSpec], *, backend: str, timeout_se
         master_address=place.master_address,
         master_port=int(store.get("port")),
         timeout_seconds=timeout_seconds,
-        device_index=place.local_rank if backend == "nccl" else None,
+        device_index=place.local_rank if backend == "nccl" else None,  # gpu: torchrun-nccl
         listen_fd=None if listener is None else listener.detach(),
     )
     events: list[Event] = []

@@ -24,21 +24,21 @@ def timed_block(context: RankContext, operation: Callable[[], object], iteration
     All ranks leave a barrier first; what their leaving differs by (some 10 to 100 us) falls on the first iteration.
     """
     synchronize(context)
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: event-clock, collectives-2
         return _device_block(context, operation, iterations)
     return _host_block(context, operation, iterations)
 
 
 def synchronize(context: RankContext) -> None:
     """Wait until every rank and, on a GPU, every queued kernel is done."""
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: event-clock, collectives-2
         _wait_for_device(context)
     dist.barrier()
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: event-clock, collectives-2
         _wait_for_device(context)
 
 
-def _wait_for_device(context: RankContext) -> None:
+def _wait_for_device(context: RankContext) -> None:  # gpu: event-clock, collectives-2
     with inside("device"):
         torch.cuda.synchronize(context.device)
 
@@ -54,7 +54,7 @@ def _host_block(context: RankContext, operation: Callable[[], object], iteration
     return tuple((stamp - start) / 1e9 for stamp in stamps)
 
 
-def _device_block(context: RankContext, operation: Callable[[], object], iterations: int) -> Stamps:
+def _device_block(context: RankContext, operation: Callable[[], object], iterations: int) -> Stamps:  # gpu: event-clock
     make_event: Any = torch.cuda.Event
     events = [make_event(enable_timing=True) for _ in range(iterations + 1)]
     events[0].record()
@@ -67,7 +67,7 @@ def _device_block(context: RankContext, operation: Callable[[], object], iterati
     return tuple(events[0].elapsed_time(event) / 1e3 for event in events[1:])
 
 
-def follow(events: Sequence[Any], mark: Callable[[int], None]) -> None:
+def follow(events: Sequence[Any], mark: Callable[[int], None]) -> None:  # gpu: event-clock
     """Mark each iteration when its event is complete, so that a hang on the device shows where it is.
 
     All events are recorded already: looking at them costs no time within the measurement.

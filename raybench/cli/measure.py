@@ -53,7 +53,7 @@ def _print_text(finished: "FinishedRun", *, full: bool) -> None:
 
     folder, report = finished.folder, finished.report
     notes = []
-    if finished.diagnosis and finished.result.cluster.backend == "nccl":
+    if finished.diagnosis and finished.result.cluster.backend == "nccl":  # gpu: ray-masking
         notes.append(f"NCCL logs: {finished.diagnosis.in_brief} (raybench diagnose {folder / 'logs'})")
     print_document(
         finished.result,

@@ -15,6 +15,7 @@ _LATER_SECONDS = 60.0  # the backend's own time limit comes after ours, which kn
 def assignments_of(planned: Planned, master_port: int, timeout_seconds: float) -> list[list[RankAssignment]]:
     """One assignment a rank, by node. The rendezvous is on the first node's ``master_port``."""
     plan = planned.plan
+    on_gpu = plan.backend == "nccl"  # gpu: ray-masking
     return [
         [
             RankAssignment(
@@ -28,7 +29,7 @@ def assignments_of(planned: Planned, master_port: int, timeout_seconds: float) -
                 master_address=plan.nodes[0].address,
                 master_port=master_port,
                 timeout_seconds=timeout_seconds + _LATER_SECONDS,
-                device_index=_device(planned.facts[index], local_rank) if plan.backend == "nccl" else None,
+                device_index=_device(planned.facts[index], local_rank) if on_gpu else None,  # gpu: ray-masking
             )
             for local_rank, rank in enumerate(plan.ranks_of(index))
         ]
@@ -38,7 +39,7 @@ def assignments_of(planned: Planned, master_port: int, timeout_seconds: float) -
 
 def _sharing(planned: Planned) -> int:
     """Ranks that share a GPU: more than one only where emulated nodes have fewer GPUs than ranks."""
-    if planned.plan.backend != "nccl" or not planned.emulated:
+    if planned.plan.backend != "nccl" or not planned.emulated:  # gpu: ray-shared-gpu
         return 1
     known = [typed(NodeFacts, facts) for facts in planned.facts]
     devices = {(facts.visible_devices or "", one) for facts in known for one in facts.gpu_ids or ()}
@@ -58,7 +59,7 @@ def variables_of(planned: Planned, run_id: str) -> list[dict[str, str | None]]:
     Emulated nodes share a machine; with NCCL each gets a host id of its own, so that their traffic takes the network.
     """
     plan = planned.plan
-    split = planned.emulated and plan.backend == "nccl" and len(plan.nodes) > 1
+    split = planned.emulated and plan.backend == "nccl" and len(plan.nodes) > 1  # gpu: ray-shared-gpu
     return [
         node_variables(planned.variables, facts, node.address, f"{run_id}-{node.name}" if split else None)
         for node, facts in zip(plan.nodes, planned.facts, strict=True)

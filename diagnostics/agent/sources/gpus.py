@@ -38,7 +38,7 @@ _FIELDS = {  # by the names of nvml.h; those that a driver does not know are pas
 _FLAGS = frozenset({"row_remap_pending", "row_remap_failed"})
 
 
-def load_nvml() -> Any:
+def load_nvml() -> Any:  # gpu: agent-gpu
     """NVML, started. Raises SourceUnavailableError without the library or the driver."""
     try:
         nvml: Any = importlib.import_module("pynvml")
@@ -51,7 +51,7 @@ def load_nvml() -> Any:
     return nvml
 
 
-class _Devices:
+class _Devices:  # gpu: agent-gpu
     """The GPUs that NVML lists. What one of them does not have, or cannot say now, is missing."""
 
     def __init__(self, nvml: Any) -> None:
@@ -84,7 +84,7 @@ class _Devices:
             self._nvml.nvmlShutdown()
 
 
-class Gpus(_Devices):
+class Gpus(_Devices):  # gpu: agent-gpu
     """Load, memory, power, clocks, temperature and the reasons of lowered clocks, of all GPUs."""
 
     def __init__(self, nvml: Any) -> None:
@@ -130,7 +130,7 @@ class Gpus(_Devices):
             yield metric, int(bool(reasons & bits))
 
 
-class GpuErrors(_Devices):
+class GpuErrors(_Devices):  # gpu: agent-gpu
     """ECC, row remaps, NVLink, PCIe and Xid errors of all GPUs."""
 
     def __init__(self, nvml: Any) -> None:

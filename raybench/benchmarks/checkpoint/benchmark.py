@@ -205,7 +205,7 @@ class Case:
             return
         reader = ManifestReader(self._store, folder, manifest)
         load(state, storage_reader=reader, process_group=None if whole else self._group, no_dist=whole)
-        if self._context.device.type == "cuda":
+        if self._context.device.type == "cuda":  # gpu: checkpoint
             torch.cuda.synchronize(self._context.device)
         self._load_seconds.append(time.perf_counter() - begin)
 

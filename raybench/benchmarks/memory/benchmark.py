@@ -79,7 +79,7 @@ class Trials:
             limit_bytes=self.limit_bytes,
             shards=options.shards or context.world_size,
         )
-        if context.device.type == "cuda":
+        if context.device.type == "cuda":  # gpu: memory-estimate, largest-batch
             torch.cuda.empty_cache()
         elif options.strategy != "fsdp" and self._certainly_fits(batch_size):
             return measure(order)
@@ -110,7 +110,7 @@ class Trials:
             largest_batch=largest,
             reached_most=reached_most,
             limit_bytes=self.limit_bytes,
-            emulated=self._context.device.type != "cuda",
+            emulated=self._context.device.type != "cuda",  # gpu: memory-estimate
             estimates=estimates(self._context, self._options, self.all()),
             interim=interim,
         )
@@ -141,6 +141,6 @@ def estimate_of(context: RankContext, options: MemoryOptions, batch_size: int) -
         quantized=options.strategy == "qlora",
         fused_optimizer=context.device.type == "cpu",  # there one parameter after another is updated
         gradients_kept=False,
-        on_gpu=context.device.type == "cuda",
+        on_gpu=context.device.type == "cuda",  # gpu: memory-estimate
     )
     return estimate_memory(shape, setup, Layout(world_size=shards, ranks_per_node=shards))

@@ -66,7 +66,7 @@ def measure_apart(order: Order, seconds: float) -> Trial:
     return msgspec.json.decode(child.stdout.splitlines()[-1], type=Trial)
 
 
-def measure(order: Order, *, is_limited: bool = False) -> Trial:
+def measure(order: Order, *, is_limited: bool = False) -> Trial:  # gpu: memory-estimate, largest-batch
     """The trial in this process. ``is_limited``: on a CPU, hold the process to the limit."""
     device = torch.device(order.device)
     if device.type != "cuda":
@@ -200,7 +200,7 @@ def saved_bytes(training: _Training) -> int:
     return total
 
 
-def _allocated(order: Order, device: torch.device) -> Trial:
+def _allocated(order: Order, device: torch.device) -> Trial:  # gpu: memory-estimate, largest-batch
     torch.cuda.set_device(device)
     training = _Training(order, device)
     for _ in range(_STEPS):

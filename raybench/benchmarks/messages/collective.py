@@ -133,7 +133,7 @@ def _verify(
     write_segments(buffers.send, sent)
     synchronize(context)
     operation()
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: collectives-1
         torch.cuda.synchronize(context.device)
     return count_wrong(buffers.receive, expected, tolerance_of(args.reduce_op, args.world_size, args.dtype))
 

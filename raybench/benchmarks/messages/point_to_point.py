@@ -98,7 +98,7 @@ def _message(context: RankContext, spec: BenchmarkSpec, rank: int, elements: int
 
 def _wrong(context: RankContext, spec: BenchmarkSpec, buffer: torch.Tensor, source: int) -> int:
     """Wrong elements of what the receiver just got; the sender has none."""
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: collectives-2
         torch.cuda.synchronize(context.device)
     if not spec.verify or context.rank == source:
         return 0

@@ -80,7 +80,7 @@ def _refusal(context: RankContext, spec: BenchmarkSpec, collective: Collective) 
             receive=torch.zeros(receive, dtype=dtype, device=context.device),
         )
         collective.prepare(args, buffers)()
-        if context.device.type == "cuda":
+        if context.device.type == "cuda":  # gpu: collectives-1
             torch.cuda.synchronize(context.device)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         if not is_refusal(error):

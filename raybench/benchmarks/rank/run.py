@@ -114,7 +114,7 @@ def process_group(assignment: RankAssignment, progress: ProgressSlot) -> Iterato
     os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "2000")  # PyTorch keeps its last collectives: see flight_record
     torch.set_num_threads(assignment.threads)
     device = torch.device("cpu") if assignment.device_index is None else torch.device("cuda", assignment.device_index)
-    if device.type == "cuda":
+    if device.type == "cuda":  # gpu: machine, ray-masking
         _assert_fresh_cuda()
         torch.cuda.set_device(device)
     timeout = timedelta(seconds=assignment.timeout_seconds)
@@ -126,7 +126,7 @@ def process_group(assignment: RankAssignment, progress: ProgressSlot) -> Iterato
             rank=assignment.rank,
             world_size=assignment.world_size,
             timeout=timeout,
-            device_id=device if assignment.backend == "nccl" else None,
+            device_id=device if assignment.backend == "nccl" else None,  # gpu: collectives-1, collectives-2
         )
     yield RankContext(
         rank=assignment.rank,
@@ -144,7 +144,7 @@ def process_group(assignment: RankAssignment, progress: ProgressSlot) -> Iterato
         dist.destroy_process_group()
 
 
-def _assert_fresh_cuda() -> None:
+def _assert_fresh_cuda() -> None:  # gpu: machine, ray-masking
     """A forked rank cannot use CUDA that its parent has started, and fails late and obscurely when it tries."""
     started: bool = torch.cuda.is_initialized()
     if started or torch.cuda._is_in_bad_fork():
@@ -181,7 +181,7 @@ def rank_facts(context: RankContext) -> dict[str, str]:
     }
     known = recorded({name: value for name, value in sorted(os.environ.items()) if _is_told(name)})
     facts |= {f"env.{name}": value for name, value in known.items()}
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: machine, ray-masking
         facts |= _device_facts(context)
     return facts
 
@@ -197,7 +197,7 @@ def _memlock() -> str:
     return "unlimited" if soft == resource.RLIM_INFINITY else str(soft)
 
 
-def _device_facts(context: RankContext) -> dict[str, str]:
+def _device_facts(context: RankContext) -> dict[str, str]:  # gpu: machine, ray-masking
     properties = torch.cuda.get_device_properties(context.device)
     return {
         "gpu": properties.name,
@@ -209,7 +209,7 @@ def _device_facts(context: RankContext) -> dict[str, str]:
     }
 
 
-def _nccl_version() -> tuple[int, ...]:
+def _nccl_version() -> tuple[int, ...]:  # gpu: machine, ray-masking
     version: tuple[int, ...] = torch.cuda.nccl.version()
     return version
 

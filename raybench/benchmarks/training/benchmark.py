@@ -65,7 +65,7 @@ def _check(
     """With a trainer of its own, that has not trained yet."""
     if not spec.verify:
         return Check(reason="the check was switched off")
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: train-ddp, train-fsdp
         torch.cuda.empty_cache()
     trainer = _trainer(context, trainable, spec.name, options, dtype)
     return check_training(context, trainable, trainer, options, dtype, name=spec.name)

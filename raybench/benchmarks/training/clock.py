@@ -70,7 +70,7 @@ class HostClock:
         return [marks[-1][1] for marks in steps], steps
 
 
-class DeviceClock:
+class DeviceClock:  # gpu: train-ddp, step-parity
     """Events on the current stream. A mark set again within a step moves its event."""
 
     def __init__(self, device: torch.device) -> None:
@@ -131,4 +131,4 @@ class DeviceClock:
 
 def clock_of(device: torch.device) -> PhaseClock:
     """A clock that starts now."""
-    return DeviceClock(device) if device.type == "cuda" else HostClock()
+    return DeviceClock(device) if device.type == "cuda" else HostClock()  # gpu: train-ddp, step-parity

@@ -26,10 +26,10 @@ class Replica:
 
     def __init__(self, context: RankContext, model: nn.Module, options: TrainingOptions) -> None:
         self.plain = model
-        on_gpu = context.device.type == "cuda"
+        on_gpu = context.device.type == "cuda"  # gpu: train-ddp
         self._wrapped = DistributedDataParallel(
             model,
-            device_ids=[context.device] if on_gpu else None,
+            device_ids=[context.device] if on_gpu else None,  # gpu: train-ddp
             bucket_cap_mb=options.bucket_mib,
             gradient_as_bucket_view=True,
             broadcast_buffers=False,  # a quantised base is buffers, and never changes

@@ -16,22 +16,22 @@ class Usage:
         self._device = context.device
         self._samples = self._allocated = self._reserved = self._peak = 0  # how many, and their sums in bytes
         self._gpu: list[float] = []
-        self._gpu_problem: str | None = None if self._device.type == "cuda" else "the rank has no GPU"
-        if self._device.type == "cuda":
+        self._gpu_problem: str | None = None if self._device.type == "cuda" else "the rank has no GPU"  # gpu: train-ddp
+        if self._device.type == "cuda":  # gpu: train-ddp
             torch.cuda.reset_peak_memory_stats(self._device)
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     def sample(self) -> None:
         """Note what is in use now: after a step."""
         self._samples += 1
-        if self._device.type == "cuda":
+        if self._device.type == "cuda":  # gpu: train-ddp
             self._allocated += torch.cuda.memory_allocated(self._device)
             self._reserved += torch.cuda.memory_reserved(self._device)
         else:
             resident = resident_bytes()
             self._allocated, self._peak = self._allocated + resident, max(self._peak, resident)
 
-    def sample_gpu(self) -> None:
+    def sample_gpu(self) -> None:  # gpu: train-ddp
         """Note how busy the GPU is: NVML's figure is of the last sixth of a second or more, so this is no hurry."""
         if self._device.type != "cuda":
             return
@@ -40,7 +40,7 @@ class Usage:
         except Exception as error:  # noqa: BLE001 - NVML fails in as many ways as there are drivers; the reason is kept
             self._gpu_problem = f"NVML: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
-    def memory(self) -> dict[str, float | str]:
+    def memory(self) -> dict[str, float | str]:  # gpu: train-ddp
         """Bytes: ``kind`` cuda with allocated and reserved, or rss (resident memory of the process) on a CPU."""
         mean = self._allocated / max(self._samples, 1)
         if self._device.type != "cuda":
@@ -75,7 +75,7 @@ def resident_bytes() -> int:
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
-def device_facts(context: RankContext) -> dict[str, Any]:
+def device_facts(context: RankContext) -> dict[str, Any]:  # gpu: train-ddp, train-bf16
     """What the hardware table is asked for: the GPU's name, or None."""
     if context.device.type != "cuda":
         return {"gpu": None}

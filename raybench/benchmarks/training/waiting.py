@@ -28,7 +28,7 @@ class CollectiveClock:
     """Times the collectives of one step after another."""
 
     def __init__(self, device: torch.device) -> None:
-        self._on_gpu = device.type == "cuda"
+        self._on_gpu = device.type == "cuda"  # gpu: train-fsdp
         self._steps: list[list[tuple[Any, Any]]] = []
         self._calls: list[tuple[Any, Any]] = []
         self._ends: list[float] = []
@@ -70,7 +70,7 @@ class CollectiveClock:
 
         Empty on a GPU, where computation goes on beside them, and where steps differ in their number.
         """
-        if self._on_gpu or len({len(calls) for calls in self._steps}) != 1:
+        if self._on_gpu or len({len(calls) for calls in self._steps}) != 1:  # gpu: train-fsdp
             return ()
         begins = [self._begin, *self._ends]
         edges = [
@@ -95,7 +95,7 @@ class CollectiveClock:
 
         return call
 
-    def _now(self) -> Any:
+    def _now(self) -> Any:  # gpu: train-fsdp
         if not self._on_gpu:
             return time.perf_counter()
         make: Any = torch.cuda.Event
@@ -103,8 +103,8 @@ class CollectiveClock:
         event.record()
         return event
 
-    def _is_over(self, end: Any) -> bool:
+    def _is_over(self, end: Any) -> bool:  # gpu: train-fsdp
         return not self._on_gpu or bool(end.query())
 
-    def _seconds(self, begin: Any, end: Any) -> float:
+    def _seconds(self, begin: Any, end: Any) -> float:  # gpu: train-fsdp
         return float(begin.elapsed_time(end) / 1e3) if self._on_gpu else float(end - begin)

@@ -13,7 +13,7 @@ RAS_REPORT = "ncclras.txt"
 
 def flight_records(ranks: Sequence[Seen], backend: str) -> dict[str, bytes]:
     """One file a rank that told its record; none without NCCL, of whose logs they are a part."""
-    if backend != "nccl":
+    if backend != "nccl":  # gpu: nccl-hang
         return {}
     return {f"{FLIGHT_RECORD}{one.rank}.json": record_json(one) for one in ranks if one.activity.recorded}
 

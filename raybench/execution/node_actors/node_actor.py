@@ -345,6 +345,6 @@ def _ray_node_id() -> str | None:
     return str(ray.get_runtime_context().get_node_id()) if ray is not None and ray.is_initialized() else None
 
 
-def _ray_gpu_ids() -> list[str]:
+def _ray_gpu_ids() -> list[str]:  # gpu: ray-masking
     ray = sys.modules.get("ray")
     return [str(identity) for identity in ray.get_gpu_ids()] if ray is not None and ray.is_initialized() else []

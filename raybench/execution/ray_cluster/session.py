@@ -200,7 +200,7 @@ def gpu_shares(gpus: Sequence[str], nodes: int) -> list[tuple[str, ...]]:
     return [(gpus[index % len(gpus)],) if gpus else () for index in range(nodes)]
 
 
-def own_gpus() -> list[str]:
+def own_gpus() -> list[str]:  # gpu: ray-shared-gpu
     """Ids of the GPUs that this process may use."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:

@@ -27,6 +27,6 @@ def timed(context: RankContext, operation: Callable[[], object]) -> float:
     """Seconds until an operation is through on the device."""
     begin = time.perf_counter()
     operation()
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: profiler-overlap
         torch.cuda.synchronize(context.device)
     return time.perf_counter() - begin

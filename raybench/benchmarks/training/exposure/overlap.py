@@ -77,7 +77,7 @@ def profiled(
 ) -> tuple[StepTrace, ...]:
     """Some steps as the profiler saw them; the trace itself, compressed, in ``keep``."""
     activities = [torch.profiler.ProfilerActivity.CPU]
-    if context.device.type == "cuda":
+    if context.device.type == "cuda":  # gpu: profiler-overlap
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     settings: dict[str, Any] = {}
     if all_threads:
@@ -87,7 +87,7 @@ def profiled(
             synchronize(context)
             with torch.profiler.record_function(STEP):
                 trainer.step(0)
-                if context.device.type == "cuda":
+                if context.device.type == "cuda":  # gpu: profiler-overlap
                     torch.cuda.synchronize(context.device)
     with passing_folder() as folder:
         path = folder / "trace.json"

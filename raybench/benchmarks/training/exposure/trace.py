@@ -94,13 +94,13 @@ def _interval(event: Mapping[str, Any]) -> Interval:
 
 
 def _is_communication(event: Mapping[str, Any], *, on_device: bool) -> bool:
-    if on_device:
+    if on_device:  # gpu: profiler-overlap
         return event.get("cat") == "kernel" and "nccl" in event["name"].lower()
     return str(event["name"]).startswith("gloo:")
 
 
 def _is_computation(event: Mapping[str, Any], threads: set[Any], *, on_device: bool) -> bool:
-    if on_device:
+    if on_device:  # gpu: profiler-overlap
         return event.get("cat") in _DEVICE_COMPUTE and "nccl" not in event["name"].lower()
     return event.get("cat") == "cpu_op" and str(event["name"]).startswith("aten::") and event.get("tid") not in threads
 
@@ -115,9 +115,10 @@ def _step(
 ) -> StepTrace:
     begin, end = frame
     communication = sorted(within(map(_interval, talking), frame))
-    computation = merged(within(map(_interval, computing), frame), 0.0 if on_device else _HOST_GAP_US)
+    gap = 0.0 if on_device else _HOST_GAP_US  # gpu: profiler-overlap
+    computation = merged(within(map(_interval, computing), frame), gap)
     called = [(at, operation) for at, operation in operators if begin <= at < end]
-    if on_device and len(communication) == len(called):  # the host is ahead of the device
+    if on_device and len(communication) == len(called):  # the host is ahead of the device  # gpu: profiler-overlap
         called = [(at, operation) for (at, _), (_, operation) in zip(communication, called, strict=True)]
     operations = [replace(operation, ready=(at - begin) / 1e6) for at, operation in called if operation is not None]
     return StepTrace(

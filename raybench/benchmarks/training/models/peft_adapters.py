@@ -36,7 +36,7 @@ def adapt_by_peft(model: nn.Module, options: TrainingOptions, dtype: torch.dtype
         lora_dropout=0.0,
         bias="none",
     )
-    devices = [device] if device.type == "cuda" else []
+    devices = [device] if device.type == "cuda" else []  # gpu: qlora-7b-peft
     with torch.random.fork_rng(devices):
         torch.manual_seed(options.seed)
         peft.inject_adapter_in_model(config, model)
@@ -68,7 +68,7 @@ def _linear_names(model: nn.Module) -> list[str]:
     return [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and id(module) in inside]
 
 
-def _quantise(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+def _quantise(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:  # gpu: qlora-7b-peft
     """Give every linear layer of the blocks a base in NF4 with double quantisation, one layer at a time."""
     if device.type != "cuda":
         raise UnsupportedError(

@@ -18,7 +18,7 @@ def chosen_dtype(wanted: str | None, device: torch.device) -> str:
 
     Raises UnsupportedError, in every rank of alike devices alike, for a type that the device lacks.
     """
-    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
+    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None  # gpu: train-bf16
     if wanted is None:
         return "bfloat16" if capability is not None and capability >= _BF16_CAPABILITY else "float32"
     if wanted == "float8" and (capability is None or capability < _FP8_CAPABILITY):
@@ -46,10 +46,10 @@ def forward_context(dtype: str, device: torch.device) -> Callable[[], contextlib
 
 def loss_scaler(dtype: str, device: torch.device) -> torch.amp.GradScaler:
     """Scales losses for float16, whose small gradients vanish otherwise; does nothing for other types."""
-    return torch.amp.GradScaler(device.type, enabled=dtype == "float16")
+    return torch.amp.GradScaler(device.type, enabled=dtype == "float16")  # gpu: train-fp16
 
 
-class Float8Product(torch.autograd.Function):
+class Float8Product(torch.autograd.Function):  # gpu: train-fp8
     """``inputs @ weight.T`` in float8 (E4M3 forward, E5M2 gradients), each tensor scaled by its largest value."""
 
     @staticmethod
@@ -68,7 +68,9 @@ class Float8Product(torch.autograd.Function):
         return of_inputs, of_weight.to(weight.dtype)
 
 
-def _product(left: torch.Tensor, right: torch.Tensor, left_type: torch.dtype, right_type: torch.dtype) -> torch.Tensor:
+def _product(  # gpu: train-fp8
+    left: torch.Tensor, right: torch.Tensor, left_type: torch.dtype, right_type: torch.dtype
+) -> torch.Tensor:
     first, first_scale = _scaled(left, left_type)
     second, second_scale = _scaled(right, right_type)
     product: torch.Tensor = torch._scaled_mm(

@@ -1,0 +1,52 @@
+"""docs/gpu.md, from the table of steps, the markers and the records."""
+
+from collections.abc import Iterator, Mapping
+
+from tests.gpu.paths import NO_STEP, GpuPath, paths_of, sources
+from tests.gpu.record import Record
+from tests.gpu.table import LONGEST_SECONDS, STEPS
+
+_HEAD = """# What is proved on a GPU
+
+Written by `make gpu-paths` from the table of steps (`tests/gpu/table.py`), the markers `# gpu: STEP` in the code, and
+the records in `tests/gpu/records/`. README and docs quote a figure of a GPU only where a record has it.
+
+`make gpu-proof` does the steps on this machine's GPU, each in a process of its own and within its limit, and keeps its
+result before the next begins; called again, it does those that are left. One GPU is enough: ranks share it, each as a
+host of its own. `make gpu-proof-dry` goes through the same steps in the same order on a CPU, over gloo; its record is
+labelled "dry run, no GPU" and proves nothing. On a machine without internet, `make gpu-pack` makes pieces of the wheels
+that it lacks, and `tests/gpu/install.py` puts them together there.
+"""
+
+
+def document(records: Mapping[str, Record]) -> str:
+    """The text; ``records`` are of GPUs."""
+    found = [path for file, text in sources() for path in paths_of(file, text)]
+    return "\n".join([_HEAD, *_steps(records), "", *_paths(found, records), ""])
+
+
+def _steps(records: Mapping[str, Record]) -> Iterator[str]:
+    total = sum(step.seconds for step in STEPS)
+    yield f"## Steps\n\n{len(STEPS)} steps, at most {total} of {LONGEST_SECONDS} s.\n"
+    yield "| step | what it proves | compared | limit | proved by |"
+    yield "|---|---|---|---|---|"
+    for step in STEPS:
+        proofs = sorted(name for name, record in records.items() if record.proves(step.id))
+        yield f"| `{step.id}` | {step.proves} | {step.compared} | {step.seconds} s | {_listed(proofs)} |"
+
+
+def _listed(proofs: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in proofs) or "nothing yet"
+
+
+def _paths(found: list[GpuPath], records: Mapping[str, Record]) -> Iterator[str]:
+    left = sum(not path.proofs(records) for path in found)
+    yield f"## Paths\n\n{len(found)} paths that only a GPU reaches; of {left} no record shows that they ran on one.\n"
+    yield "| path | steps | proved by |"
+    yield "|---|---|---|"
+    rows = {(path.file, path.name, path.steps): path.proofs(records) for path in found}
+    for (file, name, steps), proofs in rows.items():
+        yield f"| `{file}` `{name}` | {', '.join(steps)} | {_listed(proofs)} |"
+    yield "\nNo step runs these:\n"
+    for name, reason in NO_STEP.items():
+        yield f"- {name}: {reason}"

@@ -92,7 +92,8 @@ class SelftestCheck(FieldwisePart, frozen=True, kw_only=True):
     """One check. ``seen``: what was seen, or why it was not run; ``next_step``: what to do about a failure.
 
     ``needs``: what the machine must have for it (``nvidia``: a GPU of NVIDIA; ``gpu``: one that torch can use;
-    ``2 gpus``, ``rdma``). ``run``: the folder of the run that it rests on, below that of the selftest.
+    ``2 gpus``, ``rdma``). ``run``: the folder of the run that it rests on, below that of the selftest; ``seconds``: how
+    long that took, for all checks that rest on it.
     """
 
     id: str

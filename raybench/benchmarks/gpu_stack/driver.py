@@ -4,7 +4,6 @@ import ctypes
 import importlib
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ def _gpu(nvml: Any, handle: Any) -> DriverGpu:
         uuid=str(nvml.nvmlDeviceGetUUID(handle)),
         name=str(nvml.nvmlDeviceGetName(handle)),
         mig=_mig(nvml, handle),
-        nvlinks=sum(_links(nvml, handle)),
+        nvlinks=nvlinks(nvml, handle),
     )
 
 
@@ -97,12 +96,17 @@ def _mig(nvml: Any, handle: Any) -> bool | None:
         return None
 
 
-def _links(nvml: Any, handle: Any) -> Iterator[bool]:
+def nvlinks(nvml: Any, handle: Any) -> int | None:
+    """How many NVLinks of a GPU are up; None where it does not say."""
+    up = 0
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
         try:
-            yield bool(nvml.nvmlDeviceGetNvLinkState(handle, link))
-        except nvml.NVMLError:  # it has no more links, or none at all
-            return
+            up += bool(nvml.nvmlDeviceGetNvLinkState(handle, link))
+        except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):  # none at all, or no more
+            break
+        except nvml.NVMLError:
+            return None
+    return up
 
 
 def _libcuda() -> tuple[str | None, int | None, str]:

@@ -58,7 +58,7 @@ def _grid(report: SelftestReport) -> Grid:
         )
         for check in report.checks
     )
-    return Grid(headings=("check", "result", "seen", "needs", "took"), rows=rows, keep=(0, 0, 0, 2, 1))
+    return Grid(headings=("check", "result", "seen", "needs", "its run took"), rows=rows, keep=(0, 0, 0, 2, 1))
 
 
 def _screen_rows(report: SelftestReport) -> Iterator[tuple[str, str, str]]:

@@ -51,9 +51,8 @@ class Conduct:
         return tuple(self._one(check) for check in checks)
 
     def _one(self, check: Check) -> SelftestCheck:
-        began = time.monotonic()
-        self.progress.begin(check)
         try:
+            self.progress.begin(check)
             outcome = not_run(_STOPPED) if self.stopped else self._outcome(check)
         except KeyboardInterrupt:
             self.stopped, outcome = True, not_run(_STOPPED)
@@ -68,7 +67,7 @@ class Conduct:
             seen=outcome.seen,
             next_step=outcome.next_step,
             figures=outcome.figures,
-            seconds=None if outcome.result == "not-run" else time.monotonic() - began,
+            seconds=run.seconds if run and outcome.result != "not-run" else None,
             run=str(run.folder.relative_to(self.folder)) if run and run.folder else None,
         )
         self.progress.end(row)

@@ -56,7 +56,7 @@ def collectives(readings: Readings) -> Outcome:
         unsure = [name for name, found in points.items() if not found or not all(point.verified for point in found)]
         return unknown(f"not verified: {', '.join(unsure)}: {_why(run, unsure)}", _next(run), **figures)
     sizes = sorted({point.message_bytes for point in every})
-    span = f"{format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"
+    span = " to ".join(dict.fromkeys(format_bytes(size) for size in (sizes[0], sizes[-1])))
     where = f"{result.cluster.world_size} ranks over {result.cluster.backend}"
     return passed(f"{len(points)} operations right at {len(every)} points, {span}, {where}", **figures)
 

@@ -85,7 +85,8 @@ def selftest(options: SelftestOptions, *, interrupt: "Interrupt", progress: Self
         torch=conduct.readings.torch,
         checks=outcomes,
     )
-    return _kept(report, folder, options.output)
+    with interrupt.deferred():  # who stops it now still has what was proved
+        return _kept(report, folder, options.output)
 
 
 def _kept(report: SelftestReport, folder: Path, output: Path | None) -> FinishedSelftest:

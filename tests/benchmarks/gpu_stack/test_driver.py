@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from raybench.benchmarks.gpu_stack.driver import closed_files, cuda_version, kernel_module, pci_gpus, read_driver
+from raybench.benchmarks.gpu_stack.driver import (
+    closed_files,
+    cuda_version,
+    kernel_module,
+    nvlinks,
+    pci_gpus,
+    read_driver,
+)
 from raybench.benchmarks.gpu_stack.torch_build import mapped_nccl, nccl_version
 
 
@@ -63,3 +70,31 @@ def test_nccl_libraries_are_found_once_each_and_plugins_are_none() -> None:
 """
     found = mapped_nccl(maps.splitlines())
     assert found == ("/venv/lib/nvidia/nccl/lib/libnccl.so.2", "/opt/my nccl/libnccl.so.2.19.3")
+
+
+@pytest.mark.parametrize(
+    ("answers", "up"),
+    [
+        ([1, 1, 0, "InvalidArgument"], 2),  # one of three is down
+        (["NotSupported"], 0),  # a GPU on PCIe
+        (["GpuIsLost"], None),
+        ([1, "Unknown"], None),
+    ],
+)
+def test_nvlinks_of_a_gpu_that_does_not_answer_are_not_none(answers: list[int | str], up: int | None) -> None:
+    import pynvml
+
+    class Nvml:
+        NVML_NVLINK_MAX_LINKS = 18
+        NVMLError = pynvml.NVMLError
+        NVMLError_NotSupported = pynvml.NVMLError_NotSupported
+        NVMLError_InvalidArgument = pynvml.NVMLError_InvalidArgument
+
+        @staticmethod
+        def nvmlDeviceGetNvLinkState(_handle: object, link: int) -> int:  # noqa: N802 - NVML's name
+            answer = answers[link]
+            if isinstance(answer, str):
+                raise getattr(pynvml, f"NVMLError_{answer}")
+            return answer
+
+    assert nvlinks(Nvml, object()) == up

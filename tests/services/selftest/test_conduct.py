@@ -13,6 +13,7 @@ from raybench.services.selftest import conduct as conduct_module
 from raybench.services.selftest.check import Check, Outcome, Readings, RunReading, passed
 from raybench.services.selftest.conduct import Conduct
 from raybench.services.selftest.reading import probe, readings_of
+from raybench.services.selftest.runs import run_config
 from raybench.services.selftest.table import CHECKS, chosen_checks
 from tests.services.selftest.machine import cluster, collectives, diagnosis, driver, readings, result, torch, unusable
 
@@ -170,3 +171,17 @@ def test_a_probe_that_hangs_or_crashes_is_a_reason_and_what_it_said_before_is_ke
 def test_lines_that_are_no_readings_are_not_taken_for_any() -> None:
     found, torch_reading = readings_of([b"warning: numpy is missing"], "it ended")
     assert (found.version, torch_reading.problem) == (None, "it ended")
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 8])
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_run_of_the_table_can_be_asked_for(gpus: int, quick: bool) -> None:
+    names = {check.run for check in CHECKS if check.run}
+    for name in names:
+        config = run_config(name, gpus=gpus, output_dir=Path("/x"), quick=quick)
+        assert (config.backend, config.address) == ("nccl" if gpus else "gloo", "local")
+        assert config.plan("nccl" if gpus else "gloo")
+    trained = {
+        check.id.removeprefix("training-") for check in CHECKS if check.run == "training" and (check.quick or not quick)
+    }
+    assert set(run_config("training", gpus=gpus, output_dir=Path("/x"), quick=quick).suite.split(",")) == trained

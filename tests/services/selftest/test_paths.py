@@ -1,15 +1,19 @@
 """The ways that the NCCL log names: P2P where NVLink is, GPUDirect where a NIC is; a silent log leaves them unknown."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from diagnostics.engine import diagnose_paths
 from diagnostics.findings import Diagnosis, RankRow
 from raybench.documents.selftest import DriverGpu
 from raybench.services.selftest import paths
 from raybench.services.selftest.check import RunReading
 from tests.found import found
 from tests.services.selftest.machine import after, collectives, diagnosis, driver, result, torch
+
+CASES = Path(__file__).parents[2] / "diagnostics/cases/p2p-disabled"
 
 
 def run_with(one: Diagnosis | None) -> RunReading:
@@ -33,6 +37,16 @@ def with_links(count: int | None) -> Any:
 )
 def test_gpus_that_nvlink_joins_use_it(transports: tuple[str, ...], links: int | None, verdict: str) -> None:
     readings = after("collectives", run_with(diagnosis(transports)), driver=with_links(links))
+    assert paths.peer_to_peer(readings).result == verdict
+
+
+@pytest.mark.parametrize(
+    ("case", "verdict"),
+    [("p2p_used", "passed"), ("env", "failed"), ("nvlink_fault", "failed")],
+)
+def test_the_way_is_read_from_recorded_logs(case: str, verdict: str) -> None:
+    one = diagnose_paths([CASES / case / "input.log"])
+    readings = after("collectives", run_with(one), driver=with_links(18))
     assert paths.peer_to_peer(readings).result == verdict
 
 

@@ -12,6 +12,7 @@ from raybench.benchmarks.events import decode
 from raybench.documents.run.facts import NodeFacts, typed
 from raybench.execution.driver_channel import (
     AgentPiece,
+    ClockRead,
     Ended,
     Failed,
     Heard,
@@ -63,17 +64,31 @@ class Account:
 
     def hear_agent(self, piece: AgentPiece) -> list[LiveWarning]:
         """Take in what the agent of a machine said. Returns what of it a person is told."""
-        heard = self.agents.get(piece.node) or self._agent_of(piece.node)
+        heard = self._known_agent(piece.node)
         if heard is None:
             return []
-        if piece.node not in self.agents:
-            self.agents[piece.node] = heard
-            self.samples.machine(heard.machine, tuple(heard.nodes), is_here=self._is_here(piece.node))
         now = time.monotonic()
         messages, told = heard.take(piece.data, now)
         for message in messages:
             self.samples.take(heard.machine, message, now)
         return told
+
+    def _known_agent(self, node: int) -> HeardAgent | None:
+        heard = self.agents.get(node) or self._agent_of(node)
+        if heard is not None and node not in self.agents:
+            self.agents[node] = heard
+            self.samples.machine(heard.machine, tuple(heard.nodes), is_here=self._is_here(node))
+        return heard
+
+    def _hear_clock(self, read: ClockRead) -> None:
+        heard = self._known_agent(read.node)
+        if heard is not None:
+            self.samples.answered(
+                heard.machine,
+                asked_seconds=read.asked_seconds,
+                there_seconds=read.there_seconds,
+                answered_seconds=read.answered_seconds,
+            )
 
     def _is_here(self, node: int) -> bool:
         """Whether this command is on the machine of a node: there is one clock then."""
@@ -106,6 +121,8 @@ class Account:
                 self.broke = message.began if message.phase == SEARCHING else self.broke
             case Snapshot():
                 self.record = message.record
+            case ClockRead():
+                self._hear_clock(message)
             case Heard():
                 self.events.append(message)
             case Logs():

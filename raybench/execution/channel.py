@@ -57,6 +57,9 @@ class Channel(Protocol):
     def agent_said(self, node: int, data: bytes) -> None:
         """Pass on what the agent of the machine of a node said."""
 
+    def clock_read(self, node: int, asked_seconds: float, there_seconds: float, answered_seconds: float) -> None:
+        """Pass on what the clock of a node's machine said between a question and its answer."""
+
     def progress(self, progress: Progress) -> None:
         """Say how far the point is that is measured now."""
 

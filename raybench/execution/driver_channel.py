@@ -90,6 +90,16 @@ class AgentPiece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClockRead:
+    """What the monotonic clock of a node's machine said between a question and its answer, both by our clock."""
+
+    node: int
+    asked_seconds: float
+    there_seconds: float
+    answered_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
     """A call of the progress display."""
 
@@ -140,6 +150,7 @@ class Outliving:
 Message = (
     LiveWarning
     | AgentPiece
+    | ClockRead
     | Marked
     | Consulted
     | Joining
@@ -209,6 +220,16 @@ class DriverChannel:
     def agent_said(self, node: int, data: bytes) -> None:
         """Pass on what the agent of the machine of a node said."""
         self._put(AgentPiece(node=node, data=data))
+
+    def clock_read(self, node: int, asked_seconds: float, there_seconds: float, answered_seconds: float) -> None:
+        """Pass on what the clock of a node's machine said between a question and its answer."""
+        read = ClockRead(
+            node=node,
+            asked_seconds=asked_seconds,
+            there_seconds=there_seconds,
+            answered_seconds=answered_seconds,
+        )
+        self._put(read)
 
     def progress(self, progress: Progress) -> None:
         """Say how far the point is that is measured now."""

@@ -1,5 +1,6 @@
 """One launch of a run's ranks, from the rendezvous to their end, watched all the while."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -126,6 +127,7 @@ class Launch:
             # one that answered may take its time to end its ranks
             if self.incidents and index not in self._investigation.answered:
                 self._node_lost(self.plan.nodes[index].name, index, why)
+        self._hear_agents_last()
 
     def _poll(self, handle: NodeActorHandle) -> None:
         self._polls[handle.actor.answer.remote("poll", POLL_SECONDS)] = handle, time.monotonic()
@@ -205,6 +207,21 @@ class Launch:
                 self._take(event)
             if isinstance(event, _OF_SAMPLES):
                 self.watcher.heard(data)
+
+    def _hear_agents_last(self) -> None:
+        """What agents said since the last poll that was heard. Polls are answered at once where ranks are stopped."""
+        import ray
+
+        polls = [one for one, (handle, _) in self._polls.items() if handle.index not in self.actors.lost]
+        ready = ray.wait(polls, num_returns=len(polls), timeout=POLL_SECONDS)[0] if polls else []
+        for reference in ready:
+            handle, _ = self._polls.pop(reference)
+            ranks = self.plan.ranks_of(handle.index)
+            with contextlib.suppress(ray.exceptions.RayError, AnswerError, EventError):
+                for data in decode_answer("poll", ray.get(reference)):
+                    event = event_of(data, ranks, self.specs, self.plan.world_size)
+                    if isinstance(event, AgentSaid):
+                        self.watcher.agent_said(handle.index, event.data)
 
     def _take(self, event: Event) -> None:
         match event:

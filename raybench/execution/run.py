@@ -11,6 +11,7 @@ from raybench.execution.channel import Channel
 from raybench.execution.collector import Collector
 from raybench.execution.consistency import differences
 from raybench.execution.launch import START_SECONDS, Launch
+from raybench.execution.live.clocks import reading_clocks
 from raybench.execution.needs import check_embedded, plan_over
 from raybench.execution.node_actors.heartbeat import heartbeat
 from raybench.execution.node_actors.node_actors import (
@@ -36,6 +37,7 @@ from raybench.units import parse_bytes
 
 _TAKEN = "cannot be opened"  # as a node actor says of a port
 _TRAFFIC_SECONDS = 3.0
+_AGENT_SECONDS = 3.0
 _PORT_SECONDS = 130.0  # the rank host answers once it has imported torch
 _CLUSTER_SECONDS = 120.0  # Ray's own import, of a cold disk, and its own limits, of 30 s each; a second a node
 _LEAVE_SECONDS = 15.0
@@ -167,7 +169,7 @@ class Run:
     def _launch_all(self, actors: NodeActors, head: HeadWatch) -> None:
         planned, repeats = self.record.need(), self.record.config.repeats
         self._progress.begin()
-        with self._counting_traffic(actors, planned):
+        with self._counting_traffic(actors, planned), self._hearing_agents(actors, planned):
             for number in range(repeats):
                 planned.collector.launch, self.record.launches = number, number + 1
                 self.record.benchmark = None
@@ -200,6 +202,22 @@ class Run:
         self._mark("starting the ranks", max(START_SECONDS, config.timeout))
         launch.run(assignments, variables, parse_bytes(config.log_limit))
         self.record.logs |= launch.activity
+
+    @contextlib.contextmanager
+    def _hearing_agents(self, actors: NodeActors, planned: Planned) -> Iterator[None]:
+        """Read the clocks of their machines meanwhile, and at the end hear what they say last."""
+        if not self.record.config.agent:
+            yield
+            return
+        machines = () if planned.emulated else planned.machines
+        with reading_clocks(actors, machines, self.channel.clock_read):
+            yield
+        if any(one.kind == "cluster-lost" for one in self.record.incidents):
+            return
+        answers, _ = actors.ask(_AGENT_SECONDS, "end_agent")
+        for index, pieces in sorted(answers.items()):
+            for data in pieces:
+                self.channel.agent_said(index, data)
 
     @contextlib.contextmanager
     def _counting_traffic(self, actors: NodeActors, planned: Planned) -> Iterator[None]:

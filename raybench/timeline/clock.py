@@ -16,6 +16,7 @@ class ClockEstimate:
     start_seconds: float
     _most: float | None = None
     _least: float | None = None
+    _narrowest: float = field(default=float("inf"))  # seconds from a question to its answer
     _same: bool = field(default=False)
 
     def same(self) -> None:
@@ -32,6 +33,7 @@ class ClockEstimate:
         self.heard(there_seconds=there_seconds, heard_seconds=answered_seconds)
         least = asked_seconds - there_seconds
         self._least = least if self._least is None else max(self._least, least)
+        self._narrowest = min(self._narrowest, answered_seconds - asked_seconds)
 
     def clock(self) -> NodeClock:
         """Seconds since the run's start, from those of the node."""
@@ -39,11 +41,12 @@ class ClockEstimate:
             return NodeClock(offset_seconds=-self.start_seconds, bound_seconds=0.0, basis="the clock of the command")
         if self._most is None:
             return NodeClock(offset_seconds=-self.start_seconds, basis="unknown: nothing was heard of it")
-        if self._least is None or self._least > self._most:  # a clock that drifts by more than a round trip takes
+        if self._least is None:
             basis = "one way: later than it was by what the fastest message took"
             return NodeClock(offset_seconds=self._most - self.start_seconds, basis=basis)
+        drifts = self._least > self._most  # by more than a round trip takes: then all that it was is within the bound
         return NodeClock(
             offset_seconds=(self._most + self._least) / 2 - self.start_seconds,
-            bound_seconds=(self._most - self._least) / 2,
-            basis="round trips",
+            bound_seconds=abs(self._most - self._least) / 2 + (self._narrowest if drifts else 0.0),
+            basis="round trips, between which the clock drifted" if drifts else "round trips",
         )

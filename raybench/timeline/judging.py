@@ -17,7 +17,7 @@ from raybench.timeline.rules import (
     port_errors,
     processors_contended,
 )
-from raybench.timeline.rules.base import Answer
+from raybench.timeline.rules.base import Answer, not_joined
 from raybench.timeline.spans import Timeline
 
 RULES: Mapping[str, Callable[[Timeline], Answer]] = {
@@ -36,6 +36,7 @@ _SAID_LIVE: Mapping[str, str] = {
     known.NODE_SWAPS.id: "node-swaps",
     known.PROCESSORS_CONTENDED.id: "cpu-contention",
 }
+_BY_POINT = frozenset(_SAID_LIVE)  # the rules that say in which point it was
 _OF_A_DEVICE = frozenset({known.PORT_ERRORS.id, known.GPU_THROTTLED.id})
 
 
@@ -43,7 +44,11 @@ def with_samples(result: RunResult, samples: NodeSamples) -> RunResult:
     """The run with its samples and what they show, in place of what samples showed before."""
     timeline = Timeline(result, samples)
     answers = {rule: judge(timeline) for rule, judge in RULES.items()}
-    unjudged = tuple(UnjudgedRule(rule=rule, why=answer.why) for rule, answer in answers.items() if answer.why)
+    apart = not_joined(timeline)
+    doubts = {
+        rule: "; ".join(filter(None, (one.why, apart if rule in _BY_POINT else ""))) for rule, one in answers.items()
+    }
+    unjudged = tuple(UnjudgedRule(rule=rule, why=why) for rule, why in doubts.items() if why)
     found = [finding for answer in answers.values() for finding in answer.findings]
     of_run = with_losses_explained(result, samples.nodes)
     before = (one for one in of_run if one.rule not in RULES and not any(_says(new, one) for new in found))

@@ -2,9 +2,10 @@
 
 import pytest
 
+from diagnostics.agent.messages import Clock, Reading, encode
 from raybench.config import RunConfig
 from raybench.execution.account import Account
-from raybench.execution.driver_channel import AgentPiece, Heard
+from raybench.execution.driver_channel import AgentPiece, ClockRead, Heard
 from raybench.execution.record import RunRecord
 from tests.execution.test_rank_assignments import planned
 
@@ -22,6 +23,20 @@ def test_machines_that_nobody_watched_are_said(agent: bool, seconds: float, miss
     found = heard._silent_agents()
     assert [one.rule for one in found] == ["agent-missing"] * missing
     assert all("it has said nothing at all" in one.summary for one in found)
+
+
+def test_the_clock_of_another_machine_is_known_to_half_of_a_round_trip() -> None:
+    heard = account()
+    name = heard.record.need().machines[1].name
+    line = encode(Clock(wall_seconds=1.8e9, monotonic_seconds=7.0, host=name, interval_seconds=1.0))
+    reading = encode(Reading(monotonic_seconds=7.0, source="host", values={"host/cpu/busy_seconds": 1.0}))
+    heard.take(ClockRead(node=1, asked_seconds=1010.0, there_seconds=8.0, answered_seconds=1010.004))
+    heard.hear_agent(AgentPiece(node=1, data=f"{line}\n{reading}\n".encode()))
+    samples = heard.samples.samples()
+    assert samples is not None
+    (clock,) = [one.clock for one in samples.nodes]
+    assert clock.bound_seconds == pytest.approx(0.002)
+    assert clock.offset_seconds == pytest.approx(2.002)  # 1010.002 of ours at 8.0 of its own; the run began at 1000
 
 
 def test_what_comes_of_a_node_that_the_run_has_not_is_nobodys_word() -> None:

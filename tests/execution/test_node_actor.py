@@ -18,6 +18,8 @@ import msgspec
 import psutil
 import pytest
 
+from raybench.benchmarks.events import AgentSaid
+from raybench.benchmarks.events import encode as encode_event
 from raybench.execution.node_actors import heartbeat
 from raybench.execution.node_actors.answers import decode_answer, encode_answer
 from raybench.execution.node_actors.messages import RankEvent, RanksStopped, StopRanks, decode_request, encode
@@ -186,4 +188,27 @@ def test_what_ranks_say_is_for_the_polls_of_their_own_launch(tmp_path: Path, las
         actor.stop()  # with nobody waiting
         actor.start(*no_ranks)
         assert actor.poll(5.0) == [b"of launch 3"]
+        actor.close()
+
+
+def test_what_the_agent_said_last_is_heard_by_whoever_ends_it(tmp_path: Path) -> None:
+    """A poll of a launch that has ended may still wait: it took the agent's words with it, and nobody heard them."""
+    path = str(tmp_path / "ranks")
+    no_ranks = msgspec.msgpack.encode(((), ())), {}, 0
+    with Listener(path, "AF_UNIX") as listener, ThreadPoolExecutor(1) as pool:
+        actor = NodeActor(host_socket=path)
+        threading.Thread(target=serve_as_rank_host, args=(listener.accept(), None), daemon=True).start()
+        actor.start(*no_ranks)
+        actor._pass_on_agent(b"first")
+        heard = [*actor.poll(5.0), *actor.poll(5.0)]
+        assert encode_event(AgentSaid(data=b"first")) in heard
+        late = pool.submit(actor.poll, 20.0)
+        assert come_true(late.running, 5)
+        time.sleep(0.1)  # it waits by then
+        began = time.monotonic()
+        actor.stop()
+        assert late.result() == []
+        assert time.monotonic() - began < 5  # it was woken
+        actor._pass_on_agent(b"between two launches")
+        assert actor.end_agent() == [b"between two launches"]
         actor.close()

@@ -127,3 +127,13 @@ def test_sources_that_are_made_up_are_bounded() -> None:
     assert samples is not None
     assert len(samples.nodes[0].sources) == 128
     assert samples.nodes[0].left_out == {"sources": 872}
+
+
+def test_a_clock_that_drifts_by_more_than_a_round_trip_has_a_bound_that_holds_all_it_was() -> None:
+    clock = ClockEstimate(start_seconds=0.0)
+    clock.answered(asked_seconds=10.0, there_seconds=10.001, answered_seconds=10.002)
+    clock.answered(asked_seconds=5000.0, there_seconds=5000.251, answered_seconds=5000.002)
+    found = clock.clock()
+    assert found.bound_seconds == pytest.approx(0.125, abs=0.01)
+    assert found.offset_seconds == pytest.approx(-0.125, abs=0.002)
+    assert "drifted" in found.basis

@@ -307,3 +307,14 @@ def test_segments_lost_on_the_way_to_a_slow_node_are_its_evidence(host: str, los
 
 def test_every_rule_of_samples_is_judged() -> None:
     assert set(RULES) == {rule.id for rule in rules.RULES}
+
+
+@pytest.mark.parametrize(("bound", "joined"), [(0.002, True), (9.0, True), (11.0, False)])
+def test_a_clock_that_is_known_worse_than_a_point_lasted_joins_nothing_and_says_so(bound: float, joined: bool) -> None:
+    run = run_of(collective((0.10,)))
+    node = sampled("node-1", {ERRORS: errors_in(12, 18)}, bound=bound)
+    assert len(found(run, rules.PORT_ERRORS.id, node)) == joined
+    said = why(run, rules.PORT_ERRORS.id, node)
+    assert said == ("" if joined else "node-1: the clock is known to ±11.0 s only, longer than all_reduce 1G lasted")
+    for one in found(run, rules.PORT_ERRORS.id, node):
+        assert "(offset of its clock known to ±" in one.evidence[0].text

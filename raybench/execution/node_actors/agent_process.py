@@ -30,7 +30,7 @@ class AgentProcess:
         self._pass_on = pass_on
         self._process: subprocess.Popen[bytes] | None = None
         self._started = threading.Event()
-        self._ending = False
+        self._ending = threading.Event()
         self._tail = b""
         self._thread = threading.Thread(target=self._live, daemon=True, name="agent")
         self._thread.start()
@@ -46,11 +46,15 @@ class AgentProcess:
             process.stdin.flush()
 
     def end(self) -> None:
-        """Kill it, and wait for it: it holds nothing."""
-        self._ending = True
+        """Close its input, hear what it says last, and kill it where it does not end: it holds nothing."""
+        self._ending.set()
         self._started.wait(_END_SECONDS)
-        if self._process is not None:
-            self._process.kill()
+        process = self._process
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            self._thread.join(_END_SECONDS)
+            process.kill()
         self._thread.join(_END_SECONDS)
 
     def _live(self) -> None:
@@ -69,7 +73,7 @@ class AgentProcess:
             self._started.set()
         self._hear(self._process)
         status = self._process.wait()
-        if not self._ending:
+        if not self._ending.is_set():
             words = self._tail.decode("utf-8", "replace").strip().splitlines()
             self._say_why(f"it ended with status {status}" + (f": {words[-1][:300]}" if words else ""))
 
@@ -77,10 +81,15 @@ class AgentProcess:
         """A piece at a time and no faster: meanwhile the pipe is full, and the agent drops what it has to say."""
         assert process.stdout is not None
         with contextlib.suppress(OSError):
-            while piece := process.stdout.read(_PIECE_BYTES):
+            while not self._ending.is_set() and (piece := process.stdout.read(_PIECE_BYTES)):
                 self._tail = (self._tail + piece)[-_TAIL_BYTES:]
                 self._pass_on(piece)
-                time.sleep(_PAUSE_SECONDS)
+                self._ending.wait(_PAUSE_SECONDS)
+            last = b""
+            while len(last) < _PIECE_BYTES and (piece := process.stdout.read(_PIECE_BYTES - len(last))):
+                last += piece
+            if last:
+                self._pass_on(last)
 
     def _say_why(self, reason: str) -> None:
         """As the agent itself says it of a source that it cannot read."""

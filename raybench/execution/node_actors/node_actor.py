@@ -59,6 +59,7 @@ _FAREWELL_SECONDS = 5.0  # the head may be gone; and another node actor of the g
 _IMPORT_SECONDS = 120.0  # torch from a cold network file system
 _AWAY_SECONDS = 5.0
 _EXIT_SECONDS = 1.0
+_WAKE = b""
 LONGEST_TRACE_BYTES = 64 * 2**20
 
 
@@ -80,7 +81,8 @@ class NodeActor:
         # on an embedded cluster below the run's own folder, which goes with the run whatever becomes of us
         below = None if host_socket is None else Path(host_socket).parent
         self._folder = scratch_folder(str(below) if below and below.is_dir() else None)
-        self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[bytes] = queue.SimpleQueue()  # of a launch; an empty one wakes whoever waits
+        self._said: queue.SimpleQueue[bytes] = queue.SimpleQueue()  # by the agent, which outlives launches
         self._replies: queue.SimpleQueue[Reply] = queue.SimpleQueue()
         self._asking = threading.Lock()
         self._host: subprocess.Popen[bytes] | None = None
@@ -201,13 +203,23 @@ class NodeActor:
         self._agent.watch(pids, [f"{folder}/{NCCL_LOGS}"])
 
     def _pass_on_agent(self, data: bytes) -> None:
-        if self._events.qsize() < _MOST_WAITING:  # nobody hears a run that is cut off, and memory is finite
-            self._events.put(encode_event(AgentSaid(data=data)))
+        if self._said.qsize() < _MOST_WAITING:  # nobody hears a run that is cut off, and memory is finite
+            self._said.put(data)
+            self._events.put(_WAKE)
+
+    def end_agent(self) -> list[bytes]:
+        """End the agent of this machine, where this node has it. Returns what it said that no poll has taken."""
+        self._end_agent()
+        return _all_of(self._said)
 
     def _end_agent(self) -> None:
         agent, self._agent = self._agent, None
         if agent is not None:
             agent.end()
+
+    def clock(self) -> float:
+        """The monotonic clock of this machine, seconds."""
+        return time.monotonic()
 
     def poll(self, seconds: float) -> list[bytes]:
         """Encoded events of this launch since the last call; waits up to ``seconds`` for the first."""
@@ -220,6 +232,9 @@ class NodeActor:
             events.append(waiting.get(timeout=seconds))
             while True:
                 events.append(waiting.get_nowait())
+        if waiting is self._events:  # else nobody hears this answer
+            events += [encode_event(AgentSaid(data=data)) for data in _all_of(self._said)]
+        events = [event for event in events if event != _WAKE]
         if not events:
             self._check_host()
         return events
@@ -248,7 +263,8 @@ class NodeActor:
         """
         reply = self._ask(StopRanks())
         assert isinstance(reply, RanksStopped)
-        self._events = queue.SimpleQueue()
+        waiting, self._events = self._events, queue.SimpleQueue()
+        waiting.put(_WAKE)
 
     def logs(self) -> dict[str, bytes]:
         """Log files of this node's ranks by name, each cut to the limit, and their traces, whole or not at all."""
@@ -338,6 +354,14 @@ class NodeActor:
     def _lose(self, why: str) -> None:
         self._lost = why
         self._replies.put(HostFailed(error=why))
+
+
+def _all_of(pieces: "queue.SimpleQueue[bytes]") -> list[bytes]:
+    found: list[bytes] = []
+    with contextlib.suppress(queue.Empty):
+        while True:
+            found.append(pieces.get_nowait())
+    return found
 
 
 def _ray_node_id() -> str | None:

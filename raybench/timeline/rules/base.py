@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from diagnostics.findings import Evidence, Finding
 from raybench.documents.run.node_samples import FILE, SampledNode
 from raybench.timeline.spans import Span, Timeline
+from raybench.units import format_seconds
 
 NO_TIMES = "the result does not say when its points were measured"
 RESULT = "result.json"
@@ -37,12 +38,44 @@ def sampled(node: SampledNode, name: str, begin: float, end: float) -> Evidence:
         if value is not None and begin - _edge(node) <= at <= end + _edge(node)
     ]
     text = ", ".join(f"{value:.15g} at {at:.1f} s" for at, value in (known[:1] + known[-1:]))
-    return Evidence(file=FILE, line=1, text=f"{node.name} {name}: {text}")
+    return Evidence(file=FILE, line=1, text=f"{node.name} {name}: {text}{_doubt(node)}")
 
 
 def measured(span: Span, text: str) -> Evidence:
     """What was measured, as a line."""
     return Evidence(file=RESULT, line=1, text=f"{span.title}, {span.begin:.1f} to {span.end:.1f} s: {text}")
+
+
+def _doubt(node: SampledNode) -> str:
+    """How far off those times may be, where the node has a clock of its own."""
+    bound = node.clock.bound_seconds
+    if bound is None:
+        return " (offset of its clock unknown)"
+    return f" (offset of its clock known to ±{format_seconds(bound)})" if bound else ""
+
+
+def is_joined(node: SampledNode, span: Span) -> bool:
+    """Whether what the node sampled during a point is known to be of that point: by its clock, and by its readings."""
+    return _bound(node) <= max(span.end - span.begin, node.resolution_seconds)
+
+
+def not_joined(timeline: Timeline) -> str:
+    """``node-2 and 3 more: the clock is known to ±2 s only, longer than all_reduce 1M lasted``; empty where all are."""
+    found = [
+        (node, span) for node in timeline.samples.nodes for span in timeline.spans_on(node) if not is_joined(node, span)
+    ]
+    nodes = list(dict.fromkeys(node.name for node, _ in found))
+    if not found:
+        return ""
+    node, span = found[0]
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    clock = f"the clock is known to ±{format_seconds(_bound(node))} only"
+    return f"{nodes[0]}{more}: {clock}, longer than {span.title} lasted"
+
+
+def joined_spans(timeline: Timeline, node: SampledNode) -> tuple[Span, ...]:
+    """The points that ranks of a machine took part in, and that its clock can be joined with."""
+    return tuple(span for span in timeline.spans_on(node) if is_joined(node, span))
 
 
 def _edge(node: SampledNode) -> float:

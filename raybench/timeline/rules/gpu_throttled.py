@@ -7,7 +7,7 @@ from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
 from raybench.finding_rules.samples import GPU_THROTTLED
 from raybench.stats import median
-from raybench.timeline.rules.base import NO_TIMES, Answer, around, lacking, measured, ranks_on, sampled
+from raybench.timeline.rules.base import NO_TIMES, Answer, around, joined_spans, lacking, measured, ranks_on, sampled
 from raybench.timeline.spans import Span, Steps, Timeline
 from raybench.units import format_seconds
 
@@ -32,7 +32,7 @@ def _of_node(timeline: Timeline, node: SampledNode) -> Iterator[Finding]:
         rows = [(at, value) for at, value in zip(node.seconds, node.values(name), strict=True) if value is not None]
         if not any(value for _, value in rows):
             continue
-        times = [(span, *_throttled(node, span, rows)) for span in timeline.spans_on(node)]
+        times = [(span, *_throttled(node, span, rows)) for span in joined_spans(timeline, node)]
         if times:
             span, flagged, count = max(times, key=lambda time: len(time[1]))
             if len(flagged) >= (_LEAST_READINGS if node.merged == 1 else 1):

@@ -4,7 +4,7 @@ from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
 from raybench.finding_rules.samples import NODE_SWAPS
 from raybench.timeline.measures import track_of
-from raybench.timeline.rules.base import NO_TIMES, Answer, around, lacking, measured, ranks_on, sampled
+from raybench.timeline.rules.base import NO_TIMES, Answer, around, joined_spans, lacking, measured, ranks_on, sampled
 from raybench.timeline.spans import Span, Timeline
 from raybench.units import format_bytes
 
@@ -28,7 +28,7 @@ def _of_node(timeline: Timeline, node: SampledNode) -> Finding | None:
     moved = [
         (swapped, name, span)
         for name, track in tracks.items()
-        for span in timeline.spans_on(node)
+        for span in joined_spans(timeline, node)
         if (swapped := track.grown(*around(node, span)) or 0.0) >= LEAST_BYTES
     ]
     return _finding(timeline, node, *max(moved, key=lambda one: one[0])) if moved else None

@@ -10,7 +10,7 @@ from raybench.documents.run.point import Point
 from raybench.finding_rules.samples import PORT_ERRORS
 from raybench.stats import median, quantile
 from raybench.timeline.measures import track_of
-from raybench.timeline.rules.base import NO_TIMES, Answer, around, lacking, measured, ranks_on, sampled
+from raybench.timeline.rules.base import NO_TIMES, Answer, around, joined_spans, lacking, measured, ranks_on, sampled
 from raybench.timeline.spans import Span, Timeline, point_of_span
 
 # Counters that show a fault of a link, and the least growth within a point that is told. Bits fail now and then: the
@@ -84,7 +84,7 @@ def _worst_by_port(timeline: Timeline, node: SampledNode, names: list[str]) -> I
     for name in names:
         parts = split_name(name)
         limit, track = _limit(name) or 1, track_of(node, name)
-        for span in timeline.spans_on(node) if track.total >= limit else ():
+        for span in joined_spans(timeline, node) if track.total >= limit else ():
             errors = track.grown(*around(node, span))
             if errors is not None and errors >= limit:
                 one = _Growth(node=node, series=name, span=span, errors=round(errors), drop=None)

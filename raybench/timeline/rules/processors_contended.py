@@ -10,7 +10,7 @@ from raybench.documents.run.node_samples import SampledNode
 from raybench.finding_rules.samples import PROCESSORS_CONTENDED
 from raybench.stats import median
 from raybench.timeline.measures import Values, between, rates
-from raybench.timeline.rules.base import NO_TIMES, Answer, around, lacking, measured, ranks_on, sampled
+from raybench.timeline.rules.base import NO_TIMES, Answer, around, joined_spans, lacking, measured, ranks_on, sampled
 from raybench.timeline.spans import Span, Timeline
 
 LEAST_PROCESSORS, LEAST_SHARE = 1.0, 0.10
@@ -72,7 +72,7 @@ def _most(timeline: Timeline, node: SampledNode) -> _Use | None:
     if not names or not cores:
         return None
     series = {name: node.values(name) for name in names}
-    uses = [use for span in timeline.spans_on(node) if (use := _use(node, series, span, cores)) is not None]
+    uses = [use for span in joined_spans(timeline, node) if (use := _use(node, series, span, cores)) is not None]
     return max(uses, key=lambda use: use.processors, default=None)
 
 

@@ -62,6 +62,31 @@ def test_an_agent_speaks_until_it_is_ended(tmp_path: Path) -> None:
     assert not any(isinstance(one, Source) and one.name == "agent" for one in MessageReader().feed(b"".join(said)))
 
 
+def test_what_an_agent_says_while_it_is_ended_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "late.py").write_text("import sys\nprint('x', flush=True)\nsys.stdin.read()\nprint('last words')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(agent_process, "MODULE", "late")
+    said: list[bytes] = []
+    agent = AgentProcess("gpu-1", str(tmp_path), said.append)
+    deadline = time.monotonic() + 10
+    while not said and time.monotonic() < deadline:
+        time.sleep(0.01)
+    agent.end()
+    assert b"".join(said) == b"x\nlast words\n"
+
+
+def test_an_agent_that_is_stopped_is_ended_in_time(tmp_path: Path) -> None:
+    agent = AgentProcess("gpu-1", str(tmp_path), lambda _: None)
+    agent._started.wait(5)
+    assert agent._process is not None
+    process = psutil.Process(agent._process.pid)
+    process.suspend()
+    began = time.monotonic()
+    agent.end()
+    assert time.monotonic() - began < 3
+    assert not process.is_running()
+
+
 def test_an_agent_that_ends_by_itself_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bytes] = []
     monkeypatch.setattr(agent_process, "MODULE", "diagnostics.no_agent")

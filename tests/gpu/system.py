@@ -79,7 +79,7 @@ def selftest(bench: Bench) -> Outcome:
     _note_devices(bench, document)
     checks = document.get("checks", [])
     return Outcome(
-        figures={"exit_code": code, "checks": {one.get("id"): one.get("verdict") for one in checks}},
+        figures={"exit_code": code, "checks": {one.get("id"): one.get("result") for one in checks}},
         comparisons=[Comparison(what="exit code", value=code, most=0)],
     )
 

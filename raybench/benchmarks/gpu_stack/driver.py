@@ -63,7 +63,7 @@ def closed_files(devices: Path) -> tuple[str, ...]:
     return tuple(f"/dev/{path.name}" for path in files if not os.access(path, os.R_OK | os.W_OK))
 
 
-def _nvml() -> tuple[str | None, tuple[DriverGpu, ...], str]:
+def _nvml() -> tuple[str | None, tuple[DriverGpu, ...], str]:  # gpu: selftest
     """The driver's version, its GPUs, and why they are not known."""
     try:
         nvml: Any = importlib.import_module("pynvml")
@@ -78,7 +78,7 @@ def _nvml() -> tuple[str | None, tuple[DriverGpu, ...], str]:
         return None, (), f"NVML: {error}"
 
 
-def _gpu(nvml: Any, handle: Any) -> DriverGpu:
+def _gpu(nvml: Any, handle: Any) -> DriverGpu:  # gpu: selftest
     return DriverGpu(
         uuid=str(nvml.nvmlDeviceGetUUID(handle)),
         name=str(nvml.nvmlDeviceGetName(handle)),
@@ -87,7 +87,7 @@ def _gpu(nvml: Any, handle: Any) -> DriverGpu:
     )
 
 
-def _mig(nvml: Any, handle: Any) -> bool | None:
+def _mig(nvml: Any, handle: Any) -> bool | None:  # gpu: selftest
     try:
         return bool(nvml.nvmlDeviceGetMigMode(handle)[0] == _MIG_ON)
     except nvml.NVMLError_NotSupported:
@@ -96,7 +96,7 @@ def _mig(nvml: Any, handle: Any) -> bool | None:
         return None
 
 
-def nvlinks(nvml: Any, handle: Any) -> int | None:
+def nvlinks(nvml: Any, handle: Any) -> int | None:  # gpu: selftest
     """How many NVLinks of a GPU are up; None where it does not say."""
     up = 0
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
@@ -109,7 +109,7 @@ def nvlinks(nvml: Any, handle: Any) -> int | None:
     return up
 
 
-def _libcuda() -> tuple[str | None, int | None, str]:
+def _libcuda() -> tuple[str | None, int | None, str]:  # gpu: selftest
     """The newest CUDA of libcuda, what cuInit returned, and why there is no libcuda."""
     try:
         library = ctypes.CDLL("libcuda.so.1")

@@ -31,7 +31,7 @@ def read_torch() -> TorchReading:
         architectures=_architectures(torch),
         available=available,
         cuda_problem=problem,
-        gpus=tuple(_gpu(torch, index) for index in range(torch.cuda.device_count())) if available else (),
+        gpus=_gpus(torch) if available else (),
         nccl=_compiled_nccl(torch),
         nccl_libraries=tuple(map(_nccl_library, mapped_nccl(_MAPS.read_text(errors="replace").splitlines()))),
         cudnn=cudnn,
@@ -52,7 +52,7 @@ def nccl_version(number: int) -> str:
     return f"{number // digits}.{number % digits // 100}.{number % 100}"
 
 
-def _nccl_library(path: str) -> NcclLibrary:
+def _nccl_library(path: str) -> NcclLibrary:  # gpu: selftest
     number = ctypes.c_int()
     try:
         known = ctypes.CDLL(path).ncclGetVersion(ctypes.byref(number)) == 0
@@ -61,7 +61,7 @@ def _nccl_library(path: str) -> NcclLibrary:
     return NcclLibrary(path=path, version=nccl_version(number.value) if known else None)
 
 
-def _availability(torch: ModuleType) -> tuple[bool, str]:
+def _availability(torch: ModuleType) -> tuple[bool, str]:  # gpu: selftest
     """Whether torch can use CUDA, else why not in its own words."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -75,20 +75,20 @@ def _availability(torch: ModuleType) -> tuple[bool, str]:
     return available, " ".join((problem or "; ".join(str(one.message) for one in told)).split())
 
 
-def _architectures(torch: ModuleType) -> tuple[str, ...]:
+def _architectures(torch: ModuleType) -> tuple[str, ...]:  # gpu: selftest
     """Of its kernels. torch.cuda.get_arch_list is empty wherever no GPU can be used."""
     flags = getattr(torch._C, "_cuda_getArchFlags", None)
     return tuple((flags() or "").split()) if flags is not None else ()
 
 
-def _compiled_nccl(torch: ModuleType) -> str | None:
+def _compiled_nccl(torch: ModuleType) -> str | None:  # gpu: selftest
     if not hasattr(torch._C, "_nccl_version"):
         return None
     version = torch.cuda.nccl.version()
     return ".".join(str(part) for part in version[:3])
 
 
-def _cudnn(torch: ModuleType) -> tuple[str | None, str]:
+def _cudnn(torch: ModuleType) -> tuple[str | None, str]:  # gpu: selftest
     """The version of the cuDNN that is loaded; torch itself refuses one that it was not compiled for."""
     try:
         number = torch.backends.cudnn.version()
@@ -97,7 +97,11 @@ def _cudnn(torch: ModuleType) -> tuple[str | None, str]:
     return (None, "") if number is None else (str(number), "")
 
 
-def _gpu(torch: ModuleType, index: int) -> TorchGpu:
+def _gpus(torch: ModuleType) -> tuple[TorchGpu, ...]:  # gpu: selftest
+    return tuple(_gpu(torch, index) for index in range(torch.cuda.device_count()))
+
+
+def _gpu(torch: ModuleType, index: int) -> TorchGpu:  # gpu: selftest
     properties = torch.cuda.get_device_properties(index)
     return TorchGpu(
         uuid=str(getattr(properties, "uuid", "unknown")),

@@ -41,12 +41,12 @@ def python_packages(readings: Readings) -> Outcome:
 
 def torch_import(readings: Readings) -> Outcome:
     """Torch can be imported."""
-    torch = readings.torch
-    if torch.version is None:
-        return failed(torch.problem, "python -c 'import torch' says why; install torch again")
-    runtime = f"CUDA {torch.cuda}" if torch.cuda else f"ROCm {torch.hip}" if torch.hip else "no GPU"
-    seconds = torch.import_seconds
-    return passed(f"torch {torch.version}, built for {runtime}", torch=torch.version, import_seconds=seconds)
+    built = readings.torch
+    if built.version is None:
+        return failed(built.problem, "python -c 'import torch' says why; install torch again")
+    runtime = f"CUDA {built.cuda}" if built.cuda else f"ROCm {built.hip}" if built.hip else "no GPU"
+    seconds = built.import_seconds
+    return passed(f"torch {built.version}, built for {runtime}", torch=built.version, import_seconds=seconds)
 
 
 def gpu_driver(readings: Readings) -> Outcome:
@@ -70,19 +70,19 @@ def cuda_driver_fit(readings: Readings) -> Outcome:
     By the CUDA of its libcuda; of the same major version an older one is enough (minor version compatibility, since
     CUDA 11). Without libcuda by the table of drivers.
     """
-    driver, torch = readings.driver, readings.torch
-    if torch.cuda is None:
+    driver, built = readings.driver, readings.torch
+    if built.cuda is None:
         return not_run("torch is not built for CUDA (torch-cuda)")
-    figures = {"driver": driver.version, "driver_cuda": driver.cuda, "torch_cuda": torch.cuda}
-    major, least = numbers_of(torch.cuda)[0], least_driver(numbers_of(torch.cuda)[0])
-    said = f"driver {driver.version} has CUDA {driver.cuda or 'unknown'}, torch is built for {torch.cuda}"
+    figures = {"driver": driver.version, "driver_cuda": driver.cuda, "torch_cuda": built.cuda}
+    major, least = numbers_of(built.cuda)[0], least_driver(numbers_of(built.cuda)[0])
+    said = f"driver {driver.version} has CUDA {driver.cuda or 'unknown'}, torch is built for {built.cuda}"
     advice = f"install driver {least or 'of that CUDA'} or newer, or a torch built for the driver's CUDA"
     old = driver_is_old(driver, least)
     if driver.cuda is not None:
         if numbers_of(driver.cuda)[0] < major:
             return failed(said, advice, **figures)
         by = " through cuda-compat" if old else ""
-        if numbers_of(driver.cuda) < numbers_of(torch.cuda):
+        if numbers_of(driver.cuda) < numbers_of(built.cuda):
             by += " (minor version compatibility: no PTX is compiled)"
         return passed(said + by, **figures)
     if old is None:
@@ -97,26 +97,26 @@ def driver_is_old(driver: DriverReading, least: int | None) -> bool | None:
 
 def torch_cuda(readings: Readings) -> Outcome:
     """Torch can use the GPUs; else why not."""
-    torch = readings.torch
-    if torch.version is None:
+    built = readings.torch
+    if built.version is None:
         return unknown("torch cannot be imported (torch-import)")
-    if torch.available and torch.gpus:
+    if built.available and built.gpus:
         sliced = " (MIG slices)" if any(gpu.mig for gpu in readings.driver.gpus) else ""
-        names = ", ".join(dict.fromkeys(gpu.name for gpu in torch.gpus))
-        return passed(f"{len(torch.gpus)} x {names}{sliced}", gpus=len(torch.gpus))
-    seen, next_step = why_no_cuda(readings.driver, torch)
-    return failed(seen, next_step, torch=torch.version, cuda_init=readings.driver.cuda_init)
+        names = ", ".join(dict.fromkeys(gpu.name for gpu in built.gpus))
+        return passed(f"{len(built.gpus)} x {names}{sliced}", gpus=len(built.gpus))
+    seen, next_step = why_no_cuda(readings.driver, built)
+    return failed(seen, next_step, torch=built.version, cuda_init=readings.driver.cuda_init)
 
 
-def why_no_cuda(driver: DriverReading, torch: TorchReading) -> tuple[str, str]:
+def why_no_cuda(driver: DriverReading, built: TorchReading) -> tuple[str, str]:
     """Why torch cannot use the GPUs of a machine that has some, and what to do; the nearest cause first."""
-    return next(_causes(driver, torch))
+    return next(_causes(driver, built))
 
 
-def _causes(driver: DriverReading, torch: TorchReading) -> Iterator[tuple[str, str]]:
-    if torch.cuda is None:
+def _causes(driver: DriverReading, built: TorchReading) -> Iterator[tuple[str, str]]:
+    if built.cuda is None:
         advice = "install a build of torch for CUDA (pytorch.org, Get Started)"
-        yield f"torch {torch.version} is built without CUDA", advice
+        yield f"torch {built.version} is built without CUDA", advice
         return
     if driver.visible_devices is not None and driver.visible_devices.strip() in _HIDE_ALL:
         yield f"CUDA_VISIBLE_DEVICES={driver.visible_devices!r} hides all GPUs", "unset CUDA_VISIBLE_DEVICES"
@@ -126,40 +126,40 @@ def _causes(driver: DriverReading, torch: TorchReading) -> Iterator[tuple[str, s
     if driver.libcuda_problem:
         advice = "install the driver's libraries (libnvidia-compute); a container needs --gpus all"
         yield f"no libcuda: {driver.libcuda_problem}", advice
-    if driver.cuda is not None and numbers_of(driver.cuda)[0] < numbers_of(torch.cuda)[0]:
-        least = least_driver(numbers_of(torch.cuda)[0]) or "of that CUDA"
-        seen = f"the driver is too old: it has CUDA {driver.cuda}, torch is built for {torch.cuda}"
+    if driver.cuda is not None and numbers_of(driver.cuda)[0] < numbers_of(built.cuda)[0]:
+        least = least_driver(numbers_of(built.cuda)[0]) or "of that CUDA"
+        seen = f"the driver is too old: it has CUDA {driver.cuda}, torch is built for {built.cuda}"
         yield seen, f"install driver {least} or newer, or a torch built for CUDA {driver.cuda}"
     if driver.cuda_init in (0, _NO_DEVICE) and any(gpu.mig for gpu in driver.gpus):
         yield "MIG is on, and torch sees no slice", "nvidia-smi mig -lgi lists slices; nvidia-smi -mig 0 ends MIG"
     if driver.cuda_init:
         text, advice = _CUDA_RESULTS.get(driver.cuda_init, ("an error", "look for it in cuda.h, CUresult"))
         yield f"cuInit returned {driver.cuda_init}: {text}", advice
-    yield torch.cuda_problem or "torch gives no reason", "python -c 'import torch; torch.cuda.init()' says more"
+    yield built.cuda_problem or "torch gives no reason", "python -c 'import torch; torch.cuda.init()' says more"
 
 
 def gpu_architecture(readings: Readings) -> Outcome:
     """Torch has kernels for each GPU."""
-    torch = readings.torch
-    built = ", ".join(torch.architectures)
-    if not torch.architectures:
+    built = readings.torch
+    kernels = ", ".join(built.architectures)
+    if not built.architectures:
         return unknown(
             "torch does not say for which GPUs it was built",
             "python -c 'import torch; print(torch.cuda.get_arch_list())'",
         )
     missing = {
         f"{gpu.name} ({gpu.capability})": None
-        for gpu in torch.gpus
-        if not any(runs_on(kernel, gpu.capability) for kernel in torch.architectures)
+        for gpu in built.gpus
+        if not any(runs_on(kernel, gpu.capability) for kernel in built.architectures)
     }
     if missing:
         return failed(
-            f"no kernels for {', '.join(missing)}; torch has {built}",
+            f"no kernels for {', '.join(missing)}; torch has {kernels}",
             "install a build of torch for this GPU",
-            architectures=built,
+            architectures=kernels,
         )
-    here = ", ".join(dict.fromkeys(gpu.capability for gpu in torch.gpus))
-    return passed(f"{here} in {built}", architectures=built)
+    here = ", ".join(dict.fromkeys(gpu.capability for gpu in built.gpus))
+    return passed(f"{here} in {kernels}", architectures=kernels)
 
 
 def runs_on(kernel: str, capability: str) -> bool:
@@ -179,39 +179,39 @@ def runs_on(kernel: str, capability: str) -> bool:
 
 def cudnn(readings: Readings) -> Outcome:
     """The cuDNN that is loaded is one that torch was compiled for; torch compares them itself."""
-    torch = readings.torch
-    if torch.cudnn_problem:
-        return failed(torch.cudnn_problem, "take the other cuDNN out of LD_LIBRARY_PATH")
-    return passed(f"cuDNN {torch.cudnn}", cudnn=torch.cudnn) if torch.cudnn else not_run("torch is built without cuDNN")
+    built = readings.torch
+    if built.cudnn_problem:
+        return failed(built.cudnn_problem, "take the other cuDNN out of LD_LIBRARY_PATH")
+    return passed(f"cuDNN {built.cudnn}", cudnn=built.cudnn) if built.cudnn else not_run("torch is built without cuDNN")
 
 
 def nccl_library(readings: Readings) -> Outcome:
     """One NCCL is loaded, and no older one than torch was compiled with."""
-    torch = readings.torch
-    paths = {one.path: one.version for one in torch.nccl_libraries}
+    built = readings.torch
+    paths = {one.path: one.version for one in built.nccl_libraries}
     listed = ", ".join(f"{path} ({version or 'version unknown'})" for path, version in paths.items())
-    if torch.nccl is None:
-        return failed(f"torch {torch.version} is built without NCCL", "install a build of torch with NCCL")
+    if built.nccl is None:
+        return failed(f"torch {built.version} is built without NCCL", "install a build of torch with NCCL")
     if len(paths) > 1:
         return failed(
             f"two NCCL libraries are loaded: {listed}",
             "take one out of LD_LIBRARY_PATH and LD_PRELOAD, or uninstall it",
-            nccl=torch.nccl,
+            nccl=built.nccl,
         )
     if not paths:
-        return passed(f"NCCL {torch.nccl}, within torch", nccl=torch.nccl)
+        return passed(f"NCCL {built.nccl}, within torch", nccl=built.nccl)
     loaded = next(iter(paths.values()))
     if loaded is None:
-        return unknown(f"torch is compiled with {torch.nccl}; loaded is {listed}", "", nccl=torch.nccl)
-    if numbers_of(loaded) < numbers_of(torch.nccl):
+        return unknown(f"torch is compiled with {built.nccl}; loaded is {listed}", "", nccl=built.nccl)
+    if numbers_of(loaded) < numbers_of(built.nccl):
         return failed(
-            f"torch is compiled with NCCL {torch.nccl}, loaded is the older {listed}",
-            f"install NCCL {torch.nccl} or newer, or take the older out of LD_LIBRARY_PATH",
-            nccl=torch.nccl,
+            f"torch is compiled with NCCL {built.nccl}, loaded is the older {listed}",
+            f"install NCCL {built.nccl} or newer, or take the older out of LD_LIBRARY_PATH",
+            nccl=built.nccl,
             loaded=loaded,
         )
-    newer = f"; torch is compiled with {torch.nccl}" if loaded != torch.nccl else ""
-    return passed(f"NCCL {listed}{newer}", nccl=torch.nccl, loaded=loaded)
+    newer = f"; torch is compiled with {built.nccl}" if loaded != built.nccl else ""
+    return passed(f"NCCL {listed}{newer}", nccl=built.nccl, loaded=loaded)
 
 
 def numbers_of(version: str) -> tuple[int, ...]:

@@ -109,7 +109,11 @@ def unmarked(text: str) -> list[tuple[int, str]]:
         if marks and isinstance(node, ast.stmt) and marks & set(range(_begin(node), _header_end(node) + 1))
         for line in range(_begin(node), (node.end_lineno or node.lineno) + 1)
     }
-    found = {(node.lineno, ast.unparse(node)) for node in _of_gpus(tree) if node.lineno not in covered}
+    found = {
+        (node.lineno, ast.unparse(node))
+        for node in _of_gpus(tree, has_torch=_imports_torch(tree))
+        if node.lineno not in covered
+    }
     return sorted(found)
 
 
@@ -119,10 +123,10 @@ def _header_end(node: ast.stmt) -> int:
     return max(body[0].lineno - 1, node.lineno) if body else node.end_lineno or node.lineno
 
 
-def _of_gpus(tree: ast.AST) -> Iterator[ast.expr]:
+def _of_gpus(tree: ast.AST, *, has_torch: bool) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         match node:
-            case ast.Attribute() if ast.unparse(node) == "torch.cuda":
+            case ast.Attribute() if has_torch and ast.unparse(node) == "torch.cuda":
                 yield node
             case ast.Compare() if _IN_CONDITIONS & _texts(node):
                 yield node
@@ -130,6 +134,11 @@ def _of_gpus(tree: ast.AST) -> Iterator[ast.expr]:
                 yield test
             case ast.Call(args=words) if _LIBRARIES & {text for one in words for text in _texts(one)}:
                 yield node
+
+
+def _imports_torch(tree: ast.AST) -> bool:
+    """Else a ``torch`` is something of its own, such as a reading."""
+    return any(isinstance(one, ast.Import) and one.names[0].name.split(".")[0] == "torch" for one in ast.walk(tree))
 
 
 def _texts(node: ast.AST) -> set[str]:

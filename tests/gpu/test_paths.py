@@ -44,8 +44,8 @@ def test_what_is_exempt_still_needs_it() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "torch.cuda.synchronize()",
-        "make = torch.cuda.Event",
+        "import torch; torch.cuda.synchronize()",
+        "import torch; make = torch.cuda.Event",
         'if device.type == "cuda": pass',
         'kind = 1 if backend != "nccl" else 2',
         'importlib.import_module("bitsandbytes")',
@@ -63,6 +63,9 @@ def test_what_is_not_marked_is_found(line: str) -> None:
 
 def test_what_says_nothing_of_a_gpu_needs_no_marker() -> None:
     assert unmarked('kind = "cuda"\nname = {"cuda": 1}\nif kind == "cpu": pass\ncuda.synchronize()\n') == []
+    assert unmarked("version = reading.torch.cuda or torch.cuda\n") == [], (
+        "a field of something else that is named torch"
+    )
 
 
 def test_a_path_is_named_by_its_function_and_its_line() -> None:

@@ -113,7 +113,7 @@ def own_requirements(project: str, extras: Iterable[str], target: Target) -> lis
 
 def versions_of(constraints: str, target: Target) -> dict[str, str]:
     """Version by name, from the lines of constraints.txt that hold for the target."""
-    found = {}
+    found: dict[str, str] = {}
     for line in constraints.splitlines():
         if line.strip() and not line.startswith("#"):
             requirement = Requirement(line)

@@ -70,14 +70,26 @@ def has_code(arch_list: list[str], major: int, minor: int) -> bool:
 
 
 def selftest(bench: Bench) -> Outcome:
-    """``raybench selftest --gpu``, as a user runs it."""
-    words = ["selftest", "--gpu" if bench.on_gpu else "--quick", "--json", "--output-dir", str(bench.folder / "runs")]
-    code, document = _raybench(bench, words, {})
-    _note_devices(bench, document)
-    checks = document.get("checks", [])
+    """``raybench selftest --gpu``, as a user runs it; in a dry run its two checks that start no ranks."""
+    words = ["--gpu"] if bench.on_gpu else ["--only", "python-packages,torch-import"]
+    code, document = _raybench(bench, ["selftest", *words, "--json", "--output-dir", str(bench.folder / "runs")], {})
+    for gpu in document["torch"]["gpus"]:
+        bench.note("cuda", gpu["uuid"])
+    if not document["torch"]["available"]:
+        bench.note("cpu", None)
+    results = {one["id"]: one["result"] for one in document["checks"]}
+    bad = [one["id"] for one in document["checks"] if one["result"] in ("failed", "unknown")]
     return Outcome(
-        figures={"exit_code": code, "checks": {one.get("id"): one.get("result") for one in checks}},
-        comparisons=[Comparison(what="exit code", value=code, most=0)],
+        figures={
+            "exit_code": code,
+            "verdict": document["verdict"],
+            "results": results,
+            "seen": {one["id"]: one["seen"] for one in document["checks"]},
+        },
+        comparisons=(
+            Comparison(what="exit code", value=code, most=0),
+            Comparison(what="checks failed or unknown", value=len(bad), most=0),
+        ),
     )
 
 

@@ -16,13 +16,12 @@ from diagnostics.inputs.files import Input, Inputs, find_inputs
 from diagnostics.inputs.flight_recorder import DamagedDumpError, Recorder, is_dump
 from diagnostics.inputs.forked import dealt, map_ahead, processes_to_use
 from diagnostics.inputs.jobs import Job, sort_by_job, sort_parts
-from diagnostics.inputs.launches import begins_with_launches, holds_launches
+from diagnostics.inputs.launches import MAX_LAUNCHES, Launches
 from diagnostics.inputs.part import Part, read_part
 from diagnostics.inputs.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
-from diagnostics.inputs.speakers import Start
 from diagnostics.judging.judgement import diagnose_facts
 from diagnostics.judging.overall import overall
-from diagnostics.judging.verdict import without_unread
+from diagnostics.judging.verdict import of_several_launches, without_unread
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.scanner import Scanner
 from diagnostics.scanning.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, is_sparse_part, pieces_of
@@ -208,15 +207,16 @@ def _diagnose_in_one_pass(inputs: Inputs, processes: int) -> Diagnosis | None:
     """The diagnosis of one large file, taken for that of one job; None where it is not, or was begun more than once."""
     jobs = sort_parts([Part(file=file) for file in inputs.files]) if len(inputs.files) == 1 else ()
     pieces = pieces_of(jobs)
-    if bytes_to_sift(pieces) < MIN_BYTES or begins_with_launches(inputs.files[0]):
+    if bytes_to_sift(pieces) < MIN_BYTES:
         return None
-    reading, starts = Reading(), list[Start]()
+    reading, launches = Reading(), Launches(inputs.files[0])
     with closing(_sifted(pieces, [reading], processes)) as sifted:
         for piece, found in zip(pieces, sifted, strict=True):
             if found is None:
                 return None
-            starts += found.starts
-            if (found.starts and holds_launches(piece.part.file, starts)) or reading.read_piece(piece, found):
+            for start in found.starts:
+                launches.take(start)
+            if len(launches.parts) > 1 or reading.read_piece(piece, found):
                 return None
     reading.flush()
     return diagnose_jobs(jobs, [reading], inputs.notes)
@@ -267,8 +267,18 @@ def diagnose_jobs(jobs: Sequence[Job], readings: Sequence[Reading], notes: Seque
 
 
 def _of_all(jobs: Sequence[Job], diagnoses: Sequence[Diagnosis], notes: Sequence[str]) -> Diagnosis:
+    diagnoses = [_with_mixed_parts(job, one) for job, one in zip(jobs, diagnoses, strict=True)]
     if len(diagnoses) > 1:
         whole = overall([(job.name, diagnosis) for job, diagnosis in zip(jobs, diagnoses, strict=True)])
     else:
         whole = diagnoses[0]
     return without_unread(whole, notes)
+
+
+def _with_mixed_parts(job: Job, diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis of a job, which says so where a part of it holds several launches."""
+    mixed = next((part for part in job.parts if part.mixed), None)
+    if mixed is None:
+        return diagnosis
+    where = f"{mixed.file.name} holds more than {MAX_LAUNCHES:,} launches"
+    return of_several_launches(diagnosis, f"{where}: those from line {mixed.first_line:,} on were not told apart")

@@ -3,6 +3,7 @@
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 
 from diagnostics.errors import UnreadableInputError
@@ -12,8 +13,6 @@ from diagnostics.inputs.flight_recorder import is_dump
 from diagnostics.inputs.part import Part, merged
 from diagnostics.inputs.reader import Batch, plain_size, read_batches, read_range
 from diagnostics.inputs.speakers import (
-    MAX_INIT_LINES,
-    Look,
     Sampling,
     Seen,
     Start,
@@ -26,6 +25,7 @@ from diagnostics.inputs.speakers import (
 MAX_HEAD_BYTES = 2**23
 SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found by one line of SAMPLED_BYTES first
 MIN_SHARED_BYTES = 2**25
+MAX_LAUNCHES = 1000  # of one file
 MAX_LATE_LINES = 5  # of processes that end, behind the first line of those that take their place
 
 
@@ -39,7 +39,7 @@ def survey(file: Input, processes: int = 1) -> list[Part]:
         looks = _seen(look_at, file, size, processes)
         whole.processes = looks[0].speakers
         starts = [start for look in looks for start in look.starts]
-        launches = _launches(file, starts[:MAX_INIT_LINES])
+        launches = launches_of(file, starts)
         if len(launches) > 1 and size <= SAMPLED_FROM_BYTES:
             return _cut(file, launches)
         if len(launches) > 1:
@@ -59,50 +59,54 @@ def _seen(read: Callable[[Iterable[Batch]], Seen], file: Input, size: int, proce
 
 
 def survey_head(file: Input) -> Part:
-    """A growing file as one part, by what its first MAX_HEAD_BYTES say."""
+    """A growing file as one part, by what its first MAX_HEAD_BYTES say; nothing where it cannot be opened."""
     whole = Part(file=file)
-    look = _look_at_head(file, MAX_HEAD_BYTES)
-    whole.processes = look.speakers
-    return merged([*_launches(file, look.starts), whole])
-
-
-def begins_with_launches(file: Input) -> bool:
-    """Whether the first MIN_SHARED_BYTES of a file hold several launches."""
-    return holds_launches(file, _look_at_head(file, MIN_SHARED_BYTES).starts)
-
-
-def _look_at_head(file: Input, size: int) -> Look:
-    """What is seen in the first bytes of a file; nothing where it cannot be opened."""
     try:
-        return look_at(takewhile(lambda batch: batch.place <= size, read_batches(file)))
+        look = look_at(takewhile(lambda batch: batch.place <= MAX_HEAD_BYTES, read_batches(file)))
     except UnreadableInputError:
-        return Look()
+        return whole
+    whole.processes = look.speakers
+    return merged([*launches_of(file, look.starts), whole])
 
 
-def holds_launches(file: Input, starts: Iterable[Start]) -> bool:
-    """Whether the starts of a file may be those of several launches; the first of each process and GPU are enough."""
-    return len(_launches(file, starts)) > 1
+@dataclass(slots=True)
+class Launches:
+    """The launches of a file: a new one begins where a GPU has another process, of no communicator known by then.
 
+    The last of MAX_LAUNCHES holds all that come behind it, and is ``mixed`` then.
+    """
 
-def _launches(file: Input, starts: Iterable[Start]) -> list[Part]:
-    """A part for each launch: a new one begins where a GPU has another process, of no communicator known by then."""
-    launches: list[Part] = []
-    for start in starts:
+    file: Input
+    parts: list[Part] = field(default_factory=list)
+
+    def take(self, start: Start) -> None:
+        """Take the next start or completion."""
         if start.nranks < 2:
-            continue  # a world of its own tells nothing of the others
+            return  # a world of its own tells nothing of the others
         gpu, rank = (start.process[0], start.bus), (start.nranks, start.rank)
-        now = launches[-1] if launches else None
+        now = self.parts[-1] if self.parts else None
         if now is None or _begins_again(now, start.process, gpu, start.comm_id, rank):
-            now = Part(file=file, start=start.place)
-            launches.append(now)
+            now = self._begin(start.place)
         now.processes.add(start.process)
         now.gpus[gpu] = start.process[1]
         now.ranks.add(rank)
         if start.comm_id:
             now.communicators.setdefault(start.comm_id, (start.nranks, set()))[1].add(start.rank)
-    if launches:
-        launches[0].start = 0
-    return launches
+
+    def _begin(self, place: int) -> Part:
+        if len(self.parts) < MAX_LAUNCHES:
+            self.parts.append(Part(file=self.file, start=place if self.parts else 0))
+        else:
+            self.parts[-1].mixed = True
+        return self.parts[-1]
+
+
+def launches_of(file: Input, starts: Iterable[Start]) -> list[Part]:
+    """A part for each launch that starts tell of."""
+    launches = Launches(file)
+    for start in starts:
+        launches.take(start)
+    return launches.parts
 
 
 def _begins_again(

@@ -11,12 +11,16 @@ from diagnostics.inputs.reader import Batch, plain_size, read_batches, read_rang
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Part:
-    """Lines of one file, from the line ``first_line`` at byte ``start`` up to byte ``end``, and who speaks in them."""
+    """Lines of one file, from the line ``first_line`` at byte ``start`` up to byte ``end``, and who speaks in them.
+
+    ``mixed``: those of several launches, which are too many to tell apart.
+    """
 
     file: Input
     start: int = 0
     end: int | None = None
     first_line: int = 1
+    mixed: bool = False
     communicators: dict[str, tuple[int, set[int]]] = field(default_factory=dict)  # id -> ranks, those that are named
     processes: set[ProcessKey] = field(default_factory=set)
     gpus: dict[tuple[str, str], int] = field(default_factory=dict)  # (host, bus) -> pid
@@ -60,6 +64,7 @@ def merged(launches: Sequence[Part]) -> Part:
     """The whole file as one part, with all that is known of its launches."""
     merged = Part(file=launches[0].file)
     for one in launches:
+        merged.mixed |= one.mixed
         merged.processes |= one.processes
         merged.gpus |= one.gpus
         for name, (nranks, ranks) in one.communicators.items():

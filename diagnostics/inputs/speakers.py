@@ -12,12 +12,14 @@ from diagnostics.inputs.reader import Batch, read_lines_begun
 from diagnostics.scanning.search import places
 
 _INIT_MARK = b"- Init "
+_MARK = b"] NCCL INFO "
 _INIT = re.compile(
     rb"([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,9} \[\d{1,4}\] NCCL INFO .{0,80}?comm 0x[0-9a-f]+ rank (\d{1,9}) "
     rb"nranks (\d{1,9}) [^\n]{0,80}?busId ([0-9a-f]{1,12})(?:[^\n]{0,200}?commId (0x[0-9a-f]{1,32}))?"
 )
 _PREFIX = re.compile(rb"(?<![\w.\-])([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,9} \[\d{1,4}\] ")
-MAX_INIT_LINES = 50_000  # of one file
+MAX_INIT_LINES = 50_000  # of one file, or of one process that reads pieces of it; later ones only of new speakers
+MAX_HEADS = 20_000
 MAX_PREFIXES = 2000
 SPEAKERS_BYTES = 2**20  # who speaks in a file is known by its first lines
 SAMPLED_BYTES = 2**15
@@ -44,6 +46,43 @@ class Look:
     starts: list[Start] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Starts:
+    """Finds starts and completions of communicators: ``left`` of any, then those of new processes and GPUs."""
+
+    left: int = MAX_INIT_LINES
+    _heads: set[bytes] = field(default_factory=set)  # how lines of those that are known begin
+    _speakers: set[tuple[bytes, bytes]] = field(default_factory=set)
+
+    def of(self, block: bytes, place: int = 0) -> Iterator[Start]:
+        """Those of a block that begins at ``place``."""
+        find, rfind, heads = block.find, block.rfind, self._heads
+        for init in places(block, _INIT_MARK):
+            begin = rfind(b"\n", 0, init) + 1
+            head = block[begin : find(_MARK, begin)]
+            if self.left <= 0 and (head in heads or self._is_known(head)):
+                continue
+            self.left -= 1
+            found = _start(_INIT.search(block, max(begin, init - 600), init), place + begin)
+            if found is None:
+                continue
+            if found.nranks > 1:
+                self._speakers.add(_speaker(head))
+            yield found
+
+    def _is_known(self, head: bytes) -> bool:
+        known = _speaker(head) in self._speakers
+        if known and len(self._heads) < MAX_HEADS:
+            self._heads.add(head)
+        return known
+
+
+def _speaker(head: bytes) -> tuple[bytes, bytes]:
+    """Who speaks in a line that begins so, without the time and the thread: ``host:pid`` and the device."""
+    before, _, device = head.rpartition(b" [")
+    return before.rpartition(b":")[0].rpartition(b" ")[2], device
+
+
 @dataclass(slots=True, kw_only=True)
 class Sampling:
     """What is seen of a large file that holds several launches, or of a piece of it."""
@@ -54,15 +93,13 @@ class Sampling:
 
 def look_at(batches: Iterable[Batch]) -> Look:
     """A look at batches of a file."""
-    look, prefixes = Look(), 0
+    look, prefixes, starts = Look(), 0, Starts()
     for batch in batches:
         if batch.place < SPEAKERS_BYTES and prefixes <= MAX_PREFIXES:
             found = [(match[1].decode(), int(match[2])) for _, match in prefixes_of(batch.block)]
             look.speakers.update(found[: MAX_PREFIXES + 1 - prefixes])
             prefixes += len(found)
-        begun = len(look.starts)
-        if begun < MAX_INIT_LINES:
-            look.starts += _init_lines(batch)
+        look.starts += starts.of(batch.block, batch.place)
     return look
 
 
@@ -103,20 +140,6 @@ def prefixes_of(block: bytes, start: int = 0, stop: int | None = None) -> Iterat
             yield start, match
         end = block.find(b"\n", place)
         place = block.find(b" NCCL ", end, stop) if end >= 0 else -1
-
-
-def start_in(raw: bytes) -> Start | None:
-    """The start or completion that a line tells of."""
-    return _start(_INIT.search(raw), 0)
-
-
-def _init_lines(batch: Batch) -> Iterator[Start]:
-    block = batch.block
-    for place in places(block, _INIT_MARK):
-        begin = block.rfind(b"\n", 0, place) + 1
-        found = _start(_INIT.search(block, max(begin, place - 600), place), batch.place + begin)
-        if found is not None:
-            yield found
 
 
 def _start(match: re.Match[bytes] | None, place: int) -> Start | None:

@@ -28,10 +28,19 @@ def verdict_on(findings: Sequence[Finding], network: str, facts: JobFacts) -> Ve
 
 def without_unread(diagnosis: Diagnosis, notes: Sequence[str]) -> Diagnosis:
     """The diagnosis with notes on what of the input was left out: what was not read may be where the problem is."""
+    return _left_open(diagnosis, notes, _unread(notes)) if notes else diagnosis
+
+
+def of_several_launches(diagnosis: Diagnosis, note: str) -> Diagnosis:
+    """The diagnosis of launches that were read as one job: what one of them lacks, another may have."""
+    return _left_open(diagnosis, [note], note)
+
+
+def _left_open(diagnosis: Diagnosis, notes: Sequence[str], why: str) -> Diagnosis:
     whole = replace(diagnosis, notes=(*diagnosis.notes, *notes))
-    if not notes or whole.verdict != "ok":
+    if whole.verdict != "ok":
         return whole
-    return replace(whole, verdict="unknown", explanation=f"No problem is shown, but {_unread(notes)}.")
+    return replace(whole, verdict="unknown", explanation=f"No problem is shown, but {why}.")
 
 
 def _unread(notes: Sequence[str]) -> str:

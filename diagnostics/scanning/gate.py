@@ -49,7 +49,6 @@ class Gate:
 
     lines: int = 0
     nccl_lines: int = 0
-    odd_nccl_lines: int = 0  # of these, so many count only because there were none of the usual forms before
     detail_left: int = DETAIL_HITS
     known: dict[bytes, int] = field(default_factory=dict)
     skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
@@ -100,8 +99,6 @@ class Gate:
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
         ends = matches(database, block)
-        unnamed = not self.nccl_lines
-        self.nccl_lines += block.count(MARK)
         yield from self._continuations(block, 0, 0, ends)
         find, rfind, known, skips = block.find, block.rfind, self.known, not self.detailed
         start = line_end = number = counted = 0
@@ -118,23 +115,21 @@ class Gate:
                     mark = find(b"NCCL WARN ", start, line_end)
                 if mark >= 0 and (text := block[mark + 5 : line_end]) in known:
                     known[text] += 1
-                    self.nccl_lines += block[mark - 2 : mark + 10] != MARK
                     continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
-            marked = MARK in raw
-            self.nccl_lines += not marked and names_library(raw)
             if self.skips_init and b"- Init " in raw and self._says_nothing(raw):
                 continue
             number, counted = number + block.count(b"\n", counted, start), start
             yield number, raw
-            if not marked and is_continued(raw):
+            if MARK not in raw and is_continued(raw):
                 self.wrapped = MAX_WRAPPED_LINES
                 yield from self._continuations(block, line_end + 1, number + 1, ends)
-        if unnamed and not self.nccl_lines:  # a log that names NCCL in any way is not one that does not
-            self.nccl_lines = sum(map(names_library, block.split(b"\n"))) if names_library(block) else 0
-            self.odd_nccl_lines += self.nccl_lines
         self.detail_left -= len(ends)
-        self.lines += number + block.count(b"\n", counted) + 1
+        self._count(block, number + block.count(b"\n", counted) + 1)
+
+    def _count(self, block: bytes, lines: int) -> None:
+        self.lines += lines
+        self.nccl_lines += nccl_lines_of(block, lines)
 
     def _continuations(self, block: bytes, begin: int, number: int, ends: list[int]) -> Iterator[Candidate]:
         """Lines from a place on that may be the rest of a line that was wrapped hard, up to one that comes by itself.
@@ -157,14 +152,13 @@ class Gate:
         lines, shapes = block.split(b"\n"), block.translate(None, _DIGITS).split(b"\n")
         dull = self._dull
         fresh = [number for number, shape in enumerate(shapes) if shape not in dull]
-        self.nccl_lines += block.count(MARK) - sum(lines[number].count(MARK) for number in fresh)  # of the dull ones
         chosen, nothing, unmarked = self._sort_out(lines, fresh)
         self._remember(nothing, shapes)
         chosen += self._foreign_lines(lines, shapes, unmarked)
         chosen += self._wrapped_lines(lines, chosen)
         for number in sorted(set(chosen)):
             yield number, lines[number][:MAX_LINE_BYTES]
-        self.lines += len(lines)
+        self._count(block, len(lines))
 
     def _wrapped_lines(self, lines: list[bytes], chosen: list[int]) -> list[int]:
         """Numbers of the lines behind those that may go on, of this block and the one before."""
@@ -191,7 +185,6 @@ class Gate:
             if b"CCL" not in raw:
                 unmarked.append(number)
                 continue
-            self.nccl_lines += names_library(raw)
             if self._says_nothing(raw):
                 if raw.count(MARK) == 1:
                     nothing.append(number)
@@ -229,7 +222,6 @@ class Gate:
         foreign = set(self._foreign_lines(lines, shapes, unmarked))
         for number, raw in enumerate(lines):
             if b"CCL" in raw:
-                self.nccl_lines += names_library(raw)
                 if _is_noise(raw):
                     continue
                 self.wrapped = MAX_WRAPPED_LINES if b"NCCL WARN" in raw else 0
@@ -238,7 +230,7 @@ class Gate:
             elif self.wrapped or number in foreign:
                 self.wrapped = MAX_WRAPPED_LINES if b"Last error:" in raw else max(self.wrapped - 1, 0)
                 yield number, raw[:MAX_LINE_BYTES]
-        self.lines += len(lines)
+        self._count(block, len(lines))
 
     def _says_nothing(self, raw: bytes) -> bool:
         """Whether a marked line is one of those that ODD leaves out."""
@@ -258,9 +250,20 @@ class Gate:
         return True
 
 
-def names_library(raw: bytes) -> bool:
-    """Whether a line names NCCL or RCCL. Three letters do not: a third of files of 6 MB of random bytes hold them."""
-    return b"NCCL" in raw or b"RCCL" in raw
+def nccl_lines_of(block: bytes, lines: int) -> int:
+    """How many lines of a block name NCCL or RCCL; one that holds several marked messages counts as often."""
+    marked = block.count(MARK)
+    if marked == lines or block.count(b"CCL") == marked:  # as in most blocks
+        return marked
+    between = block.split(MARK)
+    between[0] = b"\n" + between[0]
+    between[-1] += b"\n"
+    return marked + sum(_named_lines(text) for text in between if text.count(b"\n") > 1 and b"CCL" in text)
+
+
+def _named_lines(text: bytes) -> int:
+    """Whole lines that name it. Three letters do not: a third of files of 6 MB of random bytes hold them."""
+    return sum(b"NCCL" in raw or b"RCCL" in raw for raw in text.split(b"\n")[1:-1])
 
 
 def _line_end(block: bytes, start: int) -> int:

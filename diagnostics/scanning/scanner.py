@@ -93,14 +93,13 @@ class Scanner:
         """Read what was kept of lines that begin with number ``first``."""
         self._file = file
         self.steps.forget(file)
-        named = self.gate.nccl_lines > 0
         self.tally.room = 2 * MAX_TEXTS  # beside those read here, all that the processes together may learn
         for number, raw in sifted.candidates:
             self._read(raw, first + number)
         self.tally.room = MAX_TEXTS
         self.tally.add(sifted.known, sifted.channels)
         self.gate.lines += sifted.lines
-        self.gate.nccl_lines += sifted.nccl_lines - (sifted.odd_nccl_lines if named else 0)
+        self.gate.nccl_lines += sifted.nccl_lines
         self.gate.detail_left -= sifted.hits
         self.unreadable += sifted.unreadable
         self._next_line[file] = first + sifted.lines

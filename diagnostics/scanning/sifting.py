@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import tee
 
 from diagnostics.errors import UnreadableInputError
-from diagnostics.facts import ProcessKey
 from diagnostics.inputs.blocks import count_binary, with_partial_lines_joined
 from diagnostics.inputs.files import Input, open_input
 from diagnostics.inputs.flight_recorder import is_dump
@@ -19,7 +18,7 @@ from diagnostics.inputs.jobs import Job
 from diagnostics.inputs.json_objects import holds_objects
 from diagnostics.inputs.part import Part, read_part
 from diagnostics.inputs.reader import TRACE_HEAD_BYTES, Batch, cut_from, is_trace, plain_size
-from diagnostics.inputs.speakers import MAX_INIT_LINES, Start, start_in
+from diagnostics.inputs.speakers import Start, Starts
 from diagnostics.scanning.gate import MAX_WRAPPED_LINES, Gate, is_continued
 from diagnostics.scanning.plain_lines import MARK, PlainLines, is_plain
 from diagnostics.scanning.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, names_its_rank
@@ -42,7 +41,6 @@ class Sifted:
     channels: dict[bytes, int] = field(default_factory=dict)
     lines: int = 0
     nccl_lines: int = 0
-    odd_nccl_lines: int = 0  # of these, count only where there were none before
     unreadable: int = 0
     hits: int = 0  # how much of the detail they used up
     sparse: bool = False  # lines of the frequent kinds are among the candidates
@@ -139,16 +137,13 @@ class _Sifting:
     """What one process knows of one job. What it passed on once, it only counts from there on.
 
     ``room``: how many more texts and channels it may learn, so that the scanner has room for those of all processes.
-    ``max_init_lines``: starts and completions that it looks at for new processes.
     """
 
     gate: Gate
     room: int
-    max_init_lines: int
     channels: set[bytes] = field(default_factory=set)
     init_lines: int = 0  # behind as many of its own, the scanner looks at none either
-    heads: set[bytes] = field(default_factory=set)  # how lines begin of those whose starts are known
-    started: set[tuple[ProcessKey, str]] = field(default_factory=set)  # with their GPUs
+    starts: Starts = field(default_factory=lambda: Starts(left=0))
 
 
 class Sieve:
@@ -159,7 +154,6 @@ class Sieve:
             _Sifting(
                 gate=Gate(scan_from_bytes=gate.scan_from_bytes, detail_left=0),
                 room=MAX_TEXTS // processes,
-                max_init_lines=max(MAX_INIT_LINES // processes, MAX_KNOWN_INIT_LINES + 1),
             )
             for gate in gates
         ]
@@ -171,7 +165,7 @@ class Sieve:
             return None
         job, sifted = self._jobs[piece.job], Sifted()
         gate = job.gate
-        gate.lines, gate.nccl_lines, gate.odd_nccl_lines, gate.wrapped = 0, 0, 0, MAX_WRAPPED_LINES
+        gate.lines, gate.nccl_lines, gate.wrapped = 0, 0, MAX_WRAPPED_LINES
         gate.known = dict.fromkeys(gate.known, 0)
         before = gate.detail_left
         try:
@@ -185,12 +179,13 @@ class Sieve:
                     return None
                 block = with_partial_lines_joined(batch.block)
                 sifted.unreadable += count_binary(block)
+                sifted.starts += job.starts.of(block, batch.place)
                 self._keep(block, job, sifted)
         except (OSError, UnreadableInputError):
             return None
         sifted.hits, gate.detail_left = before - gate.detail_left, before
         sifted.known = {text: count for text, count in gate.known.items() if count}
-        sifted.lines, sifted.nccl_lines, sifted.odd_nccl_lines = gate.lines, gate.nccl_lines, gate.odd_nccl_lines
+        sifted.lines, sifted.nccl_lines = gate.lines, gate.nccl_lines
         return sifted
 
     def _keep(self, block: bytes, job: _Sifting, sifted: Sifted) -> None:
@@ -205,7 +200,7 @@ class Sieve:
                 if not gate.detailed and raw in gate.known:  # names NCCL without its mark
                     gate.known[raw] += 1
                     continue
-                if b"- Init " in raw and self._knows_enough(raw, job, sifted):
+                if b"- Init " in raw and self._knows_enough(raw, job):
                     continue
             continued = is_continued(raw)
             sifted.candidates.append((before + number, raw))
@@ -213,16 +208,10 @@ class Sieve:
                 self._learn(raw, job)
 
     @staticmethod
-    def _knows_enough(raw: bytes, job: _Sifting, sifted: Sifted) -> bool:
-        """Note who starts a communicator; whether so many lines were passed on that the scanner takes no more."""
+    def _knows_enough(raw: bytes, job: _Sifting) -> bool:
+        """Whether so many starts and completions were passed on that the scanner takes no more."""
         job.init_lines += 1
-        job.gate.skips_init = job.init_lines > job.max_init_lines
-        head = raw[: raw.find(MARK)]
-        if head not in job.heads and (start := start_in(raw)) is not None and start.nranks > 1:
-            job.heads.add(head)
-            if (start.process, start.bus) not in job.started:
-                job.started.add((start.process, start.bus))
-                sifted.starts.append(start)
+        job.gate.skips_init = job.init_lines > MAX_KNOWN_INIT_LINES
         return job.init_lines > MAX_KNOWN_INIT_LINES + 1 and raw.count(b"NCCL ") == 1
 
     def _learn(self, raw: bytes, job: _Sifting) -> None:

@@ -127,7 +127,7 @@ def test_jobs_that_share_the_work_are_read_each_by_one_process(
     dealt_out: list[int] = []
 
     def ahead(work: Callable[[Job], object], jobs: Sequence[Job], processes: int, sizes: Sequence[int]) -> list[object]:
-        dealt_out.append(len(jobs))
+        dealt_out.extend([len(jobs)] if isinstance(jobs[0], Job) else [])  # else pieces, until a second job is seen
         return [None] * len(jobs) if harm != "none" else list(map_ahead(work, jobs, processes, sizes))
 
     log = write_log(tmp_path / "big.log", jobs=4)
@@ -168,6 +168,51 @@ def test_one_pass_is_enough_for_one_launch_and_left_for_several(
         log = write_log(tmp_path / "big.log", jobs=jobs)
         assert engine.diagnose_paths([log]).to_json()["lines"]["read"] == log.read_bytes().count(b"\n")
         assert len(surveyed) == surveys
+
+
+def healthy(job: int) -> Iterator[str]:
+    """A job of two ranks of one machine in which nothing is wrong."""
+    yield f"node0:{100 * job}:{200 * job} [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>"
+    for rank in (0, 1):
+        yield f"node0:{100 * job + rank}:{200 * job + rank} [{rank}] NCCL INFO Using network IB"
+    yield from starts_of(job, 1)
+
+
+def starts_of(job: int, communicators: int) -> Iterator[str]:
+    """A job of two ranks that does nothing but start communicators."""
+    for number in range(communicators):
+        for what in ("START", "COMPLETE"):
+            for rank in (0, 1):
+                where = f"comm 0x{number}{rank} rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId {rank}000"
+                mark = f"node0:{100 * job + rank}:{200 * job + rank} [{rank}] NCCL INFO"
+                yield f"{mark} {where} commId 0xab{job}c{number} - Init {what}"
+
+
+@pytest.mark.parametrize("in_one_pass", [True, False])
+def test_jobs_are_told_apart_behind_however_many_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, in_one_pass: bool
+) -> None:
+    log = tmp_path / "many.log"
+    log.write_text("\n".join([*starts_of(1, 12_600), *starts_of(2, 1)]) + "\n")
+    if in_one_pass:
+        monkeypatch.setattr(engine, "MIN_BYTES", 2**20)
+        monkeypatch.setattr(engine, "processes_to_use", lambda: 2)
+        assert len(engine.diagnose_paths([log]).jobs) == 2
+    else:
+        assert [job.parts[0].first_line for job in sort_by_job([Input(name=str(log))])] == [1, 50_401]
+
+
+def test_more_launches_than_are_told_apart_are_not_shown_to_be_fine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launches, "MAX_LAUNCHES", 3)
+    for jobs, verdict in ((3, "ok"), (5, "unknown")):
+        log = tmp_path / f"{jobs}.log"
+        log.write_text("\n".join(line for job in range(1, jobs + 1) for line in healthy(job)) + "\n")
+        said = engine.diagnose_paths([log])
+        assert (len(said.jobs), said.verdict) == (3, verdict), said.explanation
+    assert [note for note in said.notes if "not told apart" in note]
+    assert "those from line 15 on" in said.explanation
 
 
 @pytest.mark.parametrize("connects", [True, False])
@@ -273,6 +318,23 @@ def test_a_pipe_whose_writer_comes_and_goes_quickly_is_read(tmp_path: Path) -> N
     blocks = [batch.block for batch in read_batches(str(pipe))]
     writer.join(10)
     assert blocks == [b"a line"]
+
+
+def test_lines_of_nccl_are_as_many_with_and_without_a_scanner() -> None:
+    named = [
+        b"n1:1:2 [0] NCCL INFO Channel 00/16 : 0 1",
+        b"[rank0]: [W1 ProcessGroupNCCL.cpp:4561] Warning: TORCH_NCCL_AVOID_RECORD_STREAMS is the default now",
+        b"+ echo 'RUN_NCCL_BW_TEST = 1'",
+        b"NCCL INFO pasted without its host",
+        b"n1:1:2 [0] net.cc:7 NCCL WARN Call to connect failed",
+    ]
+    block = b"\n".join([b"step 1", *named, b"CCL alone", b""])
+    for scan_from_bytes in (0, 2**40):
+        for detail_left in (0, 30_000):
+            gate = Gate(scan_from_bytes=scan_from_bytes, detail_left=detail_left)
+            for _ in range(2):
+                assert list(gate.candidates(block))
+            assert (gate.lines, gate.nccl_lines) == (2 * (len(named) + 3), 2 * len(named))
 
 
 def test_late_lines_that_say_connected_are_left_out_only_where_both_texts_are_known() -> None:

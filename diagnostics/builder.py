@@ -28,7 +28,9 @@ from diagnostics.scanning.starts import Start, start_of
 
 _UNKNOWN: ProcessKey = ("", 0)
 MAX_DEVICES = 256
-_MANY = frozenset({"variable", "ib-devices", "version", "inspector", "ras-member", "ras-communicator"})  # compared
+_MANY = frozenset(
+    {"variable", "ib-devices", "version", "inspector", "inspector-p2p", "ras-member", "ras-communicator"}
+)  # compared
 
 
 @dataclass(slots=True)

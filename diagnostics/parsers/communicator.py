@@ -74,8 +74,8 @@ PATTERNS = (
         kind="duplicate-gpu",
         literal="uplicate",
         expression=(
-            r"Duplicate (?:GPU|virtualId) detected : rank (?P<rank>\d+) and rank (?P<other_rank>\d+) both on "
-            r"(?:CUDA device|\w+ device|\w+) (?P<bus>[0-9a-f]+)"
+            r"Duplicate (?:GPU|virtualId) detected : rank (?P<rank>\S+) and rank (?P<other_rank>\S+) both on "
+            r"(?:CUDA device|\w+ device|\w+) (?P<bus>\S+)"
         ),
         samples=("Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000",),
     ),
@@ -130,7 +130,7 @@ PATTERNS = (
         literal="runcated : receiv",
         expression=(
             r"(?P<what>NET/Socket : (?:peer (?:(?P<peer>\S+) )?)?message truncated : receiving|Message truncated : "
-            r"received) (?P<received>[\d,]+) bytes instead of (?P<expected>[\d,]+)"
+            r"received) (?P<received>\S+) bytes instead of (?P<expected>[\w,]+)"
         ),
         samples=(
             "Message truncated : received 1024 bytes instead of 256",

@@ -7,8 +7,8 @@ PATTERNS = (
         kind="shm-extend-failed",
         literal="rror",
         expression=(
-            r"(?:Error: failed to extend (?P<segment>/dev/shm/\S+) to (?P<size>\d+) bytes"
-            r"|Error while creating shared memory segment (?P<created>\S+) \(size (?P<bytes>\d+)\))"
+            r"(?:Error: failed to extend (?P<segment>/dev/shm/\S+) to (?P<size>\S+) bytes"
+            r"|Error while creating shared memory segment (?P<created>\S+) \(size (?P<bytes>[^()]+)\))"
             r"(?:, error: (?P<reason>.*))?"
         ),
         samples=(

@@ -125,6 +125,26 @@ PATTERNS = (
             ),
         ),
     ),
+    Pattern(  # NCCL_INSPECTOR_ENABLE_P2P=1
+        kind="inspector-p2p",
+        literal='"p2p_busbw_gbs"',
+        expression=(
+            r'"id": ?"(?P<comm>0x[0-9a-f]{1,32})", ?(?:"comm_name": ?"[^"]{0,200}", ?)?"rank": ?(?P<rank>\d{1,9}), ?'
+            r'"n_ranks": ?(?P<nranks>\d{1,9})'
+            r'.{0,2000}?"p2p": ?"(?P<operation>\w{1,40})", ?"p2p_sn": ?(?P<sequence>\d{1,18}), ?'
+            r'"p2p_peer": ?(?P<peer>\d{1,9}), ?"p2p_msg_size_bytes": ?(?P<size>\d{1,18}), ?'
+            r'"p2p_exec_time_us": ?(?P<microseconds>\d{1,18}).{0,400}?'
+            r'"p2p_busbw_gbs": ?(?P<busbw>\d{1,9}(?:\.\d{1,9})?)'
+        ),
+        samples=(
+            (
+                '{"header":{"id":"0x7f8c496ae9f661","comm_name":"PP 0","rank":2,"n_ranks":4,"nnodes":2},"metadata":{'
+                '"inspector_output_format_version":"v5.1"},"p2p_perf":{"p2p":"Send","p2p_sn":12,"p2p_peer":3,'
+                '"p2p_msg_size_bytes":536870912,"p2p_exec_time_us":1154,"p2p_timing_source":"kernel_gpu",'
+                '"p2p_algobw_gbs":464.9,"p2p_busbw_gbs":464.9}}'
+            ),
+        ),
+    ),
     Pattern(
         kind="inspector",
         literal='"coll_busbw_gbs"',

@@ -51,7 +51,8 @@ PATTERNS = (
         kind="connect-failed",
         literal="onnect",
         expression=(
-            r"(?:Connect|connect)(?: to(?: (?P<peer>\S+))?)? "  # reports that are published may leave the peer out
+            # reports that are published may leave the peer out, or put words in its place
+            r"(?:Connect|connect)(?: to\b(?: +(?P<peer>[^\s(\[]\S*|[(\[][^()\[\]]{0,40}[)\]]\S*))?)? +"
             r"(?:failed|timeout|returned|returned error)\s*:? ?(?:\d{1,3}\()?" + _REASON + r"(?P<retrying>, retrying)?"
         ),
         samples=(

@@ -12,6 +12,7 @@ ALWAYS = (
     "considered dead",
     "Missing communicator data",
     '"coll_busbw_gbs"',
+    '"p2p_busbw_gbs"',
     '"secondary_hash"',
     '"async_error"',
     '"considered_dead"',
@@ -332,7 +333,8 @@ FOREIGN = (
     b"Caught signal ", b"worker died or was killed", b"worker process has died", b"Worker exit type: ",
     b"marked dead", b"PBS: job killed: ", b"TERM_", b"low on resource", b"DeadlineExceeded",
     b") MISMATCH", b") INCOMPLETE", b") ERROR", b" managed by process ", b" managing GPU", b"considered dead",
-    b"Missing communicator data", b'"coll_busbw_gbs"', b'"secondary_hash"', b'"async_error"', b'"considered_dead"',
+    b"Missing communicator data", b'"coll_busbw_gbs"', b'"p2p_busbw_gbs"',
+    b'"secondary_hash"', b'"async_error"', b'"considered_dead"',
     b"PEER_DEAD",
     b"longer than specified deadline", b"reempt", b"death signal", *(body.encode() for body in (*BODIES, *PROGRAMS)),
 )  # fmt: skip

@@ -9,8 +9,8 @@ from diagnostics.transport.link_layer import link_layer
 TCP_NETWORKS = frozenset({"socket", "plugin:FastSocket"})
 _OFI_NAMES = frozenset({"aws libfabric", "libfabric", "ofi", "aws-ofi-nccl"})
 _SYNONYMS = {"infiniband": "ib", "ib": "ib", "socket": "socket", "sockets": "socket", "tcp": "socket", "ip": "socket"}
-# they open connections of their own, whatever NCCL does, which never writes "ibv_modify_qp: Connection timed out"
-_OF_OTHERS = r"(?i)nvshmem|\bUCX\b|\bibv_\w+(?:\(\))?\]?(?: failed)?: "
+_OF_OTHERS = r"(?i)nvshmem|\bUCX\b"  # they open connections of their own, whatever NCCL does
+_NAMES_CALL = r"Call to |ibv_post_|failed \(errno "  # how NCCL and MSCCL++ name it; perror's form is of other programs
 _DATA_CALLS = ("reg_mr", "reg_dmabuf", "modify_qp", "create_qp", "create_cq", "set_ece")
 
 
@@ -102,6 +102,7 @@ def _lists_sockets_always(facts: JobFacts) -> bool:
 
 def _rdma_data_events(facts: JobFacts) -> list[Event]:
     calls = [event for event in facts.of("verbs-failed") if any(call in event.fields["call"] for call in _DATA_CALLS)]
+    calls = [event for event in calls if compiled(_NAMES_CALL).search(event.text)]
     calls = [event for event in calls if not compiled(_OF_OTHERS).search(event.text)]
     others = facts.of("completion-error", "ib-connection", "async-event", "gdr-claimed")
     listed = [

@@ -170,10 +170,20 @@ _VERBS = (  # of MSCCL++ and others that open connections themselves
     (  # as perror prints it
         "ibv_",
         (
-            r"(?<!Call to )(?<![\w/.])\[?(?P<call>ibv_\w+)(?:\(\))?\]?(?: failed)?: "
-            r"(?P<reason>(?:Connection|No|Invalid|Cannot|Operation|Network|Permission|Input/output|Device)\b[\w /]*)"
+            r"(?<!Call to )(?<![\w/.])\[?(?P<call>ibv_\w+)(?:\(\))?\]?(?: failed)?[:,] "
+            r"(?P<reason>(?:Connection|No|Invalid|Cannot|Operation|Network|Permission|Input|Device|Bad)\b[\w /]*)"
         ),
         "Couldn't modify QP: ibv_modify_qp: Connection timed out",
+    ),
+)
+_NUMBERED = (  # of programs with a logger of their own
+    (
+        "ibv_",
+        (
+            r"(?<!Call to )(?P<call>ibv_\w+)(?:\(\))? failed(?: with)?[:,]? \(?(?:errno|error|error_code|ret)[ =:]+-?"
+            r"(?P<number>\d+)(?:[ ,:(]+(?P<reason>[A-Za-z][\w ]*))?"
+        ),
+        "ibv_reg_mr() failed error_code=14 bad address",
     ),
 )
 _NVSHMEM_VERBS = (
@@ -230,7 +240,7 @@ _TRANSFERS = (
 )
 
 PATTERNS = (
-    *rows("verbs-failed", _VERBS, _UCX_VERBS, _NVSHMEM_VERBS),
+    *rows("verbs-failed", _VERBS, _NUMBERED, _UCX_VERBS, _NVSHMEM_VERBS),
     *rows("store-failed", _UCX_REACH),
     *rows("gid-unreadable", _UCX_ROWS),
     *rows("run-error", _NVSHMEM, _TRANSFERS, _UCX_ERRORS, _MPI, names_text=True),

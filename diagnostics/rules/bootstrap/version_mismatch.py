@@ -13,8 +13,24 @@ Source: NCCL's init.cc (check since 2.23).
 
 from collections import defaultdict
 
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts, version_numbers
+from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+
+_WORDINGS = {  # of one message each, none of which a release prints beside the other of its pair
+    r"NET/Plugin ?: Plugin load \(": "2.17 to 2.18",
+    r"NET/Plugin ?: dlerror=": "2.19 to 2.20",
+    r"NET/Plugin: Could not find: ": "2.22 and newer",
+    r"\bBootstrap : Using ": "releases to 2.23",
+    r"\bBootstrap: Using ": "2.24 and newer",
+}
+_APART = (
+    ("2.17 to 2.18", "2.19 to 2.20"),
+    ("2.17 to 2.18", "2.22 and newer"),
+    ("2.19 to 2.20", "2.22 and newer"),
+    ("releases to 2.23", "2.24 and newer"),
+)
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -44,7 +60,7 @@ def check(facts: JobFacts) -> Outcome:
             if number := version_numbers(text):
                 hosts[number].add(process.host)
     if len(hosts) < 2 or facts.multi_node is False:
-        return CLEAR
+        return _by_wording(facts)
     few = min(hosts.values(), key=len)
     events = facts.of("version")
     shown = {version_numbers(event.fields["version"]): event for event in reversed(events)}
@@ -60,6 +76,30 @@ def check(facts: JobFacts) -> Outcome:
             ),
             explanation="Ranks of one job must run one NCCL; different versions hang or fail while they connect.",
             hosts=few,
+        )
+    )
+
+
+def _by_wording(facts: JobFacts) -> Outcome:
+    """Hosts that say the same in the words of different releases, where not all of them name theirs."""
+    said: dict[str, dict[str, Event]] = defaultdict(dict)
+    for event in facts.of("plugin-absent", "bootstrap-interface"):
+        for wording, releases in _WORDINGS.items():
+            if event.origin.host and compiled(wording).search(event.text):
+                said[event.origin.host].setdefault(releases, event)
+    spoken = {releases for by_release in said.values() for releases in by_release}
+    pair = next((pair for pair in _APART if spoken.issuperset(pair)), None)
+    if pair is None or facts.multi_node is False or any(by_release.keys() >= set(pair) for by_release in said.values()):
+        return CLEAR
+    shown = [next(by_release[one] for by_release in said.values() if one in by_release) for one in pair]
+    return found(
+        conclude(
+            facts,
+            shown,
+            severity="critical",
+            confidence="likely",
+            summary=f"NCCL versions differ between hosts: one prints what {pair[0]} print, another what {pair[1]} do",
+            explanation="Ranks of one job must run one NCCL; different versions hang or fail while they connect.",
         )
     )
 

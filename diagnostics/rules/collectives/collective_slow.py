@@ -1,10 +1,11 @@
-"""NCCL Inspector shows collectives that took much longer than others of the same kind and size.
+"""NCCL Inspector shows operations that took much longer than others of the same kind and size.
 
 Symptom: lines of NCCL Inspector (or RCCL's) whose ``coll_busbw_gbs`` is below half of the median of the same
-communicator, operation and size.
+communicator, operation and size; for sends and receives ``p2p_busbw_gbs``, of the same two ranks.
 
 Why: a rank comes late to the collective, or the network is slow for a while. The times of the ranks tell which: a rank
-that comes late is the one whose own time is short, since the others count their waiting.
+that comes late is the one whose own time is short, since the others count their waiting. A send or receive counts the
+waiting for its peer.
 
 Not when: fewer than 8 of a kind are in the log, fewer than 3 of them are slow, or only the first ones of a
 communicator are, in which connections are made.
@@ -31,8 +32,8 @@ SHORT_RATIO = 0.5  # of the time of the others: such a rank did not wait
 def check(facts: JobFacts) -> Outcome:
     """Found where several operations of one kind and size are far below their median."""
     groups: dict[_Group, list[Event]] = defaultdict(list)
-    for event in facts.of("inspector"):
-        groups[event.fields["comm"], event.fields["operation"], event.fields["size"]].append(event)
+    for event in facts.of("inspector", "inspector-p2p"):
+        groups[event.fields["comm"], _operation(event), event.fields["size"]].append(event)
     if not groups:
         return CLEAR
     findings = [
@@ -41,7 +42,7 @@ def check(facts: JobFacts) -> Outcome:
         for usual, slow in (_slow(events),)
         if len(_sequences(slow)) >= MIN_SLOW
     ]
-    unseen = facts.count("inspector") - sum(len(events) for events in groups.values())
+    unseen = facts.count("inspector", "inspector-p2p") - sum(len(events) for events in groups.values())
     if not findings and unseen > 0:
         return unsure(f"{unseen:,} later operations of NCCL Inspector were not compared; give a part of its files")
     if not findings and all(len(_sequences(events)) < MIN_OPERATIONS for events in groups.values()):
@@ -64,10 +65,21 @@ def _finding(facts: JobFacts, group: _Group, events: list[Event], slow: list[Eve
         explanation=(
             f"The own time of rank {late} is short in them, where the others wait for it."
             if late
+            else "The path between the two ranks is slow then, or the peer comes late to it."
+            if "peer" in slow[0].fields
             else "Either the network is slow then, or ranks come late whose lines are not in the log."
         )
         + f" Communicator {comm}, operations {_named(slow)}.",
     )
+
+
+def _operation(event: Event) -> str:
+    """``AllReduce``, ``Send (rank 2 to rank 3)``."""
+    fields = event.fields
+    if "peer" not in fields:
+        return fields["operation"]
+    way = "to" if fields["operation"] == "Send" else "from"
+    return f"{fields['operation']} (rank {fields['rank']} {way} rank {fields['peer']})"
 
 
 def _slow(events: list[Event]) -> tuple[float, list[Event]]:

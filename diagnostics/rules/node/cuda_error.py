@@ -18,7 +18,7 @@ from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.node.gpu_out_of_memory import says_memory
-from diagnostics.rules.node.nvls_failed import in_multicast
+from diagnostics.rules.node.nvls_failed import failures_of_multicast
 
 _MEANING = (
     ("libnvidia-ml", "The driver's library is not there: a container that was started without the GPUs' runtime."),
@@ -60,7 +60,8 @@ _SAYS_MORE = (
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a CUDA failure other than memory was warned about."""
-    events = [event for event in facts.of("cuda-failure") if _counts(event)]
+    multicast = failures_of_multicast(facts)
+    events = [event for event in facts.of("cuda-failure") if _counts(event) and event not in multicast]
     events += [
         event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text
     ]
@@ -111,8 +112,6 @@ def _went_on(event: Event, facts: JobFacts) -> bool:
 
 def _counts(event: Event) -> bool:
     reason = event.fields["reason"]
-    if in_multicast(event):
-        return False
     return event.origin.level != "INFO" and "out of memory" not in reason and "driver shutting down" not in reason
 
 

@@ -17,10 +17,12 @@ from diagnostics.facts import JobFacts
 from diagnostics.judging.stacks import lone_stacks
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
+_NEXT_LINES = (1, 2)  # a warning has an empty line before it
+
 
 def check(facts: JobFacts) -> Outcome:
     """Found where binding or checking failed."""
-    events = facts.of("nvls-failed") + [event for event in facts.of("cuda-failure") if in_multicast(event)]
+    events = facts.of("nvls-failed") + failures_of_multicast(facts)
     stacks = [stack[0] for stack in lone_stacks(facts) if _is_call_of_multicast(stack[0])]
     events += stacks
     if not events:
@@ -47,9 +49,18 @@ def _is_call_of_multicast(event: Event) -> bool:
     return event.fields["unit"] == "nvls" and event.fields["code"] == "1"
 
 
-def in_multicast(event: Event) -> bool:
-    """Whether a CUDA failure was met while multicast memory was set up: the line names nvls.cc."""
-    return event.origin.level != "INFO" and "transport/nvls.cc" in event.text
+def failures_of_multicast(facts: JobFacts) -> list[Event]:
+    """CUDA failures met while multicast memory was set up: the line names nvls.cc, or what failed of it comes next."""
+    told = {(event.origin.process, event.origin.line) for event in facts.of("nvls-failed")}
+    return [
+        event
+        for event in facts.of("cuda-failure")
+        if event.origin.level != "INFO"
+        and (
+            "transport/nvls.cc" in event.text
+            or any((event.origin.process, event.origin.line + ahead) in told for ahead in _NEXT_LINES)
+        )
+    ]
 
 
 RULE = Rule(

@@ -26,14 +26,14 @@ def check(facts: JobFacts) -> Outcome:
     events = [event for event in warned(facts, "shm-extend-failed") if is_full(event)]
     if not events:
         return _bus_error(facts)
-    size = next((event.fields.get("size") or event.fields.get("bytes") for event in events), None)
+    size = next((event.number("size") or event.number("bytes") for event in events), None)
     return found(
         conclude(
             facts,
             events,
             severity="critical",
             summary="Shared memory (/dev/shm) is too small"
-            + (f": a segment of {int(size):,} bytes did not fit" if size else ""),
+            + (f": a segment of {size:,} bytes did not fit" if size else ""),
             explanation="Local ranks exchange data and control blocks through /dev/shm. A container's default "
             "of 64 MiB is used up "
             "quickly. This is not GPU memory." + need_of(facts),

@@ -95,11 +95,36 @@ topology-file-bad|2.4.2||XML Parse error : expecting '<', got 'x'
 topology-file-bad|2.4.2||XML Graph has wrong version 2, 1 needed
 net-device-mismatch|2.30.3||Detected mixed local CollNet device counts across ranks (min 1, max 2). Set NCCL_IGNORE_COLLNET_MISMATCH=1 to continue.
 version-mismatch|2.23.4||Mismatched NCCL version detected : rank 0 version 22304 rank 1 version 22406 build 1
+verbs-failed|2.10.3||ibv_post_send() failed with error Cannot allocate memory, Bad WR 0x7f3c, First WR 0x7f3c
+verbs-failed|2.28.3||NET/IB: mlx5dv_create_qp failed to create QP: Invalid argument
+library-missing|2.4.2||nvmlDeviceGetHandleByIndex(3) failed: GPU is lost
+"""
+
+
+_REDACTED = """
+connect-failed|2.16.2|2.23.4|socketStartConnect: Connect to (hidden address) failed : Connection refused
+connect-failed|2.16.2|2.23.4|socketStartConnect: Connect to <hidden> failed : No route to host
+connect-failed|2.16.2|2.23.4|socketStartConnect: Connect to [IP] failed : Connection timed out
+connect-failed|2.16.2|2.23.4|socketStartConnect: Connect to  failed : Connection refused
+completion-error|2.22.3|2.28.3|NET/IB: Got completion from peer <hidden> with status=12 opcode=0 len=0 vendor err 129 (Recv)
+shm-extend-failed|2.12.7|2.21.5|Error: failed to extend /dev/shm/nccl-XXXXXX to N bytes
+shm-extend-failed|2.0|2.21.5|Error while creating shared memory segment /dev/shm/nccl-XXXXXX (size ...)
+message-truncated|2.10.3||NET/Socket : peer <hidden> message truncated : receiving N bytes instead of M. If you believe
+duplicate-gpu|2.5.6|2.29.7|Duplicate GPU detected : rank X and rank Y both on CUDA device <bus>
 """
 
 
 def bodies() -> Iterator[Body]:
-    """All rows of the table."""
-    for row in _TABLE.strip().splitlines():
+    """All rows of the table, as NCCL prints them."""
+    return _rows(_TABLE)
+
+
+def redacted_bodies() -> Iterator[Body]:
+    """Bodies as reports publish them, with words in the place of what their writers do not show."""
+    return _rows(_REDACTED)
+
+
+def _rows(table: str) -> Iterator[Body]:
+    for row in table.strip().splitlines():
         kind, first, last, text = row.split("|", 3)
         yield Body(kind=kind, first=first, last=last, text=text)

@@ -40,9 +40,10 @@ def command() -> None:
 def import_command(run: Path, files: tuple[Path, ...], interval: float | None, **told: Any) -> None:
     """Give a run that had no agent samples that DCGM, node_exporter or nvidia-smi took meanwhile.
 
-    FILE is Prometheus' text format or the JSON of a range query, with metrics of dcgm-exporter and node_exporter, or
-    the output of nvidia-smi dmon or dcgmi dmon. They are written as node_samples.json, and the run is judged by them:
-    findings and verdict in result.json and the report are made anew. Exit code 1: they show a problem.
+    FILE is Prometheus' text format or the JSON of a range query, with metrics of dcgm-exporter and node_exporter, the
+    output of nvidia-smi dmon or dcgmi dmon, or what raybench agent -o kept. They are written as node_samples.json, and
+    the run is judged by them: findings and verdict in result.json and the report are made anew. Exit code 1: they show
+    a problem.
     """
     from raybench.services.samples import ImportOptions, import_samples
 

@@ -43,6 +43,7 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
     """Show a run that was measured before: RUN is its folder, or its result.json, of this or an earlier version.
 
     RUN may be any other document that raybench wrote, too: of a study, preflight, fabric test, collection, estimate.
+    Or what raybench agent -o kept.
 
     Nothing is measured or judged again: verdict and findings are those that the run ended with. The exit
     code is 0 where it could be shown, whatever the verdict is.

@@ -73,16 +73,22 @@ def _samples(path: Path, remarks: list[str]) -> NodeSamples | None:
 def other_document(path: Path) -> Any | None:
     """The document of another command, such as a study, in a folder or a file; None where it is a run, or none at all.
 
+    What an agent kept is samples.
+
     Raises UsageError for one that is damaged.
     """
     from raybench.documents.loading import KINDS, document_file, load_document
+    from raybench.timeline.agent_file import agent_samples, is_agent_file
 
     if path.is_dir() and (path / "result.json").exists():
         return None
     try:
         with document_file(path).open("rb") as file:
-            found = re.match(rb'\s*{\s*"schema"\s*:\s*"([\w.-]+)/', file.read(200))
+            head = file.read(200)
     except (OSError, ValueError):
         return None
+    if is_agent_file(head):
+        return agent_samples(path)
+    found = re.match(rb'\s*{\s*"schema"\s*:\s*"([\w.-]+)/', head)
     schema = found[1].decode("ascii", "replace") if found else ""
     return load_document(path) if schema in KINDS and schema != RunResult.SCHEMA.partition("/")[0] else None

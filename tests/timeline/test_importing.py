@@ -25,6 +25,7 @@ FORMAT_OF = {
     "dcgmi-dmon.txt": "dcgmi dmon",
     "federate.prom": "Prometheus' text format",
     "range-query.json": "a Prometheus range query",
+    "agent.jsonl": "the file of raybench agent -o",
 }
 
 

@@ -1,12 +1,13 @@
 """The node is short of memory.
 
 Symptom: in a tenth of the last ten seconds every task that could run waited for memory, or less than 2 % of the memory
-is available.
+and less than 4 GiB are available.
 
 Why: processes use nearly all memory: the kernel takes pages from one to give them to another, and the next step is
 that it kills one.
 
-Not when: the page cache fills the memory: what is available counts what can be taken back at once.
+Not when: the page cache fills the memory: what is available counts what can be taken back at once. Of a large memory
+2 % are left, which are many GiB: there the time that tasks wait decides.
 
 Source: the kernel's Documentation/accounting/psi.rst (memory, full) and MemAvailable of /proc/meminfo; systemd-oomd
 kills at 60 % over 30 s by default. The limits are this project's.
@@ -19,6 +20,7 @@ from diagnostics.agent.window import Window
 
 LIMIT_WAITING = 0.1
 LIMIT_AVAILABLE = 0.02
+LIMIT_BYTES = 4 << 30
 LOOKED_AT_SECONDS = 10.0
 _WAITING, _AVAILABLE, _TOTAL = "pressure/memory/full_seconds", "host/memory/available_bytes", "host/memory/total_bytes"
 
@@ -36,7 +38,7 @@ def check(window: Window) -> Iterator[Observed]:
             since_seconds=window.grew_since(_WAITING, LOOKED_AT_SECONDS),
             series=(_WAITING, _AVAILABLE),
         )
-    elif available is not None and total and available < LIMIT_AVAILABLE * total:
+    elif available is not None and total and available < min(LIMIT_AVAILABLE * total, LIMIT_BYTES):
         yield RULE.observed(
             window,
             device="available",

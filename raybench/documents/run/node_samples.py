@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from msgspec import field
 
 from diagnostics.agent.series import Series, series_of, split_name
+from diagnostics.findings import Finding
 from raybench.documents.part import FieldwiseDocument, FieldwisePart
 from raybench.documents.quantity import Count, Seconds
 from raybench.documents.run.sample_column import MOST_ROWS, Column, ColumnError
@@ -122,7 +123,9 @@ class SampledNode(FieldwisePart, frozen=True, kw_only=True):
 class NodeSamples(FieldwiseDocument, frozen=True, kw_only=True):
     """The samples of a run. ``origin``: ``agent``, or what was imported. ``started_at``: the run's start, ISO 8601.
 
-    What the rules over samples found is in the result; ``rules_cannot_tell``: those that could not judge all of it.
+    Those of an agent that no run started have no ``run_id``, and begin with its first message; ``findings`` are then
+    what it warned of. What the rules over samples found is in the result; ``rules_cannot_tell``: those that could not
+    judge all of it.
     """
 
     SCHEMA: ClassVar[str] = "raybench.node_samples/1"
@@ -131,6 +134,7 @@ class NodeSamples(FieldwiseDocument, frozen=True, kw_only=True):
     origin: str = "agent"
     nodes: tuple[SampledNode, ...] = ()
     rules_cannot_tell: tuple[UnjudgedRule, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def to_dataframe(self) -> "DataFrame":
         """A row a value: ``node``, ``seconds`` since the run's start, ``series``, ``value``.

@@ -4,10 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from raybench.documents.run.node_samples import NodeSamples
 from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.findings import finding_blocks
+from raybench.reports.findings import ordered
+from raybench.reports.findings_in_short import findings_view
 from raybench.reports.model import Block, Figure, Heading, Report, Table, Text, notes_of
 from raybench.reports.samples import samples_view
 from raybench.reports.text import count_of
 from raybench.timeline.spans import Span
+from raybench.units import format_seconds
 
 _CAPTION = "Means over all samples; throttled: readings in which a clock was lowered for heat, power supply or hardware"
 
@@ -31,7 +35,9 @@ def sample_blocks(samples: NodeSamples, spans: Sequence[Span], *, drawn: bool, e
 
 
 def samples_report(samples: NodeSamples, asked: Asked) -> Report:
-    """The samples alone."""
+    """The samples alone; of an agent that no run started with its verdict and what it warned of."""
+    if not samples.run_id:
+        return _agent_report(samples, asked)
     return Report(
         name=f"raybench samples of run {samples.run_id}",
         title=f"samples {samples.run_id}",
@@ -41,3 +47,28 @@ def samples_report(samples: NodeSamples, asked: Asked) -> Report:
         when=f"since {samples.started_at}",
         blocks=tuple(sample_blocks(samples, (), drawn=asked.drawn, emulated=False)),
     )
+
+
+def _agent_report(samples: NodeSamples, asked: Asked) -> Report:
+    """The verdict of what it warned of; unknown where it read nothing that could be wrong."""
+    found = findings_view(ordered(samples.findings))
+    graver = [one for one in found.shown if one.severity != "info"]
+    read = any(not name.startswith("agent/") for node in samples.nodes for name in node.series)
+    verdict = graver[0].severity if graver else "ok" if read else "unknown"
+    calm = "no warning while it sampled" if read else "it has sampled nothing"
+    hosts = ", ".join(node.name for node in samples.nodes)
+    findings = (Heading(text="Warnings"), *finding_blocks(found)) if samples.findings else ()
+    return Report(
+        name=f"{samples.origin} on {hosts}",
+        title=f"samples of {hosts}",
+        verdict=verdict,
+        reason=graver[0].summary if graver else calm,
+        lead=f"{_lasted(samples)}, by {samples.origin}",
+        when=f"since {samples.started_at}",
+        blocks=(*findings, *sample_blocks(samples, (), drawn=asked.drawn, emulated=False)),
+    )
+
+
+def _lasted(samples: NodeSamples) -> str:
+    seconds = [at for node in samples.nodes for at in node.seconds]
+    return format_seconds(max(seconds) - min(seconds)) if seconds else "no readings"

@@ -168,6 +168,16 @@ FAULTS: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, s
         "100 MiB of 16 GiB",
         0,
     ),
+    "nothing available of 2 TiB": (
+        {
+            "host/memory/available_bytes": between(10, 99, 3 * 2.0**30, 2.0**40),
+            "host/memory/total_bytes": 2.0**41,
+        },
+        {},
+        "memory-pressure",
+        "3,072 MiB of 2,048 GiB",
+        0,
+    ),
     "OOM": ({"host/memory/oom_kills": from_second(10, 1)}, {}, "oom-kill", "killed 1 process for lack", 0),
     "OOM named": ({"host/cpu/cores": 4.0}, {10: [("kernel", "", OOM)]}, "oom-kill", "python (process 4242, a rank)", 0),
     "disk": (
@@ -269,6 +279,18 @@ def sawtooth(second: int) -> float:
 
 
 NEAR_MISSES: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, str, str]]]]] = {
+    "1 % of 2 TiB is available, and nobody waits": (
+        {
+            "host/memory/available_bytes": 20 * 2.0**30,
+            "host/memory/total_bytes": 2.0**41,
+            "pressure/memory/full_seconds": 7.0,
+        },
+        {},
+    ),
+    "20 GiB of 100 TiB are free": (
+        {"filesystem//out/free_bytes": 20 * 2.0**30, "filesystem//out/total_bytes": 100 * 2.0**40},
+        {},
+    ),
     "a single symbol error": ({f"{PORT}/symbol_errors": from_second(10, 0, 70_000)}, {}),
     "one error in ten seconds": ({f"{PORT}/symbol_errors": lambda second: second // 10}, {}),
     "a high counter that stands": ({f"{PORT}/link_downed": 12.0, f"{PORT}/up": 1.0, f"{PORT}/receive_errors": 9e9}, {}),

@@ -5,7 +5,7 @@ Schema ``raybench.selftest/1``: keys are added, never renamed or removed. None i
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import field
 
@@ -29,7 +29,7 @@ class DriverGpu(FieldwisePart, frozen=True, kw_only=True):
 
 
 class DriverReading(FieldwisePart, frozen=True, kw_only=True):
-    """NVIDIA's driver, read without torch.
+    """NVIDIA's driver, read without torch. ``problem``: why nothing of it could be read; then no GPU is ruled out.
 
     ``pci_gpus``: GPUs of NVIDIA on the PCI bus; ``device_files``: their files in /dev; ``closed_files``: those of the
     driver that this user cannot open. ``container``: a container shows the bus of its host, and may have no GPU of it.
@@ -37,6 +37,7 @@ class DriverReading(FieldwisePart, frozen=True, kw_only=True):
     started; None where there is no libcuda, as ``libcuda_problem`` says. ``visible_devices``: CUDA_VISIBLE_DEVICES.
     """
 
+    problem: str = ""
     pci_gpus: Count = 0
     device_files: Count = 0
     container: bool = False
@@ -104,7 +105,7 @@ class SelftestCheck(FieldwisePart, frozen=True, kw_only=True):
     result: CheckResult
     seen: str
     next_step: str = ""
-    figures: Mapping[str, Figure] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)  # a later raybench may have more than a Figure
     seconds: Seconds | None = None
     run: str | None = None
 

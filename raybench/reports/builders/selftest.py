@@ -1,8 +1,9 @@
 """The selftest: a row a check, then what to do about what failed; whole, and on one screen. Pure."""
 
 from collections.abc import Iterator
+from typing import Any
 
-from raybench.documents.selftest import CheckResult, Figure, SelftestCheck, SelftestReport
+from raybench.documents.selftest import CheckResult, SelftestCheck, SelftestReport
 from raybench.reports.builders.asked import Asked
 from raybench.reports.model import Block, Cell, Details, Facts, Grid, Heading, Note, Notes, Report, Table
 from raybench.reports.text import count_of
@@ -97,7 +98,7 @@ def _details(report: SelftestReport) -> Iterator[Block]:
     yield Details(summary="versions", blocks=(versions,))
 
 
-def _shown(value: Figure) -> str:
+def _shown(value: Any) -> str:
     if value is None:
         return "unknown"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -105,15 +105,20 @@ def not_run(why: str) -> Outcome:
 
 def unmet_need(need: str, readings: Readings) -> str | None:
     """Why this machine lacks what a check needs; None where it has it."""
-    driver = readings.driver
     if need == NVIDIA:
-        if driver.gpus or driver.device_files or readings.usable_gpus or (driver.pci_gpus and not driver.container):
-            return None
-        if driver.pci_gpus:
-            return f"{driver.pci_gpus} GPUs on the PCI bus of the host, none given to this container"
-        return "this machine has no NVIDIA GPU"
+        return _no_nvidia(readings)
     if need == RDMA:
         return None if readings.rdma_ports else "this machine has no RDMA port that is up"
     if not readings.usable_gpus:
-        return unmet_need(NVIDIA, readings) or "torch cannot use a GPU here (torch-cuda)"
+        return _no_nvidia(readings) or "torch cannot use a GPU here (torch-cuda)"
     return "there is one GPU, and it needs two" if need == TWO_GPUS and readings.usable_gpus < 2 else None
+
+
+def _no_nvidia(readings: Readings) -> str | None:
+    """None also where the driver could not be read: there may be a GPU then."""
+    driver = readings.driver
+    if driver.problem or driver.gpus or driver.device_files or readings.usable_gpus:
+        return None
+    if driver.pci_gpus and driver.container:
+        return f"{driver.pci_gpus} GPUs on the PCI bus of the host, none given to this container"
+    return None if driver.pci_gpus else "this machine has no NVIDIA GPU"

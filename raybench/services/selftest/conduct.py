@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from raybench.processes.interrupt import Interrupt
 
 _STOPPED = "stopped by the user"
-_NOT_READ = Readings(driver=DriverReading(nvml_problem=_STOPPED), torch=TorchReading(problem=_STOPPED))
+_NOT_READ = Readings(driver=DriverReading(problem=_STOPPED), torch=TorchReading(problem=_STOPPED))
 
 
 class SelftestProgress(Protocol):

@@ -58,7 +58,7 @@ def probe(command: Sequence[str], limit_seconds: float) -> tuple[DriverReading, 
 
 def readings_of(lines: Sequence[bytes], ended: str) -> tuple[DriverReading, TorchReading]:
     """The readings of the probe's lines; one that is missing has how the probe ended as its reason."""
-    driver, torch = DriverReading(nvml_problem=ended), TorchReading(problem=ended)
+    driver, torch = DriverReading(problem=ended), TorchReading(problem=ended)
     with contextlib.suppress(DocumentError, IndexError):
         driver = part_of(DriverReading, json_of(lines[0], "the reading of the driver"), "the reading of the driver")
         torch = part_of(TorchReading, json_of(lines[1], "the reading of torch"), "the reading of torch")

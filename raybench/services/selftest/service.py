@@ -1,5 +1,6 @@
 """The selftest from its options to its document, kept in its folder."""
 
+import platform
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from raybench.documents.selftest import SelftestReport
 from raybench.errors import MissingLibraryError
-from raybench.metadata import node_facts
+from raybench.metadata import installed_version
 from raybench.run_folder import make_output_folder, new_run_id
 from raybench.services.selftest.conduct import Conduct, SelftestProgress
 from raybench.services.selftest.table import chosen_checks
+from raybench.version import __version__
 from raybench.whole_file import write_whole
 
 if TYPE_CHECKING:
     from raybench.processes.interrupt import Interrupt
 
 FILE, PAGE = "selftest.json", "selftest.html"
-_VERSIONS = ("raybench", "python", "ray", "torch", "kernel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +71,12 @@ def selftest(options: SelftestOptions, *, interrupt: "Interrupt", progress: Self
         progress=progress,
     )
     outcomes = conduct.run(checks)
-    facts = node_facts()
     report = SelftestReport(
         selftest_id=selftest_id,
         hostname=socket.gethostname(),
         started_at=started,
         finished_at=_now(),
-        versions={name: str(facts[name]) for name in _VERSIONS if facts[name]},
+        versions=_versions(),
         backend=conduct.backend,
         gpus=conduct.readings.usable_gpus,
         gpu_asked=options.gpu,
@@ -109,6 +109,13 @@ def _kept(report: SelftestReport, folder: Path, output: Path | None) -> Finished
     except (MissingLibraryError, OSError) as error:
         remarks.append(f"no HTML report: {error}")
     return FinishedSelftest(report=report, files=tuple(files), remarks=tuple(remarks), kept=kept)
+
+
+def _versions() -> dict[str, str]:
+    """Of what the selftest ran with; the driver's are in its reading."""
+    found = {"ray": installed_version("ray"), "torch": installed_version("torch")}
+    own = {"raybench": __version__, "python": platform.python_version(), "kernel": platform.release()}
+    return own | {name: version for name, version in found.items() if version}
 
 
 def _now() -> str:

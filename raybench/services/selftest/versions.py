@@ -53,6 +53,8 @@ def gpu_driver(readings: Readings) -> Outcome:
     """The driver is loaded, and answers for its GPUs."""
     driver = readings.driver
     advice = "nvidia-smi and dmesg | grep NVRM say why; install the driver, or reboot into its kernel"
+    if driver.problem:
+        return unknown(f"the driver could not be read: {driver.problem}", advice)
     if driver.version is None:
         return failed(f"no driver is loaded ({driver.nvml_problem or 'no version'})", advice, pci_gpus=driver.pci_gpus)
     if driver.nvml_problem:
@@ -100,6 +102,8 @@ def torch_cuda(readings: Readings) -> Outcome:
     built = readings.torch
     if built.version is None:
         return unknown("torch cannot be imported (torch-import)")
+    if readings.driver.problem and not built.available:
+        return unknown(f"the driver could not be read: {readings.driver.problem}")
     if built.available and built.gpus:
         sliced = " (MIG slices)" if any(gpu.mig for gpu in readings.driver.gpus) else ""
         names = ", ".join(dict.fromkeys(gpu.name for gpu in built.gpus))

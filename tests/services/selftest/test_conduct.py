@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raybench.documents.selftest import SelftestCheck
+from raybench.documents.selftest import DriverReading, SelftestCheck, TorchReading
 from raybench.errors import IncompleteRunError
 from raybench.processes.interrupt import Interrupt
 from raybench.services.selftest import conduct as conduct_module
@@ -94,6 +94,19 @@ def test_a_gpu_that_torch_cannot_use_is_a_failure_even_unasked(monkeypatch: pyte
     assert rows["gpu-count"].seen == "torch cannot use a GPU here (torch-cuda)"
 
 
+def test_a_driver_that_could_not_be_read_rules_no_gpu_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    hung = "nothing came within 60 s: the driver hangs, or the disk is slow"
+    machine = readings(driver=DriverReading(problem=hung), torch=TorchReading(problem=hung))
+    rows, _, _ = conducted(monkeypatch, machine, chosen_checks(["torch-import", "gpu-driver", "torch-cuda", "cudnn"]))
+    assert {name: row.result for name, row in rows.items()} == {
+        "torch-import": "failed",
+        "gpu-driver": "unknown",
+        "torch-cuda": "unknown",
+        "cudnn": "not-run",
+    }
+    assert "no NVIDIA GPU" not in "".join(row.seen for row in rows.values())
+
+
 def test_one_gpu_leaves_the_checks_of_two_out(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = torch(gpus=torch().gpus[:1])
     rows, _, _ = conducted(monkeypatch, readings(torch=alone), chosen_checks(["gpu-p2p"]))
@@ -165,7 +178,7 @@ def test_a_probe_that_hangs_or_crashes_is_a_reason_and_what_it_said_before_is_ke
     hang = "import time; time.sleep(60)"
     found, torch_reading = probe([sys.executable, "-c", hang], 0.3)
     assert "nothing came within 0 s" in torch_reading.problem
-    assert found.nvml_problem == torch_reading.problem
+    assert found.problem == torch_reading.problem
 
 
 def test_lines_that_are_no_readings_are_not_taken_for_any() -> None:

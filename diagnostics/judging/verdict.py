@@ -10,7 +10,7 @@ from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
 from diagnostics.parsers.steps import tells_rate
-from diagnostics.rules.program.application_error import unread_traceback
+from diagnostics.rules.program.tracebacks import unread_traceback
 
 _LAZY_CONNECTION = (2, 22, 0)
 _CONNECTED = ("connected", "destroy")

@@ -157,7 +157,7 @@ PATTERNS = (
     Pattern(
         kind="cancelled",
         literal="CANCELLED",
-        expression=r"(?P<text>CANCELLED (?:AT|by|DUE TO) (?!.*NODE FAILURE).*)",
+        expression=r"(?P<text>CANCELLED (?:AT|by|DUE TO) (?!.*(?:NODE|TASK) FAILURE).*)",
         samples=("slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***",),
     ),
     Pattern(

@@ -116,7 +116,7 @@ PATTERNS = (
     Pattern(
         kind="peer-closed",
         literal="Call to ",
-        expression=r"Call to (?:recv|send|recv from|send to)(?: (?:from |to )?(?P<peer>\S+))? failed ?: "
+        expression=r"Call to (?:recv|send|recv from|send to|read|write)(?: (?:from |to )?(?P<peer>\S+))? failed ?: "
         r"(?P<reason>[A-Z][^,]*)",
         samples=(
             "Call to recv failed : Connection reset by peer",

@@ -25,6 +25,7 @@ _RATE = (
     rf"|\b{_POSITIVE} ?{_THING} ?(?:/|[ _]?per[ _]) ?s(?:ec(?:ond)?)?\b"
     rf"|TFLOPs?(?:/s)?(?:/GPU)?\)?: *{_POSITIVE}"
     rf"|\b{_POSITIVE} ?(?:sec|ms|s)/step\b"
+    rf"|\bloss\b[^|]{{0,80}}\b{_POSITIVE} ?(?:it/s|s/it)\b|\b{_POSITIVE} ?(?:it/s|s/it)\b[^|]{{0,80}}\bloss\b"
     rf"|elapsed[ _]time[ _]per[ _]iteration[^:]*: *{_POSITIVE})"
 )
 # bars of downloads, of loading and of preparing data are no steps

@@ -30,6 +30,10 @@ _OLD_MARK_ALONE = re.compile(  # pasted without its host
 )
 
 
+_TRACEBACK = "Traceback (most recent call last)"
+MAX_LINES_IN_ONE = 400
+
+
 class Message(NamedTuple):
     """One message with what its prefix says; ``level`` is empty for a line without NCCL's own mark."""
 
@@ -84,7 +88,8 @@ def _unwrapped(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     names = (name for name in _JSON_MESSAGES if isinstance(record.get(name), str))
-    return next((" ".join(record[name].splitlines()) for name in names), text)
+    message = next((record[name] for name in names), text)
+    return (r"\n" if _TRACEBACK in message else " ").join(message.splitlines())
 
 
 def split_messages(text: str) -> Iterator[Message]:
@@ -124,6 +129,14 @@ def _message(head: str, level: str, text: str, *, torn: bool, glued: bool) -> Me
         torn=torn,
         glued=glued,
     )
+
+
+def with_lines_apart(message: Message) -> list[Message]:
+    """The message; of a traceback that stands in one line, as in JSON, its lines."""
+    if r"\n" not in message.text or _TRACEBACK not in message.text:
+        return [message]
+    lines = _compiled(r"\\+n").split(message.text)[-MAX_LINES_IN_ONE:]
+    return [message._replace(text=text.strip().removesuffix('"')) for text in lines if text.strip()]
 
 
 def speaker_of(head: bytes) -> Message:

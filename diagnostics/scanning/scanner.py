@@ -11,7 +11,15 @@ from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, OBSERVER_PATTER
 from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.scanning.gate import Gate, is_foreign
 from diagnostics.scanning.plain_lines import MARK, Found, PlainLines
-from diagnostics.scanning.prefix import Message, bare_message, clean, launcher_rank, split_messages, with_name
+from diagnostics.scanning.prefix import (
+    Message,
+    bare_message,
+    clean,
+    launcher_rank,
+    split_messages,
+    with_lines_apart,
+    with_name,
+)
 from diagnostics.scanning.repetition import behind_brackets
 from diagnostics.scanning.starts import START, Start
 from diagnostics.scanning.steps import Steps
@@ -219,7 +227,9 @@ class Scanner:
         message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
         if "CCL version" in text:
             self._emit(message, [pattern for pattern in PATTERNS if pattern.kind == "version"], text, line)
-        self._emit(message, (*OBSERVER_PATTERNS, *FOREIGN_PATTERNS), text, line)
+        self._emit(message, OBSERVER_PATTERNS, text, line)
+        for one in with_lines_apart(message):
+            self._emit(one, FOREIGN_PATTERNS, text, line)
         if not self._read_quoted_error(text, message, line):
             self._emit(message, PATTERNS if message.text.startswith(_BARE) else BODY_PATTERNS, text, line)
         self._read_shell(text, line)
@@ -235,7 +245,8 @@ class Scanner:
         before = self._sequence
         self._emit(message, OBSERVER_PATTERNS, text, line)
         self.gate.nccl_lines += self._sequence > before
-        self._emit(message, FOREIGN_PATTERNS, text, line)
+        for one in with_lines_apart(message):
+            self._emit(one, FOREIGN_PATTERNS, text, line)
         if not self._read_quoted_error(text, message, line):
             message = _of_plugin(message)
             whole = message.text.startswith(_BARE) or "UCX" in text

@@ -108,9 +108,44 @@ def test_an_error_is_survived_where_its_rank_or_all_go_on(text: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["ep 1 train, step {}, loss 250.5, mem_usage:cuda:1 4.9GB, 8.2 sec/step",
-                                  "{}/64 [=====>....] - ETA: 3s - loss: 0.4117 - 28ms/step"])  # fmt: skip
+                                  "{}/64 [=====>....] - ETA: 3s - loss: 0.4117 - 28ms/step",
+                                  "Epoch 2:  {}2%| | 9/64 [00:04<00:02,  2.61it/s, loss=0.61, v_num=6]"])  # fmt: skip
 def test_steps_that_say_how_long_they_take_show_work_without_a_line_of_nccl(step: str) -> None:
     reading = Reading()
     reading.feed(Batch(file="job.log", block="\n".join(map(step.format, range(3))).encode(), first=True))
     reading.flush()
     assert reading.diagnosis().verdict == "ok"
+
+
+STORE = (
+    "[rank1]:[W1 TCPStore.cpp:106] [c10d] recvValue failed on SocketImpl(fd=6, addr=[n1]:6, remote=[n0]:29500): reset"
+)
+
+
+def _alone(text: str) -> Diagnosis:
+    reading = Reading()
+    reading.feed(Batch(file="job.log", block=text.encode(), first=True))
+    reading.flush()
+    return reading.diagnosis()
+
+
+def test_a_store_that_is_gone_tells_of_a_dead_rank_where_a_log_says_nothing_else() -> None:
+    assert _alone(STORE).findings[0].rule == "peer-died"
+    steps = "\n".join(f"iter {number} loss 0.5 12.1 tokens/s" for number in range(3))
+    assert not _alone(f"{STORE}\n{steps}").findings
+
+
+def test_a_group_that_failed_and_was_restarted_works_where_steps_follow() -> None:
+    failed = "[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n"
+    steps = "\n".join(f"iter {number} loss 0.5 12.1 tokens/s" for number in range(3))
+    assert _alone(failed + steps).verdict == "ok"
+    assert _alone(failed).findings[0].rule == "run-failed"
+
+
+@pytest.mark.parametrize(("behind", "rule"), [("", "run-failed"), ("\nmylib.Trouble: x", "run-failed"),
+                                              ("\nlr 1e-4" * 60, ""), (f"\n{START[0]}", "")])  # fmt: skip
+def test_an_excerpt_that_ends_in_a_traceback_tells_of_an_exception(behind: str, rule: str) -> None:
+    found = _alone(
+        f'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    main(){behind}'
+    ).findings
+    assert (found[0].rule if found else "") == rule

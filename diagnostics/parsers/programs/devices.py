@@ -19,6 +19,9 @@ _TEXTS = (
     "unknown error",
 )
 _PASSED_ON = r"(?:\[CUDA\]|(?i:cuda|hip)\b.{0,40}?(?:error|failure)\b.{0,60}?)[:' ]+"
+_NO_MEMORY = (  # of XLA
+    r"(?:Out of memory|OOM when allocating|Error allocating|Attempting to (?:allocate|reserve)|Failed to allocate)"
+)
 _DEVICE = (
     *(
         (text, rf"{_PASSED_ON}(?P<reason>{text}.*?)(?:'|$)", f"RuntimeError: Triton Error [CUDA]: {text}")
@@ -182,8 +185,13 @@ _DEVICE = (
         for literal, expression, sample in (
             (
                 "RESOURCE_EXHAUSTED: ",
-                r"(?<=RESOURCE_EXHAUSTED: )(?:Out of memory|OOM when allocating).*",
+                rf"(?<=RESOURCE_EXHAUSTED: ){_NO_MEMORY}.*",
                 "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.",
+            ),
+            (
+                "esource exhausted: ",
+                rf"(?<=esource exhausted: ){_NO_MEMORY}.*",
+                "Execution of replica 0 failed: Resource exhausted: Out of memory while trying to allocate 55 bytes.",
             ),
             (
                 "OOM when allocating tensor",

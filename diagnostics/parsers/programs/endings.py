@@ -29,6 +29,11 @@ _ENDED = (
         "  traceback : Signal 15 (SIGTERM) received by PID 4117",
     ),
     (
+        "TASK FAILURE",
+        r"DUE TO TASK FAILURE.*",
+        "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TASK FAILURE ***",
+    ),
+    (
         "or other failure mode",
         r"STEP \S+ ON \S+ FAILED \(non-zero exit code or other failure mode\)",
         "slurmstepd: error: *** STEP 123.0 ON gpu-a FAILED (non-zero exit code or other failure mode) ***",
@@ -58,6 +63,24 @@ _ENDED = (
     ("  Error  ", r"^\S+ +\d+/\d+ +Error +\d+ .*", "worker-0   0/1     Error       0          12m"),
     ("  Evicted  ", r"^\S+ +\d+/\d+ +Evicted +\d+ .*", "worker-0   0/1     Evicted     0          12m"),
     ("Init:Error", r"^\S+ +\d+/\d+ +Init:Error +\d+ .*", "worker-0   0/1     Init:Error  0          12m"),
+    (
+        "executing job with overrides",
+        r"^(?:.*?[)\]>:] ?)?Error executing job with overrides: .*",
+        "Error executing job with overrides: ['trainer.n_gpus_per_node=8']",
+    ),
+    (
+        "Error: failed to run ",
+        r"Error: failed to run \S+ .*",
+        "Error: failed to run torchrun --nproc_per_node=4 a.py on n1",
+    ),
+    ("job failed! ", r"train job failed! train_ret: [1-9]\d*", "[INFO]: train job failed! train_ret: 1"),
+    (
+        "Exiting main process",
+        r"Exiting main process due to a failure.*",
+        "Exiting main process due to a failure upon worker",
+    ),
+    ("phase Failed", r"phase Failed for pod\b.*", "Got event MODIFIED, phase Failed for pod: mnist-worker-0"),
+    ("hase: Failed", r"^\s*[\"']?phase[\"']?: [\"']?Failed\W*$", "  phase: Failed"),
     ("jobset failed", r"jobset failed due to .*", "jobset failed due to one or more job failures"),
     ("upervisor actor died", r"Job supervisor actor died.*", "[Failure] Job supervisor actor died"),
     ("Job 'raysubmit_", r"Job 'raysubmit_\w+' failed", "Job 'raysubmit_123' failed"),
@@ -108,6 +131,7 @@ _ENDED = (
     ),
 )
 _ASSERTED = (
+    ("RET_CHECK failure", r"RET_CHECK failure \(.*", "INTERNAL: RET_CHECK failure (xla/pjrt/gpu_device.cc:345) a == b"),
     (
         "Check failed: ",
         r"\bF\d{4} \d\d:\d\d:\S+ .*Check failed: .*",

@@ -98,6 +98,22 @@ _KILLED = (
         "Memory cgroup out of memory: Kill process 4117 (python)",
     ),
     (
+        ": line ",
+        r"sh: line \d+: +\d+ (?P<signal>Killed|Segmentation fault|Aborted|Bus error) +\S",
+        "2020-11-24 20:22:28.106 /bin/bash: line 27: 318 Killed sh start.sh",
+    ),
+    (
+        "oom-killer",
+        r"invoked (?P<signal>oom-killer)",
+        "[12.3] python invoked oom-killer: gfp_mask=0x14000c0(GFP_KERNEL)",
+    ),
+    (
+        "Killed process",
+        r"^(?!.*[Oo]ut of memory).*(?P<signal>Killed) process \d+ \(.{1,40}\),? (?:UID:\d+ )?total-vm",
+        "[3256824.3] Killed process 9666 (python) total-vm:53893188kB, anon-rss:23892380kB",
+    ),
+    ("]Killed", r"\](?P<signal>Killed)\s*$", " 31%|███    | 331/1063 [01:06<03:59,  3.06it/s]Killed"),
+    (
         "oom_reaper: reaped",
         r"(?P<signal>oom)_reaper: reaped process",
         "oom_reaper: reaped process 4117 (python), now anon-rss:0kB",
@@ -118,6 +134,7 @@ _KILLED = (
         r"^\[\d+\][+-]? +(?P<signal>Killed)  ",
         "[1]+  Killed                  nohup python train.py",
     ),
+    ("ignal: ", r"Signal: +\d{1,2} \((?P<signal>SEGV|ABRT|BUS|ILL|FPE|KILL)\)", "        Signal: 11 (SEGV)"),
     ("Abort trap", r"(?P<signal>Abort trap)", "Abort trap: 6"),
     ("Aborted at ", r"(?:^|\* )(?P<signal>Aborted) at \d+ \(unix time", "*** Aborted at 1700000000 (unix time) try x"),
     ("Killed", r"^(?P<signal>Killed)\s*$", "Killed"),

@@ -177,6 +177,11 @@ _TRIED = (  # at level W, and names of the second family only: that of the first
         "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node1]:29500 (errno: 113 - No route).",
     ),
     (
+        "connect/validate to host",
+        r"TCP client failed to connect/validate to host \S+ - retrying \(try=(?P<tries>\d+).*?\): (?P<reason>.+)",
+        "TCP client failed to connect/validate to host n1:29500 - retrying (try=6, timeout=9ms): Connection reset",
+    ),
+    (
         "connect addr=",
         r"connect addr=\S+ failed \d+ times with reason: (?P<reason>.*?)(?: retry after .*)?$",
         "gen_comm_id_helper.cc:120] connect addr=10.0.0.1:6170 failed 5 times with reason: Connection refused retry",
@@ -226,6 +231,11 @@ _LEFT = (
         "failed on SocketImpl(",
         r"(?P<text>(?:sendBytes|recvValue|recvBytes|recvVector) failed on SocketImpl\(.*)",
         "[c10d] sendBytes failed on SocketImpl(fd=84, addr=[node1]:44410, remote=[node0]:29500): Broken pipe",
+    ),
+    (
+        "RPC agent for ",
+        r"(?P<text>RPC agent for \S+ encountered error when .*)",
+        "[W tensorpipe_agent.cpp:726] RPC agent for 0 encountered error when reading incoming request from 27: sendmsg",
     ),
     (
         "has failed to send a keep-alive",

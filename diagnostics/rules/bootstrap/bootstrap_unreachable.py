@@ -95,7 +95,8 @@ def _by_stack(facts: JobFacts) -> Outcome:
 def _tried_in_vain(facts: JobFacts) -> list[Event]:
     """Attempts to reach PyTorch's store that end the log; one alone comes from a late start."""
     tried = [event for event in facts.of("store-tried") if facts.is_near_end(event) and not facts.survived(event)]
-    return tried if len(tried) > 1 or any(is_unrouted(event) for event in tried) else []
+    often = len(tried) > 1 or any((event.number("tries") or 0) > 1 for event in tried)
+    return tried if often or any(is_unrouted(event) for event in tried) else []
 
 
 def _is_here(event: Event, facts: JobFacts) -> bool:

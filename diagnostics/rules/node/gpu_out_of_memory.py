@@ -18,7 +18,10 @@ from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 
 _OF_DEVICE = r"\b(?:CUDA|HIP|XPU|NPU|MPS|MUSA)(?: backend)? out of memory\b"
-_MEMORY = r"(?i)out of memory|ALLOC_FAILED|OOM when|memory for the cache blocks|not enough memory"
+_MEMORY = (
+    r"(?i)out of memory|ALLOC_FAILED|OOM when|memory for the cache blocks|not enough memory|^Error allocating"
+    r"|^Attempting to (?:allocate|reserve)|^Failed to allocate"
+)
 
 
 def check(facts: JobFacts) -> Outcome:

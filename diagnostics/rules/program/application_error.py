@@ -20,6 +20,7 @@ from diagnostics.judging.timeline import stamp_of
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 from diagnostics.rules.program.run_failed import is_of_framework
+from diagnostics.rules.program.tracebacks import IGNORED_LINES, TAIL_LINES, ends_its_file, is_behind
 
 _NOT_OWN = (
     "DistBackendError",
@@ -47,9 +48,7 @@ _CONSEQUENCES = (
 _SAYS_NO_MORE = frozenset({"python-error", "traceback", "exception-ignored", "shell-variable", "version", "disk-full"})
 _HANDLED = r"(?i)warn|retry|ignor|skip|caught|fall(?:ing)? ?back"
 _HOOK = r"^\W*\[rank\d{1,7}\]: (?:\w+\.)*[A-Z]\w*(?:: |$)"  # PyTorch's hook for what nobody catches
-_TAIL_LINES = 150
 _LAST_LINES = 3  # an exception may have several
-_IGNORED_LINES = 60  # behind "Exception ignored in", which Python prints of what it does without
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -66,7 +65,7 @@ def check(facts: JobFacts) -> Outcome:
     consequences = facts.of(*_CONSEQUENCES)
     corroborated = any(_follows(event, first) for event in consequences)
     if not corroborated:
-        errors = [event for event in errors if _ends_its_file(event, facts)]
+        errors = [event for event in errors if ends_its_file(event, facts)]
         if not errors:
             return CLEAR
         first = errors[0]
@@ -86,32 +85,12 @@ def check(facts: JobFacts) -> Outcome:
     )
 
 
-def unread_traceback(facts: JobFacts) -> Event | None:
-    """A traceback near the end of a file, of an exception that is not recognised or that the file ends before."""
-    near = (event for event in facts.of("traceback") if _ends_its_file(event, facts))
-    return next((event for event in near if not _is_read(event, facts)), None)
-
-
-def _is_read(traceback: Event, facts: JobFacts) -> bool:
-    """Whether something behind a traceback tells of its exception, or it is of what the program does without."""
-    told = facts.of(*(kind for kind in facts.events if kind != "traceback"))
-    here = [event.origin.line for event in told if event.origin.file == traceback.origin.file]
-    behind = any(0 <= line - traceback.origin.line <= _TAIL_LINES for line in here)
-    return behind or _is_behind("exception-ignored", traceback, _IGNORED_LINES, facts)
-
-
-def _is_behind(kind: str, event: Event, lines: int, facts: JobFacts) -> bool:
-    """Whether an event of a kind stands at most so many lines before another one, in its file."""
-    same = (one.origin.line for one in facts.of(kind) if one.origin.file == event.origin.file)
-    return any(0 < event.origin.line - line <= lines for line in same)
-
-
 def _is_last_word(event: Event, facts: JobFacts) -> bool:
     """Whether nothing comes behind an exception and its traceback, which ended the program then."""
     excerpt = not facts.lines_nccl and not compiled(_HANDLED).search(event.text)  # whose traceback may be left out
     of_hook = compiled(_HOOK).search(event.text) is not None
-    raised = _is_behind("traceback", event, _TAIL_LINES, facts) or excerpt or of_hook
-    alone = raised and not _is_behind("exception-ignored", event, _IGNORED_LINES, facts)
+    raised = is_behind("traceback", event, TAIL_LINES, facts) or excerpt or of_hook
+    alone = raised and not is_behind("exception-ignored", event, IGNORED_LINES, facts)
     return alone and event.origin.line > facts.last_lines.get(event.origin.file, 0) - _LAST_LINES
 
 
@@ -123,12 +102,6 @@ def _follows(consequence: Event, error: Event) -> bool:
     if stamps[0] and stamps[1] and stamps[0][0] == stamps[1][0]:
         return stamps[0] >= stamps[1]
     return True
-
-
-def _ends_its_file(event: Event, facts: JobFacts) -> bool:
-    """Whether an exception is among the last lines of its file, and the process that raised it may have ended by it."""
-    last = facts.last_lines.get(event.origin.file, 0)
-    return event.origin.line > last - _TAIL_LINES and not facts.survived(event)
 
 
 def _is_own(event: Event) -> bool:

@@ -24,6 +24,7 @@ from diagnostics.rules.program.job_cancelled import before_any_cut
 from diagnostics.rules.program.killing import is_bus_error, signal_of
 from diagnostics.rules.rdma.verbs import completion_status, peer_names
 
+_BESIDE_THE_STORE = frozenset({"store-left", "store-tried"})
 _LINES_OF_A_CHECK = 2  # the call that failed, and who called
 _ABORTED = ("Aborted", "SIGABRT", "signal 6")
 _REASONS = ("run-error", "watchdog-exception", "store-failed", "ranks-missing")
@@ -67,10 +68,15 @@ def check(facts: JobFacts) -> Outcome:
 
 
 def _left_alone(facts: JobFacts) -> list[Event]:
-    """What a rank says again and again of a store that is gone; once is how a run ends whose rank 0 is first."""
+    """What a rank says again and again of a store that is gone; once is how a run ends whose rank 0 is first.
+
+    Where a log begins with it and tells nothing else, someone took it out of one as what that failed of.
+    """
     left = [event for event in facts.of("store-left") if not (facts.works or facts.survived(event))]
     told = Counter(event.origin.rank for event in left)
-    return left if max(told.values(), default=0) > _LINES_OF_A_CHECK else []
+    alone = not facts.steps and facts.events.keys() <= _BESIDE_THE_STORE
+    taken_out = alone and any(event.origin.line == 1 for event in left)
+    return left if taken_out or max(told.values(), default=0) > _LINES_OF_A_CHECK else []
 
 
 def _is_ended(event: Event, facts: JobFacts) -> bool:

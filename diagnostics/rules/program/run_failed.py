@@ -17,8 +17,10 @@ Source: NCCL's checks.h and debug.cc; nccl-tests' common.h.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
+from diagnostics.parsers.programs.restarts import RESTART
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 from diagnostics.rules.program.job_cancelled import before_any_cut
+from diagnostics.rules.program.tracebacks import torn_off_traceback
 
 _RESULTS = {
     "1": "a CUDA call failed",
@@ -64,6 +66,8 @@ _OF_FRAMEWORKS = frozenset(
         "ProcessRaisedException",
         "RayActorError",
         "ActorDiedError",
+        "ActorUnavailableError",
+        "RpcError",
         "WorkerCrashedError",
         "HorovodInternalError",
         "NcclError",
@@ -84,7 +88,7 @@ _MODULES = (
 _OF_GROUPS = (
     r"(?i)\b(?:nccl|rccl|gloo|c10d|process ?group\w*|tcpstore|rendezvous|communicator)\b|socket (?:has )?time|"
     r"connection (?:was )?(?:reset|closed|refused|timed out)|broken pipe|\brank \d+ .*(?:timed? ?out|died|failed)|"
-    r"pair closure|remote peer|(?:got|sent) 0 bytes|shutdown, see above"
+    r"pair closure|remote peer|(?:got|sent) 0 bytes|shutdown, see above|\brpc_code\b|^RPC error"
 )
 _TOLD = (
     "run-error",
@@ -128,7 +132,12 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the NICs that it has not all the same, and goes on
         told = [event for event in told if not compiled(_OF_ABSENT_VERBS).search(event.text)]
     told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
+    told += [
+        event for event in facts.of(RESTART) if not (facts.is_worked_behind(event) or event.origin.file in facts.steps)
+    ]
     told += facts.of("watchdog-exception", "launcher-failure", "process-killed", "communicator-aborted")
+    if (traceback := torn_off_traceback(facts)) is not None:
+        told.append(traceback)
     return before_any_cut(facts, told)
 
 
@@ -163,6 +172,8 @@ def _said(events: list[Event]) -> str:
     for event in events:
         if event.kind == "no-transport":
             return "no way leads from one rank to another: neither P2P, nor shared memory, nor a network"
+        if event.kind == "traceback":
+            return "the log ends in a traceback, and does not show which exception it is of"
         if event.kind == "completion-error":
             status = event.fields.get("status") or event.fields.get("error", "?")
             return f"a transfer of the NIC ended with status {status}"

@@ -1,0 +1,45 @@
+"""Tracebacks of Python: how near the end of a file they stand, and which of them nothing behind tells of."""
+
+from diagnostics.events import Event
+from diagnostics.facts import JobFacts
+
+TAIL_LINES = 150
+IGNORED_LINES = 60  # behind "Exception ignored in", which Python prints of what it does without
+LINES_OF_A_TRACEBACK = 40
+_BESIDE = frozenset({"traceback", "shell-variable", "version"})
+
+
+def torn_off_traceback(facts: JobFacts) -> Event | None:
+    """A traceback that ends an excerpt without a line of NCCL, where nothing else is told."""
+    event = unread_traceback(facts)
+    if event is None or facts.lines_nccl or facts.steps or not facts.events.keys() <= _BESIDE:
+        return None
+    near = facts.last_lines.get(event.origin.file, 0) - event.origin.line <= LINES_OF_A_TRACEBACK
+    return event if near else None
+
+
+def unread_traceback(facts: JobFacts) -> Event | None:
+    """A traceback near the end of a file, of an exception that is not recognised or that the file ends before."""
+    near = (event for event in facts.of("traceback") if ends_its_file(event, facts))
+    return next((event for event in near if not _is_read(event, facts)), None)
+
+
+def _is_read(traceback: Event, facts: JobFacts) -> bool:
+    """Whether something behind a traceback tells of its exception, or it is of what the program does without."""
+    told = facts.of(*(kind for kind in facts.events if kind != "traceback"))
+    here = [event.origin.line for event in told if event.origin.file == traceback.origin.file]
+    behind = any(0 <= line - traceback.origin.line <= TAIL_LINES for line in here)
+    return behind or is_behind("exception-ignored", traceback, IGNORED_LINES, facts)
+
+
+def is_behind(kind: str, event: Event, lines: int, facts: JobFacts) -> bool:
+    """Whether an event of a kind stands at most so many lines before another one, in its file; in one line in JSON."""
+    same = (one.origin for one in facts.of(kind) if one.origin.file == event.origin.file)
+    before = (one.line for one in same if one.sequence < event.origin.sequence)
+    return any(0 <= event.origin.line - line <= lines for line in before)
+
+
+def ends_its_file(event: Event, facts: JobFacts) -> bool:
+    """Whether an exception is among the last lines of its file, and the process that raised it may have ended by it."""
+    last = facts.last_lines.get(event.origin.file, 0)
+    return event.origin.line > last - TAIL_LINES and not facts.survived(event)

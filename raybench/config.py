@@ -38,6 +38,7 @@ _OWNED = {
     ),
 }
 _TEXTS = ("sizes", "p2p_size", "log_limit")
+_LEAST_NODES = 2
 _OWN_SAMPLES = 60  # of the ranks' own speed over a run
 _LEAST_OWN_SAMPLES = 3  # beside each point, so that a slow rank shows within a few of them
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
@@ -47,6 +48,7 @@ DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 class RunConfig:
     """A run as asked for. Sizes are text as typed; None means "as the cluster or the backend allows".
 
+    ``only_nodes``: names of the nodes to take, where it is not all of the cluster, or its first ``nodes``.
     ``options`` of workloads by their kind, such as ``{"training": TrainingOptions(steps=50)}``.
     """
 
@@ -75,11 +77,16 @@ class RunConfig:
     keep_warm: float = 0.0
     baseline: str | None = None
     agent: bool = True
+    isolate: bool = False
+    continue_without: bool = False
+    min_nodes: int | None = None
+    only_nodes: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_counts(self)
         _check_names(self)
+        _check_isolation(self)
         for kind, options in self.options.items():
             workload_of(kind).check(options)
         if self.sizes is not None:
@@ -87,6 +94,16 @@ class RunConfig:
         parse_bytes(self.p2p_size)
         parse_amount("--log-limit", self.log_limit, "4K")  # NCCL's first lines take more
         self.variables()
+
+    @property
+    def isolates(self) -> bool:
+        """Whether suspects are measured again. Only a node that is proven to be at fault is dropped."""
+        return self.isolate or self.continue_without
+
+    @property
+    def least_nodes(self) -> int:
+        """How many nodes are left at least where some are dropped."""
+        return _LEAST_NODES if self.min_nodes is None else self.min_nodes
 
     def variables(self) -> dict[str, str]:
         """``--env NAME=VALUE`` as a mapping; ``--env NAME`` takes the value of this shell.
@@ -165,6 +182,7 @@ def _check_counts(config: RunConfig) -> None:
     least = {
         "nodes": 1,
         "gpus_per_node": 1,
+        "min_nodes": 1,
         "warmup": 0,
         "iters": 1,
         "blocks": 1,
@@ -189,6 +207,26 @@ def _check_counts(config: RunConfig) -> None:
         )
     if config.master_port > 65535:
         raise UsageError(f"--master-port is {config.master_port}; ports end at 65535")
+
+
+def _check_isolation(config: RunConfig) -> None:
+    if config.min_nodes is not None and not config.continue_without:
+        raise UsageError("--min-nodes says how many nodes --continue-without leaves at least; give that as well")
+    if config.nodes is None:
+        return
+    if config.isolates and config.nodes < _LEAST_NODES:
+        raise UsageError(nothing_to_isolate(config.nodes, 1))
+    if config.min_nodes is not None and config.min_nodes > config.nodes:
+        raise UsageError(f"--min-nodes is {config.min_nodes}; it may be at most --nodes, {config.nodes}")
+
+
+def nothing_to_isolate(nodes: int, world_size: int) -> str:
+    """Why a run of so few nodes or ranks cannot measure a suspect again."""
+    ranks = f"{world_size} rank{'s' * (world_size > 1)}"
+    return (
+        "--isolate and --continue-without measure a suspect again with other nodes, and this run has "
+        f"{nodes} node with {ranks}: leave them out, or take 2 nodes or more"
+    )
 
 
 def _check_names(config: RunConfig) -> None:

@@ -3,6 +3,7 @@
 RaybenchError
 ├── UsageError (ValueError)           wrong options, sizes, configuration        exit code 2
 │   └── ClusterUnavailableError       no such cluster, or too few nodes          exit code 2
+│       └── NodeMissingError          a node of that name is not in the cluster  exit code 2
 ├── ProblemFoundError (RuntimeError)  the check itself failed                    exit code 1
 ├── IncompleteRunError (RuntimeError) something broke while measuring            exit code 3
 └── MissingLibraryError (ImportError) an optional library is not installed       exit code 3
@@ -25,6 +26,17 @@ class UsageError(RaybenchError, ValueError):
 
 class ClusterUnavailableError(UsageError):
     """The cluster asked for cannot be reached or is smaller than asked for."""
+
+
+class NodeMissingError(ClusterUnavailableError):
+    """A node that was asked for by its name is not in the cluster, or there are several of that name."""
+
+    def __init__(self, node: str, why: str) -> None:
+        super().__init__(node, why)  # so that it can be pickled
+        self.node, self.why = node, why
+
+    def __str__(self) -> str:
+        return f"the node {self.node} {self.why}"
 
 
 class ProblemFoundError(RaybenchError, RuntimeError):
@@ -73,10 +85,12 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     if turned:  # rnu, pu: of so few letters, two that changed places are half of them
         return turned[:3]
     found = difflib.get_close_matches(_form(name), by_form, n=3, cutoff=_LEAST_LIKENESS)
-    return [by_form[form] for form in found]
+    ratios = [difflib.SequenceMatcher(None, form, _form(name)).ratio() for form in found]
+    return [by_form[form] for form, one in zip(found, ratios, strict=True) if one >= ratios[0] - _MUCH_LESS_ALIKE]
 
 
 _LEAST_LIKENESS = 0.65  # dpp is two thirds of ddp
+_MUCH_LESS_ALIKE = 0.2  # node is nodes, not min_nodes
 
 
 def _form(name: str) -> str:

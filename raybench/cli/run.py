@@ -16,6 +16,8 @@ Examples:
   raybench run --suite all_reduce --sizes 8:8G:2 --repeats 5
   raybench run --suite all_reduce,p2p_matrix --dtype bfloat16 --env NCCL_ALGO=Ring
   raybench run --baseline runs/20261121-014502-3f9a   is it still as fast as then?
+  raybench run --nodes 8 --isolate                prove or withdraw what it says of a slow node
+  raybench run --nodes 8 --continue-without       and go on without a node that is at fault
   raybench run --config run.yml --json > result.json
 """
 
@@ -37,6 +39,14 @@ _OPTIONS: list[Any] = [
     click.option("--blocks", type=int, metavar="B", help="Blocks a size; the interval is over them.  [default: 5]"),
     click.option("--baseline", metavar="FILE", help="result.json, or the folder, of an earlier, healthy run of this "
                  "cluster: a collective below 94 % of it is a problem (exit code 1)."),
+    click.option("--isolate", is_flag=True, default=None, help="Where the run accuses a node, a rank or a path, "
+                 "measure that again at once with healthy partners, and these without it: it is confirmed, not "
+                 "confirmed, or a path. Costs nothing where nobody is accused, else at most 3 minutes and one more "
+                 "measurement."),
+    click.option("--continue-without", is_flag=True, default=None, help="Begin again without a node that was lost, or "
+                 "that is confirmed: implies --isolate. The result says so, and is a problem (exit code 1)."),
+    click.option("--min-nodes", type=int, metavar="N", help="Nodes that --continue-without leaves at least.  "
+                 "[default: 2]"),
 ]  # fmt: skip
 
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 
 from raybench.benchmarks.registry import workload_of
-from raybench.config import RunConfig
-from raybench.errors import UsageError, known_names
+from raybench.config import RunConfig, nothing_to_isolate
+from raybench.errors import NodeMissingError, UsageError, known_names
 from raybench.execution.placement import Candidate, PlacementPlan, plan_of
 from raybench.execution.ray_cluster.found_cluster import find_running
 from raybench.execution.ray_cluster.ray_calls import connection_problem
@@ -45,13 +45,26 @@ def check_embedded(config: RunConfig) -> None:
 
 def plan_over(config: RunConfig, candidates: Sequence[Candidate]) -> PlacementPlan:
     """The plan over these nodes. Raises UsageError where they are too few, or the root is none of their ranks."""
+    candidates = _named(config.only_nodes, candidates)
     plan = plan_of(candidates, nodes=config.nodes, ranks_per_node=config.gpus_per_node, backend=config.backend)
     if config.root >= plan.world_size:
         raise UsageError(
             f"--root is {config.root}, and the run has ranks 0 to {plan.world_size - 1}: {len(plan.nodes)} nodes "
             f"with {plan.ranks_per_node} each. Choose one of these, or more ranks with --nodes or --gpus-per-node."
         )
+    if config.isolates and len(plan.nodes) < 2:
+        raise UsageError(nothing_to_isolate(len(plan.nodes), plan.world_size))
     return plan
+
+
+def _named(names: Sequence[str], candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    """The nodes of these names, all where none is given. Raises NodeMissingError where a name is not that of one."""
+    there = [one.name for one in candidates]
+    for name in names:
+        if there.count(name) != 1:
+            what = "is not in the cluster" if name not in there else f"is there {there.count(name)} times"
+            raise NodeMissingError(name, f"{what}; {known_names(name, dict.fromkeys(there))}")
+    return [one for one in candidates if one.name in names] if names else candidates
 
 
 def _check_interfaces(config: RunConfig, backend: str) -> None:

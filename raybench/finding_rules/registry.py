@@ -10,14 +10,25 @@ from diagnostics.finding_rule import FindingRule
 from diagnostics.pages import list_of, page_of, table_of
 from diagnostics.rules import load_rules
 from raybench.errors import UsageError, nearest
-from raybench.finding_rules import bandwidth, fabric, incidents, live, nodes, peers, preflight, samples, workloads
+from raybench.finding_rules import (
+    bandwidth,
+    fabric,
+    incidents,
+    isolation,
+    live,
+    nodes,
+    peers,
+    preflight,
+    samples,
+    workloads,
+)
 
 _HEADER = """# What raybench can find
 
 Generated from the rules in `diagnostics/rules`, `diagnostics/agent/rules` and `raybench/finding_rules` by
 `python -m raybench.finding_rules.registry`; do not edit. `raybench diagnose --explain RULE` prints one page. Ids are
 stable. A missing log line is never evidence: where a log cannot tell, the diagnosis says so."""
-_OWN = (bandwidth, peers, workloads, samples, nodes, incidents, live, fabric, preflight)
+_OWN = (bandwidth, peers, isolation, workloads, samples, nodes, incidents, live, fabric, preflight)
 
 
 def own_rules() -> tuple[FindingRule, ...]:

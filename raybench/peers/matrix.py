@@ -65,7 +65,7 @@ class Matrix:
         self.blocks: dict[Pair, list[float]] = {}
         for point in points:
             if point.source_rank is not None and point.destination_rank is not None:
-                self.blocks[point.source_rank, point.destination_rank] = _blocks(point)
+                self.blocks[point.source_rank, point.destination_rank] = block_bandwidths(point)
         schedule = disjoint_rounds(world_size) if world_size > 1 else ()
         passes = [pairs for one in schedule for pairs in (one, tuple((d, s) for s, d in one))]
         self.passes = [[pair for pair in pairs if self.blocks.get(pair)] for pairs in passes]
@@ -156,7 +156,8 @@ def _touched(pairs: Sequence[Pair], subject_of: Mapping[int, int], direction: Di
     return found
 
 
-def _blocks(point: Point) -> list[float]:
+def block_bandwidths(point: Point) -> list[float]:
+    """The bandwidth of each block of a pair, GB/s."""
     return [
         len(block) * point.message_bytes / sum(block) / 1e9 for one in point.launches for block in one if sum(block)
     ]

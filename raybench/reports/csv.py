@@ -14,6 +14,8 @@ largest_batch, save_gb_per_s, load_gb_per_s; their times are of a step, or of a 
 A run with a benchmark of another kind, such as an installed one, has ``figures`` at the end: ``name=value unit``
 joined by ``;``.
 
+A run that went on without some nodes (--continue-without) has ``dropped_nodes`` at the end, joined by ``;``.
+
 Samples of nodes (node_samples.json) have a row a value: node, seconds since the run's start, series, value.
 
 A benchmark without points has one row that carries its status and reason, in ``warnings``. A matrix of more than
@@ -113,11 +115,13 @@ def csv_rows(result: RunResult) -> Iterator[dict[str, str]]:
         "nodes": len(cluster.nodes),
         "ranks": cluster.world_size,
     }
+    continued = result.continued
+    dropped = {} if continued is None else {"dropped_nodes": ";".join(one.node for one in continued.dropped)}
     for benchmark in result.benchmarks:
         described = run | _benchmark_fields(benchmark)
         rows = [*workload_csv(benchmark, cluster)]
         for row in rows or [{"warnings": benchmark.reason}]:
-            yield _cells(described | row)
+            yield _cells(described | row | dropped)
 
 
 def _benchmark_fields(benchmark: BenchmarkResult) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def summary_of(result: RunResult) -> Json:
         "config": _config(result),
         "results": workload_summaries(result.benchmarks, cluster),
         "not_measured": {one.name: one.reason for one in result.benchmarks if not one.is_measured},
+        **({} if result.continued is None else {"dropped_nodes": [one.node for one in result.continued.dropped]}),
     }
 
 

@@ -34,6 +34,7 @@ class FinishedRun:
 
     ``diagnosis`` is that of its NCCL logs, None where there are none. ``kept`` is false
     where result.json could not be written. ``remarks`` say what could not be kept or made, and what is not installed.
+    ``store``: where more can be written of it.
     """
 
     result: RunResult
@@ -42,6 +43,7 @@ class FinishedRun:
     report: Path | None
     kept: bool
     remarks: tuple[str, ...]
+    store: RunFolder | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def exit_code(self) -> int:
@@ -85,19 +87,36 @@ def baseline_at(path: str | None) -> "Baseline | None":
 def run(config: RunConfig, *, interrupt: "Interrupt", display: "Callable[[], Display]") -> FinishedRun:
     """Do a run: measure, judge, and keep the result with its reports. ``interrupt`` is installed by the caller.
 
-    Raises UsageError for a run that cannot be begun; it leaves no folder. Trouble while it measures is in the result.
+    With ``isolate`` the nodes that it accuses are measured again, with ``continue_without`` it goes on without those at
+    fault. Raises UsageError for a run that cannot be begun; it leaves no folder. Trouble while it measures is in the
+    result.
     """
+    if not config.isolates:
+        return run_once(config, interrupt=interrupt, display=display)
+    from raybench.services.isolation import run_isolating
+
+    return run_isolating(config, interrupt=interrupt, display=display)
+
+
+def run_once(
+    config: RunConfig,
+    *,
+    interrupt: "Interrupt",
+    display: "Callable[[], Display]",
+    amend: Callable[[RunResult], RunResult] = lambda result: result,
+) -> FinishedRun:
+    """The same without what follows from its findings. ``amend``: what else is to be said of it."""
     check_libraries()
     baseline = baseline_at(config.baseline)
     run_id = new_run_id()
     with contextlib.ExitStack() as undisturbed:
         folder = RunFolder(config.output_dir, run_id)
         with _nothing_left(folder), contextlib.closing(folder):
-            record = _measured(config, run_id, folder, interrupt, undisturbed, display)
+            record = measured(config, run_id, folder, interrupt, undisturbed, display)
         from raybench.expectations.annotate import with_expectations
         from raybench.peers.findings import with_peers
 
-        result = record.result()
+        result = amend(record.result())
         result = attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
         result = attempt(folder, "the comparison of ranks and pairs", lambda: with_peers(result)) or result
         result = attempt(folder, "the time line of the nodes", lambda: _with_samples(result)) or result
@@ -139,6 +158,21 @@ def keep(
     attempt(folder, "the samples of the nodes", lambda: run_files.write_samples(result, folder))
     diagnosis = attempt(folder, "the diagnosis of the logs", lambda: run_files.write_diagnosis(folder))
     result = _with_log_findings(result, diagnosis, folder)
+    return _explained(result, diagnosis, folder, kept=kept)
+
+
+def keep_again(finished: FinishedRun, result: RunResult, folder: RunFolder) -> FinishedRun:
+    """The same run once more is known of it: its result and all that shows it are written again."""
+    from raybench.services import run_files
+
+    kept = run_files.write_result(result, folder)
+    return _explained(result, finished.diagnosis, folder, kept=kept)
+
+
+def _explained(result: RunResult, diagnosis: Diagnosis | None, folder: RunFolder, *, kept: bool) -> FinishedRun:
+    """What shows a result, in the other formats."""
+    from raybench.services import run_files
+
     attempt(folder, "result.csv", lambda: run_files.write_csv(result, folder))
     result = _with_problems(result, folder)
     report = attempt(folder, "report.html", lambda: run_files.write_html(result, diagnosis, folder))
@@ -152,6 +186,7 @@ def keep(
         report=report,
         kept=kept,
         remarks=(*folder.problems, *folder.notes),
+        store=folder,
     )
 
 
@@ -166,7 +201,7 @@ def _nothing_left(folder: RunFolder) -> Iterator[None]:
         raise
 
 
-def _measured(
+def measured(
     config: RunConfig,
     run_id: str,
     folder: RunFolder,

@@ -123,6 +123,10 @@ def plan_study(
         raise UsageError(f"a study of {kind} compares training; '{words[0]}' can be the workload of study network")
     if "--dry-run" in words:
         raise UsageError("a study has no --dry-run: every variant is checked before the first trial; leave it out")
+    if any(word.split("=")[0] == "--continue-without" for word in words):
+        raise UsageError(
+            "--continue-without makes a trial of fewer nodes, which is not comparable with the others; take --isolate"
+        )
     if kind == "scaling" and any(word.split("=")[0] == "--keep-warm" for word in words):
         raise UsageError("--keep-warm holds nodes that trials on another number of nodes need; leave it out of scaling")
     return Study(

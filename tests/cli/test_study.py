@@ -107,6 +107,7 @@ def check_shown(text: str, folder: Path) -> None:
         (["scaling", "--nodes", "1,x"], "is not a list of integers"),
         (["scaling", "--nodes", "1,2,4", "--batch-size", "6"], "give a multiple of 4, such as 8, or --mode weak"),
         (["scaling", "--nodes", "1,2", "--", "run"], "a study of scaling compares training"),
+        (["network", "run", "--continue-without"], "makes a trial of fewer nodes, which is not comparable"),
         (["scaling", "--nodes", "1,2", "--keep-warm=9"], "--keep-warm holds nodes that trials on another number"),
         (["scaling", "--nodes", "1,2", "--price", "-1"], "a node hour cannot cost -1"),
         (["scaling", "--nodes", "1,2", "--node-type", "toaster"], "there is no list price of 'toaster'"),

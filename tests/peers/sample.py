@@ -21,8 +21,9 @@ def matrix(
     common: float = 0.0,
     stall: Callable[[Pair], float] = lambda _: 0.0,
     seed: int = 0,
+    block_count: int = 5,
 ) -> list[Point]:
-    """Pairs of ranks, 5 blocks of 10 operations; ``share(pair)`` of the healthy bandwidth.
+    """Pairs of ranks, blocks of 10 operations; ``share(pair)`` of the healthy bandwidth.
 
     ``noise`` of a pair, of a block and of an operation each; ``common``: of whatever else is measured at the time.
     ``stall(pair)``: seconds that one operation of each block takes longer.
@@ -30,7 +31,7 @@ def matrix(
     source, points = random.Random(seed), []
     for pairs in disjoint_rounds(nodes * per_node):
         for forward in (True, False):
-            busy = [source.lognormvariate(0, common) for _ in range(5)]
+            busy = [source.lognormvariate(0, common) for _ in range(block_count)]
             for pair in pairs if forward else [(other, one) for one, other in pairs]:
                 healthy = WITHIN if pair[0] // per_node == pair[1] // per_node else BETWEEN
                 seconds = MESSAGE / healthy / share(pair) / 1e9 * source.lognormvariate(0, noise / 2)

@@ -16,6 +16,7 @@ from raybench.documents.plain import Json
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.cluster import ClusterInfo
 from raybench.documents.run.facts import RunSettings, damage_of, typed
+from raybench.documents.run.isolation import Continuation, Isolation
 from raybench.documents.run.node_samples import NodeSamples
 from raybench.documents.run.result_table import POINT_COLUMNS, SAMPLE_COLUMNS, point_rows, sample_rows
 from raybench.documents.run.verdict import Check, all_checks, conclude_run
@@ -37,6 +38,7 @@ class RunResult(Document, frozen=True, kw_only=True):
     ``checks``: what it was judged by beside its data. ``log_findings``: those of the diagnosis of its logs, which
     count for the verdict and are written in ``diagnosis.json``. ``node_samples``: what the agents of its nodes sampled,
     which is written in ``node_samples.json``. ``problems``: files of it that could not be kept.
+    ``isolation``: what became of those that it accuses; ``continued``: which nodes a run before it had, and dropped.
     ``recorded_verdict`` and its reason: those of a result that was read, which was judged by more than is in it.
     """
 
@@ -52,6 +54,8 @@ class RunResult(Document, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, name="timings_seconds")  # of the run's own phases
     checks: tuple[Check, ...] = ()
+    isolation: Isolation | None = None
+    continued: Continuation | None = None
     log_findings: tuple[Finding, ...] = field(default=(), name="+log_findings")
     node_samples: NodeSamples | None = field(default=None, name="+node_samples")
     problems: tuple[str, ...] = field(default=(), name="+problems")
@@ -135,6 +139,8 @@ class RunResult(Document, frozen=True, kw_only=True):
                 "benchmarks": [benchmark.to_json() for benchmark in self.benchmarks],
                 "findings": [finding.to_json() for finding in self.findings],
                 "timings_seconds": dict(self.timings),
+                **({"isolation": self.isolation.to_json()} if self.isolation else {}),
+                **({"continued": self.continued.to_json()} if self.continued else {}),
             }
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from raybench.documents.plain import PlainDocument
+from raybench.documents.plain import Json, PlainDocument
 from raybench.verdicts import Conclusion, RunStatus, Verdict
 
 Figures = Mapping[str, Any]
@@ -17,7 +17,8 @@ Figures = Mapping[str, Any]
 class RunSummary(PlainDocument):
     """``results``: kind of workload -> benchmark or point -> its figures by name, with their units in the names.
 
-    ``not_measured``: why, by benchmark. The first ones had neither a verdict nor what was not measured.
+    ``not_measured``: why, by benchmark. ``dropped_nodes``: those that the run went on without. The first ones had
+    neither a verdict nor what was not measured.
     """
 
     SCHEMA: ClassVar[str] = "raybench.summary/1"
@@ -33,6 +34,12 @@ class RunSummary(PlainDocument):
     config: Mapping[str, Any]
     results: Mapping[str, Mapping[str, Figures]]
     not_measured: Mapping[str, str | None] = field(default_factory=dict)
+    dropped_nodes: tuple[str, ...] = ()
+
+    def to_json(self) -> Json:
+        """The summary; dropped nodes only where there are any."""
+        content = PlainDocument.to_json(self)
+        return content if self.dropped_nodes else {key: one for key, one in content.items() if key != "dropped_nodes"}
 
     @property
     def conclusion(self) -> Conclusion:

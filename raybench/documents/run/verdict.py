@@ -71,10 +71,16 @@ def conclude_run(result: "RunResult") -> Conclusion:
     """The verdict of a run."""
     return conclude(
         wrong=result.wrong,
-        gaps=[*_gaps(result), *result.problems],
+        gaps=[*_gaps(result), *result.problems, *_unfinished_isolation(result)],
         findings=(*result.findings, *_own_log_findings(result)),
         checks=all_checks(result),
     )
+
+
+def _unfinished_isolation(result: "RunResult") -> list[str]:
+    """That the suspects were to be measured again, and the user ended it."""
+    isolation = result.isolation
+    return [f"the isolation of its suspects: {isolation.stopped}"] if isolation and isolation.interrupted else []
 
 
 def _own_log_findings(result: "RunResult") -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from raybench.documents.run.summary import RunSummary
 from raybench.reports.builders.asked import Asked
 from raybench.reports.facts import facts_of
 from raybench.reports.model import Banner, Block, Facts, Heading, Report, notes_of
+from raybench.reports.spans import names_in_short
 from raybench.reports.text import count_of
 
 
@@ -27,6 +28,8 @@ def summary_tables(summary: RunSummary, _: Asked) -> Report:
 def _blocks(summary: RunSummary) -> Iterator[Block]:
     if summary.emulated:
         yield Banner(text="EMULATED: these figures say nothing about a network.", tone="emulated")
+    if summary.dropped_nodes:
+        yield Banner(text=f"CONTINUED WITHOUT {names_in_short(summary.dropped_nodes)}", tone="warn")
     for part, labels in summary.results.items():
         for label, figures in labels.items():
             yield Heading(text=f"{part}: {label}", level=3)

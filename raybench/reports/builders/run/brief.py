@@ -7,6 +7,7 @@ from raybench.documents.run.result import RunResult
 from raybench.reports.builders.samples import sample_blocks
 from raybench.reports.findings import all_findings, headline, next_steps, place
 from raybench.reports.findings_in_short import findings_view
+from raybench.reports.isolation import isolation_lines
 from raybench.reports.model import Banner, Block, Details, Report, Table, notes_of, section_blocks
 from raybench.reports.pairs import ends_in_short, pair_matrices, pair_text, ranked_pairs
 from raybench.reports.rows import (
@@ -59,6 +60,7 @@ def _blocks(result: RunResult, diagnosis: Diagnosis | None) -> Iterator[Block]:
 
 
 def _remarks(result: RunResult) -> Iterator[str]:
+    yield from isolation_lines(result)
     yield from dropped_lines(result.cluster)
     yield from (f"{', '.join(one.names)}, {one.word}: {one.reason}" for one in unmeasured(result))
     for benchmark in matrices(result.benchmarks):

@@ -11,6 +11,7 @@ from raybench.reports.builders.run.system import environment_blocks, node_blocks
 from raybench.reports.builders.samples import sample_blocks
 from raybench.reports.findings import all_findings, network_facts
 from raybench.reports.findings_in_short import findings_view
+from raybench.reports.isolation import isolation_blocks, isolation_lines
 from raybench.reports.model import (
     Banner,
     Block,
@@ -77,6 +78,7 @@ def _blocks(result: RunResult, asked: Asked) -> Iterator[Block]:
     yield from _summary(result, measured, views)
     yield from _remarks(result, measured)
     yield from _findings(result, asked)
+    yield from isolation_blocks(result)
     yield from _plots(result, measured, asked)
     if views:
         yield Heading(text="Between ranks", anchor="pairs")
@@ -98,6 +100,7 @@ def _banners(result: RunResult) -> Iterator[Block]:
             "of those operations mean nothing."
         )
         yield Banner(text=text, tone="bad")
+    yield from (Banner(text=line, tone="warn") for line in isolation_lines(result))
     yield from (Banner(text=line, tone="warn") for line in dropped_lines(result.cluster))
 
 

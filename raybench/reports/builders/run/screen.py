@@ -9,6 +9,7 @@ from itertools import islice
 from raybench.documents.run.result import RunResult
 from raybench.reports.builders.asked import Asked
 from raybench.reports.findings import gravest_first, headline, next_steps
+from raybench.reports.isolation import isolation_lines
 from raybench.reports.model import Banner, Block, Cell, Grid, Report, Table, Text, notes_of
 from raybench.reports.rows import cluster_line, dropped_lines, is_unstable, tables, unmeasured
 from raybench.reports.text import count_of
@@ -48,6 +49,7 @@ def _above(result: RunResult) -> Iterator[Block]:
     if result.cluster.emulated:
         nodes = count_of(len(result.cluster.nodes), "node")
         yield Banner(text=f"EMULATED: {nodes} on one machine: no figures of a network", tone="emulated")
+    yield from (Text(text=line, tone="warn") for line in islice(isolation_lines(result), 3))
     yield from (Text(text=line, tone="warn") for line in islice(dropped_lines(result.cluster), 2))
 
 

@@ -9,6 +9,7 @@ from raybench.reports.builders.run.matrix import matrix_blocks
 from raybench.reports.builders.run.sizes import size_blocks
 from raybench.reports.findings import all_findings, headline, next_steps, place
 from raybench.reports.findings_in_short import findings_view
+from raybench.reports.isolation import isolation_blocks, isolation_lines
 from raybench.reports.model import Banner, Block, Note, Notes, Report, Text, notes_of, section_blocks
 from raybench.reports.rows import (
     cluster_line,
@@ -40,7 +41,14 @@ def run_tables(result: RunResult, asked: Asked) -> Report:
         reason=result.conclusion.reason,
         lead="",
         when="",
-        blocks=(*_head(result), *_tables(result), *_remarks(result), *_end(result), *notes_of(asked.notes)),
+        blocks=(
+            *_head(result),
+            *_tables(result),
+            *isolation_blocks(result),
+            *_remarks(result),
+            *_end(result),
+            *notes_of(asked.notes),
+        ),
     )
 
 
@@ -60,6 +68,7 @@ def _nodes(result: RunResult) -> Iterator[Note]:
     if len(result.cluster.nodes) > MAX_NODES:
         more = count_of(len(result.cluster.nodes) - MAX_NODES, "more node")
         yield Note(text=f"  and {more}: see report.html or result.json")
+    yield from (Note(text=f"  {line}", tone="warn") for line in isolation_lines(result))
     yield from (Note(text=f"  {line}", tone="warn") for line in dropped_lines(result.cluster))
 
 

@@ -1,0 +1,1 @@
+"""A suspect measured again with healthy partners: what to measure, and what that proves or withdraws."""

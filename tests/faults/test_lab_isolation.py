@@ -1,0 +1,40 @@
+"""A slow node of four, measured again with healthy partners, and dropped: real Ray, real nodes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.lab.cluster import Lab
+from tests.lab_run import LabRun, lab_run, nothing_left
+
+pytestmark = [pytest.mark.lab, pytest.mark.cluster]
+SHORT = ("--suite", "p2p_matrix", "--p2p-size", "256K", "--iters", "2", "--no-agent")
+SLOW = "50mbit"
+
+
+def results(run: LabRun) -> list[dict[str, Any]]:
+    """Every run of the command, in order."""
+    paths = sorted(run.folder.glob("runs/*/result.json"), key=lambda path: path.stat().st_ctime)
+    return sorted((json.loads(path.read_text()) for path in paths), key=lambda one: "continued" in one)
+
+
+def test_a_shaped_node_is_confirmed_and_the_run_goes_on_without_it(ray_lab: Lab) -> None:
+    ray_lab.shape(ray_lab.nodes[2], SLOW)
+    try:
+        with lab_run(ray_lab, *SHORT, "--continue-without", "--nodes", "4") as run:
+            assert run.finish(120) == 1, run.errors
+    finally:
+        ray_lab.shape(ray_lab.nodes[2], None)
+    first, second = results(run)
+    (suspect,) = first["isolation"]["suspects"]
+    assert (suspect["name"], suspect["outcome"], suspect["rules"]) == ("node3", "confirmed", ["slow-node"]), suspect
+    assert suspect["figure"] < 0.3 * suspect["partners_figure"]
+    assert [group["with_suspect"] for group in suspect["groups"]][-1] is False
+    assert first["cluster"]["world_size"] == 4
+    assert [node["name"] for node in second["cluster"]["nodes"]] == ["node1", "node2", "node4"]
+    assert (second["status"], second["cluster"]["world_size"], second["verdict"]) == ("complete", 3, "critical")
+    assert [one["node"] for one in second["cluster"]["dropped"]] == ["node3"]
+    assert second["continued"]["first_run_id"] == first["run_id"]
+    assert "CONTINUED WITHOUT node3: 3 of 4 nodes" in run.out
+    assert nothing_left(ray_lab, 5)

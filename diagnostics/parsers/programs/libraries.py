@@ -85,7 +85,8 @@ _UCX_VERBS = (
     (
         "UCX",
         (
-            r"UCX +ERROR +(?P<call>(?:ibv_(?!reg_|create_)|mlx5dv_)\w+)\([^)]*\) failed(?: on (?P<device>\w+))?"
+            r"UCX +ERROR +"
+            r"(?P<call>(?:ibv_(?!reg_|create_|open_device)|mlx5dv_)\w+)\([^)]*\) failed(?: on (?P<device>\w+))?"
             r"(?:[:,] .*?)??[:,] (?P<reason>[A-Z][^:,]*)$"
         ),
         "ib_device.c:670  UCX  ERROR ibv_query_gid(dev=mlx5_an0 port=1 index=0) failed: Invalid argument",
@@ -94,7 +95,7 @@ _UCX_VERBS = (
 _UCX_ERRORS = (  # any other of its errors, and what Open MPI makes of it
     (
         "UCX",
-        r"UCX +(?:ERROR|FATAL) +\S.*",
+        r"UCX +(?:ERROR|FATAL) +(?!ibv_(?:open|query)_device|uct_md_open)\S.*",
         "ib_iface.c:623  UCX  ERROR iface=0x2: failed to create UD QP TX wr:256 sge:2 inl:64: Invalid argument",
     ),
     ("pml_ucx.c:", r"pml_ucx\.c:\d+ +Error: .*", "[n1:4117] pml_ucx.c:273  Error: Failed to create UCP worker"),

@@ -127,6 +127,7 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     told = [*warned, *facts.of(*_TOLD), *raised]
     told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
     told = [event for event in told if not facts.is_from_unknown_client(event)]
+    told = [event for event in told if not (event.origin.file in facts.steps and _is_of_ucx(event))]
     told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
     if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the NICs that it has not all the same, and goes on
@@ -148,6 +149,11 @@ def is_of_framework(event: Event) -> bool:
         return False
     named = name in _OF_FRAMEWORKS or compiled(_MODULES).match(module)
     return bool(named or compiled(_OF_GROUPS).search(event.fields["reason"]))
+
+
+def _is_of_ucx(event: Event) -> bool:
+    """Whether UCX tells of an error, which tries what it can do without as NCCL does."""
+    return event.kind == "run-error" and compiled(r"UCX +(?:ERROR|FATAL) ").search(event.text) is not None
 
 
 def _is_last_word(event: Event) -> bool:

@@ -2,6 +2,7 @@
 
 from raybench.documents.selftest import Figure
 from raybench.services.selftest.check import Outcome, Readings, failed, not_run, passed, unknown
+from raybench.services.selftest.versions import numbers_of
 
 # GPUDirect RDMA is for data-centre and professional GPUs: https://docs.nvidia.com/cuda/gpudirect-rdma/
 _WITHOUT_GDR = "GeForce"
@@ -15,9 +16,13 @@ def nccl_log(readings: Readings) -> Outcome:
         return unknown("NCCL left no log", "unset NCCL_DEBUG and NCCL_DEBUG_SUBSYS")
     versions = ", ".join(diagnosis.nccl_versions)
     figures: dict[str, Figure] = {"nccl": versions, "network": diagnosis.network, "findings": len(diagnosis.findings)}
-    critical = [one.summary for one in diagnosis.findings if one.severity == "critical"]
     if len(diagnosis.nccl_versions) > 1:
         return failed(f"ranks have NCCL {versions}", "install one NCCL for all ranks", **figures)
+    loaded = [one.version for one in readings.torch.nccl_libraries if one.version]
+    if any(numbers_of(said) != numbers_of(version) for said in diagnosis.nccl_versions for version in loaded):
+        advice = "take the other NCCL out of LD_LIBRARY_PATH and LD_PRELOAD where Ray is started"
+        return failed(f"ranks have NCCL {versions}, torch alone loads {', '.join(loaded)}", advice, **figures)
+    critical = [one.summary for one in diagnosis.findings if one.severity == "critical"]
     if critical:
         return failed(critical[0], f"raybench diagnose {run.folder}/logs says what to do", **figures)
     warnings = [one.summary for one in diagnosis.findings if one.severity == "warning"]

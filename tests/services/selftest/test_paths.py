@@ -82,5 +82,7 @@ def test_the_log_fails_with_a_critical_finding_and_says_warnings() -> None:
     verdict, seen = judged(diagnosis(verdict="warning", findings=(warning,)))
     assert (verdict, "warning: /dev/shm is small" in seen) == ("passed", True)
     assert judged(diagnosis(nccl_versions=("2.27.5", "2.19.3")))[0] == "failed"
+    assert judged(diagnosis(nccl_versions=("2.19.3+cuda12.3",)))[0] == "failed"  # torch alone loads 2.27.5
+    assert judged(diagnosis(nccl_versions=("2.27.5",)))[0] == "passed"
     assert judged(None)[0] == "unknown"
     assert judged(Diagnosis())[0] == "unknown"

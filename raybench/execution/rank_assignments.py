@@ -60,7 +60,8 @@ def variables_of(planned: Planned, run_id: str) -> list[dict[str, str | None]]:
     """
     plan = planned.plan
     split = planned.emulated and plan.backend == "nccl" and len(plan.nodes) > 1  # gpu: ray-shared-gpu
+    shared = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if _sharing(planned) > 1 else {}  # NCCL refuses that from 2.30.3 on
     return [
-        node_variables(planned.variables, facts, node.address, f"{run_id}-{node.name}" if split else None)
+        node_variables(shared | planned.variables, facts, node.address, f"{run_id}-{node.name}" if split else None)
         for node, facts in zip(plan.nodes, planned.facts, strict=True)
     ]

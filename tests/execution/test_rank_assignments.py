@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from raybench.execution.collector import Collector
 from raybench.execution.consistency import differences, masked_devices
 from raybench.execution.placement import Candidate, PlacementPlan
 from raybench.execution.rank_assignments import assignments_of, variables_of
-from raybench.execution.ray_cluster.session import gpu_shares
+from raybench.execution.ray_cluster.session import gpu_shares, own_gpus
 from raybench.execution.record import Planned
 from raybench.execution.variables import common_variables, node_variables
 from raybench.metadata import library_settings
@@ -125,6 +127,32 @@ def test_gpus_are_divided_over_emulated_nodes_and_shared_where_too_few() -> None
     assert gpu_shares(["0", "1", "2", "3"], 2) == [("0", "1"), ("2", "3")]
     assert gpu_shares(["5"], 2) == [("5",), ("5",)]
     assert gpu_shares([], 3) == [(), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("named", "gpus"),
+    [
+        ("0,1", ["0", "1"]),
+        (" 2 , GPU-6d3e , MIG-1a2b ", ["2", "GPU-6d3e", "MIG-1a2b"]),
+        ("-1", []),
+        ("", []),
+        ("NoDevFiles", []),
+        ("1,-1,0", ["1"]),  # as CUDA reads it: nothing behind the first that is no GPU
+    ],
+)
+def test_gpus_are_those_that_cuda_takes_from_the_variable(
+    monkeypatch: pytest.MonkeyPatch, named: str, gpus: list[str]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    assert own_gpus() == gpus
+
+
+def test_nccl_is_told_where_emulated_nodes_share_a_gpu() -> None:
+    name, shared = "NCCL_MULTI_RANK_GPU_ENABLE", {"gpu_ids": ["0"], "gpus": GPUS, "visible_devices": "0"}
+    assert [one.get(name) for one in variables_of(planned(emulated=True, facts=[shared, shared]), "run")] == ["1", "1"]
+    own = [{"gpu_ids": [f"{first}", f"{first + 1}"], "gpus": GPUS, "visible_devices": None} for first in (0, 2)]
+    assert all(name not in one for one in variables_of(planned(emulated=True, facts=own), "run"))
+    assert all(name not in one for one in variables_of(planned(facts=[shared, shared]), "run"))
 
 
 def facts_with(**versions: str | None) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from raybench.benchmarks.training.step import batch_of, optimizer_of
 from raybench.benchmarks.training.strategies import Shards, materialise, prepare
 
 _STEPS = 2  # the optimizer makes its state in the first
+_FULL = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUDA out of memory")
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +76,19 @@ def measure(order: Order, *, is_limited: bool = False) -> Trial:  # gpu: memory-
     torch.cuda.set_per_process_memory_fraction(min(order.limit_bytes / total, 1.0), device)
     try:
         return _allocated(order, device)
-    except torch.cuda.OutOfMemoryError:
+    except RuntimeError as error:
+        if not ran_out(error):
+            raise
         return Trial(batch_size=order.training.batch_size, fits=False)
+
+
+def ran_out(error: RuntimeError) -> bool:
+    """Whether a GPU's memory was too small.
+
+    PyTorch's allocator says so by a type of its own. Where the memory is all but full, what needs some beside it fails
+    first, with an error that only its text tells: a kernel that CUDA loads when it is first called, or a library.
+    """
+    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in _FULL)
 
 
 def _within_limit(order: Order, device: torch.device) -> Trial:

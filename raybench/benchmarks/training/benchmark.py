@@ -1,6 +1,7 @@
 """The training benchmark of one rank: build, check against one process, warm up, time steps, look into some of them."""
 
 import contextlib
+import gc
 from collections.abc import Generator
 from typing import Any
 
@@ -47,7 +48,9 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, 
     label = labels_of(spec, context.world_size)[0]
     timed = yield from _time(context, trainer, options, label, facts)
     exposure = _exposure(context, trainer, spec.name, options)
-    del trainer  # the check needs the memory
+    trainer.end()
+    del trainer
+    gc.collect()  # PyTorch's wrappers and their model hold each other, and the check needs the memory
     timed |= {"label": label, "exposure": exposure, "facts": facts}
     yield TrainingRecord(**(timed | _NO_STEPS), check=UNCHECKED, interim=True)
     yield TrainingRecord(**timed, check=_check(context, trainable, spec, options, dtype))
@@ -68,7 +71,9 @@ def _check(
     if context.device.type == "cuda":  # gpu: train-ddp, train-fsdp
         torch.cuda.empty_cache()
     trainer = _trainer(context, trainable, spec.name, options, dtype)
-    return check_training(context, trainable, trainer, options, dtype, name=spec.name)
+    check = check_training(context, trainable, trainer, options, dtype, name=spec.name)
+    trainer.end()
+    return check
 
 
 def _time(
@@ -76,8 +81,9 @@ def _time(
 ) -> Generator[TrainingRecord, None, dict[str, Any]]:
     """Time the steps, and tell them in parts meanwhile: the last when an error ends them, or all are through."""
     context.progress.enter("timing")
+    usage = Usage(context)
     synchronize(context)
-    usage, clock, waiting = Usage(context), clock_of(context.device), CollectiveClock(context.device)
+    clock, waiting = clock_of(context.device), CollectiveClock(context.device)
     replicas = trainer.strategy.has_gradient_marks
     losses: list[torch.Tensor] = []
     parts = Parts(label, facts, clock, usage, None if replicas else waiting, losses)

@@ -5,13 +5,15 @@ losses and gradient norms of the first steps must agree within rounding. A rank 
 by its own data: some ten percent of the norm, a thousand times what rounding makes.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.distributed as dist
-from torch import nn
 
 from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.free_memory import free_bytes
-from raybench.benchmarks.training.models.precision import forward_context, use_float8
+from raybench.benchmarks.training.models.precision import forward_context, loss_scaler, use_float8
 from raybench.benchmarks.training.models.trainable import Trainable, built
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check
@@ -73,27 +75,41 @@ def _reference(
     prepare(model, name, context.device, options, dtype)
     parameters = [one for one in model.parameters() if one.requires_grad]
     optimizer = optimizer_of(options, parameters)
+    scaler = loss_scaler(dtype, context.device)  # as the ranks have it: small gradients of float16 vanish otherwise
+    forward = forward_context(dtype, context.device)
+
+    def loss_of(*batch: torch.Tensor) -> torch.Tensor:
+        with forward():
+            loss: torch.Tensor = model(*batch)
+        return loss
+
     losses, norms = [], []
     for step in range(CHECK_STEPS):
-        losses.append(_whole_batch(context, model, trainable, options, dtype, _FIRST_STEP + step))
+        losses.append(_whole_batch(context, trainable, options, _FIRST_STEP + step, loss_of, scaler))
+        scaler.unscale_(optimizer)
         norms.append(float(gradient_norm(parameters).item()))
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         optimizer.zero_grad(set_to_none=True)
     return tuple(losses), tuple(norms)
 
 
 def _whole_batch(
-    context: RankContext, model: nn.Module, trainable: Trainable, options: TrainingOptions, dtype: str, step: int
+    context: RankContext,
+    trainable: Trainable,
+    options: TrainingOptions,
+    step: int,
+    loss_of: Callable[..., torch.Tensor],
+    scaler: torch.amp.GradScaler,
 ) -> float:
     """Accumulate the gradients of all ranks' samples of a step. Returns their mean loss."""
     parts = context.world_size * options.accumulate
-    forward = forward_context(dtype, context.device)
     total = 0.0
     for micro in range(options.accumulate):
         for rank in range(context.world_size):
             batch = batch_of(trainable, options, rank, step * options.accumulate + micro)
-            with forward():
-                loss: torch.Tensor = model(*(part.to(context.device) for part in batch))
-            (loss / parts).backward()
+            loss = loss_of(*(part.to(context.device) for part in batch))
+            scaled: Any = scaler.scale(loss / parts)
+            scaled.backward()
             total += loss.item()
     return total / parts

@@ -28,10 +28,17 @@ class Trainer:
         self._scaler = loss_scaler(dtype, context.device)
         self._clock: PhaseClock | None = None
         self._micro_batch = 0
+        self._hooks: list[Any] = []
         if strategy.has_gradient_marks:
             for parameter in self.parameters:
                 register: Any = parameter.register_post_accumulate_grad_hook
-                register(self._gradient_ready)
+                self._hooks.append(register(self._gradient_ready))
+
+    def end(self) -> None:
+        """No step comes any more: without its hooks, which DDP's C++ keeps beyond Python's sight, it can be freed."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
 
     def step(
         self, number: int, clock: PhaseClock | None = None, *, synchronised: bool = True, norm: bool = False

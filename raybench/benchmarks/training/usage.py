@@ -18,6 +18,8 @@ class Usage:
         self._gpu: list[float] = []
         self._gpu_problem: str | None = None if self._device.type == "cuda" else "the rank has no GPU"  # gpu: train-ddp
         if self._device.type == "cuda":  # gpu: train-ddp
+            self.sample_gpu()  # the first call loads NVML, which takes longer than a step
+            self._gpu.clear()
             torch.cuda.reset_peak_memory_stats(self._device)
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 

@@ -5,6 +5,7 @@ import gc
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
 
@@ -204,8 +205,13 @@ def own_gpus() -> list[str]:  # gpu: ray-shared-gpu
     """Ids of the GPUs that this process may use."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
-        return [identity.strip() for identity in named.split(",") if identity.strip()]
+        return list(takewhile(_names_gpu, (identity.strip() for identity in named.split(","))))
     return [gpu["index"] for gpu in gpu_facts()]
+
+
+def _names_gpu(identity: str) -> bool:
+    """Whether CUDA takes an entry of CUDA_VISIBLE_DEVICES for a GPU: -1, as people write to hide all, ends the list."""
+    return identity.isdecimal() or identity.startswith(("GPU-", "MIG-"))
 
 
 def _init(address: str, *, hint: str = "") -> None:

@@ -11,7 +11,7 @@ from raybench.benchmarks.memory.allocator import allocated_peak, is_refusal
 from raybench.benchmarks.memory.benchmark import Trials, estimate_of, run
 from raybench.benchmarks.memory.options import MemoryOptions
 from raybench.benchmarks.memory.record import Trial
-from raybench.benchmarks.memory.trial import Order, measure, measure_apart
+from raybench.benchmarks.memory.trial import Order, measure, measure_apart, ran_out
 from raybench.benchmarks.rank.progress import ProgressSlot
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.options import TrainingOptions
@@ -141,3 +141,19 @@ def test_a_cpu_is_not_searched_for_as_long_as_a_gpu() -> None:
     assert MemoryOptions().search_end("cpu") == 8
     assert MemoryOptions(batch_sizes=(1, 300)).search_end("cpu") == 300
     assert MemoryOptions(most_batch=16).search_end("cpu") == MemoryOptions(most_batch=16).search_end("cuda") == 16
+
+
+@pytest.mark.parametrize(
+    ("error", "is_memory"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
+        (RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx`"), False),
+        (RuntimeError("CUDA error: device-side assert triggered"), False),
+    ],
+)
+def test_a_gpu_that_is_full_is_told_from_one_that_failed(error: RuntimeError, is_memory: bool) -> None:
+    assert ran_out(error) is is_memory

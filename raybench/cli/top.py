@@ -11,6 +11,7 @@ import click
 from raybench.cli.output import printing, say
 
 if TYPE_CHECKING:
+    from raybench.documents.live_hosts import LiveHosts
     from raybench.documents.live_run import LiveRun
 
 EXAMPLES = """\b
@@ -18,20 +19,76 @@ Examples:
   raybench top                              the latest run below ./runs, until it ends
   raybench top runs/20261123-021500-3f9a
   raybench top --once --json                as data, once
+  raybench top gpu-01 gpu-02 root@gpu-03    hosts of other jobs, by an agent on each, over SSH
 """
 _PERIOD_SECONDS = 1.0
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("run", type=click.Path(path_type=Path), default=Path("runs"))
+@click.argument("places", nargs=-1, metavar="[RUN|HOST...]")
 @click.option("--once", is_flag=True, help="Print one screen and end.")
 @click.option("--json", "as_json", is_flag=True, help="Print live.json; without --once a line each second.")
-def command(run: Path, once: bool, as_json: bool) -> None:
-    """Watch a run that goes on in another terminal: its ranks, progress, machines and warnings.
+@click.option("--ssh-config", type=click.Path(dir_okay=False, path_type=Path), help="For hosts; else ~/.ssh/config.")
+@click.option("--accept-new", is_flag=True, help="Note the keys of hosts that are not in known_hosts.")
+def command(places: tuple[str, ...], once: bool, as_json: bool, ssh_config: Path | None, accept_new: bool) -> None:
+    """Watch a run that goes on in another terminal, or hosts: ranks, progress, machines and warnings.
 
-    RUN is its folder, or the folder of all runs: then the latest is shown. Nothing of the run is touched.
-    Exit code 3: --once found nothing new of it, so it was killed, is stopped, or its disk is full.
+    RUN is its folder, or the folder of all runs: then the latest is shown. Nothing of the run is touched. A HOST is a
+    name that is no folder here, shown by its agent: that of the unit raybench-agent, else one that ends with this.
+
+    Exit code 3: --once found nothing new of the run, so it was killed, is stopped, or its disk is full; or not all
+    hosts could be read. 1: --once saw a host with a warning.
     """
+    if any(_is_host(place) for place in places) or len(places) > 1:
+        sys.exit(_watch_hosts(places, once=once, as_json=as_json, ssh_config=ssh_config, accept_new=accept_new))
+    _watch_run(Path(places[0] if places else "runs"), once=once, as_json=as_json)
+
+
+def _is_host(place: str) -> bool:
+    return "/" not in place and place not in {".", "..", "runs"} and not Path(place).exists()
+
+
+def _watch_hosts(
+    names: tuple[str, ...], *, once: bool, as_json: bool, ssh_config: Path | None, accept_new: bool
+) -> int:
+    from raybench.reports.terminal.top_hosts import is_read
+    from raybench.services.top_hosts import LIMIT_SECONDS, watched_hosts
+
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        watched_hosts(names, ssh_config=ssh_config, accept_new=accept_new) as watched,
+    ):
+        deadline = time.monotonic() + LIMIT_SECONDS + _PERIOD_SECONDS
+        while True:
+            time.sleep(_PERIOD_SECONDS)
+            hosts = watched.state()
+            settled = all(one.state == "lost" or is_read(one) for one in hosts.hosts)
+            if once and not settled and time.monotonic() < deadline:
+                continue
+            if not _hosts_shown(hosts, as_json=as_json, again=not once):
+                return 0
+            if once:
+                return 1 if watched.has_warned else 0 if all(is_read(one) for one in hosts.hosts) else 3
+    return 0
+
+
+def _hosts_shown(hosts: "LiveHosts", *, as_json: bool, again: bool) -> bool:
+    """Show them. Returns whether anybody reads it."""
+    import msgspec
+
+    from raybench.reports.terminal.top_hosts import top_hosts_lines
+
+    read = False
+    with printing("stdout"):
+        if not as_json and again and sys.stdout.isatty():
+            click.clear()
+        click.echo(msgspec.json.encode(hosts) if as_json else "\n".join(top_hosts_lines(hosts)))
+        sys.stdout.flush()
+        read = True
+    return read  # noqa: RET504 - `printing` keeps back what a stream raises
+
+
+def _watch_run(run: Path, *, once: bool, as_json: bool) -> None:
     from raybench.errors import UsageError
     from raybench.reports.terminal.top import is_stale
     from raybench.services.top import live_folder, live_run

@@ -1,0 +1,116 @@
+"""What the agents of hosts say now, over SSH: the unit's where it runs, else one that ends with the connection."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raybench.errors import UsageError
+from raybench.hosts.inventory import Host, Inventory, inventory_problems
+from raybench.hosts.ssh import CONNECT_SECONDS, SILENCE_SECONDS, SshError, connected, target_of
+
+if TYPE_CHECKING:
+    import paramiko
+
+MOST_HOSTS = 256
+_END_SECONDS = 2.0
+_TICK_SECONDS = 0.5
+_PIECE_BYTES = 2**16
+_TAIL_BYTES = 600
+# A reader that is gone ends both: tail and the agent write at least every few seconds, and nobody reads it.
+_COMMAND = """kept=/var/lib/raybench-agent/samples.jsonl
+if [ -r $kept ] && systemctl is-active --quiet raybench-agent 2>/dev/null
+then exec tail -n 100 -F $kept 2>/dev/null; fi
+command -v raybench >/dev/null || { echo 'raybench is not in the PATH of that user there' >&2; exit 127; }
+exec raybench agent --json"""
+
+Heard = Callable[[str, bytes], None]
+Failed = Callable[[str, str], None]
+
+
+class LiveAgents:
+    """The agents of some hosts, a thread a host. ``heard`` and ``failed`` are called from these threads."""
+
+    def __init__(
+        self,
+        hosts: Sequence[Host],
+        heard: Heard,
+        failed: Failed,
+        *,
+        ssh_config: Path | None = None,
+        accept_new: bool = False,
+    ) -> None:
+        self._heard, self._failed = heard, failed
+        self._config, self._accept_new = ssh_config, accept_new
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._watch, args=(host,), daemon=True, name=f"top-{host.name}") for host in hosts
+        ]
+
+    def start(self) -> None:
+        """Connect to all of them."""
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        """Close the connections, with which agents that were started for us end. One that hangs is not waited for."""
+        self._stop.set()
+        deadline = time.monotonic() + _END_SECONDS
+        for thread in self._threads:
+            thread.join(max(deadline - time.monotonic(), 0.0))
+
+    def _watch(self, host: Host) -> None:
+        try:
+            with connected(target_of(host, config_file=self._config, accept_new=self._accept_new)) as client:
+                why = self._listen(host.name, client)
+        except SshError as error:
+            why = str(error)
+        except Exception as error:  # noqa: BLE001 - one host never takes the others from the screen
+            why = f"{type(error).__name__}: {error}"
+        if not self._stop.is_set():
+            self._failed(host.name, why)
+
+    def _listen(self, name: str, client: "paramiko.SSHClient") -> str:
+        """Pass on what its agent says. Returns why it ended."""
+        transport = client.get_transport()
+        if transport is None:
+            return "the connection has ended"
+        with transport.open_session(timeout=CONNECT_SECONDS) as channel:
+            channel.exec_command(_COMMAND)
+            channel.settimeout(_TICK_SECONDS)
+            last, words = time.monotonic(), b""
+            while not self._stop.is_set():
+                while channel.recv_stderr_ready():
+                    words = (words + channel.recv_stderr(_PIECE_BYTES))[-_TAIL_BYTES:]
+                try:
+                    piece = channel.recv(_PIECE_BYTES)
+                except TimeoutError:
+                    if time.monotonic() - last > SILENCE_SECONDS:
+                        return f"its agent has said nothing for {SILENCE_SECONDS:.0f} s"
+                    continue
+                if not piece:
+                    words += channel.recv_stderr(_TAIL_BYTES) if channel.recv_stderr_ready() else b""
+                    return _ending(words)
+                last = time.monotonic()
+                self._heard(name, piece)
+        return "it is not watched any more"
+
+
+def _ending(words: bytes) -> str:
+    lines = words.decode("utf-8", "replace").strip().splitlines()
+    return f"its agent ended{f': {lines[-1]}' if lines else ''}"
+
+
+def hosts_of(names: Sequence[str]) -> tuple[Host, ...]:
+    """Hosts by what ssh calls them, ``USER@HOST`` too. Raises UsageError for a name that ssh could misunderstand."""
+    found = {}
+    for name in names:
+        user, at, host = name.rpartition("@")
+        found[host] = Host(name=host, address=host, variables={"ansible_user": user} if at else {})
+    problems = inventory_problems(Inventory(sources=(), hosts=tuple(found.values()), groups={}))
+    if problems:
+        raise UsageError("; ".join(problems))
+    if len(found) > MOST_HOSTS:
+        raise UsageError(f"top shows {MOST_HOSTS} hosts at most, not {len(found)}")
+    return tuple(found.values())

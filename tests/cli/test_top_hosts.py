@@ -1,0 +1,55 @@
+"""``raybench top HOST...``: what is a host and what a run, and hosts that cannot be read are never shown as fine."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli.top import command
+from raybench.documents.live_hosts import LiveHost, LiveHosts
+from raybench.documents.live_run import LiveRemarkLine
+from raybench.errors import UsageError
+from raybench.reports.terminal.top_hosts import top_hosts_lines
+
+
+def test_a_host_that_cannot_be_reached_stays_with_its_reason_and_the_exit_code_is_3(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    config = tmp_path / "config"
+    config.write_text(f"Host gone\n  HostName 127.0.0.1\n  Port {port}\n")
+    done = CliRunner().invoke(command, ["gone", "--once", "--ssh-config", str(config)])
+    assert done.exit_code == 3
+    assert done.output.startswith("1 host, 1 LOST, after ")
+    assert f"gone: NOT WATCHED: gone (127.0.0.1:{port}) cannot be reached: " in done.output
+
+
+@pytest.mark.parametrize("name", ["a;b", "a b", "$(id)", "a@b@c;"])
+def test_a_name_that_ssh_could_misunderstand_is_refused(name: str) -> None:
+    done = CliRunner().invoke(command, [name, "--once"])
+    assert isinstance(done.exception, UsageError)
+
+
+def test_a_folder_is_a_run(tmp_path: Path) -> None:
+    done = CliRunner().invoke(command, [str(tmp_path)])
+    assert isinstance(done.exception, UsageError)
+    assert "no run goes on" in str(done.exception)
+
+
+def test_hosts_that_are_lost_or_warn_come_first_and_silence_is_said() -> None:
+    warned = (LiveRemarkLine(at_seconds=3.0, text="WARNING: b is \x1b[2J hot"),)
+    hosts = LiveHosts(
+        written_at=0.0,
+        elapsed_seconds=12.0,
+        hosts=(
+            LiveHost(name="a", state="watched", figures={"gpu 0 %": 97.0}),
+            LiveHost(name="b", state="watched", figures={"gpu 0 %": 3.0}, warnings=warned),
+            LiveHost(name="c", state="lost", reason="no word of it within 20 s"),
+            LiveHost(name="d", state="watched", silent_seconds=40.0),
+        ),
+    )
+    lines = top_hosts_lines(hosts)
+    assert lines[0] == "4 hosts, 1 LOST, after 12.0 s"
+    assert [line.split(":")[0] for line in lines[1:] if not line.startswith(" ")] == ["c", "b", "a", "d"]
+    assert "d: NO READINGS for 40.0 s" in lines
+    assert not any("\x1b" in line for line in lines)

@@ -115,10 +115,19 @@ class SelftestCheck(FieldwisePart, frozen=True, kw_only=True):
         return bool(self.needs)
 
 
+class RankDevice(FieldwisePart, frozen=True, kw_only=True):
+    """What a rank of a run (``collectives``) computed on: ``cpu``, or ``cuda:0`` and the UUID of that GPU."""
+
+    run: str
+    rank: Count
+    device: str | None
+    gpu_uuid: str | None
+
+
 class SelftestReport(FieldwiseDocument, frozen=True, kw_only=True):
     """All checks in their order. ``gpus``: those that torch can use here; ``gpu_asked``: whether ``--gpu`` was given.
 
-    ``stopped``: the user ended it. ``backend``: of the runs, None where none was begun.
+    ``stopped``: the user ended it. ``backend``: of the runs, None where none was begun; ``ranks``: of all runs.
     """
 
     SCHEMA: ClassVar[str] = "raybench.selftest/1"
@@ -135,6 +144,7 @@ class SelftestReport(FieldwiseDocument, frozen=True, kw_only=True):
     driver: DriverReading
     torch: TorchReading
     checks: tuple[SelftestCheck, ...]
+    ranks: tuple[RankDevice, ...] = ()
 
     def of(self, result: CheckResult) -> tuple[SelftestCheck, ...]:
         """The checks with a result."""

@@ -31,6 +31,10 @@ def test_a_small_selftest_proves_what_this_machine_can(tmp_path: Path) -> None:
         figures = rows["collectives"].figures
         assert (figures["world_size"], figures["wrong_elements"], figures["verified_points"]) == (2, 0, 11)
         assert ("NO GPU PROVED" in command.out, results["torch-cuda"]) == (True, "not-run")
+        assert [(one.run, one.rank, one.device) for one in report.ranks] == [
+            ("collectives", 0, "cpu"),
+            ("collectives", 1, "cpu"),
+        ]
         [folder] = command.output.glob("selftest-*")
         assert json.loads((folder / "selftest.json").read_text())["verdict"] == "ok"
         assert (folder / str(rows["collectives"].run) / "result.json").is_file()

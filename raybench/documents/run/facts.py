@@ -40,13 +40,14 @@ class TrafficCounters(Struct, frozen=True):
 class RankFacts(Struct, frozen=True):
     """What a rank said of itself. ``processor_wait``: ``counted`` where its own times are without that wait.
 
-    ``gpu_uuid``: of the GPU that it took; ``visible_gpus``: how many it saw.
+    ``device``: what it computed on (``cuda:0``); ``gpu_uuid``: of that GPU; ``visible_gpus``: how many it saw.
     """
 
     pid: str | int | None = None
     processor_wait: str | None = None
     visible_gpus: Count | None = None
     gpu_uuid: str | None = None
+    device: str | None = None
 
 
 class NodeFacts(Struct, frozen=True):

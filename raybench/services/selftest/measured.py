@@ -8,7 +8,7 @@ from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.result import RunResult
 from raybench.documents.run.training import TrainingPoint
-from raybench.documents.selftest import Figure
+from raybench.documents.selftest import Figure, RankDevice
 from raybench.services.selftest.check import Outcome, Readings, RunReading, failed, passed, unknown
 from raybench.units import format_bytes
 
@@ -156,6 +156,17 @@ def rank_devices(readings: Readings) -> Outcome:
             **figures,
         )
     return passed(f"{len(ranks)} ranks, {len(set(uuids))} GPUs, each its own", **figures)
+
+
+def rank_table(readings: Readings) -> tuple[RankDevice, ...]:
+    """What each rank of each run said that it computed on."""
+    return tuple(
+        RankDevice(run=name, rank=rank, device=facts.device, gpu_uuid=facts.gpu_uuid)
+        for name, run in readings.runs.items()
+        if run.result is not None
+        for node in run.result.cluster.nodes
+        for rank, facts in sorted((node.known_facts.ranks or {}).items())
+    )
 
 
 def _sliced(readings: Readings) -> bool:

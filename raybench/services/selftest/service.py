@@ -13,6 +13,7 @@ from raybench.errors import MissingLibraryError
 from raybench.metadata import installed_version
 from raybench.run_folder import make_output_folder, new_run_id
 from raybench.services.selftest.conduct import Conduct, SelftestProgress
+from raybench.services.selftest.measured import rank_table
 from raybench.services.selftest.table import chosen_checks
 from raybench.version import __version__
 from raybench.whole_file import write_whole
@@ -84,6 +85,7 @@ def selftest(options: SelftestOptions, *, interrupt: "Interrupt", progress: Self
         driver=conduct.readings.driver,
         torch=conduct.readings.torch,
         checks=outcomes,
+        ranks=rank_table(conduct.readings),
     )
     with interrupt.deferred():  # who stops it now still has what was proved
         return _kept(report, folder, options.output)

@@ -63,7 +63,7 @@ def cluster(
     uuids: tuple[str | None, ...] = UUIDS, *, gpus: int = 2, visible: int = 2, backend: str = "nccl"
 ) -> ClusterInfo:
     ranks = {
-        str(rank): {"pid": str(rank + 1), "gpu_uuid": uuid, "visible_gpus": str(visible)}
+        str(rank): {"pid": str(rank + 1), "device": f"cuda:{rank}", "gpu_uuid": uuid, "visible_gpus": str(visible)}
         for rank, uuid in enumerate(uuids)
     }
     node = NodeInfo(

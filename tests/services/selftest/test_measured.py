@@ -112,6 +112,13 @@ def test_nvml_torch_and_ray_see_the_same_gpus(
     assert measured.gpu_count(after("collectives", run, driver=driver(**reading), torch=seen)).result == verdict
 
 
+def test_each_rank_is_listed_with_what_it_computed_on() -> None:
+    run = RunReading(result=result(collectives()))
+    listed = [(one.run, one.rank, one.device, one.gpu_uuid) for one in measured.rank_table(after("collectives", run))]
+    assert listed == [("collectives", rank, f"cuda:{rank}", uuid) for rank, uuid in enumerate(UUIDS)]
+    assert measured.rank_table(after("memory", RunReading(problem="no Ray"))) == ()
+
+
 @pytest.mark.parametrize(
     ("uuids", "visible", "verdict"),
     [

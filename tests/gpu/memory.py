@@ -17,8 +17,8 @@ _STRATEGIES = {"single": None, "fsdp": 8, "lora": None, "qlora": None}
 
 def estimate(bench: Bench) -> Outcome:
     """Of each strategy the peak that PyTorch's allocator saw, over what the analytic estimate says."""
-    gpu = {"model": "llama-1b", "batch_sizes": (2,), "sequence_length": 1024, "most_batch": 2}
-    cpu = {"model": "tiny", "batch_sizes": (2,), "sequence_length": 32, "most_batch": 2}
+    gpu = {"model": "llama-1b", "batch_sizes": (1,), "sequence_length": 2048, "most_batch": 1}
+    cpu = {"model": "tiny", "batch_sizes": (1,), "sequence_length": 64, "most_batch": 1}
     names = bench.sized(tuple(_STRATEGIES), tuple(_STRATEGIES), ("single",))
     specs = [_memory(bench.sized(gpu, cpu) | {"strategy": name, "shards": _STRATEGIES[name]}) for name in names]
     events = bench.launch(specs)[0]

@@ -157,7 +157,7 @@ def test_each_step_ends_within_its_limit_with_a_result_that_is_kept(tmp_path: Pa
     assert reasons["refused"] == "there is no such device"
     assert reasons["broken"] == "ValueError: wrong"
     assert "status 7" in reasons["ended"]
-    assert "limit of 1 s" in reasons["hanging"]
+    assert "limit of 3 s" in reasons["hanging"]
     assert "started a child" in (tmp_path / "hanging.log").read_text()
     child = Path("/proc", (tmp_path / "child").read_text(), "stat")
     assert not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z"

@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
-	bench-hogs bench-preflight bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack clean
+	bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -51,6 +51,9 @@ bench-quick: ## bench-parity and bench-first-result in brief
 
 bench-verdicts: ## expected bandwidths on published healthy systems and injected faults, other suites' limits beside them
 	$(BIN)/python -m tests.measurements.expected_bandwidths
+
+bench-scan: ## seconds of raybench diagnose on logs of 512 MiB against grep (minutes; a quiet machine)
+	$(BIN)/python -m tests.diagnostics.bench_scan
 
 bench-hogs: ## bench-parity at 16M beside four busy processes
 	$(BIN)/python -m tests.measurements.steady --hogs 4 --sizes 16M --sides torchrun,attached,control

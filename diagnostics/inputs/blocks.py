@@ -12,7 +12,7 @@ _PLAIN = bytes([9, 13, 27, *range(32, 127)])
 def with_partial_lines_joined(block: bytes) -> bytes:
     """A block of a container runtime's log, the pieces of long lines (``stderr P``) joined; line numbers stay."""
     head = block[:_RUNTIME_HEAD_BYTES]
-    if (b" stdout " not in head and b" stderr " not in head) or not _RUNTIME.search(head) or not _PARTIAL.search(block):
+    if b" std" not in head or not _RUNTIME.search(head) or not _PARTIAL.search(block):
         return block
     joined: list[bytes] = []
     held, torn = b"", 0

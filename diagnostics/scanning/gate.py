@@ -27,7 +27,7 @@ from diagnostics.scanning.literals import (
 )
 from diagnostics.scanning.search import compiled_database, escaped, matches
 
-DETAIL_HITS = 30_000  # lines of the frequent kinds that are read one by one; later ones only where they are unusual
+DETAIL_LINES = 40_000  # of NCCL, in which the frequent kinds are read one by one; later ones only where unusual
 
 MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
 MAX_SHAPE_BYTES = 2**23  # of all shapes that one gate remembers
@@ -49,7 +49,7 @@ class Gate:
 
     lines: int = 0
     nccl_lines: int = 0
-    detail_left: int = DETAIL_HITS
+    detail_left: int = DETAIL_LINES
     known: dict[bytes, int] = field(default_factory=dict)
     skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
@@ -124,12 +124,13 @@ class Gate:
             if MARK not in raw and is_continued(raw):
                 self.wrapped = MAX_WRAPPED_LINES
                 yield from self._continuations(block, line_end + 1, number + 1, ends)
-        self.detail_left -= len(ends)
         self._count(block, number + block.count(b"\n", counted) + 1)
 
     def _count(self, block: bytes, lines: int) -> None:
+        named = nccl_lines_of(block, lines)
         self.lines += lines
-        self.nccl_lines += nccl_lines_of(block, lines)
+        self.nccl_lines += named
+        self.detail_left -= named
 
     def _continuations(self, block: bytes, begin: int, number: int, ends: list[int]) -> Iterator[Candidate]:
         """Lines from a place on that may be the rest of a line that was wrapped hard, up to one that comes by itself.
@@ -225,7 +226,6 @@ class Gate:
                 if _is_noise(raw):
                     continue
                 self.wrapped = MAX_WRAPPED_LINES if b"NCCL WARN" in raw else 0
-                self.detail_left -= 1
                 yield number, raw[:MAX_LINE_BYTES]
             elif self.wrapped or number in foreign:
                 self.wrapped = MAX_WRAPPED_LINES if b"Last error:" in raw else max(self.wrapped - 1, 0)

@@ -108,7 +108,7 @@ class Scanner:
         self.tally.add(sifted.known, sifted.channels)
         self.gate.lines += sifted.lines
         self.gate.nccl_lines += sifted.nccl_lines
-        self.gate.detail_left -= sifted.hits
+        self.gate.detail_left -= sifted.nccl_lines
         self.unreadable += sifted.unreadable
         self._next_line[file] = first + sifted.lines
         self._note_left_out()

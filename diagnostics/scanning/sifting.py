@@ -42,7 +42,6 @@ class Sifted:
     lines: int = 0
     nccl_lines: int = 0
     unreadable: int = 0
-    hits: int = 0  # how much of the detail they used up
     sparse: bool = False  # lines of the frequent kinds are among the candidates
     starts: list[Start] = field(default_factory=list)  # the first of each process and GPU
 
@@ -167,7 +166,6 @@ class Sieve:
         gate = job.gate
         gate.lines, gate.nccl_lines, gate.wrapped = 0, 0, MAX_WRAPPED_LINES
         gate.known = dict.fromkeys(gate.known, 0)
-        before = gate.detail_left
         try:
             batches, ahead = tee(read_part(piece.part))
             sifted.sparse = is_sparse(ahead)
@@ -183,7 +181,6 @@ class Sieve:
                 self._keep(block, job, sifted)
         except (OSError, UnreadableInputError):
             return None
-        sifted.hits, gate.detail_left = before - gate.detail_left, before
         sifted.known = {text: count for text, count in gate.known.items() if count}
         sifted.lines, sifted.nccl_lines = gate.lines, gate.nccl_lines
         return sifted

@@ -2,7 +2,7 @@
 
 Channel lines (four of five in a large job's log) are counted by their text behind the channel number, so that only a
 new pair of ranks, direction or transport is read; the table is bounded, and beyond it only the transport itself is
-counted. From DETAIL_HITS on, a message that was read before is only counted, whoever prints it.
+counted. From DETAIL_LINES on, a message that was read before is only counted, whoever prints it.
 """
 
 from collections import defaultdict

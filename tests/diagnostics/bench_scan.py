@@ -1,13 +1,14 @@
-"""Time and memory of the diagnosis on a big log, against grep on the same file, alternating.
+"""Time and memory of the diagnosis on big logs, against grep on the same file, alternating.
 
-``python tests/diagnostics/bench_scan.py [corpus folder] [--gib 0.5] [--rounds 5] [--keep FILE] [--old CHECKOUT]``. The
-table has grep, the diagnosis with hyperscan (by one process, and by as many as it takes by itself) and without, and
-that of another checkout. The log is made of the large cases of the corpus, repeated with changed ranks, pids and sizes;
-with ``--one-job`` it is that of one job of 512 ranks. Each diagnosis runs in a process of
-its own; its memory, with that of the processes that it starts, is sampled in a run of its own (PSS: a page that several
-share counts once). Beside the seconds of the clock stand those of the processor, which other work on
-the machine changes less. ``--patterns`` adds grep and rg (where installed) with every pattern of the gate. The locale
-is C: in a UTF-8 one grep can take many times as long.
+``make bench-scan``, or ``python -m tests.diagnostics.bench_scan``, with ``--help`` for what can be chosen.
+
+There are two logs: that of one job of 512 ranks, and one of mixed jobs, the large cases of the corpus over and over
+with other ranks, pids and sizes; ``--keep`` gives a log instead. Of each there is a table of grep, the diagnosis with
+hyperscan (by as many processes as it takes by itself, and by one) and without, and that of another checkout, with
+ratios to grep by the clock and by processor seconds, which other work on the machine changes less. Each diagnosis runs
+in a process of its own; its memory, with that of the processes that it starts, is sampled in a run of its own (PSS: a
+page that several share counts once). ``--patterns`` adds grep and rg (where installed) with every pattern of the gate.
+The locale is C: in a UTF-8 one grep can take many times as long.
 """
 
 import argparse
@@ -127,49 +128,67 @@ def ratios(rows: list[tuple[float, float]], grep: list[tuple[float, float]], col
     return f"{f'{median(found):.2f} ({min(found):.2f}-{max(found):.2f})':>20}"
 
 
-def main() -> None:
-    """Make the log, time both in turn, print every figure and the ratio of the medians."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("corpus", nargs="?")
-    parser.add_argument("--gib", type=float, default=0.5)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--old", type=Path, help="another checkout, to compare with")
-    parser.add_argument("--one-job", action="store_true", help="the log of one job of 512 ranks")
-    parser.add_argument("--patterns", action="store_true")
-    options = parser.parse_args()
-    corpus = find_corpus(options.corpus)
-    if corpus is None and not options.one_job:
-        print("no corpus: give its folder as argument or in RAYBENCH_NCCL_CORPUS; nothing was measured")
-        return
-    folder = Path(tempfile.mkdtemp())
-    log = options.keep or folder / "big.log"
-    if not log.exists():
-        size = int(options.gib * 2**30)
-        write_one_job(log, size) if options.one_job else make_log(corpus, log, size)
-    print(f"{log.stat().st_size / 2**30:.2f} GiB")
+def commands_on(log: Path, old: Path | None) -> dict[str, list[str]]:
+    """What is timed on a log, by its name in the table."""
     commands = {"grep -cE": ["grep", "-cE", GREP, str(log)]}
-    here = str(Path(__file__).parents[2])
+    here = Path(__file__).parents[2]
     for name, tree, plain, alone in (
         ("diagnose", here, "", ""),
         ("one process", here, "", "alone"),
         ("plain", here, "plain", ""),
         ("plain, one process", here, "plain", "alone"),
-        ("old", options.old, "", ""),
+        ("old", old, "", ""),
+        ("old, plain", old, "plain", ""),
     ):
         if tree:
             commands[name] = [sys.executable, "-c", CHILD, str(log), str(tree), plain, alone]
+    return commands
+
+
+def measure(log: Path, commands: dict[str, list[str]], rounds: int) -> None:
+    """Time the commands in turn, and print the table of a log."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
-    for _ in range(options.rounds):
+    for _ in range(rounds):
         for name, command in commands.items():
             seconds, processor, output = time_command(command)
             times[name].append((seconds, processor))
-            print(f"{name}: {seconds:.2f} s, processor {processor:.2f} ({output})", flush=True)
+            print(f"  {name}: {seconds:.2f} s, processor {processor:.2f} ({output})", flush=True)
     peaks = {name: peak_mib(command) for name, command in commands.items()}
     print_table(times, peaks, log.stat().st_size)
-    if options.patterns:
-        time_patterns(log, folder)
-    shutil.rmtree(folder)
+
+
+def made_logs(corpus: Path | None, folder: Path, total_bytes: int) -> dict[str, Path]:
+    """The logs to measure on, by what they are of; without a corpus, that of one job only."""
+    logs = {"one job": folder / "one.log"}
+    write_one_job(logs["one job"], total_bytes)
+    if corpus is None:
+        print("mixed jobs are left out: there is no corpus; give its folder, or name it in RAYBENCH_NCCL_CORPUS")
+    else:
+        logs["mixed jobs"] = folder / "mixed.log"
+        make_log(corpus, logs["mixed jobs"], total_bytes)
+    return logs
+
+
+def main() -> None:
+    """Make the logs, time each in turn with grep, and print a table of each."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("corpus", nargs="?")
+    parser.add_argument("--gib", type=float, default=0.5)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--keep", type=Path, help="a log to measure on, instead of those that are made")
+    parser.add_argument("--old", type=Path, help="another checkout, to compare with")
+    parser.add_argument("--patterns", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        made = {"log": options.keep} if options.keep else None
+        logs = made or made_logs(find_corpus(options.corpus), Path(folder), int(options.gib * 2**30))
+        for name, log in logs.items():
+            print(
+                f"{name}: {log.stat().st_size / 2**20:.0f} MiB, {len(os.sched_getaffinity(0))} processors", flush=True
+            )
+            measure(log, commands_on(log, options.old), options.rounds)
+            if options.patterns:
+                time_patterns(log, Path(folder))
 
 
 if __name__ == "__main__":

@@ -118,6 +118,22 @@ def test_mixes_of_cases_say_the_same_in_one_pass_and_line_by_line(
         assert found[0] == found[2]
 
 
+@pytest.mark.parametrize("piece_bytes", [2**12, 2**14 + 7, 2**16])
+def test_one_log_says_the_same_by_any_number_of_processes_with_and_without_a_scanner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
+    log = write_log(tmp_path / "big.log", repetitions=3, jobs=1)
+    monkeypatch.setattr(engine, "MIN_BYTES", 1)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", piece_bytes)
+    said = []
+    for scan_from_bytes in (0, 2**40):
+        monkeypatch.setattr(engine, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes, detail_left=300))
+        for processes in (1, 2, 3):
+            monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
+            said.append(engine.diagnose_paths([log]).to_json())
+    assert all(one == said[0] for one in said[1:])
+
+
 @pytest.mark.parametrize("harm", ["none", "a process that ends early"])
 def test_jobs_that_share_the_work_are_read_each_by_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str

@@ -15,7 +15,8 @@ the records in `tests/gpu/records/`. README and docs quote a figure of a GPU onl
 result before the next begins; called again, it does those that are left. One GPU is enough: ranks share it, each as a
 host of its own. `make gpu-proof-dry` goes through the same steps in the same order on a CPU, over gloo; its record is
 labelled "dry run, no GPU" and proves nothing. On a machine without internet, `make gpu-pack` makes pieces of the wheels
-that it lacks, and `tests/gpu/install.py` puts them together there.
+that it lacks, and `tests/gpu/install.py` puts them together there. Where each call is cut after ten minutes and begins
+with an empty folder: `python3 -m tests.gpu --seconds 570 --records FOLDER`, with the record of the call before in FOLDER.
 """
 
 

@@ -16,7 +16,7 @@ result before the next begins; called again, it does those that are left. One GP
 host of its own. `make gpu-proof-dry` goes through the same steps in the same order on a CPU, over gloo; its record is
 labelled "dry run, no GPU" and proves nothing. On a machine without internet, `make gpu-pack` makes pieces of the wheels
 that it lacks, and `tests/gpu/install.py` puts them together there. Where each call is cut after ten minutes and begins
-with an empty folder: `python3 -m tests.gpu --seconds 570 --records FOLDER`, with the record of the call before in FOLDER.
+with an empty folder: `python3 -m tests.gpu --seconds 570 --records FOLDER`, with the last call's record in FOLDER.
 """
 
 

@@ -23,7 +23,7 @@ LAZY_UPWARDS = {
     ("raybench.benchmarks.spec", "raybench.benchmarks.registry"),
     ("raybench.documents.plain", "raybench"),
     ("diagnostics.findings", "diagnostics.output.html"),
-    ("raybench.services.run", "raybench"),
+    ("raybench.services.one_run", "raybench"),
 }
 Graph = Mapping[str, set[str]]
 

@@ -18,7 +18,7 @@ from raybench.peers.isolation.reading import Reading, reading_of
 from raybench.peers.isolation.steps import Group, next_group, partners_of
 from raybench.peers.isolation.suspect import Suspect, lost_nodes, message_bytes_of, suspects_of
 from raybench.run_folder import RunFolder, new_run_id
-from raybench.services.run import FinishedRun, keep_again, measured, run_once
+from raybench.services.one_run import FinishedRun, keep_again, measured, run_once
 
 if TYPE_CHECKING:
     from raybench.execution.supervisor import Display

@@ -1,67 +1,21 @@
-"""A run from its configuration to its result and what explains it, all of it kept in the run's folder."""
+"""``raybench run`` and the commands of workloads: a run, and what follows from whom it accuses."""
 
 import contextlib
 import dataclasses
-import importlib.util
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from raybench.config import RunConfig, load_config
-from raybench.documents.diagnosis import Diagnosis
-from raybench.documents.plain import notebook_frame
-from raybench.documents.run.result import RunResult, result_file
-from raybench.errors import UsageError
-from raybench.installation import install_advice
-from raybench.run_folder import RunFolder, check_output_dir, new_run_id
-from raybench.services.attempt import attempt
+from raybench.run_folder import check_output_dir
+from raybench.services.one_run import FinishedRun, baseline_at, check_libraries, keep, run_once
 
 if TYPE_CHECKING:
-    from raybench.execution.record import RunRecord
     from raybench.execution.supervisor import Display
-    from raybench.expectations.baseline import Baseline
     from raybench.processes.interrupt import Interrupt
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedRun:
-    """A run that has ended, complete or not, and what was kept of it.
-
-    ``diagnosis`` is that of its NCCL logs, None where there are none. ``kept`` is false
-    where result.json could not be written. ``remarks`` say what could not be kept or made, and what is not installed.
-    ``store``: where more can be written of it.
-    """
-
-    result: RunResult
-    diagnosis: Diagnosis | None
-    folder: Path
-    report: Path | None
-    kept: bool
-    remarks: tuple[str, ...]
-    store: RunFolder | None = dataclasses.field(default=None, repr=False, compare=False)
-
-    @property
-    def exit_code(self) -> int:
-        """That of the command."""
-        return self.result.exit_code
-
-    def _repr_html_(self) -> str:
-        """The report, where a notebook shows the run."""
-        import raybench
-
-        return notebook_frame(lambda: raybench.html(self.result, self.diagnosis))
-
-
-def check_libraries() -> None:
-    """Raises UsageError where what measures is not installed."""
-    missing = [name for name in ("ray", "torch", "numpy") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(f"this command needs {' and '.join(missing)}: {install_advice('run')}")
+__all__ = ["FinishedRun", "baseline_at", "check_libraries", "check_run", "keep", "run", "run_here"]
 
 
 def check_run(config: RunConfig) -> None:
@@ -74,16 +28,6 @@ def check_run(config: RunConfig) -> None:
     baseline_at(config.baseline)
 
 
-def baseline_at(path: str | None) -> "Baseline | None":
-    """The earlier run to compare with. Raises UsageError where it cannot be used, before anything is measured."""
-    if path is None:
-        return None
-    from raybench.expectations.baseline import baseline_of
-
-    place = result_file(Path(path))
-    return baseline_of(RunResult.read(place, "the baseline"), f"the baseline {place}")
-
-
 def run(config: RunConfig, *, interrupt: "Interrupt", display: "Callable[[], Display]") -> FinishedRun:
     """Do a run: measure, judge, and keep the result with its reports. ``interrupt`` is installed by the caller.
 
@@ -93,41 +37,9 @@ def run(config: RunConfig, *, interrupt: "Interrupt", display: "Callable[[], Dis
     """
     if not config.isolates:
         return run_once(config, interrupt=interrupt, display=display)
-    from raybench.services.isolation import run_isolating
+    from raybench.services.isolation import run_isolating  # what few runs need
 
     return run_isolating(config, interrupt=interrupt, display=display)
-
-
-def run_once(
-    config: RunConfig,
-    *,
-    interrupt: "Interrupt",
-    display: "Callable[[], Display]",
-    amend: Callable[[RunResult], RunResult] = lambda result: result,
-) -> FinishedRun:
-    """The same without what follows from its findings. ``amend``: what else is to be said of it."""
-    check_libraries()
-    baseline = baseline_at(config.baseline)
-    run_id = new_run_id()
-    with contextlib.ExitStack() as undisturbed:
-        folder = RunFolder(config.output_dir, run_id)
-        with _nothing_left(folder), contextlib.closing(folder):
-            record = measured(config, run_id, folder, interrupt, undisturbed, display)
-        from raybench.expectations.annotate import with_expectations
-        from raybench.peers.findings import with_peers
-
-        result = amend(record.result())
-        result = attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
-        result = attempt(folder, "the comparison of ranks and pairs", lambda: with_peers(result)) or result
-        result = attempt(folder, "the time line of the nodes", lambda: _with_samples(result)) or result
-        return keep(result, record.logs, folder, undisturbed=lambda: undisturbed)
-
-
-def _with_samples(result: RunResult) -> RunResult:
-    """The run with what its samples show, where there are any."""
-    from raybench.timeline.judging import with_samples
-
-    return result if result.node_samples is None else with_samples(result, result.node_samples)
 
 
 def run_here(config: RunConfig | None, options: Mapping[str, Any]) -> FinishedRun:
@@ -139,130 +51,6 @@ def run_here(config: RunConfig | None, options: Mapping[str, Any]) -> FinishedRu
     main = threading.current_thread() is threading.main_thread()
     with interrupt.installed() if main else contextlib.nullcontext():
         return run(chosen, interrupt=interrupt, display=_Log)
-
-
-def keep(
-    result: RunResult,
-    logs: Mapping[str, bytes],
-    folder: RunFolder,
-    *,
-    undisturbed: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
-) -> FinishedRun:
-    """Write the result, then what explains it. The result and the logs are written ``undisturbed`` by signals."""
-    from raybench.services import run_files
-
-    result = replace(result, problems=tuple(folder.problems))
-    with undisturbed():
-        kept = run_files.write_result(result, folder)
-        folder.write_logs(logs)
-    attempt(folder, "the samples of the nodes", lambda: run_files.write_samples(result, folder))
-    diagnosis = attempt(folder, "the diagnosis of the logs", lambda: run_files.write_diagnosis(folder))
-    result = _with_log_findings(result, diagnosis, folder)
-    return _explained(result, diagnosis, folder, kept=kept)
-
-
-def keep_again(finished: FinishedRun, result: RunResult, folder: RunFolder) -> FinishedRun:
-    """The same run once more is known of it: its result and all that shows it are written again."""
-    from raybench.services import run_files
-
-    kept = run_files.write_result(result, folder)
-    return _explained(result, finished.diagnosis, folder, kept=kept)
-
-
-def _explained(result: RunResult, diagnosis: Diagnosis | None, folder: RunFolder, *, kept: bool) -> FinishedRun:
-    """What shows a result, in the other formats."""
-    from raybench.services import run_files
-
-    attempt(folder, "result.csv", lambda: run_files.write_csv(result, folder))
-    result = _with_problems(result, folder)
-    report = attempt(folder, "report.html", lambda: run_files.write_html(result, diagnosis, folder))
-    result = _with_problems(result, folder)
-    attempt(folder, "summary.json", lambda: run_files.write_summary(result, folder))
-    result = _with_problems(result, folder)
-    return FinishedRun(
-        result=result,
-        diagnosis=diagnosis,
-        folder=folder.path,
-        report=report,
-        kept=kept,
-        remarks=(*folder.problems, *folder.notes),
-        store=folder,
-    )
-
-
-@contextlib.contextmanager
-def _nothing_left(folder: RunFolder) -> Iterator[None]:
-    """Leave no empty folder where somebody stops the command before the run hears of it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not folder.has_samples:
-            folder.discard()
-        raise
-
-
-def measured(
-    config: RunConfig,
-    run_id: str,
-    folder: RunFolder,
-    interrupt: "Interrupt",
-    undisturbed: contextlib.ExitStack,
-    make_display: "Callable[[], Display]",
-) -> "RunRecord":
-    """Do the run. Trouble that leaves something to report goes on record; invalid usage is raised and leaves no folder.
-
-    From the driver's start to the end of ``undisturbed`` signals are only counted: one that came while what was
-    started is ended would cost the result.
-    """
-    from raybench.execution.ranks.prestarted_rank_host import prestarted_rank_host, workplace
-    from raybench.execution.run_guard import run_guard
-
-    # what is kept warm belongs to its node actor; else importing torch is begun first, as it takes longest
-    with (
-        workplace() as place,
-        run_guard(place) as guard,
-        contextlib.nullcontext() if config.keep_warm else prestarted_rank_host(place) as early,
-        contextlib.closing(make_display()) as display,
-    ):
-        from raybench.execution.account import Account
-        from raybench.execution.driver import start_driver
-        from raybench.execution.record import RunRecord
-        from raybench.execution.supervisor import Supervisor
-
-        record = RunRecord(config=config, run_id=run_id)
-        undisturbed.enter_context(interrupt.counting())
-        driver = start_driver(record, early, place)
-        supervisor = Supervisor(
-            account=Account(record=record),
-            driver=driver,
-            display=display,
-            journal=folder,
-            interrupt=interrupt,
-            guard=guard,
-        )
-        refusal = supervisor.watch()
-    if refusal is not None:
-        folder.discard()
-        raise refusal
-    return supervisor.record
-
-
-def _with_log_findings(result: RunResult, diagnosis: Diagnosis | None, folder: RunFolder) -> RunResult:
-    """The result with what its logs say counted for its verdict, and written again where that changes it."""
-    found = diagnosis.findings if diagnosis else ()
-    return _written_again(result, replace(result, log_findings=found) if found else result, folder)
-
-
-def _with_problems(result: RunResult, folder: RunFolder) -> RunResult:
-    """The same with what could not be kept or made of it so far."""
-    return _written_again(result, replace(result, problems=tuple(folder.problems)), folder)
-
-
-def _written_again(before: RunResult, result: RunResult, folder: RunFolder) -> RunResult:
-    """The result, written again where its verdict is another: the exit code and the file say the same."""
-    if result.conclusion != before.conclusion:
-        attempt(folder, "the verdict in result.json", lambda: folder.write_json("result.json", result.to_json()))
-    return result
 
 
 class _Log:

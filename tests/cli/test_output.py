@@ -17,7 +17,7 @@ from raybench.documents.run.result import RunResult
 from raybench.errors import MissingLibraryError, UsageError
 from raybench.reports.progress import ProgressDisplay
 from raybench.run_folder import RunFolder, check_can_be_folder, check_output_dir
-from raybench.services import run as run_service
+from raybench.services import one_run as run_service
 from raybench.services import run_files
 from tests.command import REPOSITORY
 from tests.reports.sample import run_result, sweep
@@ -27,7 +27,7 @@ DELIVER = """
 import sys
 from raybench import cli
 from raybench.cli import measure
-from raybench.services.run import keep
+from raybench.services.one_run import keep
 from raybench.reports.progress import ProgressDisplay
 from raybench.run_folder import RunFolder
 from tests.reports.sample import run_result, sweep

@@ -19,7 +19,7 @@ from raybench.reports.summary import summary_of
 from raybench.run_folder import RunFolder, new_run_id
 from raybench.services import isolation as service
 from raybench.services import run_files
-from raybench.services.run import FinishedRun, keep
+from raybench.services.one_run import FinishedRun, keep
 from tests.peers.isolation.test_suspect import finding, run
 
 Share = Callable[[str, str], float]

@@ -2,7 +2,8 @@
 
 The rule is that of the whole run (``peers.own_speed``): in a collective all wait for the slowest, so what counts is the
 work that each rank does alone before it enters. It is asked of a window of the last points again and again, so a rank
-has to be named twice in a row. What is told here is no finding: the rule over the whole run has the last word.
+has to be named twice in a row, or to be much slower. What is told here is no finding: the rule over the whole run has
+the last word.
 """
 
 from collections import deque
@@ -17,6 +18,7 @@ from raybench.peers.own_speed import SlowRank, judge_speed, slow_rank_text
 
 SAMPLES, LEAST_POINTS = (10, 20, 40), 2  # of a window: few show a steady fault soon, more a fitful one at all
 MOST_POINTS = 60  # that are kept of a rank, where another tells none
+AT_ONCE = 0.6  # a share that is below this with its whole interval is told by one window
 _WINDOWS = 2  # in a row in which a rank is named, or is not any more
 
 
@@ -96,7 +98,7 @@ class SlowRanks:
             windows, since = self._named[rank]
             if rank in self._told:
                 self._told[rank].missed = 0
-            elif windows >= _WINDOWS:
+            elif windows >= _WINDOWS or one.share.high < AT_ONCE:
                 self._told[rank] = _Told(one, since)
                 new.append(Slow(found=one, since_seconds=since))
         return new

@@ -11,13 +11,15 @@ RANKS, POINTS, SAMPLES, SECONDS = 4, 40, 3, 0.001
 Slowness = Callable[[random.Random, int, int, int], float]
 
 
-def told(slowness: Slowness, *, ranks: int = RANKS, seed: int = 1, emulated: bool = True) -> list[tuple[int, Slow]]:
+def told(
+    slowness: Slowness, *, ranks: int = RANKS, seed: int = 1, emulated: bool = True, samples: int = SAMPLES
+) -> list[tuple[int, Slow]]:
     """What is told after which point; ``slowness(draw, rank, point, sample)``: of one sample."""
     slow_ranks, draw = SlowRanks(world_size=ranks, emulated=emulated), random.Random(seed)
     found = []
     for point in range(POINTS):
         for rank in range(ranks):
-            seconds = [SECONDS * slowness(draw, rank, point, one) for one in range(SAMPLES)]
+            seconds = [SECONDS * slowness(draw, rank, point, one) for one in range(samples)]
             found += [(point, one) for one in slow_ranks.take(rank, seconds, float(point))]
     return found
 
@@ -50,10 +52,15 @@ def test_a_rank_that_recovers_is_told_not_to_be_slow_any_more() -> None:
 def test_noise_and_one_slow_sample_name_nobody(seed: int) -> None:
     assert told(lambda draw, *_: noise(draw), seed=seed) == []
     assert told(lambda draw, *_: noise(draw), seed=seed, emulated=False) == []
+    assert told(lambda draw, *_: noise(draw), seed=seed, samples=5) == []
 
 
-def test_a_stall_of_one_point_names_nobody() -> None:
-    assert told(lambda draw, rank, point, _: draw.uniform(0.98, 1.02) * (20 if (rank, point) == (1, 20) else 1)) == []
+@pytest.mark.parametrize("samples", [1, 3, 5, 10, 20])
+def test_a_stall_of_one_point_names_nobody(samples: int) -> None:
+    def stall(draw: random.Random, rank: int, point: int, _: int) -> float:
+        return draw.uniform(0.98, 1.02) * (20 if (rank, point) == (1, 20) else 1)
+
+    assert told(stall, samples=samples) == []
 
 
 def test_ranks_that_are_all_slower_than_before_are_alike() -> None:

@@ -30,6 +30,8 @@ _REASONS = (
     (r"Permission denied \(|Permission denied, please|Authentication failed|no key .* accepted|Too many authentication",
      "ssh login is refused",
      "ssh-copy-id {host}; ansible_user and ansible_ssh_private_key_file in the inventory say as whom and by which key"),
+    (r"its sshd says nothing|SSH protocol banner", "its sshd says nothing",
+     "on {host}: systemctl status sshd (ssh on Debian); cat /proc/pressure/*: the host may stand still"),
     (r"Connection timed out|Operation timed out|timed out|Timeout", "connection timed out",
      "check power, ansible_host in the inventory and firewalls on the way: ping {host}; nc -vz {host} 22"),
     (r"Connection refused", "connection refused: no sshd on that port",

@@ -30,6 +30,7 @@ _OPTIONS = {
     "listen_ports": {"type": "list", "elements": "int", "default": []},
     "listen_seconds": {"type": "float", "default": 60},
     "listen_connections": {"type": "int", "default": 0},
+    "end_listener": {"type": "bool", "default": False},
     "reach": {"type": "list", "elements": "list", "default": []},
     "reach_ports": {"type": "list", "elements": "int", "default": []},
     "reached_earlier": {"type": "list", "elements": "dict", "default": []},

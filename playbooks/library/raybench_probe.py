@@ -44,6 +44,11 @@ options:
     description: End the listener as soon as each port was reached so often, so that it is in nobody's way. 0 for never.
     type: int
     default: 0
+  end_listener:
+    description:
+      - Only end the listener that an earlier call left because a host did not call it, and gather nothing else.
+    type: bool
+    default: false
   reach:
     description:
       - Only try whether these hosts answer at O(reach_ports), and gather nothing else.
@@ -139,6 +144,10 @@ received_at:
   description: When the control node had the answer.
   returned: always
   type: float
+ended:
+  description: Whether no listener is left.
+  returned: with end_listener
+  type: bool
 noise:
   description: What the login shell printed beside the answer.
   returned: always

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raybench.documents.cluster_status import ClusterAction, ClusterNode, ClusterStatus
-from raybench.errors import UsageError
+from raybench.errors import IncompleteRunError, UsageError
 from raybench.hosts.inventory import Inventory, read_inventory
 from raybench.hosts.own_cluster import controlled_cluster
 from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, contact_variables, run_playbook
@@ -64,7 +64,10 @@ def play_cluster(
     check: bool = False,
     on_task: Callable[[str], None] = lambda _: None,
 ) -> ClusterStatus:
-    """Run ``cluster_up.yml`` and the like on an inventory. What went wrong on a host is in its row."""
+    """Run ``cluster_up.yml`` and the like on an inventory. What went wrong on a host is in its row.
+
+    Raises IncompleteRunError where a signal ended Ansible itself before any host had answered.
+    """
     seen = _Seen()
 
     def take(event: PlaybookEvent) -> None:
@@ -82,6 +85,11 @@ def play_cluster(
         timeout_seconds=timeout_seconds,
         on_event=take,
     )
+    if outcome.ended_by_signal is not None and not seen.answers:
+        raise IncompleteRunError(
+            f"Ansible was ended by signal {outcome.ended_by_signal} before any host was done; "
+            "'raybench cluster status' says what runs, 'raybench cluster down' ends it"
+        )
     return report_of(action, inventory, outcome, seen.answers, seen.table)
 
 

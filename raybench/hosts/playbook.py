@@ -28,6 +28,7 @@ from raybench.processes.scratch_folder import SHORT_PREFIX, passing_scratch_fold
 
 PlaybookStatus = Literal["successful", "failed", "timeout", "canceled"]
 _POLL_SECONDS = 0.5
+_SIGNALS_FROM = 128
 _HELD = "raybench_held"  # Ansible reads the pipe again, and waits for ever, where no variable came out of it
 _TAIL_CHARACTERS = 4000
 _LONGEST_PARENT = 28  # of a socket's 104 letters, 76 are the folder's name, "cp", ssh's hash and its random suffix
@@ -92,6 +93,16 @@ class PlaybookOutcome:
     def error(self) -> str:
         """Ansible's own error, where a run failed before or beside its tasks."""
         return error_of(self.output_tail)
+
+    @property
+    def ended_by_signal(self) -> int | None:
+        """The signal that ended Ansible itself, as a shell counts it; None where it ended by itself."""
+        ended = (
+            self.status == "failed"
+            and self.return_code is not None
+            and _SIGNALS_FROM < self.return_code <= _SIGNALS_FROM + 64
+        )
+        return self.return_code - _SIGNALS_FROM if ended and self.return_code is not None else None
 
 
 @dataclass(slots=True)

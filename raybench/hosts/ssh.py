@@ -9,6 +9,7 @@ import contextlib
 import getpass
 import hashlib
 import itertools
+import logging
 import os
 import re
 import shlex
@@ -27,8 +28,13 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 15.0
 SILENCE_SECONDS = 30.0  # without a byte, after which a connection counts as cut
 _KEEPALIVE_SECONDS = 10
+_LOG_CHANNEL = "raybench.ssh"
+_MUTE = ("No existing session", "SSH protocol banner")  # what paramiko says where no greeting came in time
 _MOST_JUMPS = 4
 _SHORT = {"-J": "ProxyJump", "-i": "IdentityFile", "-p": "Port", "-l": "User"}  # options of ssh as -o has them
+
+
+logging.getLogger(_LOG_CHANNEL).addHandler(logging.NullHandler())
 
 
 class SshError(IncompleteRunError):
@@ -180,6 +186,7 @@ def _client(target: SshTarget) -> "paramiko.SSHClient":
     import paramiko
 
     client = paramiko.SSHClient()
+    client.set_log_channel(_LOG_CHANNEL)  # a thread of its own logs stack traces of what is raised here as well
     for path in (*target.known_hosts, "/etc/ssh/ssh_known_hosts"):
         with contextlib.suppress(OSError, paramiko.SSHException):
             client.load_system_host_keys(path)
@@ -273,6 +280,8 @@ def _reason(error: BaseException) -> str:
     errors = getattr(error, "errors", None)
     if isinstance(errors, Mapping) and errors:  # paramiko's NoValidConnectionsError: one reason an address
         return "; ".join(dict.fromkeys(str(getattr(one, "strerror", None) or one) for one in errors.values()))
+    if any(words in str(error) for words in _MUTE):
+        return f"it takes connections, and its sshd says nothing within {CONNECT_SECONDS:.0f} s"
     return str(error) or type(error).__name__
 
 

@@ -1,8 +1,9 @@
-"""Seeded faults into real commands: ``python -m tests.faults --seed 1 --count 100``.
+"""Seeded faults into real commands, one after another: ``python -m tests.faults --seed 1 --side-by-side 2``.
 
-Each case starts a command on an embedded cluster, waits for a phase, and kills, stops, signals or disturbs one of its
-processes. Exit code 0: every command ended in time, with the right exit code, nothing left, and the culprit named in
-at least 95 % of the cases that have one.
+Each case starts a command, waits for its moment, and plants one fault: a process of it is killed, stopped or disturbed;
+its agent misbehaves; a host of its inventory, sshd or Ansible fails; a link goes, loses packets or is cut; a node is
+slow, loses power or reboots. Exit code 0: every command ended in time, with the right exit code, nothing left, and the
+culprit named in at least 95 % of the cases that have one. A case that cannot be run here is counted as skipped.
 """
 
 import argparse
@@ -13,15 +14,15 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
+from tests.faults.campaign import TABLES, Case, cases, play
+from tests.faults.chaos.outcome import Outcome
 from tests.faults.commands import WORKLOADS
-from tests.faults.judge import complaints
-from tests.faults.plan import PHASES, Fault, faults
-from tests.faults.plant import Ending, plant
+from tests.faults.plan import PHASES, Fault
 
 _CULPRIT_SHARE = 0.95
+Row = tuple[Case, Outcome]
 
 
 def main() -> int:
@@ -30,77 +31,99 @@ def main() -> int:
     # Under nohup, and in the background of a script, these are ignored, by every command that is started as well.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    chosen = faults(options.seed, options.count, options.workloads.split(","))
+    drawn = cases(options.seed, options.count, tables=options.tables.split(","), workloads=options.workloads.split(","))
     if options.only:
         wanted = {int(one) for one in options.only.split(",")}
-        chosen = [one for one in chosen if one.number in wanted]
+        drawn = [one for one in drawn if one.number in wanted]
+    if options.list:
+        print("\n".join(f"{one.number:4} {one.table:10} {one.workload:10} {one.what}" for one in drawn))
+        return 0
     begun = time.monotonic()
     with ThreadPoolExecutor(options.side_by_side) as pool:
-        rows = list(pool.map(lambda one: _case(one, len(chosen), options.verbose), chosen))
-    _print_table(rows)
+        rows = list(pool.map(lambda one: _played(one, len(drawn), verbose=options.verbose), drawn))
+    _print_phases(rows)
+    _print_kinds(rows)
     print(f"{len(rows)} faults, seed {options.seed}, {time.monotonic() - begun:.0f} s")
     if options.json:
-        Path(options.json).write_text("".join(json.dumps(_row(*row)) + "\n" for row in rows), encoding="utf-8")
+        Path(options.json).write_text("".join(json.dumps(_line(*row)) + "\n" for row in rows), encoding="utf-8")
     return _status(rows)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--workloads", default=",".join(WORKLOADS), help="of %(default)s")
+    parser.add_argument("--count", type=int, default=116)
+    parser.add_argument("--tables", default=",".join(TABLES), help="of %(default)s")
+    parser.add_argument("--workloads", default=",".join(WORKLOADS), help="of faults of processes: %(default)s")
     parser.add_argument("--only", help="numbers of cases, such as 3,17")
+    parser.add_argument("--list", action="store_true", help="say what would be planted, and stop")
     parser.add_argument("--side-by-side", type=int, default=1, help="cases at a time [default: %(default)s]")
     parser.add_argument("--json", help="a file for one line of JSON a case")
     parser.add_argument("--verbose", action="store_true", help="what a failed case printed")
     return parser.parse_args()
 
 
-def _case(fault: Fault, count: int, verbose: bool) -> tuple[Fault, Ending, list[str]]:
-    ending = plant(fault)
-    found = complaints(fault, ending) if ending.planted else []
-    what = f"{fault.workload:10} {fault.phase:9} +{fault.delay_seconds:.2f} s  {fault.target:9} {fault.action:12}"
-    outcome = "; ".join(found) or ("ok" if ending.planted else _not_planted(ending))
-    print(f"[{fault.number}/{count}] {what} exit {ending.status} after {ending.seconds:5.1f} s  {outcome}", flush=True)
-    if found and verbose:
-        print(ending.text[-4000:], flush=True)
-    return fault, ending, found
+def _played(case: Case, count: int, *, verbose: bool) -> Row:
+    outcome = play(case)
+    said = "; ".join(outcome.complaints) or ("ok" if outcome.planted else _not_planted(outcome))
+    what = f"{case.workload:10} +{case.delay_seconds:.2f} s  {case.what:36}"
+    print(f"[{case.number}/{count}] {what} exit {outcome.status} after {outcome.seconds:5.1f} s  {said}", flush=True)
+    if outcome.complaints and verbose:
+        print(outcome.text[-4000:], flush=True)
+    return case, outcome
 
 
-def _not_planted(ending: Ending) -> str:
-    if ending.status is None and not ending.seconds:
-        return f"not planted: {' '.join(ending.text.split())[:300]}"
+def _not_planted(outcome: Outcome) -> str:
+    if outcome.skipped:
+        return f"not planted: {outcome.skipped}"
     return "not planted: it had ended, or there is no such process"
 
 
-def _print_table(rows: Sequence[tuple[Fault, Ending, list[str]]]) -> None:
-    """By fault and phase: well ended of planted."""
-    planted = [(fault, found) for fault, ending, found in rows if ending.planted]
-    kinds = sorted({_kind(fault) for fault, _ in planted})
-    print(f"\n{'fault':24}" + "".join(f"{phase:>12}" for phase in PHASES))
-    for kind in kinds:
+def _print_phases(rows: Sequence[Row]) -> None:
+    """Faults of processes, by what and when: well ended of planted."""
+    planted = [(case, case.fault.phase, out) for case, out in rows if out.planted and isinstance(case.fault, Fault)]
+    if not planted:
+        return
+    print(f"\n{'fault of a process':24}" + "".join(f"{phase:>12}" for phase in PHASES))
+    for kind in sorted({case.kind for case, _, _ in planted}):
         cells = []
         for phase in PHASES:
-            here = [not found for fault, found in planted if _kind(fault) == kind and fault.phase == phase]
+            here = [not out.complaints for case, when, out in planted if case.kind == kind and when == phase]
             cells.append(f"{sum(here)}/{len(here)}" if here else "")
         print(f"{kind:24}" + "".join(f"{cell:>12}" for cell in cells))
-    counts = Counter(one.partition(":")[0] for _, found in planted for one in found)
-    print(
-        f"\n{len(planted)} planted; " + (", ".join(f"{n} {what}" for what, n in sorted(counts.items())) or "all well")
+
+
+def _print_kinds(rows: Sequence[Row]) -> None:
+    """All of them, by kind; and what was wrong, counted."""
+    print(f"\n{'fault':24}" + "".join(f"{word:>12}" for word in ("planted", "right", "wrong", "skipped")))
+    for kind in (*sorted({_group(case) for case, _ in rows}), None):
+        here = [out for case, out in rows if kind in (None, _group(case))]
+        planted = [out for out in here if out.planted]
+        wrong = sum(bool(out.complaints) for out in planted)
+        figures = (len(planted), len(planted) - wrong, wrong, len(here) - len(planted))
+        print(f"{kind or 'all':24}" + "".join(f"{figure:>12}" for figure in figures))
+    counts = Counter(one.partition(":")[0] for _, out in rows for one in out.complaints)
+    told = ", ".join(f"{n} {what}" for what, n in sorted(counts.items())) or "all well"
+    print(f"\n{sum(out.planted for _, out in rows)} planted; {told}")
+
+
+def _group(case: Case) -> str:
+    return f"process: {case.kind.partition(' ')[0]}" if isinstance(case.fault, Fault) else case.kind
+
+
+def _line(case: Case, outcome: Outcome) -> dict[str, object]:
+    fault = case.fault
+    of_process = (
+        {"phase": fault.phase, "target": fault.target, "action": fault.action} if isinstance(fault, Fault) else {}
     )
+    told = {"number": case.number, "table": case.table, "kind": case.kind, "what": case.what, "workload": case.workload}
+    ended = {"planted": outcome.planted, "skipped": outcome.skipped, "status": outcome.status}
+    seconds = {"delay_seconds": case.delay_seconds, "pick": case.pick, "seconds": round(outcome.seconds, 1)}
+    return told | of_process | seconds | ended | {"complaints": list(outcome.complaints)}
 
 
-def _kind(fault: Fault) -> str:
-    return f"{fault.target.partition(' ')[0]} {fault.action}"
-
-
-def _row(fault: Fault, ending: Ending, found: list[str]) -> dict[str, object]:
-    told = {"planted": ending.planted, "status": ending.status, "seconds": round(ending.seconds, 1)}
-    return asdict(fault) | told | {"complaints": found}
-
-
-def _status(rows: Sequence[tuple[Fault, Ending, list[str]]]) -> int:
-    planted = [found for _, ending, found in rows if ending.planted]
+def _status(rows: Sequence[Row]) -> int:
+    planted = [out.complaints for _, out in rows if out.planted]
     fatal = [one for found in planted for one in found if not one.startswith("CULPRIT")]
     missed = sum(any(one.startswith("CULPRIT") for one in found) for found in planted)
     return int(bool(fatal) or not planted or missed > (1 - _CULPRIT_SHARE) * len(planted))

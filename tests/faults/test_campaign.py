@@ -10,8 +10,16 @@ import pytest
 
 from tests.faults import __main__ as campaign
 from tests.faults import plant
+from tests.faults.campaign import cases
+from tests.faults.chaos.agents import AGENT_FAULTS
+from tests.faults.chaos.agents import complaints as of_agent
+from tests.faults.chaos.hosts import HOST_FAULTS, HostFault
+from tests.faults.chaos.hosts import complaints as of_host
+from tests.faults.chaos.links import LINK_FAULTS
+from tests.faults.chaos.links import complaints as of_link
+from tests.faults.chaos.outcome import Ended
 from tests.faults.judge import complaints
-from tests.faults.plan import Fault
+from tests.faults.plan import Fault, faults
 from tests.measurements.process import LaunchError
 from tests.measurements.ray_head import RayHead
 
@@ -26,7 +34,7 @@ def test_a_cluster_that_does_not_start_is_counted_as_not_planted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(plant, "ray_head", no_head)
-    monkeypatch.setattr(sys, "argv", ["faults", "--count", "2", "--workloads", "joined"])
+    monkeypatch.setattr(sys, "argv", ["faults", "--count", "2", "--tables", "processes", "--workloads", "joined"])
     assert campaign.main() == 1  # nothing was planted at all
     said = capsys.readouterr().out
     assert said.count("not planted: ray start did not come up: no room") == 2
@@ -110,3 +118,58 @@ def test_a_zero_that_nothing_proves_is_a_wrong_exit_code(change: Callable[[Docum
 )
 def test_what_ranks_need_does_harm_whatever_a_result_says(planted: dict[str, str]) -> None:
     assert exits_wrongly(study_and_trials(), status=0, **planted)
+
+
+def test_one_command_plants_each_row_of_the_tables_once_and_is_the_same_for_a_seed() -> None:
+    drawn = cases(1, 116)
+    assert [one.number for one in drawn] == list(range(1, 117))
+    assert drawn == cases(1, 116) != cases(2, 116)
+    rows = [one.fault for one in drawn if one.table != "processes"]
+    assert sorted(map(repr, rows)) == sorted(map(repr, (*AGENT_FAULTS, *HOST_FAULTS, *LINK_FAULTS)))
+    assert {one.kind for one in drawn} >= {"agent", "sshd", "Ansible", "host", "disk", "link", "partition", "reboot"}
+    alone = cases(1, 90, tables=["processes"])
+    assert [one.delay_seconds for one in alone] == [one.delay_seconds for one in faults(1, 90)]
+
+
+HEALTHY: dict[str, Any] = {"hosts": [{"name": f"node{n}", "problems": [], "status": "complete"} for n in (1, 2, 3, 4)]}
+
+
+@pytest.mark.parametrize(
+    ("node", "why", "status", "complaint"),
+    [
+        ("node3", "Connection refused", 3, ""),
+        ("node3", "it fell over", 3, "CULPRIT"),
+        ("node3", "", 3, "CULPRIT"),
+        ("node2", "Connection refused", 3, "BLAMED"),
+        ("node3", "Connection refused", 0, "EXIT"),
+        ("node3", "", 0, "EXIT"),
+    ],
+)
+def test_a_host_is_named_with_its_reason_and_no_other(node: str, why: str, status: int, complaint: str) -> None:
+    document = copy.deepcopy(HEALTHY)
+    next(one for one in document["hosts"] if one["name"] == node)["problems"] = [why] if why else []
+    fault = HostFault(kind="sshd", what="killed", command="collect", says="refused")
+    ended = Ended(status=status, seconds=3.0, text="", document=document)
+    said = [one.partition(":")[0] for one in of_host(fault, ended, ["node1", "node2", "node3", "node4"], "node3")]
+    assert (complaint in said) if complaint else said == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "host", "complaint"),
+    [("node-lost", "node3", ""), ("node-lost", "node2", "CULPRIT"), ("rank-died", "node3", "CULPRIT")],
+)
+def test_a_node_that_was_hit_is_named_and_no_other(rule: str, host: str, complaint: str) -> None:
+    finding = {"rule": rule, "hosts": [host], "severity": "critical", "summary": "lost"}
+    ended = Ended(status=3, seconds=9.0, text="", document={"status": "partial", "findings": [finding]})
+    said = [one.partition(":")[0] for one in of_link(LINK_FAULTS[0], ended, names=["node1", "node2"], node="node3")]
+    assert (complaint in said) if complaint else said == []
+
+
+def test_what_an_agent_did_not_sample_is_said_and_no_point_is_missing() -> None:
+    points = [{"verified": True}] * AGENT_FAULTS[0].points
+    missing = {"rule": "agent-missing", "summary": "no agent watched node-1"}
+    whole = {"status": "complete", "benchmarks": [{"points": points}], "findings": [missing]}
+    for change, complaint in (({}, ""), ({"findings": []}, "CULPRIT"), ({"status": "partial"}, "RESULT")):
+        ended = Ended(status=0, seconds=9.0, text="", document=whole | change)
+        said = [one.partition(":")[0] for one in of_agent(AGENT_FAULTS[0], ended)]
+        assert said == ([complaint] if complaint else [])

@@ -1,11 +1,14 @@
 """How a host of the inventory is reached without Ansible: the words that Ansible hands to ssh are understood."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
+from raybench.hosts import ssh
 from raybench.hosts.inventory import Host
-from raybench.hosts.ssh import SshTarget, target_of
+from raybench.hosts.ssh import SshError, SshTarget, connected, target_of
+from raybench.unreachable import brief_reason
 
 pytest.importorskip("paramiko", reason="paramiko is not installed: pip install '.[ansible]'")
 
@@ -42,3 +45,17 @@ def test_jump_hosts_and_other_short_options(tmp_path: Path) -> None:
 def test_an_option_is_a_name_and_all_of_the_rest(tmp_path: Path, written: str) -> None:
     assert target(tmp_path, f"-o '{written}'").known_hosts == ("/a", "/b")
     assert target(tmp_path, f"'-o{written}'").known_hosts == ("/a", "/b")
+
+
+def test_an_sshd_that_stands_still_is_said_to_in_a_line_and_no_stack_trace(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ssh, "CONNECT_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        mute = SshTarget(name="gpu-1", address="127.0.0.1", port=server.getsockname()[1], identities_only=True)
+        words = "takes connections, and its sshd says nothing within"
+        with pytest.raises(SshError, match=words) as caught, connected(mute):
+            pass
+    assert caught.value.cut
+    assert "Traceback" not in capfd.readouterr().err
+    assert brief_reason(str(caught.value)) == "its sshd says nothing"

@@ -37,6 +37,8 @@ from .ssh import SshAccess, make_access
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _HIDDEN = ("/tmp", "/run", "/dev/shm", "/etc", "/root", "/var")
 _MOST_NODES = 250
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_NEW_BOOT_ID = f"cat /proc/sys/kernel/random/uuid > /run/boot_id && mount --bind /run/boot_id {_BOOT_ID}"
 _UNITS = {"gbit": 10**9, "mbit": 10**6, "kbit": 10**3, "bit": 1}
 
 
@@ -137,6 +139,26 @@ class Lab:
             environment=DAEMON_ENVIRONMENT | dict(settings or {}),
             deadline=time.monotonic() + timeout,
         )
+
+    def reboot(self, node: Node, *, kept: str | None = None) -> Node:
+        """Have a node lose power and come back at its address, with another boot id. Returns what it is then.
+
+        It is emulated: new namespaces, as empty as at first but for a folder that is ``kept``; Ray is not started.
+        """
+        disk = node.run(["sh", "-c", f"tar -cC / .{kept} | base64"], check=True).stdout if kept else ""
+        own = network.hardware_addresses(node.cables)
+        node.kill()
+        network.remove_ports(node.cables)
+        fresh = self._boot(node.number, node.hostname, self._plan(node.hostname))
+        network.connect(fresh.cables)
+        network.set_hardware_addresses(fresh.cables, own)  # as a machine keeps them: others remember its first
+        fresh.machine.wait_ready()
+        fresh.environment |= node.environment
+        self.nodes[node.number - 1] = fresh
+        fresh.run(["sh", "-c", _NEW_BOOT_ID], check=True)
+        if kept:
+            fresh.run(["sh", "-c", "base64 -d | tar -xC /"], text_in=disk, check=True)
+        return fresh
 
     def leftover_processes(self) -> dict[str, list[Process]]:
         """Processes that neither the lab nor Ray's daemons account for, by host name of the nodes that have any."""

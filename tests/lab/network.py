@@ -4,6 +4,7 @@ Each command runs in the network namespace of a process, given by its pid. The n
 can use the same addresses, and nothing in a lab reaches the machine or the internet.
 """
 
+import contextlib
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -87,6 +88,24 @@ def connect(cables: Sequence[Cable]) -> None:
         ip(cable.node_pid, "link set lo up", f"addr add {address} dev {device}", f"link set {device} up")
 
 
+def hardware_addresses(cables: Sequence[Cable]) -> list[str]:
+    """The MAC address of the node's side of each cable."""
+    return [_in_network(cable.node_pid, f"ip -br link show {cable.device}").split()[2] for cable in cables]
+
+
+def set_hardware_addresses(cables: Sequence[Cable], addresses: Sequence[str]) -> None:
+    """Give the node's side of each cable a MAC address."""
+    for cable, address in zip(cables, addresses, strict=True):
+        ip(cable.node_pid, f"link set {cable.device} address {address}")
+
+
+def remove_ports(cables: Sequence[Cable]) -> None:
+    """Take the bridge's side of cables away, whose nodes are gone: the kernel does so as well, some time later."""
+    for cable in cables:
+        with contextlib.suppress(LabSetupError):
+            ip(cable.control_pid, f"link del {cable.port}")
+
+
 def burst_bytes(bits_per_second: int) -> int:
     """What a shaped link that was idle sends at once, Ethernet headers included."""
     return max(_LEAST_BURST_BYTES, round(bits_per_second / 8 * _BURST_SECONDS))
@@ -125,9 +144,10 @@ def ip(pid: int, *commands: str) -> None:
     _in_network(pid, "ip -batch -", commands)
 
 
-def _in_network(pid: int, command: str, lines: Iterable[str] = ()) -> None:
+def _in_network(pid: int, command: str, lines: Iterable[str] = ()) -> str:
     entered = ["nsenter", f"--net=/proc/{pid}/ns/net", *command.split()]
     text = "".join(f"{line}\n" for line in lines)
     done = subprocess.run(entered, input=text, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode != 0:
         raise LabSetupError(f"{' '.join(entered)} failed: {done.stderr.strip()}; its input was:\n{text}")
+    return done.stdout

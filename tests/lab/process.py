@@ -50,13 +50,15 @@ def leftovers(processes: list[Process]) -> list[Process]:
 
     A session that came in by SSH, and whatever runs below a worker of Ray's, counts as left over.
     """
-    known: set[int] = set()
+    of_ray: set[int] = set()
+    left = []
     for process in processes:
         is_sshd = process.command.startswith("sshd: ") and "[listener]" in process.command
-        of_ray = is_ray_start(process.command) or (process.parent_pid in known and is_ray_daemon(process.command))
-        if process.node_pid == 1 or is_sshd or of_ray:
-            known.add(process.pid)
-    return [process for process in processes if process.pid not in known]
+        if is_ray_start(process.command) or (process.parent_pid in of_ray and is_ray_daemon(process.command)):
+            of_ray.add(process.pid)
+        elif process.node_pid != 1 and not is_sshd:  # an orphan, which pid 1 has for a child, is left over
+            left.append(process)
+    return left
 
 
 def is_ray_start(command: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from . import network
+from . import disturbance, network
 from .cluster import Lab, parse_rate
 from .errors import NodeDownError
 from .fixtures import require_lab
@@ -180,6 +180,51 @@ def test_a_killed_node_is_gone_and_silent_and_the_others_live() -> None:
         assert reaches(lab.nodes[0], lab.nodes[2])
         with pytest.raises(NodeDownError, match="node2 was killed"):
             dead.run(["true"])
+
+
+def test_an_orphan_is_left_over(lab: Lab) -> None:
+    node = lab.nodes[0]
+    node.run(["sh", "-c", "setsid sleep 101 </dev/null >/dev/null 2>&1 &"], check=True)
+    (left,) = node.leftover_processes()
+    assert left.command == "sleep 101"
+    node.signal(left, signal.SIGKILL)
+
+
+def test_a_node_that_reboots_is_the_same_but_for_its_boot_id_and_what_it_held_in_memory() -> None:
+    with Lab(nodes=2) as lab:
+        other, node = lab.nodes
+        boot_id = ("cat", "/proc/sys/kernel/random/boot_id")
+        before = ask(node, *boot_id)
+        node.run(
+            ["sh", "-c", "mkdir /var/lib/kept && echo 1 >/var/lib/kept/one; sleep 102 >/dev/null 2>&1 &"], check=True
+        )
+        fresh = lab.reboot(node, kept="/var/lib/kept")
+        assert lab.nodes == [other, fresh]
+        assert (fresh.address, ask(fresh, "hostname"), ask(fresh, "cat", "/var/lib/kept/one")) == (
+            node.address,
+            "node2",
+            "1",
+        )
+        assert before != ask(fresh, *boot_id)
+        assert ask(other, *boot_id) == before
+        assert not lab.leftover_processes()
+        assert reaches(other, fresh)
+
+
+def test_packets_are_dropped_one_way_between_sides_and_not_at_all_once_healed(lab: Lab) -> None:
+    if disturbance.missing_programs():
+        pytest.skip(str(disturbance.missing_programs()))
+    one, other, third = lab.nodes[:3]
+    try:
+        disturbance.black_hole(one, hears=True)
+        assert not reaches(other, one)
+        disturbance.heal([one])
+        assert reaches(other, one)
+        disturbance.partition([one], [other, third])
+        assert not reaches(one, third)
+        assert reaches(other, third)
+    finally:
+        disturbance.heal(lab.nodes)
 
 
 @pytest.mark.alone

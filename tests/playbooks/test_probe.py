@@ -151,6 +151,9 @@ def test_a_listener_ends_when_all_have_called_and_when_the_next_probe_needs_its_
     deadline = time.monotonic() + 20
     while ports.attempt("127.0.0.1", port, 5) != "refused":
         assert time.monotonic() < deadline
+    assert ports.listen([port], 60, 3)["value"] == {str(port): "listening"}  # a host that is down never calls it
+    assert ports.end_listener()
+    assert ports.attempt("127.0.0.1", port, 5) == "refused"
     with socket.socket() as other:  # somebody else's
         other.bind(("127.0.0.1", 0))
         taken = other.getsockname()[1]

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from .gather import gather, own_address
-from .ports import reach
+from .ports import end_listener, reach
 
 
 def answer(options: Mapping[str, Any]) -> dict[str, Any]:
     """The module's result. ``options`` are the module's, checked and with their defaults."""
+    if options["end_listener"]:
+        return {"changed": False, "ended": end_listener()}
     if options["reach"]:
         found = reach(options["reach"], options["reach_ports"], options["timeout_seconds"], options["reached_earlier"])
         return {"changed": False, "reached": found}

@@ -43,6 +43,14 @@ def listen(ports: Sequence[int], seconds: float, connections: int = 0) -> Readin
     return {"status": "ok", "value": states, "seconds": seconds}
 
 
+def end_listener() -> bool:
+    """End the listener of this user, if there is one. Returns whether there is none now."""
+    door = _listeners_door()
+    if door is not None:
+        door.close()
+    return door is not None
+
+
 def _listeners_door() -> socket.socket | None:
     """A socket at which the listener can be asked to end; one that is there already has ended. None where it stays."""
     name = f"\0raybench-preflight-listener-{os.geteuid()}"

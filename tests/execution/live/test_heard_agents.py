@@ -112,11 +112,11 @@ def test_figures_of_an_agent_that_has_fallen_silent_are_not_shown_as_those_of_no
 def test_an_agent_that_falls_silent_or_never_speaks_while_ranks_do_is_missing() -> None:
     heard = agent()
     heard.take(encode(Reading(monotonic_seconds=1.0, source="host", values={})).encode() + b"\n", 1010.0)
-    assert heard.missing(1002.0, 1039.0) is None
-    found = heard.missing(1002.0, 1041.0)
+    assert heard.missing(1002.0, 1024.0) is None
+    found = heard.missing(1002.0, 1026.0)
     assert found is not None
     assert found.summary == "no agent watched gpu-1: it has said nothing since 10 s after the run's start"
-    never = agent().missing(1002.0, 1041.0)
+    never = agent().missing(1002.0, 1018.0)
     assert never is not None
     assert (never.rule, never.severity) == ("agent-missing", "info")
     assert agent().missing(1002.0, 1010.0) is None, "a short run is over before anybody speaks"

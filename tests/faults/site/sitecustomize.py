@@ -1,12 +1,15 @@
 """Python loads this at its start in every process of a command under test: it does to one rank what a file asks for.
 
 The file named by RAYBENCH_TEST_FAULT holds a rank and an action, ``3 sleep``; it is there once the fault is due.
+RAYBENCH_TEST_AGENT is what the diagnostics agent does as soon as it starts.
 """
 
 import os
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +57,90 @@ def _begin() -> None:
 
 if "RAYBENCH_TEST_FAULT" in os.environ:
     os.register_at_fork(after_in_child=_begin)  # ranks are forked
+
+
+def _of_agent(action: str) -> None:
+    """In the process of the agent, and where it is started."""
+    if action == "refused":
+        _refuse()
+    elif "diagnostics.agent" in sys.orig_argv:
+        _leave_trace()
+        if action == "module":
+            sys.meta_path.insert(0, _Missing())
+        else:
+            threading.Thread(target=_MISDEEDS[action], daemon=True).start()
+
+
+def _leave_trace() -> None:
+    Path(os.environ["TMPDIR"], "agent-fault").touch()
+
+
+class _Missing:
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name == "diagnostics.agent.agent":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _refuse() -> None:
+    real = subprocess.Popen.__init__
+
+    def begin(self: Any, command: Any, *arguments: Any, **options: Any) -> None:
+        if "diagnostics.agent" in command:
+            _leave_trace()
+            raise PermissionError(13, "Permission denied", command[0])
+        real(self, command, *arguments, **options)
+
+    subprocess.Popen.__init__ = begin  # type: ignore[method-assign]
+
+
+def _flood(data: Callable[[], bytes]) -> None:
+    while True:
+        os.write(1, data())
+
+
+def _close_output() -> None:
+    time.sleep(2)
+    os.close(1)
+
+
+def _eat_memory() -> None:
+    eaten = []
+    for _ in range(48):
+        eaten.append(b"x" * 2**25)
+        time.sleep(0.05)
+    time.sleep(_FOREVER_SECONDS)
+
+
+def _jump() -> None:
+    real_time, real_monotonic = time.time, time.monotonic
+    time.sleep(2)
+    time.time = lambda: real_time() - 86400
+    time.monotonic = lambda: real_monotonic() + 3600
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def _leave_child() -> None:
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+
+
+def _say_nothing() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+_MISDEEDS: dict[str, Callable[[], None]] = {
+    "garbage": lambda: _flood(lambda: os.urandom(4096)),
+    "endless": lambda: _flood(lambda: b"x" * 2**16),
+    "closed": _close_output,
+    "memory": _eat_memory,
+    "clock": _jump,
+    "spin": _spin,
+    "child": _leave_child,
+    "silent": _say_nothing,
+}
+
+if "RAYBENCH_TEST_AGENT" in os.environ:
+    _of_agent(os.environ["RAYBENCH_TEST_AGENT"])

@@ -27,7 +27,7 @@ from diagnostics.scanning.literals import (
 )
 from diagnostics.scanning.search import compiled_database, escaped, matches
 
-DETAIL_LINES = 40_000  # of NCCL, in which the frequent kinds are read one by one; later ones only where unusual
+DETAIL_LINES = 30_000  # of NCCL, in which the frequent kinds are read one by one; later ones only where unusual
 
 MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
 MAX_SHAPE_BYTES = 2**23  # of all shapes that one gate remembers

@@ -37,7 +37,7 @@ def run(config: RunConfig, *, interrupt: "Interrupt", display: "Callable[[], Dis
     """
     if not config.isolates:
         return run_once(config, interrupt=interrupt, display=display)
-    from raybench.services.isolation import run_isolating  # what few runs need
+    from raybench.services.isolation.conduct import run_isolating  # what few runs need
 
     return run_isolating(config, interrupt=interrupt, display=display)
 

@@ -17,8 +17,8 @@ from raybench.reports.html import render_html
 from raybench.reports.isolation import isolation_lines
 from raybench.reports.summary import summary_of
 from raybench.run_folder import RunFolder, new_run_id
-from raybench.services import isolation as service
 from raybench.services import run_files
+from raybench.services.isolation import conduct as service
 from raybench.services.one_run import FinishedRun, keep
 from tests.peers.isolation.test_suspect import finding, run
 

@@ -28,7 +28,6 @@ from raybench.processes.scratch_folder import SHORT_PREFIX, passing_scratch_fold
 
 PlaybookStatus = Literal["successful", "failed", "timeout", "canceled"]
 _POLL_SECONDS = 0.5
-_SIGNALS_FROM = 128
 _HELD = "raybench_held"  # Ansible reads the pipe again, and waits for ever, where no variable came out of it
 _TAIL_CHARACTERS = 4000
 _LONGEST_PARENT = 28  # of a socket's 104 letters, 76 are the folder's name, "cp", ssh's hash and its random suffix
@@ -95,14 +94,9 @@ class PlaybookOutcome:
         return error_of(self.output_tail)
 
     @property
-    def ended_by_signal(self) -> int | None:
-        """The signal that ended Ansible itself, as a shell counts it; None where it ended by itself."""
-        ended = (
-            self.status == "failed"
-            and self.return_code is not None
-            and _SIGNALS_FROM < self.return_code <= _SIGNALS_FROM + 64
-        )
-        return self.return_code - _SIGNALS_FROM if ended and self.return_code is not None else None
+    def was_killed(self) -> bool:
+        """Whether a signal ended Ansible itself: ansible-runner then has no status of it."""
+        return self.status == "failed" and self.return_code is None
 
 
 @dataclass(slots=True)

@@ -9,14 +9,16 @@ from raybench.hosts.inventory import Host, Inventory
 from raybench.hosts.playbook import PlaybookOutcome
 
 
-@pytest.mark.parametrize(("code", "killed"), [(137, True), (143, True), (250, False), (4, False)])
-def test_ansible_that_was_killed_is_an_incomplete_run(monkeypatch: pytest.MonkeyPatch, code: int, killed: bool) -> None:
+@pytest.mark.parametrize(("code", "killed"), [(None, True), (250, False), (4, False)])
+def test_ansible_that_was_killed_is_an_incomplete_run(
+    monkeypatch: pytest.MonkeyPatch, code: int | None, killed: bool
+) -> None:
     ended = PlaybookOutcome(return_code=code, status="failed", hosts=(), output_tail="PLAY [Log in to every host]")
     monkeypatch.setattr(cluster_play, "run_playbook", lambda *_, **__: ended)
     host = Host(name="n1", address="n1", variables={})
     inventory = Inventory(sources=("hosts.yml",), hosts=(host,), groups={"ray_head": ("n1",)})
     if killed:
-        with pytest.raises(IncompleteRunError, match=f"signal {code - 128} before any host was done"):
+        with pytest.raises(IncompleteRunError, match="by a signal before any host was done"):
             play_cluster("up", inventory)
     else:
         assert play_cluster("up", inventory).status == "failed"

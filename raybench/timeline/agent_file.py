@@ -98,7 +98,7 @@ class _Kept:
     def samples(self, clock: Clock, refused: int) -> NodeSamples:
         node = self._keeper.sampled(MOST_NODE_TEXT)
         own = NodeClock(offset_seconds=-clock.monotonic_seconds, bound_seconds=0.0, basis="its own")
-        left_out = {**node.left_out, **self._dropped, "lines that are no message": refused}
+        left_out = {**node.left_out, **self._dropped, "lines that are not a message": refused}
         started = datetime.fromtimestamp(clock.wall_seconds, UTC).isoformat(timespec="seconds")
         return NodeSamples(
             run_id="",

@@ -45,10 +45,10 @@ def with_samples(result: RunResult, samples: NodeSamples) -> RunResult:
     timeline = Timeline(result, samples)
     answers = {rule: judge(timeline) for rule, judge in RULES.items()}
     apart = not_joined(timeline)
-    doubts = {
+    reasons = {
         rule: "; ".join(filter(None, (one.why, apart if rule in _BY_POINT else ""))) for rule, one in answers.items()
     }
-    unjudged = tuple(UnjudgedRule(rule=rule, why=why) for rule, why in doubts.items() if why)
+    unjudged = tuple(UnjudgedRule(rule=rule, why=why) for rule, why in reasons.items() if why)
     found = [finding for answer in answers.values() for finding in answer.findings]
     of_run = with_losses_explained(result, samples.nodes)
     before = (one for one in of_run if one.rule not in RULES and not any(_says(new, one) for new in found))

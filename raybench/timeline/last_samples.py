@@ -43,11 +43,13 @@ def _machine_lines(node: SampledNode, at_seconds: float) -> list[str]:
     more = len(devices) - MOST_DEVICES
     lines += [f"  {more} more devices are in {FILE}"] if more > 0 else []
     return (
-        [f"last samples of {node.name}, {ago:.1f} s before the run broke{_doubt(node)}:", *lines, ""] if lines else []
+        [f"last samples of {node.name}, {ago:.1f} s before the run broke{_clock_offset(node)}:", *lines, ""]
+        if lines
+        else []
     )
 
 
-def _doubt(node: SampledNode) -> str:
+def _clock_offset(node: SampledNode) -> str:
     """How far off the time may be, where that is worth a word."""
     bound = node.clock.bound_seconds
     clock = ", by a clock of unknown offset" if bound is None else f", to {bound:.1f} s" if bound >= 0.05 else ""

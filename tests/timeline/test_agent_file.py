@@ -100,7 +100,7 @@ def test_what_is_no_message_costs_its_line_and_a_file_without_any_is_refused(tmp
     with path.open("ab") as file:
         file.write(b'{"kind":"reading","values":1}\n\xff\xfe\n{"kind":"reading"')
     (node,) = agent_samples(path).nodes
-    assert (node.rows, node.left_out) == (3, {"lines that are no message": 3})
+    assert (node.rows, node.left_out) == (3, {"lines that are not a message": 3})
     other = tmp_path / "other"
     other.write_text('{"kind":"nothing"}\n')
     with pytest.raises(DocumentError, match="is not a file of raybench agent"):

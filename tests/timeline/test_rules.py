@@ -315,6 +315,10 @@ def test_a_clock_that_is_known_worse_than_a_point_lasted_joins_nothing_and_says_
     node = sampled("node-1", {ERRORS: errors_in(12, 18)}, bound=bound)
     assert len(found(run, rules.PORT_ERRORS.id, node)) == joined
     said = why(run, rules.PORT_ERRORS.id, node)
-    assert said == ("" if joined else "node-1: the clock is known to ±11.0 s only, longer than all_reduce 1G lasted")
+    assert said == (
+        ""
+        if joined
+        else "node-1: the offset of its clock is known within ±11.0 s only, longer than all_reduce 1G lasted"
+    )
     for one in found(run, rules.PORT_ERRORS.id, node):
-        assert "(offset of its clock known to ±" in one.evidence[0].text
+        assert "(offset of its clock within ±" in one.evidence[0].text

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.placement import PlacementPlan
 from raybench.execution.watcher import Watcher
-from raybench.finding_rules.peers import SLOW_RANK
 from raybench.peers.own_speed import SlowRank, judge_speed, slow_rank_text
 
+_RULE = "slow-rank"  # whose findings peers/findings.py makes
 SAMPLES, LEAST_POINTS = (10, 20, 40), 2  # of a window: few show a steady fault soon, more a fitful one at all
 MOST_POINTS = 60  # that are kept of a rank, where another tells none
 AT_ONCE = 0.6  # a share that is below this with its whole interval is told by one window
@@ -139,7 +139,7 @@ class SlowRankWatch:
         return LiveWarning(
             at_seconds=now - self.started,
             since_seconds=since,
-            rule=SLOW_RANK.id,
+            rule=_RULE,
             severity="warning",
             text=f"rank {rank} ({node}) is no longer slower than the others" if one.over else text,
             ranks=(rank,),

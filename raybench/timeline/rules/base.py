@@ -38,7 +38,7 @@ def sampled(node: SampledNode, name: str, begin: float, end: float) -> Evidence:
         if value is not None and begin - _edge(node) <= at <= end + _edge(node)
     ]
     text = ", ".join(f"{value:.15g} at {at:.1f} s" for at, value in (known[:1] + known[-1:]))
-    return Evidence(file=FILE, line=1, text=f"{node.name} {name}: {text}{_doubt(node)}")
+    return Evidence(file=FILE, line=1, text=f"{node.name} {name}: {text}{_clock_offset(node)}")
 
 
 def measured(span: Span, text: str) -> Evidence:
@@ -46,12 +46,12 @@ def measured(span: Span, text: str) -> Evidence:
     return Evidence(file=RESULT, line=1, text=f"{span.title}, {span.begin:.1f} to {span.end:.1f} s: {text}")
 
 
-def _doubt(node: SampledNode) -> str:
+def _clock_offset(node: SampledNode) -> str:
     """How far off those times may be, where the node has a clock of its own."""
     bound = node.clock.bound_seconds
     if bound is None:
         return " (offset of its clock unknown)"
-    return f" (offset of its clock known to ±{format_seconds(bound)})" if bound else ""
+    return f" (offset of its clock within ±{format_seconds(bound)})" if bound else ""
 
 
 def is_joined(node: SampledNode, span: Span) -> bool:
@@ -60,7 +60,7 @@ def is_joined(node: SampledNode, span: Span) -> bool:
 
 
 def not_joined(timeline: Timeline) -> str:
-    """``node-2 and 3 more: the clock is known to ±2 s only, longer than all_reduce 1M lasted``; empty where all are."""
+    """``node-2 and 3 more: the offset of its clock is known within ±2 s only, ...``; empty where all are."""
     found = [
         (node, span) for node in timeline.samples.nodes for span in timeline.spans_on(node) if not is_joined(node, span)
     ]
@@ -69,7 +69,7 @@ def not_joined(timeline: Timeline) -> str:
         return ""
     node, span = found[0]
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-    clock = f"the clock is known to ±{format_seconds(_bound(node))} only"
+    clock = f"the offset of its clock is known within ±{format_seconds(_bound(node))} only"
     return f"{nodes[0]}{more}: {clock}, longer than {span.title} lasted"
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.command import RAYBENCH
-
-from .cluster import Lab
-from .fixtures import require_lab
-from .requirement import find_sshd
+from tests.lab.cluster import Lab
+from tests.lab.fixtures import require_lab
+from tests.lab.requirement import find_sshd
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.lab.cluster import Lab
+from tests.lab.configured import Report, changes_of, configure, differing, items_of, state, write_inventory
+from tests.lab.fixtures import require_lab
+from tests.lab.packages import make_repository
+from tests.lab.requirement import find_sshd
 from tests.playbooks.local import require_ansible
-
-from .cluster import Lab
-from .configured import Report, changes_of, configure, differing, items_of, state, write_inventory
-from .fixtures import require_lab
-from .packages import make_repository
-from .requirement import find_sshd
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 

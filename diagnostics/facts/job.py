@@ -204,6 +204,10 @@ class JobFacts:
             return self.is_worked_behind(event)
         return all(process.last_work > event.origin.sequence for process in writers)
 
+    def went_on(self, event: Event) -> bool:
+        """Whether who printed a line went on to work, or its file ends with steps of a training."""
+        return self.survived(event) or event.origin.file in self.steps
+
     def is_worked_behind(self, event: Event) -> bool:
         """Whether any process works behind a line, in its file."""
         return self.last_work.get(event.origin.file, -1) > event.origin.sequence

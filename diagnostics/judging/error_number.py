@@ -56,6 +56,7 @@ _TABLE = """
 112 EHOSTDOWN Host is down
 113 EHOSTUNREACH No route to host
 115 EINPROGRESS Operation now in progress
+121 EREMOTEIO Remote I/O error
 """
 
 

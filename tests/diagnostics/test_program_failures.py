@@ -43,7 +43,8 @@ def test_the_start_alone_is_no_problem() -> None:
                                      "bootstrap-unreachable", "collective-mismatch", "watchdog-timeout",
                                      "net-plugin-broken", "straggler", "shm-too-small",
                                      "memlock-limit", "application-error", "file-limit", "ib-connect-failed",
-                                     "roce-gid-invalid", "memory-registration-failed"])  # fmt: skip
+                                     "roce-gid-invalid", "memory-registration-failed", "ib-protection-error",
+                                     "ib-retry-exceeded", "shm-attach-failed"])  # fmt: skip
 def test_each_way_to_say_that_a_run_failed_is_critical_and_of_its_rule(heading: str) -> None:
     wrong = []
     for block in _blocks(heading):

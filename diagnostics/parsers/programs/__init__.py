@@ -11,6 +11,7 @@ from diagnostics.parsers.programs import (
     libraries,
     rendezvous,
     restarts,
+    statuses,
 )
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -23,5 +24,6 @@ PATTERNS: tuple[Pattern, ...] = (
     *libraries.PATTERNS,
     *devices.PATTERNS,
     *endings.PATTERNS,
+    *statuses.PATTERNS,
 )
 LITERALS: tuple[str, ...] = tuple(dict.fromkeys(pattern.literal for pattern in PATTERNS))

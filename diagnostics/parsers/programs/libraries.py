@@ -40,20 +40,6 @@ _DESCRIPTORS = (
         "RuntimeError: Too many open files. Communication with the workers is no longer possible.",
     ),
 )
-_UCX = (
-    (
-        "Transport retry count exceeded",
-        r"UCX +(?:ERROR|error) (?P<reason>Transport retry count exceeded.*)",
-        "[1650000000.1] [n1:33 :0] ib_mlx5_log.c:177  UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
-    ),
-)
-_UCX_TRANSFERS = (  # of a completion, by UCX's own check of the NIC's queues
-    (
-        "ib_mlx5_log.c",
-        r"ib_mlx5_log\.c:\d+ +(?P<reason>(?:Transport retry count|(?:Remote|Local|RNR) [\w ]*(?:error|exceeded)).*)",
-        "[n1:33   :0:33]  ib_mlx5_log.c:177  Remote access error on mlx5_0:1/IB (synd 0x13 vend 0x88 hw_synd 0/1)",
-    ),
-)
 _UCX_REACH = (  # Open MPI over UCX, before the program starts
     (
         "dest_addr=",
@@ -249,7 +235,7 @@ PATTERNS = (
     *rows("peer-closed", _LOST),
     *rows("shm-extend-failed", _SEGMENTS),
     *rows("files-exhausted", _DESCRIPTORS),
-    *rows("plugin-request-failed", _LIBFABRIC, _UCX, _UCX_TRANSFERS),
+    *rows("plugin-request-failed", _LIBFABRIC),
     *rows("plugin-queue-failed", _QUEUES),
     Pattern(  # a program of nccl-tests on its ranks, before it measures
         kind="tests-rank",

@@ -2,8 +2,8 @@
 
 Symptom: ``Connect to 192.0.2.1<4312> failed : Connection refused`` or ``Connection timed out``; a host name that does
 not resolve; a bad NCCL_COMM_ID; a port that is taken; no route any more to a rank that was connected; PyTorch's store
-that cannot be reached up to the end of the log; a failure stack without its warning (``misc/socket.cc:567 -> 2``, then
-``bootstrap.cc:270 -> 2``).
+that cannot be reached up to the end of the log; UCX's ``Destination is unreachable``;
+a failure stack without its warning (``misc/socket.cc:567 -> 2``, then ``bootstrap.cc:270 -> 2``).
 
 Why: refused (111): nobody listens there, because that process died, or another process's address was used. Timed out
 (110): a firewall or security group drops the packets, or the route is wrong. No route (113, 101) after data had flowed:
@@ -46,7 +46,7 @@ def check(facts: JobFacts) -> Outcome:
     bad = warned(facts, "address-invalid")
     bad += [event for event in warned(facts, "bind-failed") if "ras/" not in event.text]
     waited = {(event.origin.file, event.origin.line) for event in facts.of("ranks-missing")}
-    store = [event for event in facts.of("store-failed") if not facts.survived(event)]
+    store = [event for event in facts.of("store-failed") if not facts.went_on(event)]
     store = [event for event in store if (event.origin.file, event.origin.line) not in waited]
     store += _tried_in_vain(facts)
     events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
@@ -94,7 +94,7 @@ def _by_stack(facts: JobFacts) -> Outcome:
 
 def _tried_in_vain(facts: JobFacts) -> list[Event]:
     """Attempts to reach PyTorch's store that end the log; one alone comes from a late start."""
-    tried = [event for event in facts.of("store-tried") if facts.is_near_end(event) and not facts.survived(event)]
+    tried = [event for event in facts.of("store-tried") if facts.is_near_end(event) and not facts.went_on(event)]
     often = len(tried) > 1 or any((event.number("tries") or 0) > 1 for event in tried)
     return tried if often or any(is_unrouted(event) for event in tried) else []
 

@@ -1,7 +1,8 @@
 """A shared memory segment is not there for the peer.
 
 Symptom: ``Error while attaching to shared memory segment /dev/shm/nccl-...``, ``unlink shared memory ... failed``, or a
-segment that cannot be made for another reason than space: ``error: Permission denied (13)``.
+segment that cannot be made for another reason than space: ``error: Permission denied (13)``. UCX's ``Shared memory
+error``.
 
 Why: the two ranks run in containers with separate /dev/shm, or systemd removed the segments when a session of the
 user ended; or /dev/shm is not writable for this user.
@@ -15,6 +16,13 @@ from diagnostics.facts import JobFacts
 from diagnostics.judging.error_number import named_error
 from diagnostics.rules.base import Outcome, Rule, answer, conclude, found, warned
 from diagnostics.rules.node.shm_too_small import is_full
+
+_OF_NCCL = "NCCL takes both for ranks of one machine, but they do not see the same /dev/shm."
+_OF_UCX = (
+    "UCX takes both for processes of one machine, and opens the segment under /proc/<pid>/fd or in /dev/shm. "
+    "Containers with PID namespaces or a /dev/shm of their own do not have it there. "
+    "UCX_POSIX_USE_PROC_LINK=n takes /dev/shm."
+)
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -33,13 +41,15 @@ def check(facts: JobFacts) -> Outcome:
             )
         )
     events = [event for event in warned(facts, "shm-attach-failed") if "segment" in event.fields]
+    events = [event for event in events if "library" not in event.fields or not facts.went_on(event)]
+    of_ucx = bool(events) and "library" in events[0].fields
     return answer(
         facts,
         [] if facts.of("shm-extend-failed") else events,
         severity="critical",
         confidence="likely",
         summary="A rank cannot find the shared memory segment of a rank beside it",
-        explanation="NCCL takes both for ranks of one machine, but they do not see the same /dev/shm.",
+        explanation=_OF_UCX if of_ucx else _OF_NCCL,
     )
 
 

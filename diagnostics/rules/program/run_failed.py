@@ -90,6 +90,7 @@ _OF_GROUPS = (
     r"connection (?:was )?(?:reset|closed|refused|timed out)|broken pipe|\brank \d+ .*(?:timed? ?out|died|failed)|"
     r"pair closure|remote peer|(?:got|sent) 0 bytes|shutdown, see above|\brpc_code\b|^RPC error"
 )
+_OF_LIBRARIES = r"UCX +(?:ERROR|FATAL) |: (?:non-zero|error) status: \d|: NULL value |(?i:nvshmem)"
 _TOLD = (
     "run-error",
     "failure-frame",
@@ -127,7 +128,7 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     told = [*warned, *facts.of(*_TOLD), *raised]
     told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
     told = [event for event in told if not facts.is_from_unknown_client(event)]
-    told = [event for event in told if not (event.origin.file in facts.steps and _is_of_ucx(event))]
+    told = [event for event in told if not (event.origin.file in facts.steps and _is_of_library(event))]
     told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
     if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the NICs that it has not all the same, and goes on
@@ -151,9 +152,11 @@ def is_of_framework(event: Event) -> bool:
     return bool(named or compiled(_OF_GROUPS).search(event.fields["reason"]))
 
 
-def _is_of_ucx(event: Event) -> bool:
-    """Whether UCX tells of an error, which tries what it can do without as NCCL does."""
-    return event.kind == "run-error" and compiled(r"UCX +(?:ERROR|FATAL) ").search(event.text) is not None
+def _is_of_library(event: Event) -> bool:
+    """Whether UCX or another library tells of an error, which tries what it can do without as NCCL does."""
+    if "library" in event.fields:
+        return True
+    return event.kind == "run-error" and compiled(_OF_LIBRARIES).search(event.text) is not None
 
 
 def _is_last_word(event: Event) -> bool:
@@ -181,7 +184,7 @@ def _said(events: list[Event]) -> str:
         if event.kind == "traceback":
             return "the log ends in a traceback, and does not show which exception it is of"
         if event.kind == "completion-error":
-            status = event.fields.get("status") or event.fields.get("error", "?")
+            status = event.fields.get("status") or event.fields.get("error") or event.fields.get("words", "?")
             return f"a transfer of the NIC ended with status {status}"
         if said := _exception(event) or event.fields.get("text") or _RESULTS.get(event.fields.get("code", ""), ""):
             return said[:160]

@@ -1,7 +1,8 @@
 """The RDMA connection between two ranks cannot be set up.
 
 Symptom: ``Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1 ...``, in older releases
-``failed with error Network is unreachable``; the same for ibv_set_ece, ibv_create_qp and what else a connection takes.
+``failed with error Network is unreachable``; the same for ibv_set_ece, ibv_create_qp and what else a connection
+takes; NVSHMEM's ``Error in mlx5dv_devx_obj_modify for INIT2RTR_QP``.
 
 Why, by errno: 19 (no such device): the interface that owns the local GID is gone or lies in another network namespace.
 22 (invalid): address, RoCE version or link layer of the two sides do not fit. 61: the row of the GID table is empty.
@@ -68,6 +69,19 @@ _PREPARING: Mapping[str, tuple[str, tuple[str, ...]]] = {  # calls of this side,
     "ibv_post_send": ("the connection was there, and the NIC or its driver takes no more work", _OWN_SIDE),
     "ibv_post_recv": ("the connection was there, and the NIC or its driver takes no more work", _OWN_SIDE),
     "ibv_poll_cq": ("the connection was there, and its completions cannot be read any more", _OWN_SIDE),
+    **dict.fromkeys(
+        (
+            "mlx5dv_devx_obj_modify",
+            "ibgda_rc_init2rtr",
+            "ibgda_dci_init2rtr",
+            "ibgda_qp_rst2init",
+            "ibgda_qp_rtr2rts",
+        ),
+        (
+            "the NIC's firmware refuses the next state of the queue pair: mostly a GID or an address that does not fit",
+            ("fix-gid", *_OWN_SIDE),
+        ),
+    ),
     "ibv_create_ah": ("the NIC or its driver refuses the address of the peer", ("fix-gid", *_OWN_SIDE)),
 }
 
@@ -107,7 +121,7 @@ def check(facts: JobFacts) -> Outcome:
 def _prepares(event: Event, facts: JobFacts) -> bool:
     """Whether a call that prepares a connection failed for good, and not for want of memory to lock."""
     pins = event.fields["call"] in ("ibv_create_qp", "ibv_create_cq", "ibv_alloc_pd")
-    return not (facts.survived(event) or is_bare_queue(event) or (pins and is_out_of_memory(event)))
+    return not (facts.went_on(event) or is_bare_queue(event) or (pins and is_out_of_memory(event)))
 
 
 RULE = Rule(

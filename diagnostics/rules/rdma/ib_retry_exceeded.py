@@ -15,12 +15,12 @@ from dataclasses import replace
 
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, evidence_of, found
-from diagnostics.rules.rdma.verbs import completion_status, device_names, peer_names
+from diagnostics.rules.rdma.verbs import completion_status, completions, device_names, peer_names
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a completion has status 12 or 13."""
-    errors = facts.of("completion-error")
+    errors = completions(facts)
     events = [event for event in errors if completion_status(event) in (12, 13)]
     if not events:
         return CLEAR

@@ -1,7 +1,8 @@
 """The limit of locked memory is too low.
 
 Symptom: ``Call to ibv_reg_mr failed with error Cannot allocate memory``, the same for ibv_create_qp and
-ibv_create_cq; libfabric's ``Unable to create extended CQ: Cannot allocate memory``.
+ibv_create_cq; libfabric's ``Unable to create extended CQ: Cannot allocate memory``, or EFA's ``(4112)
+Failure to post internal receive buffers``.
 
 Why: RDMA pins memory. The limit (``ulimit -l``) of the process is a few MiB by default; a container, the scheduler's
 daemon or a login without limits.conf passes that on. It has nothing to do with free memory.
@@ -23,7 +24,7 @@ def check(facts: JobFacts) -> Outcome:
     calls = failed_calls(facts, "reg_", "create_qp", "create_cq", "alloc_pd")
     events = [event for event in calls if is_out_of_memory(event) or is_bare_queue(event)]
     events += [event for event in facts.of("plugin-registration-failed") if _is_out_of_memory(event)]
-    events += [event for event in facts.of("plugin-queue-failed") if not facts.survived(event)]
+    events += [event for event in facts.of("plugin-queue-failed") if not facts.went_on(event)]
     if not events:
         return CLEAR
     return found(

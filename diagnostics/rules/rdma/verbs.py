@@ -6,6 +6,25 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.judging.error_number import ErrorNumber, named_error
 
+_STATUSES = {  # of verbs, as rdma-core and UCX word them
+    "local length error": 1,
+    "local qp operation error": 2,
+    "local protection error": 4,
+    "wr flushed because qp in error state": 5,
+    "memory window bind error": 6,
+    "bad response": 7,
+    "local access error": 8,
+    "invalid request": 9,
+    "remote invalid request error": 9,
+    "remote access error": 10,
+    "remote operation error": 11,
+    "transport retry count exceeded": 12,
+    "transport retry counter exceeded": 12,
+    "receive-no-ready retry count exceeded": 13,
+    "rnr retry counter exceeded": 13,
+    "remote side aborted": 14,
+}
+
 
 def failed_calls(facts: JobFacts, *names: str) -> list[Event]:
     """Calls of these names that failed for good; retries and probes are printed at INFO and left out."""
@@ -13,6 +32,13 @@ def failed_calls(facts: JobFacts, *names: str) -> list[Event]:
         event
         for event in facts.of("verbs-failed")
         if event.origin.level != "INFO" and event.fields["call"].partition("_")[2].startswith(names)
+    ]
+
+
+def completions(facts: JobFacts) -> list[Event]:
+    """Transfers that failed for good; of other libraries than NCCL, which try again, those that nothing follows."""
+    return [
+        event for event in facts.of("completion-error") if "library" not in event.fields or not facts.went_on(event)
     ]
 
 
@@ -36,7 +62,9 @@ def is_bare_queue(event: Event) -> bool:
 
 
 def completion_status(event: Event) -> int | None:
-    """The work-completion status of an error line."""
+    """The work-completion status of an error line, by its number or by what a library calls it."""
+    if "words" in event.fields:
+        return _STATUSES.get(event.fields["words"].lower())
     return event.number("error") if "error" in event.fields else event.number("status")
 
 

@@ -85,12 +85,11 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     if turned:  # rnu, pu: of so few letters, two that changed places are half of them
         return turned[:3]
     found = difflib.get_close_matches(_form(name), by_form, n=3, cutoff=_LEAST_LIKENESS)
-    ratios = [difflib.SequenceMatcher(None, form, _form(name)).ratio() for form in found]
-    return [by_form[form] for form, one in zip(found, ratios, strict=True) if one >= ratios[0] - _MUCH_LESS_ALIKE]
+    begun = [form for form in found if form.startswith(_form(name))]  # node is nodes, not min_nodes
+    return [by_form[form] for form in begun or found]
 
 
 _LEAST_LIKENESS = 0.65  # dpp is two thirds of ddp
-_MUCH_LESS_ALIKE = 0.2  # node is nodes, not min_nodes
 
 
 def _form(name: str) -> str:

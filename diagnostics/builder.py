@@ -214,6 +214,7 @@ class FactBuilder:
         last_lines: Mapping[str, int] | None = None,
         progress_omitted: int = -1,
         steps: Mapping[str, str] | None = None,
+        last_errors: Mapping[str, Sequence[str]] | None = None,
     ) -> JobFacts:
         """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
         table = tuple(_channel(event, channels[key]) for key, event in channel_event.items())
@@ -238,6 +239,7 @@ class FactBuilder:
             starts_omitted=starts_omitted or self._members >= MAX_MEMBERS,
             progress_omitted=progress_omitted,
             steps=dict(steps or {}),
+            last_errors=dict(last_errors or {}),
         )
 
 

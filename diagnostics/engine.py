@@ -138,6 +138,7 @@ class Reading:
             last_lines=self._scanner.last_lines,
             progress_omitted=self._scanner.progress_omitted,
             steps=self._scanner.steps.shown(),
+            last_errors=self._scanner.steps.errors(),
         )
 
     def diagnosis(self) -> Diagnosis:

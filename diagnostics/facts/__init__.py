@@ -12,8 +12,8 @@ from diagnostics.facts.communicator import (
     collective_form,
 )
 from diagnostics.facts.flight_record import FlightRecord
-from diagnostics.facts.job import MAX_EVENTS, JobFacts, version_numbers
-from diagnostics.facts.process import MAX_PROCESSES, Device, Process, ProcessKey, read_devices
+from diagnostics.facts.job import MAX_EVENTS, JobFacts
+from diagnostics.facts.process import MAX_PROCESSES, Device, Process, ProcessKey, read_devices, version_numbers
 
 __all__ = [
     "MAX_COLLECTIVES",

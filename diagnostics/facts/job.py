@@ -11,8 +11,7 @@ from functools import cached_property
 from diagnostics.events import Event
 from diagnostics.facts.communicator import Channel, CollectiveLog, Communicator
 from diagnostics.facts.flight_record import FlightRecord
-from diagnostics.facts.process import Device, Process, ProcessKey
-from diagnostics.parsers.base import compiled
+from diagnostics.facts.process import Device, Process, ProcessKey, version_numbers
 
 MAX_EVENTS = 400
 MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
@@ -55,6 +54,8 @@ class JobFacts:
     progress_omitted: int = -1  # up to here, lines that show how far a process has come may only have been counted
 
     steps: Mapping[str, str] = field(default_factory=dict)  # files that end with steps of a training -> the last one
+
+    last_errors: Mapping[str, Sequence[str]] = field(default_factory=dict)  # files that end with an error -> its lines
 
     @property
     def empty_files(self) -> list[str]:
@@ -293,9 +294,3 @@ class JobFacts:
             reached |= fresh
             waiting += fresh
         return nranks <= len(reached) and reached.issuperset(range(nranks))
-
-
-def version_numbers(text: str) -> tuple[int, int, int] | None:
-    """Major, minor and patch of a version text such as ``2.12.6azure3+cuda11.4``."""
-    match = compiled(r"^(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?").match(text)
-    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None

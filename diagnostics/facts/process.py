@@ -45,3 +45,9 @@ def read_devices(text: str) -> tuple[Device, ...]:
         Device(name=match["name"], port=int(match["port"][:6]), layer=match["layer"])
         for match in compiled(DEVICE).finditer(text)
     )
+
+
+def version_numbers(text: str) -> tuple[int, int, int] | None:
+    """Major, minor and patch of a version text such as ``2.12.6azure3+cuda11.4``."""
+    match = compiled(r"^(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?").match(text)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None

@@ -9,7 +9,7 @@ from diagnostics.facts import JobFacts
 from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
-from diagnostics.parsers.steps import tells_rate
+from diagnostics.parsers.steps import is_row, tells_rate
 from diagnostics.rules.program.tracebacks import unread_traceback
 
 _LAZY_CONNECTION = (2, 22, 0)
@@ -69,7 +69,19 @@ def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -
             f"line {traceback.origin.line} of {traceback.origin.file} begins a traceback, and which exception it is of "
             "was not recognised. Look at the lines behind it."
         )
+    if unread := _unread_error(findings, facts):
+        return unread
     return "" if _tests_passed(facts) else _not_shown(network, facts)
+
+
+def _unread_error(findings: Sequence[Finding], facts: JobFacts) -> str:
+    """The error that a file ends with and no finding is about; empty where there is none."""
+    known = {evidence.text.strip() for finding in findings for evidence in finding.evidence}
+    for file, lines in facts.last_errors.items():
+        told = [quote(line)[:200] for line in lines if quote(line) not in known]
+        if told and file not in facts.steps:
+            return f"the last lines of {file} tell of an error, and nothing behind them of work: {' | '.join(told)}."
+    return ""
 
 
 def _not_shown(network: str, facts: JobFacts) -> str:
@@ -88,7 +100,9 @@ def _not_shown(network: str, facts: JobFacts) -> str:
 
 def _shows_steps(facts: JobFacts) -> bool:
     """Whether files end with steps that were done; where no line is NCCL's, it takes how fast they are."""
-    return any(facts.lines_nccl or tells_rate(step) for step in facts.steps.values())
+    unended = bool(facts.of("tests-rank"))  # a table whose end is missing: it may have come to a halt there
+    steps = [step for step in facts.steps.values() if not (unended and is_row(step))]
+    return any(facts.lines_nccl or tells_rate(step) or is_row(step, titled=True) for step in steps)
 
 
 def _start_not_shown(network: str, facts: JobFacts) -> str:
@@ -139,7 +153,7 @@ def _not_given(facts: JobFacts) -> str:
 
 def _unfinished(facts: JobFacts) -> str:
     """What ranks began and no line shows to be done; empty where there is nothing of the kind."""
-    if facts.steps.keys() >= set(facts.files):  # which come behind all that NCCL says
+    if facts.steps.keys() >= set(facts.files) and not facts.of("tests-rank"):  # which come behind all that NCCL says
         return ""
     if waiting := _without_completion(facts):
         return (

@@ -5,6 +5,9 @@ iteration  43/ 100 | elapsed time per iteration (ms): 5444.9 | lm loss: 1.825991
 Epoch 1, batch 50, batch avg loss 0.6246                                                    (icefall)
 100 images/sec: 290.1 +/- 0.2 (jitter = 1.3)                                                (tf_cnn_benchmarks)
 Avg prompt throughput: 12.1 tokens/s, Avg generation throughput: 35.4 tokens/s              (vLLM)
+[Rank 0] epoch=0/micro_step=34/global_step=34, RunningAvgSamplesPerSec=7.86                 (DeepSpeed)
+
+Rows of the tables of nccl-tests, fabtests and perftest count as well: each is printed when its size was measured.
 """
 
 from diagnostics.parsers.base import compiled
@@ -21,11 +24,12 @@ _THING = (
 )
 _POSITIVE = r"(?!0+(?:\.0*)?(?![\d.]))\d[\d,]{0,20}(?:\.\d+)?[KM]?"
 _RATE = (
-    rf"(?i:{_THING} ?(?:/|[ _]?per[ _]) ?s(?:ec(?:ond)?)?\b[^\d|\n]{{0,30}}?[ :=(]{_POSITIVE}"
+    rf"(?i:{_THING} ?(?:/|[ _]?per[ _]?) ?s(?:ec(?:ond)?)?\b[^\d|\n]{{0,30}}?[ :=(]{_POSITIVE}"
     rf"|\b{_POSITIVE} ?{_THING} ?(?:/|[ _]?per[ _]) ?s(?:ec(?:ond)?)?\b"
     rf"|TFLOPs?(?:/s)?(?:/GPU)?\)?: *{_POSITIVE}"
     rf"|\b{_POSITIVE} ?(?:sec|ms|s)/step\b"
     rf"|\bloss\b[^|]{{0,80}}\b{_POSITIVE} ?(?:it/s|s/it)\b|\b{_POSITIVE} ?(?:it/s|s/it)\b[^|]{{0,80}}\bloss\b"
+    rf"|\b(?:wps|tps): *{_POSITIVE}|bandwidth: *{_POSITIVE} ?[GM]i?B/s, avg_t"
     rf"|elapsed[ _]time[ _]per[ _]iteration[^:]*: *{_POSITIVE})"
 )
 # bars of downloads, of loading and of preparing data are no steps
@@ -34,6 +38,28 @@ _PREPARES = (
     r"|shards?:|fetching)"
 )
 _NOT_FINITE = r"(?i:(?:loss|norm)\w*['\"]?(?:\s*[:=]\s*|\s+is:?\s+|\s+)['\"]?(?:tensor\()?[+-]?(?:nan|inf)\b)"
+
+_TIMED = r"[\d.]+ +[\d.]+ +[\d.]+ +(?P<{name}>N/A|\d[\d.]*(?:e[+-]\d+)?)"
+_ROW_OF_TESTS = (
+    r"^\s*(?:\[[\d,]+\]<\w+>: ?)?\s*\d+ +\d+ +(?:u?int\d+|half|float|double|bfloat16|f\w*8\w*) +[a-z]+ +(?:-?\d+ +)?"
+    rf"{_TIMED.format(name='wrong')} +{_TIMED.format(name='wrong_in_place')}\s*$"
+)
+_ROW_OF_FABTESTS = r"^\d+[kmg]? +\d+[km]? +[\d.]+[kmg]? +[\d.]+s +(?!0+\.0+ )[\d.]+ +[\d.]+ +[\d.]+\s*$"
+_ROW_OF_PERFTEST = r"^\s*\d+\s+\d+\s+[\d.]+\s+(?!0+\.0+\s)\d+\.\d+\s+\d+\.\d+\s*$"
+TITLE_OF_PERFTEST = "BW average"
+_RIGHT = r"^(?:N/A|0|0e\+00|\de-\d+)$"  # up to 2.10 the largest deviation, not how many values are wrong
+
+
+def is_row(line: str, *, titled: bool = False) -> bool:
+    """Whether a line is a row of measurements; ``titled``: the title of perftest's table stands before it."""
+    if found := compiled(_ROW_OF_TESTS).match(line):
+        return all(compiled(_RIGHT).match(wrong) for wrong in found.groups())
+    return bool(compiled(_ROW_OF_FABTESTS).match(line) or (titled and compiled(_ROW_OF_PERFTEST).match(line)))
+
+
+def is_wrong_row(line: str) -> bool:
+    """Whether a row of nccl-tests has values that are wrong."""
+    return compiled(_ROW_OF_TESTS).match(line) is not None and not is_row(line)
 
 
 def is_step(line: str) -> bool:

@@ -6,13 +6,17 @@ Only the end of what is read is looked at, so that it costs nothing on a big log
 from dataclasses import dataclass, field
 
 from diagnostics.parsers.base import compiled
-from diagnostics.parsers.steps import is_not_finite, is_step
+from diagnostics.parsers.last_errors import OF_JSON, last_errors
+from diagnostics.parsers.steps import TITLE_OF_PERFTEST, is_not_finite, is_row, is_step, is_wrong_row
+from diagnostics.scanning.prefix import clean
 
 TAIL_BYTES = 2**13
 MAX_FILES = 1000
 MAX_CHARACTERS = 2000  # of a line
+MAX_LINES = 40  # in which an error is looked for
 MIN_STEPS = 2  # one line may tell of a step that is planned
-_HINTS = (b"oss", b"/s", b"er second", b"er_second", b"per_sec", b"per iteration", b"hroughput")
+_HINTS = (b"oss", b"/s", b"er second", b"er_second", b"per_sec", b"per iteration", b"hroughput", b"PerSec")
+_ROWS = (b"float", b"half", b"int", b"double", TITLE_OF_PERFTEST.encode())
 _TROUBLE = (
     r"(?i:error|fail|exception|abort|kill|signal|time[ds]?[ -]?out|hang|hung|stuck|terminat|dumped|cancel|traceback"
     r"|preempt|evict|lost|unreachable|unhealthy|restart|refused|retry|corrupt|interrupt)"
@@ -40,18 +44,32 @@ class Steps:
         """The last step of each file that ends with steps, as its line tells it."""
         return {file: step for file, tail in self._tails.items() if (step := _last_step(tail)) is not None}
 
+    def errors(self) -> dict[str, tuple[str, ...]]:
+        """The errors that files end with."""
+        ends = {file: tail.decode("utf-8", "replace").splitlines()[-MAX_LINES:] for file, tail in self._tails.items()}
+        return {file: found for file, lines in ends.items() if (found := last_errors([_clean(line) for line in lines]))}
+
 
 def _last_step(tail: bytes) -> str | None:
     """The last line that tells of a step, where there are several and nothing of trouble or of NCCL behind them."""
-    if not any(hint in tail for hint in _HINTS):
+    if not any(hint in tail for hint in (*_HINTS, *_ROWS)):
         return None
     steps: list[str] = []
+    titled = TITLE_OF_PERFTEST.encode() in tail
     for whole in tail.decode("utf-8", "replace").splitlines():
         line = whole[:MAX_CHARACTERS]
+        if is_wrong_row(line):
+            return None
         if is_not_finite(line):
             steps.clear()  # whether this was passed over or ended the training, the next steps tell
-        elif is_step(line):
+        elif is_step(line) or is_row(line, titled=titled):
             steps.append(line.strip())
         elif "Destroy COMPLETE" not in line and ("CCL" in line or compiled(_TROUBLE).search(line)):
             steps.clear()
     return steps[-1] if len(set(steps)) >= MIN_STEPS else None
+
+
+def _clean(line: str) -> str:
+    """A line without colours and its frame; an object of JSON as a logger in plain text gives its level."""
+    text = clean(line[:MAX_CHARACTERS].encode())
+    return f"ERROR: {text}" if compiled(OF_JSON).search(line[:MAX_CHARACTERS]) else text

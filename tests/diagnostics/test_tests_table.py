@@ -26,6 +26,47 @@ def test_a_table_that_ends_with_right_values_shows_that_the_job_works(text: str)
     assert diagnosis.explanation.startswith("nccl-tests ran to its end, and its values are right.")
 
 
+ROWS = """\
+     1048576         16384     float    none      -1   1116.2    0.94    0.88    N/A   1094.0    0.96    0.90    N/A
+     2097152         32768     float    none      -1   1071.4    1.96    1.83    N/A   1072.8    1.95    1.83    N/A
+"""
+OLD = """\
+           8             2     float     sum     9.66    0.00    0.00  0e+00     9.52    0.00    0.00  4e-07
+          16             4     float     sum    10.56    0.00    0.00  0e+00    10.31    0.00    0.00  0e+00
+"""
+FABTESTS = """\
+bytes   iters   total       time     MB/sec    usec/xfer   Mxfers/sec
+64      20k     1.2m        0.03s     42.74       1.50       0.67
+1.5m    200     300m        0.05s   6899.89     227.96       0.00
+2m      200     400m        0.06s   6868.93     305.31       0.00
+"""
+PERFTEST = """\
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      5000             97.66              97.65 \t\t   0.186258
+ 131072     5000             97.66              97.66 \t\t   0.093129
+---------------------------------------------------------------------------------------
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [ROWS, OLD, FABTESTS, PERFTEST, "[1,0]<stdout>:" + ROWS.replace("\n ", "\n[1,0]<stdout>:")]
+)
+def test_rows_of_measurements_that_someone_pasted_show_work(text: str) -> None:
+    assert _diagnose(text).verdict == "ok"
+
+
+@pytest.mark.parametrize("text", [
+    ROWS.splitlines()[0],  # one row
+    ROWS.replace("N/A", "3", 1), OLD.replace("0e+00", "1e+00", 1),  # wrong values
+    HEAD + ROWS,  # a table that was begun and has no end
+    PERFTEST.partition("\n")[2],  # numbers of anything
+    FABTESTS.replace("6899.89", "0.00").replace("6868.93", "0.00"),
+    ROWS + "the next size gave an error\n", PERFTEST + "Failed to modify the queue\n",
+])  # fmt: skip
+def test_rows_with_wrong_values_no_end_or_an_error_behind_show_none(text: str) -> None:
+    assert _diagnose(text).verdict != "ok"
+
+
 @pytest.mark.parametrize(
     "text",
     [HEAD + ROW, HEAD + ROW + END.splitlines()[0], HEAD + ROW + END + HEAD + ROW, ROW + END.splitlines()[1]],

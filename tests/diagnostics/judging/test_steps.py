@@ -21,6 +21,10 @@ STEPS = (
     "0: 2023-11-29 04:19:54 I [train.py:122] Batch 1 Loss: 11.620493, Speed: 10.72 samples/sec, lr: 0.000013",
     "INFO:tensorflow:global_step/sec: 13.62",
     "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.303904",
+    "[2023-07-25 21:03:17,269] [INFO] epoch=0/micro_step=34/global_step=34, RunningAvgSamplesPerSec=7.86, MemAll=1GB",
+    "[2022-03-11 02:06:58,985] [INFO] [timer.py:189:stop] 0/40, SamplesPerSec=83.48609168106144, MemAllocated=0.26GB",
+    "[rank 7] Dispatch + combine bandwidth: 99.09 GB/s, avg_t=222.52 us, min_t=217.31 us, max_t=228.74 us",
+    "0: [rank0]:2024-11-27 14:29:40,378 - root - INFO - step: 10  memory: 26.47GiB(33.47%)  wps: 1,786  mfu: 10.46%",
     "[default0]: step: 12  loss: 10.8719  memory: 31.1GiB(32.71%)  tps: 8,107  mfu: 41.32%",
 )
 NO_STEPS = (
@@ -30,6 +34,8 @@ NO_STEPS = (
     "Capturing CUDA graph shapes: 100%|##########| 35/35 [00:10<00:00,  3.29it/s]",
     "INFO 05-12 [loggers.py:116] Engine 000: Avg prompt throughput: 0.0 tokens/s, Running: 0 reqs",
     "loss: nan, step 12",
+    "expected bandwidth: 400 GB/s",
+    "SamplesPerSec=0.0",
     "ModelConfig(loss=0.1, dropout=0.0)",
     "model-00001-of-00005.safetensors:  40%|####  | 1.9G/4.9G [00:10<00:15, 198MB/s]",
     "n1:1:2 [0] NCCL INFO 2 coll channels, 8 p2p channels, loss 0.1 step 3",

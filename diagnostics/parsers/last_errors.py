@@ -1,0 +1,72 @@
+"""The last lines of a file: whether they hold an error, with nothing behind it that shows that the job goes on.
+
+A rule that knows an error says what it is; one that nobody knows still keeps a log from showing that the job works.
+An error is what a logger gives as ERROR, FATAL or CRITICAL, ``error:``, ``failed`` where it ends what is said, a status
+of gRPC, or that something died, was killed, or ended unexpectedly.
+"""
+
+from collections.abc import Sequence
+
+from diagnostics.parsers.base import compiled
+from diagnostics.parsers.steps import is_step
+
+LAST_LINES = 8  # that are not empty
+MAX_QUOTED = 2
+
+_LEVELS = r"(?:^|[\[(|] *|[\d\]|,-] +|\) +(?=\w+ \d))(?:ERROR|FATAL|CRITICAL)(?=[\s\])|:]|$)|^[EF]\d{4} \d\d:\d\d:\d\d"
+_SAID = (
+    r"(?i:(?:^|[\s\])])(?:fatal |internal )?error(?: from server \(\w+\))?: )|\b[Ff]ailed[.:!]?$|\bFailed[A-Z]\w+|"
+    r"(?:^|: |\] |\d )(?:[A-Z]\w+ )?[Ff]ailed to |failed with (?:error|exit|code|status)|\(exit [1-9]\d*\)|"
+    r"[Ss]tatus: Failed\b|\d/\d +NodeAffinity\b"
+)
+_ENDED = (
+    r"(?:terminated|exited) unexpectedly|\bdied$|\b[Kk]illed$|\bjob killed\b|[Aa]borting$|\bAbort\(\d+\)|Oops: |"
+    r"without enough slots|process(?:es)? returned$|Resource temporarily unavailable$|^\s*what\(\): |"
+    r": ssh: connect to host |^version `\S+' not found|most recent call first|"
+    r"^\s*@ +0x[0-9a-f]+ "
+)
+_STATUSES = (
+    r"^(?:\S+: )?(?:CANCELLED|DEADLINE_EXCEEDED|UNAVAILABLE|ABORTED|RESOURCE_EXHAUSTED|FAILED_PRECONDITION|INTERNAL|"
+    r"DATA_LOSS|UNIMPLEMENTED): "
+)
+OF_JSON = r"\"(?:level|severity)\": ?\"(?i:error|fatal|critical)\""  # the level beside the message
+_ERROR = "|".join((_LEVELS, _SAID, _ENDED, _STATUSES))
+_MILD = (  # a lower level, none, or what is done about it
+    r"\b(?:DEBUG|INFO|NOTICE)\b|(?i:(?<!wandb: )\bwarn(?:ing)?\b)(?! +Failed[A-Z])|"
+    r"^\[?[WI]\d{3,4} |\[[WI](?:\d{3,4})?[ \]]|"
+    r"(?i:\b(?:0|no|zero|without|any)(?: \w+)? (?:errors?|failures?|failed)\b|(?:errors?|fail\w*)['\"]?\s*[=:]\s*['\"]?"
+    r"(?:0\b|none\b|null\b|false\b|\[\]|\{\})|\bretry|\bretries|\bretried|tr(?:y|ied) again|(?<!fork: )\bretrying|"
+    r"ignor|fall(?:s|ing)? ?back|skipp|continu|proceed|recovered|reconnect|instead\b|optional|failed over)"
+)
+_FORK = r"fork: retry: Resource"  # of a shell: no process can be made, and none is later
+_BENIGN = (  # of libraries that do without, as the rules know
+    r"UCX +ERROR +(?:ibv_(?:open|query)_device|uct_md_open|iface=\S+ failed to create UD QP)|PMIX ERROR: |"
+    r"cannot be used\.?$|modify UD QP to INIT|(?:cuda_\w+|computation_placer|cuda_executor)\.cc:\d+\]|"
+    r"Unable to register \w+ factory"
+)
+_WORKS = (
+    r"CCL INFO (?!.*(?:Abort|abort| -> \d))|Destroy COMPLETE|Out of bounds values *: *0 OK|Avg bus bandwidth|"
+    r"(?i:\b(?:train(?:ing)?|run|job|test\w*|benchmark|epoch|evaluation|model|checkpoint|script|all)\b[\w ]{0,30}?"
+    r"\b(?:complete[ds]?|finished|done|succeeded|saved|passed)\b|exit(?:ed|ing)? (?:with )?(?:code|status) ?:? ?0\b|"
+    r"(?:completed|finished|ended|exited) (?:successfully|normally)|\bsuccess(?:ful(?:ly)?)?\b|connected to )"
+)
+
+
+def last_errors(lines: Sequence[str]) -> tuple[str, ...]:
+    """The errors among the last lines of a file, in their order; empty where the job goes on or ends well behind."""
+    found: list[str] = []
+    for line in reversed([line for line in lines if line.strip()][-LAST_LINES:]):
+        if is_error(line):
+            found.append(line.strip())
+        elif not found and (is_step(line) or compiled(_WORKS).search(line)):
+            return ()
+    return tuple(reversed(found[:MAX_QUOTED]))
+
+
+def is_error(line: str) -> bool:
+    """Whether a line tells of an error, and not that it is passed over, tried again, or none."""
+    if "CCL " in line or not compiled(_ERROR).search(line.strip()):
+        return False
+    if compiled(_FORK).search(line):
+        return True
+    return not (compiled(_MILD).search(line) or compiled(_BENIGN).search(line))

@@ -1,0 +1,113 @@
+"""A log that ends with an error that no rule knows does not show that the job works; one that is survived does."""
+
+import pytest
+
+from diagnostics.engine import Reading
+from diagnostics.findings import Diagnosis
+from diagnostics.inputs.reader import Batch
+from diagnostics.parsers.last_errors import is_error
+from tests.diagnostics.test_program_failures import START
+from tests.diagnostics.threads import diagnose
+
+ERRORS = (
+    "slurmstepd: error: Exceeded step memory limit at some point.",
+    "srun: error: step:123.0 tasks 0-6: running",
+    "Primary job  terminated normally, but 1 process returned",
+    "A call to mpirun was made without enough slots",
+    "Intel(R) MPI Library troubleshooting guide: Abort(15) on node 0",
+    "gpu-b: ssh: connect to host gpu-b port 22: Connection refused",
+    "parallel: This job failed:",
+    "Process SpawnProcess-3 terminated unexpectedly",
+    "error: timed out waiting for the condition on jobs/train",
+    'Error from server (BadRequest): container "trainer" in pod "w-0" is terminated',
+    "worker-0   0/1     NodeAffinity   0          12m",
+    '  Warning  FailedMount  2m  kubelet  MountVolume.SetUp failed for volume "data"',
+    "status: Failed   reason: PodFailed",
+    "ray::train() died",
+    "(raylet) Worker exited unexpectedly",
+    "    @     0x7f0 (unknown)",
+    "what():  CUDA error",
+    "[FATAL] 2024-01-01 rank 3: aborting",
+    "Internal error: Oops: 96000004",
+    "qsub: job killed",
+    "DEADLINE_EXCEEDED: Deadline Exceeded",
+    "wandb: WARNING  Command failed (exit 1)",
+    "-bash: fork: retry: Resource temporarily unavailable",
+    "version `GLIBCXX_3.4.29' not found",
+    "2024-01-02 03:04:05.678 | ERROR    | trainer:main:12 - the store has no such key",
+    "2024-01-02 03:04:05,678 - trainer - CRITICAL - giving up",
+    "(EngineCore_DP0 pid=272) ERROR 09-09 10:15:10 [core.py:700] the engine has ended",
+    "E0716 12:11:09.1 4117 transfer.cpp:294] segment is gone",
+    "Failed to open the data set: x",
+)
+NO_ERRORS = (
+    "0 errors, 0 warnings",
+    "error=0 retries=0",
+    "summary: passed: 12, failed: 0",
+    'done {"errors": [], "level": "info"}',
+    "no errors found",
+    "2024-01-02 03:04:05 - trainer - INFO - 3 requests failed.",
+    "2024-01-02 03:04:05 - trainer - WARNING - ERROR: the cache is cold",
+    "ERROR: upload to s3 was throttled, retrying in 3 s",
+    "ERROR: the metrics server is gone; continuing without it",
+    "Failed to import apex, falling back to torch",
+    "[W1011 TCPStore.cpp:106] [c10d] sendBytes failed.",
+    "the plot has ERROR bars",
+    "--log-level ERROR",
+    "train loss 0.31 (error rate 2 %)",
+    "gradient error: 0",
+    "n1:4117:4117 [0] NCCL WARN Call to connect returned Connection refused: error: 111",
+    "E external/local_xla/xla/stream_executor/cuda/cuda_driver.cc:152] failed call to cuInit: INTERNAL: x",
+    "[n1:04117] PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 169",
+)
+BEHIND = (  # of work and of an end in order
+    START[-1],
+    "n1:40:40 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId b000 - Destroy COMPLETE",
+    "step 12/100 loss: 2.30 12.2 samples/s",
+    "Training completed in 312 s",
+    "checkpoint saved to /data/ckpt",
+    "process exited with code 0",
+    "All tests passed",
+)
+
+
+def _behind_a_start(text: str) -> Diagnosis:
+    return diagnose("\n".join([*START, text]) + "\n")
+
+
+@pytest.mark.parametrize("line", ERRORS)
+def test_an_error_that_no_rule_knows_leaves_it_open_and_is_quoted(line: str) -> None:
+    diagnosis = _behind_a_start(line)
+    assert diagnosis.verdict == "unknown"
+    assert line.strip() in diagnosis.explanation
+
+
+@pytest.mark.parametrize("line", NO_ERRORS)
+def test_words_of_errors_are_none_where_nothing_failed_or_it_was_passed_over(line: str) -> None:
+    assert not is_error(line)
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+def test_an_error_with_work_or_an_end_in_order_behind_it_is_survived(behind: str) -> None:
+    assert _behind_a_start(f"{ERRORS[-1]}\n{behind}").verdict == "ok"
+
+
+def test_an_error_far_from_the_end_is_none_of_the_last_lines() -> None:
+    other = "\n".join(f"lr {number}e-5" for number in range(12))
+    assert _behind_a_start(f"{ERRORS[-1]}\n{other}").verdict == "ok"
+    assert _behind_a_start(f"{other}\n{ERRORS[-1]}\nlr 1e-5\n\n").verdict == "unknown"
+
+
+def test_the_level_beside_a_message_of_json_counts() -> None:
+    line = '{"time":"2024-05-05T01:01:01Z","level":"%s","message":"the queue is gone"}'
+    assert _behind_a_start(line % "info").verdict == "ok"
+    diagnosis = _behind_a_start(line % "error")
+    assert (diagnosis.verdict, "ERROR: the queue is gone" in diagnosis.explanation) == ("unknown", True)
+
+
+def test_each_file_is_looked_at() -> None:
+    reading = Reading()
+    for file, text in (("b.log", ERRORS[-1]), ("a.log", "\n".join(START))):
+        reading.feed(Batch(file=file, block=text.encode(), first=True))
+    reading.flush()
+    assert "the last lines of b.log" in reading.diagnosis().explanation

@@ -81,6 +81,14 @@ def test_other_ranks_that_go_on_in_the_same_file_hide_no_lack_of_memory() -> Non
     assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", "gpu-out-of-memory")
 
 
+def test_what_other_libraries_call_an_error_tells_its_number_and_the_link_layer() -> None:
+    modify = "ibgda.cpp:1345: non-zero status: 121 Error in mlx5dv_devx_obj_modify for INIT2RTR_QP with syndrome 29e0df"
+    assert "121 EREMOTEIO" in _alone(modify).findings[0].summary
+    diagnosis = _alone("ib_mlx5_log.c:179  UCX  ERROR Local protection error on mlx5_0:1/RoCE (synd 0x4 vend 0x51)")
+    assert (diagnosis.network, diagnosis.findings[0].rule) == ("roce", "ib-protection-error")
+    assert diagnosis.findings[0].occurrences == 1
+
+
 CUDA = "RuntimeError: CUDA error: an illegal memory access was encountered"
 RAISED = f'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n{CUDA}'
 GOES_ON = "n1:4{0}:4{0} [{0}] NCCL INFO Connected all rings"

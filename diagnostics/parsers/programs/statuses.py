@@ -92,7 +92,12 @@ _OF_VERBS = tuple(
 _COMPLETIONS: tuple[Row, ...] = (
     (
         "ib_mlx5_log.c",
-        rf"\b(?P<library>)(?P<words>{_OF_UCX}) on (?P<device>\w+):\d+/(?:IB|RoCE)\b",
+        rf"ib_mlx5_log\.c:\d+ +(?P<library>)(?P<words>{_OF_UCX}) on (?P<device>\w+):\d+/(?:IB|RoCE)\b",
+        "[n1:33   :0:33]  ib_mlx5_log.c:177  Remote access error on mlx5_0:1/IB (synd 0x13 vend 0x88 hw_synd 0/1)",
+    ),
+    (
+        "UCX",
+        rf"UCX +(?:ERROR|error|FATAL) +(?P<library>)(?P<words>{_OF_UCX}) on (?P<device>\w+):\d+/(?:IB|RoCE)\b",
         "[n1:33   :0]  ib_mlx5_log.c:179  UCX  ERROR Local protection error on mlx5_0:1/RoCE (synd 0x4 vend 0x51",
     ),
     (
@@ -104,7 +109,7 @@ _COMPLETIONS: tuple[Row, ...] = (
 _QUEUE_PAIRS: tuple[Row, ...] = (
     (
         "mlx5dv_devx_obj_modify",
-        r"(?:status: (?P<number>\d+) )?.{0,40}?(?P<library>Error in) (?P<call>mlx5dv_devx_obj_modify) for \w+2\w+_QP\b",
+        r"(?:status: (?P<number>\d+) .{0,60}?)?(?P<library>Error in) (?P<call>mlx5dv_devx_obj_modify) for \w+2\w+_QP\b",
         "ibgda.cpp:1345: non-zero status: 121 Error in mlx5dv_devx_obj_modify for INIT2RTR_QP with syndrome 29e0df",
     ),
     (

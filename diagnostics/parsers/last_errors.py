@@ -15,7 +15,8 @@ MAX_QUOTED = 2
 
 _LEVELS = r"(?:^|[\[(|] *|[\d\]|,-] +|\) +(?=\w+ \d))(?:ERROR|FATAL|CRITICAL)(?=[\s\])|:]|$)|^[EF]\d{4} \d\d:\d\d:\d\d"
 _SAID = (
-    r"(?i:(?:^|[\s\])])(?:fatal |internal )?error(?: from server \(\w+\))?: )(?![+-]?\d)|\b[Ff]ailed[.:!]?$|\bFailed[A-Z]\w+|"
+    r"(?i:(?:^|[\s\])])(?:fatal |internal )?error(?: from server \(\w+\))?: )(?![+-]?\d)|"
+    r"\b[Ff]ailed[.:!]?$|\bFailed[A-Z]\w+|"
     r"(?:^|: |\] |\d )(?:[A-Z]\w+ )?[Ff]ailed to |failed with (?:error|exit|code|status)|\(exit [1-9]\d*\)|"
     r"[Ss]tatus: Failed\b|\d/\d +NodeAffinity\b"
 )

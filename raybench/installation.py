@@ -4,6 +4,7 @@
 """
 
 import re
+import tomllib
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
@@ -23,19 +24,40 @@ def install_advice(extra: str, root: Path = _ROOT) -> str:
     )
 
 
-def packages_of(extra: str) -> tuple[str, ...]:
-    """What an extra of the installed raybench asks for, those of extras that it names included."""
+def packages_of(extra: str, root: Path = _ROOT) -> tuple[str, ...]:
+    """What an extra of raybench asks for, those of extras that it names included.
+
+    A checkout in PYTHONPATH is not installed: its pyproject.toml says it.
+    """
     try:
-        written = requires("raybench") or ()
+        asked = [text.partition(";") for text in requires("raybench") or ()]
     except PackageNotFoundError:
-        return ()
+        return _packages_of_checkout(extra, root)
     found: list[str] = []
-    for text in written:
-        requirement, _, marker = text.partition(";")
+    for requirement, _, marker in asked:
         named = _EXTRA.search(marker)
-        if named is None or named[1] != extra:
-            continue
-        nested = re.fullmatch(r"raybench\[([\w, -]+)\]", requirement.strip())
-        inner = [part.strip() for part in nested[1].split(",")] if nested else []
-        found += [one for name in inner for one in packages_of(name)] if nested else [requirement.strip()]
+        if named is not None and named[1] == extra:
+            inner = _nested(requirement)
+            found += [one for name in inner for one in packages_of(name)] if inner else [requirement.strip()]
     return tuple(dict.fromkeys(found))
+
+
+def _packages_of_checkout(extra: str, root: Path) -> tuple[str, ...]:
+    """The same of pyproject.toml: raybench is in PYTHONPATH, and not installed."""
+    project = root / "pyproject.toml"
+    if not project.is_file():
+        return ()
+    lines = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["optional-dependencies"].get(extra, ())
+    found: list[str] = []
+    for requirement in (line.partition(";")[0] for line in lines):
+        inner = _nested(requirement)
+        found += (
+            [one for name in inner for one in _packages_of_checkout(name, root)] if inner else [requirement.strip()]
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def _nested(requirement: str) -> list[str]:
+    """``run`` and ``report`` of ``raybench[run,report]``."""
+    found = re.fullmatch(r"raybench\[([\w, -]+)\]", requirement.strip())
+    return [part.strip() for part in found[1].split(",")] if found else []

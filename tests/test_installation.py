@@ -2,7 +2,9 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,17 @@ def test_a_wheel_names_the_packages_and_never_asks_an_index_for_raybench(
     assert install_advice("run", tmp_path) == "pip install 'ray>=2.55' 'torch>=2.6'"
     assert packages_of("all") == ("ray>=2.55", "torch>=2.6", "jinja2>=3.1")
     assert install_advice("nosuch", tmp_path) == "install what raybench's extra 'nosuch' names"
+
+
+def test_a_checkout_that_is_not_installed_knows_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> list[str]:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(installation, "requires", missing)
+    run, report = packages_of("run", REPOSITORY), packages_of("report", REPOSITORY)
+    assert {re.split(r"[<>=]", one)[0] for one in run} == {"ray", "torch", "numpy", "nvidia-ml-py"}
+    assert packages_of("all", REPOSITORY)[: len(run + report)] == run + report
+    assert packages_of("nosuch", REPOSITORY) == packages_of("run", Path(sys.prefix)) == ()
 
 
 def test_the_release_of_ray_that_is_named_is_the_one_that_is_tested() -> None:

@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0 when all is installed, 3 while pieces are missing, 1 for a piece that is damaged."""
+    """Returns 0 when all is installed, 3 while pieces are missing, 1 for a damaged piece, 2 for another Python's."""
     parser = argparse.ArgumentParser(prog="install.py", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("pieces", nargs="*", type=Path, help="folders of pieces that have come")
     parser.add_argument("--to", type=Path, default=Path("/tmp/raybench-gpu"), help="folder that outlives this call")
@@ -32,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.needs:
         print("\n".join([f"python=={platform.python_version()}", *sorted(installed())]))
         return 0
+    absent = [str(piece) for piece in options.pieces if not piece.is_dir()]
+    if absent:
+        parser.error(f"no such folder: {', '.join(absent)}")
     return install(options.pieces, options.to)
 
 
@@ -52,6 +55,12 @@ def install(pieces: Sequence[Path], folder: Path) -> int:
         print(f"{MANIFEST} has not come yet; it is in every piece")
         return 3
     wanted = json.loads(manifest.read_text())
+    here = ".".join(platform.python_version_tuple()[:2])
+    if wanted["python"] not in (None, here):
+        print(
+            f"these wheels are for Python {wanted['python']}, and this is {here}: make gpu-pack PACK='--python {here}'"
+        )
+        return 2
     missing = [part for wheel in wanted["wheels"] for part in wheel["parts"] if not (parts / part).exists()]
     if missing:
         print(f"{len(missing)} parts have not come yet: {', '.join(missing[:5])}")
@@ -60,7 +69,7 @@ def install(pieces: Sequence[Path], folder: Path) -> int:
     if damaged:
         print("\n".join(damaged))
         return 1
-    return _pip(folder)
+    return _pip(folder, [wheel["name"] for wheel in wanted["wheels"]])
 
 
 def _join(wheel: dict[str, Any], parts: Path, target: Path) -> str | None:
@@ -81,10 +90,10 @@ def _join(wheel: dict[str, Any], parts: Path, target: Path) -> str | None:
     return f"{wheel['name']} is damaged: its sha256 is not that of the manifest; send its pieces again"
 
 
-def _pip(folder: Path) -> int:
+def _pip(folder: Path, names: Sequence[str]) -> int:
     """Install the wheels beside the machine's own packages, none of which is replaced."""
     site = folder / "site"
-    wheels = sorted(str(path) for path in (folder / "wheels").glob("*.whl"))
+    wheels = [str(folder / "wheels" / name) for name in names]
     options = [
         "--quiet",
         "--no-index",

@@ -48,7 +48,9 @@ def collectives(bench: Bench, *, ranks: int) -> Outcome:
     shared = (1024, 2**20, 8 * 2**20)  # a loopback device, and kernels that take turns: slow
     sizes = bench.sized(shared if ranks > 1 else (1024, 2**20, 256 * 2**20), (1024, 65536), (1024,))
     repeats = (
-        {"warmup": 2, "iterations": 5, "blocks": 3} if bench.on_gpu else {"warmup": 1, "iterations": 2, "blocks": 1}
+        {"warmup": 2, "iterations": 5, "blocks": 3}
+        if bench.on_gpu and ranks == 1
+        else {"warmup": 1, "iterations": 2, "blocks": 1}
     )
     dtypes = ("float32",) if bench.short else ("float32", "bfloat16")
     found = measured(bench, plan("collectives", sizes, dtypes=dtypes, **repeats), ranks)

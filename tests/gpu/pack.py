@@ -33,11 +33,11 @@ _ABIS = (*(f"manylinux_2_{minor}" for minor in (17, 24, 27, 28, 31, 34, 35)), "m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The machine that the wheels are for."""
+    """The machine that the wheels are for. ``present``: version by name, empty where it is not known."""
 
     python: str
     arch: str
-    present: frozenset[str]
+    present: Mapping[str, str]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -54,25 +54,31 @@ class Target:
         }
 
 
-def present_of(text: str) -> frozenset[str]:
-    """Canonical names from lines NAME==VERSION or names, separated by commas or white space."""
-    words = re.split(r"[\s,]+", text)
-    return frozenset(canonicalize_name(word.partition("==")[0]) for word in words if word and not word.startswith("#"))
+def present_of(text: str) -> dict[str, str]:
+    """Version by canonical name from lines NAME==VERSION or names, separated by commas or white space."""
+    words = (word.partition("==") for word in re.split(r"[\s,]+", text) if word and not word.startswith("#"))
+    return {canonicalize_name(name): version for name, _, version in words}
 
 
 def needed(target: Target, extras: Iterable[str] = EXTRAS) -> list[str]:
     """Names of all packages to bring, from what is installed here: its requirements, followed to the last."""
-    left_out = target.present | _of("torch", target) | {"torch"}
+    left_out = _of("torch", target) | {"torch"}
     found: set[str] = set()
     waiting = own_requirements((ROOT / "pyproject.toml").read_text(), extras, target)
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
-        if name in left_out or name in found:
+        if name in left_out or name in found or _is_there(requirement, target):
             continue
         found.add(name)
         waiting += [one for extra in ("", *requirement.extras) for one in _requirements(name, extra, target)]
     return sorted(found)
+
+
+def _is_there(requirement: Requirement, target: Target) -> bool:
+    """Whether the machine has it, and not too old."""
+    version = target.present.get(canonicalize_name(requirement.name))
+    return version is not None and (not version or requirement.specifier.contains(version, prereleases=True))
 
 
 def _of(name: str, target: Target) -> set[str]:
@@ -136,9 +142,10 @@ def download(names: Sequence[str], versions: Mapping[str, str], target: Target, 
     return missing
 
 
-def cut(wheels: Sequence[Path], folder: Path, piece_bytes: int) -> list[Path]:
+def cut(wheels: Sequence[Path], folder: Path, piece_bytes: int, *, python: str | None = None) -> list[Path]:
     """The wheels in folders of at most so many bytes, long ones cut; each with the manifest. Returns the folders.
 
+    ``python``: the version that they are for.
     The longest parts first, each into the first piece that has room.
     """
     manifest, parts = [], []
@@ -149,7 +156,7 @@ def cut(wheels: Sequence[Path], folder: Path, piece_bytes: int) -> list[Path]:
         names = [wheel.name if len(chunks) == 1 else f"{wheel.name}.part{number}" for number in range(len(chunks))]
         manifest.append({"name": wheel.name, "sha256": hashlib.sha256(data).hexdigest(), "parts": names})
         parts += list(zip(names, chunks, strict=True))
-    text = json.dumps({"wheels": manifest}, indent=1).encode()
+    text = json.dumps({"python": python, "wheels": manifest}, indent=1).encode()
     pieces: list[list[tuple[str, bytes]]] = []
     for part in sorted(parts, key=lambda one: -len(one[1])):
         fitting = (piece for piece in pieces if _length(piece) + len(part[1]) + len(text) <= piece_bytes)
@@ -181,15 +188,17 @@ def _written(folder: Path, piece: Sequence[tuple[str, bytes]], manifest: bytes) 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0, or 1 where a package has no wheel for the target."""
     options = _options(arguments)
-    present = present_of(options.present.read_text()) if options.present else frozenset()
-    target = Target(python=options.python, arch=options.arch, present=present)
+    present = present_of(options.present.read_text()) if options.present else {}
+    told = ".".join(present.pop("python", "").split(".")[:2])
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    target = Target(python=options.python or told or here, arch=options.arch, present=present)
     names = needed(target)
     shutil.rmtree(options.to, ignore_errors=True)
     wheels = options.to / "wheels"
     wheels.mkdir(parents=True)
     versions = versions_of((ROOT / "constraints.txt").read_text(), target)
     missing = download(names, versions, target, wheels)
-    pieces = cut(sorted(wheels.glob("*.whl")), options.to, int(options.piece_mib * _MIB))
+    pieces = cut(sorted(wheels.glob("*.whl")), options.to, int(options.piece_mib * _MIB), python=target.python)
     for piece in pieces:
         size = sum(path.stat().st_size for path in piece.iterdir())
         print(f"{piece}: {size / _MIB:.1f} MiB, {', '.join(sorted(path.name for path in piece.iterdir()))}")
@@ -204,9 +213,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.pack", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--python", default=here, metavar="X.Y", help=f"the other machine's Python  [{here}]")
+    parser.add_argument(
+        "--python", metavar="X.Y", help="the other machine's Python  [as --present says, else this one's]"
+    )
     parser.add_argument("--arch", default="x86_64", help="its processor  [x86_64]")
     parser.add_argument("--present", type=Path, help="packages that it has: the output of install.py --needs there")
     parser.add_argument(

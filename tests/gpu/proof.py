@@ -19,6 +19,7 @@ import msgspec
 import torch
 
 from raybench import __version__
+from raybench.execution.ranks.rank_process import die_with_parent
 from raybench.metadata import gpu_facts, installed_version
 from tests.gpu.ranks import FORK
 from tests.gpu.record import DRY_RUN, ON_GPU, SCHEMA, Record, Result, StepRecord, load, name_of, now, write
@@ -27,6 +28,7 @@ from tests.gpu.step import Bench, NotRunError, Outcome, Step
 _ROOT = Path(__file__).parents[2]
 _PACKAGES = ("ray", "peft", "bitsandbytes", "transformers", "triton", "nvidia-ml-py", "hyperscan", "msgspec")
 _NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
+_SOURCES = ("raybench", "diagnostics", "tests/gpu")
 _DRY_FACTOR = 3  # a dry run may share its processors; the limits are for a machine of one's own
 _SPARE_SECONDS = 3.0  # to end what a step left, and to write
 
@@ -63,11 +65,13 @@ def empty_record(*, on_gpu: bool) -> Record:
 
 
 def opened(folder: Path, fresh: Record) -> tuple[Path, Record]:
-    """The record to go on with: that of the same GPU and versions of the last days, else the fresh one."""
+    """The record to go on with: that of the same kind of GPU and versions, else the fresh one, in a file of its own."""
     alike = [path for path in sorted(folder.glob("*.json")) if _goes_on(load(path), fresh)]
     if alike:
         return alike[-1], load(alike[-1])
-    return folder / name_of(fresh.machine, fresh.date), fresh
+    name = name_of(fresh.machine, fresh.date).removesuffix(".json")
+    names = (f"{name}.json", *(f"{name}-{number}.json" for number in range(2, 1000)))
+    return next(folder / one for one in names if not (folder / one).exists()), fresh
 
 
 def _goes_on(record: Record, fresh: Record) -> bool:
@@ -76,16 +80,19 @@ def _goes_on(record: Record, fresh: Record) -> bool:
 
 
 def prove(plan: Plan, path: Path, record: Record, say: Callable[[str], None]) -> tuple[Record, list[str]]:
-    """Do the steps that have no result yet. Returns the record, and the ids of those for which no time was left."""
+    """Do the steps that have no result yet, and those that failed before the code was mended.
+
+    Returns the record, and the ids of those for which no time was left.
+    """
     if not plan.on_gpu:
         importlib.import_module(
             "torch._dynamo"
         )  # once, and not in each rank; with a GPU it might start CUDA before forks
     deadline, left = time.monotonic() + plan.seconds, []
-    source = source_of(_ROOT / "raybench")
+    source = source_of(_ROOT, _SOURCES)
     for number, step in enumerate(plan.steps, start=1):
         known = record.steps.get(step.id)
-        if known is not None and known.result != "not-run" and not plan.again:
+        if known is not None and _is_done(known, source) and not plan.again:
             say(f"{number:2}/{len(plan.steps)} {step.id}: {known.result} on {known.at}")
             continue
         if time.monotonic() + step.seconds + _SPARE_SECONDS > deadline:
@@ -97,17 +104,21 @@ def prove(plan: Plan, path: Path, record: Record, say: Callable[[str], None]) ->
     return record, left
 
 
+def _is_done(known: StepRecord, source: str) -> bool:
+    return known.result == "passed" or (known.result == "failed" and known.source == source)
+
+
 def line_of(name: str, found: StepRecord) -> str:
     """A step on one line: result, seconds, and the reason or what was compared."""
     text = found.reason or "; ".join(map(str, found.comparisons))
     return f"{name}: {found.result} ({found.seconds:.1f} s) {text}"
 
 
-def source_of(folder: Path) -> str:
-    """A fingerprint of all code of a package: which code a step has proved."""
+def source_of(root: Path, folders: Sequence[str]) -> str:
+    """A fingerprint of all code of these folders: which code a step has proved."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
@@ -155,7 +166,7 @@ def _in_process(step: Step, bench: Bench) -> StepRecord:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid or 0, signal.SIGKILL)
         process.kill()
-        process.join()
+        process.join(_SPARE_SECONDS)  # one that waits for the driver may never end: the next step is tried all the same
         here.close()
     return found
 
@@ -165,6 +176,8 @@ def _result(result: Result, reason: str) -> StepRecord:
 
 
 def _main(step: Step, bench: Bench, pipe: Connection) -> None:
+    die_with_parent()  # in a session of its own it would outlive a call that is cut, and keep the GPU
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     log = os.open(bench.folder / "step.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for number in (1, 2):
@@ -184,15 +197,25 @@ def outcome_of(step: Step, bench: Bench) -> StepRecord:
     except Exception as error:  # noqa: BLE001 - one step must not end the proof
         traceback.print_exc()
         return _result("failed", f"{type(error).__name__}: {error}"[:1000])
-    broken = [one for one in outcome.comparisons if one.judged and not one.holds]
+    broken = [str(one) for one in outcome.comparisons if one.judged and not one.holds]
+    if bench.on_gpu:
+        broken += _unproved(bench, outcome)
     return StepRecord(
         result="failed" if broken else "passed",
         seconds=0.0,
         at=now(),
         source="",
-        reason="; ".join(map(str, broken)) or None,
+        reason="; ".join(broken) or None,
         devices=tuple(sorted(bench.devices)),
         gpus=tuple(sorted(bench.gpus)),
         comparisons=tuple(outcome.comparisons),
         figures=dict(outcome.figures),
     )
+
+
+def _unproved(bench: Bench, outcome: Outcome) -> list[str]:
+    """Why a step says nothing of a GPU, though all that it compared may hold."""
+    found = [] if any(one.judged for one in outcome.comparisons) else ["it compared nothing"]
+    if not bench.gpus or any(not device.startswith("cuda") for device in bench.devices):
+        found.append(f"its ranks computed on {', '.join(sorted(bench.devices)) or 'nothing known'}, not all on a GPU")
+    return found

@@ -4,10 +4,13 @@ A record of a GPU and one of a dry run have the same form. What makes it a GPU's
 that they used, not its label or its name: ``proves`` looks at that.
 """
 
+import contextlib
+import fcntl
 import math
+import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,8 +35,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Whether the figure is known and within its bounds."""
-        if self.value is None or math.isnan(self.value):
+        """Whether the figure is a number that is known, and within its bounds."""
+        if self.value is None or not math.isfinite(self.value):
             return False
         return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
 
@@ -99,8 +102,11 @@ def name_of(machine: dict[str, Any], date: str) -> str:
 
 
 def load(path: Path) -> Record:
-    """A record. Raises msgspec.DecodeError for a file that is none."""
-    record = msgspec.json.decode(path.read_bytes(), type=Record)
+    """A record. Raises msgspec.DecodeError, with the file's name, for a file that is none."""
+    try:
+        record = msgspec.json.decode(path.read_bytes(), type=Record)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise msgspec.ValidationError(f"{path} is no record of a proof ({error}); move it away") from error
     if record.schema != SCHEMA:
         raise msgspec.ValidationError(f"{path.name} is a {record.schema}; this is for {SCHEMA}")
     return record
@@ -110,6 +116,19 @@ def write(path: Path, record: Record) -> None:
     """Whole or not at all: a proof that is cut keeps what it had."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep a second proof from this folder: each would write over what the other has. Raises OSError where one is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise OSError(f"another proof writes to {folder}; wait for it, or take --records") from error
+    finally:
+        os.close(handle)
 
 
 def records_in(folder: Path = RECORDS) -> dict[str, Record]:

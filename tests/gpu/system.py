@@ -73,10 +73,9 @@ def selftest(bench: Bench) -> Outcome:
     """``raybench selftest --gpu``, as a user runs it; in a dry run its two checks that start no ranks."""
     words = ["--gpu"] if bench.on_gpu else ["--only", "python-packages,torch-import"]
     code, document = _raybench(bench, ["selftest", *words, "--json", "--output-dir", str(bench.folder / "runs")], {})
-    for gpu in document["torch"]["gpus"]:
-        bench.note("cuda", gpu["uuid"])
-    if not document["torch"]["available"]:
-        bench.note("cpu", None)
+    _note_devices(bench, document["ranks"])
+    if not bench.on_gpu:
+        bench.note("cpu", None)  # two checks without ranks
     results = {one["id"]: one["result"] for one in document["checks"]}
     bad = [one["id"] for one in document["checks"] if one["result"] in ("failed", "unknown")]
     return Outcome(
@@ -171,12 +170,10 @@ def _note_devices(bench: Bench, document: Any) -> None:
 
 def agent_samples(bench: Bench) -> Outcome:
     """What the agent reads of a GPU by NVML while a rank keeps it busy."""
-    try:
-        sampled, errors = Gpus(load_nvml()), GpuErrors(load_nvml())
-    except SourceUnavailableError as error:
-        raise NotRunError(str(error)) from error
-    busy: dict[str, float] = bench.on_ranks(_under_load, sampled)[0]
-    counted = errors.read().values
+    busy: dict[str, float] | str = bench.on_ranks(_under_load)[0]
+    if isinstance(busy, str):
+        raise NotRunError(busy)
+    counted = GpuErrors(load_nvml()).read().values  # not before the fork: NVML belongs to the process that started it
     power = max((value for name, value in busy.items() if name.endswith("power_watts")), default=0.0)
     utilization = max((value for name, value in busy.items() if name.endswith("utilization_percent")), default=0.0)
     return Outcome(
@@ -189,7 +186,12 @@ def agent_samples(bench: Bench) -> Outcome:
     )
 
 
-def _under_load(context: RankContext, sampled: Gpus) -> dict[str, float]:
+def _under_load(context: RankContext) -> dict[str, float] | str:
+    """What the agent samples, or why it cannot."""
+    try:
+        sampled = Gpus(load_nvml())
+    except SourceUnavailableError as error:
+        return str(error)
     factor = torch.full((4096, 4096), 1 / 4096, device=context.device)
     until = time.monotonic() + _LOAD_SECONDS
     while time.monotonic() < until:

@@ -1,17 +1,20 @@
 """What a machine without internet lacks is found, cut to pieces that can be carried, and put together there whole."""
 
 import json
+import platform
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 from tests.gpu.install import MANIFEST, install
+from tests.gpu.install import main as install_main
 from tests.gpu.pack import ROOT, Target, cut, needed, own_requirements, present_of, versions_of
 
-THERE = Target(python="3.12", arch="x86_64", present=frozenset())
+THERE = Target(python="3.12", arch="x86_64", present={})
 
 
 def wheel(folder: Path, name: str, filling: int = 0) -> Path:
@@ -68,14 +71,38 @@ def test_what_is_there_is_not_packed_and_torch_never_is() -> None:
     everything = needed(THERE)
     assert {"ray", "msgspec", "hyperscan", "bitsandbytes", "zstandard", "jsonschema", "rich"} <= set(everything)
     assert not {"torch", "sympy", "jinja2", "raybench"} & set(everything), "torch and what it brings are the machine's"
-    less = needed(Target(python="3.12", arch="x86_64", present=present_of("rich==13.0\nRay\nattrs, click")))
+    less = needed(Target(python="3.12", arch="x86_64", present=present_of("rich==14.0\nRay\nattrs, click")))
     assert set(everything) - set(less) >= {"rich", "ray", "click"}
     assert "rpds-py" not in less, "what only a package that is there needs is there"
+    old = needed(Target(python="3.12", arch="x86_64", present=present_of("rich==13.0\npsutil==7.0.0")))
+    assert ("rich" in old, "psutil" in old) == (True, False), "what is there and too old is packed"
+
+
+def test_wheels_for_another_python_are_refused_before_pip_sees_them(tmp_path: Path, capsys: object) -> None:
+    here = ".".join(platform.python_version_tuple()[:2])
+    for python, code in (("2.7", 2), (here, 0)):
+        (piece,) = cut([wheel(tmp_path, "short_one")], tmp_path / python, 40_000, python=python)
+        assert install([piece], tmp_path / f"there-{python}") == code
+    assert f"for Python 2.7, and this is {here}" in capsys.readouterr().out
+
+
+def test_wheels_of_an_earlier_pack_are_not_installed(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    (first,) = cut([wheel(tmp_path, "first_one")], tmp_path / "first", 40_000)
+    (second,) = cut([wheel(tmp_path, "second_one")], tmp_path / "second", 40_000)
+    assert install([first], there) == 0
+    (there / "wheels/first_one-1.0-py3-none-any.whl").write_bytes(b"no wheel: pip would refuse it")
+    assert install([second], there) == 0
+
+
+def test_a_folder_that_is_not_there_is_invalid_usage(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        install_main([str(tmp_path / "piece-1"), "--to", str(tmp_path / "there")])
 
 
 def test_requirements_are_those_of_the_other_machine() -> None:
     project = (ROOT / "pyproject.toml").read_text()
-    newer = Target(python="3.14", arch="x86_64", present=frozenset())
+    newer = Target(python="3.14", arch="x86_64", present={})
     assert "hyperscan" in {one.name for one in own_requirements(project, (), THERE)}
     assert "hyperscan" not in {one.name for one in own_requirements(project, (), newer)}
 

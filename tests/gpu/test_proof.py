@@ -1,6 +1,8 @@
 """The proof goes through on a CPU, keeps what it has when it is cut, and takes no dry run for a GPU's."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -9,9 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.gpu.__main__ import main
 from tests.gpu.messages import bandwidths_of
-from tests.gpu.proof import Plan, empty_record, opened, prove
-from tests.gpu.record import DRY_RUN, ON_GPU, Comparison, Record, StepRecord, load, name_of, records_in, write
+from tests.gpu.proof import Plan, empty_record, opened, outcome_of, prove
+from tests.gpu.record import DRY_RUN, ON_GPU, Comparison, Record, StepRecord, alone, load, name_of, records_in, write
 from tests.gpu.step import Bench, NotRunError, Outcome, Step
 from tests.gpu.system import has_code
 from tests.gpu.table import LONGEST_SECONDS, STEPS, step_of
@@ -27,7 +30,8 @@ for name, function in originals.items():
     setattr(torch.cuda, name, lambda *a, name=name, function=function, **k: asked.append(name) or function(*a, **k))
 from raybench.benchmarks.registry import WORKLOADS, workload_of
 from raybench.execution.ranks.rank_host import PRELOAD
-for module in [*PRELOAD, *(one for kind in WORKLOADS for one in workload_of(kind).benchmarks.values())]:
+benchmarks = [one for kind in WORKLOADS for one in workload_of(kind).benchmarks.values()]
+for module in [*PRELOAD, "tests.gpu.table", *benchmarks]:
     importlib.import_module(module)
 assert not asked, f"CUDA may be started before ranks are forked: {{asked}}"
 for name, function in originals.items():
@@ -92,7 +96,8 @@ def test_a_step_is_proved_by_ranks_that_all_named_a_gpu() -> None:
 def test_the_records_that_are_kept_are_of_gpus() -> None:
     for name, record in records_in().items():
         assert record.is_of_gpu, f"{name} is no GPU's"
-        assert name == name_of(record.machine, record.date)
+        stem = name_of(record.machine, record.date).removesuffix(".json")
+        assert re.fullmatch(rf"{re.escape(stem)}(-\d+)?\.json", name)
         assert set(record.steps) <= {step.id for step in STEPS}
 
 
@@ -151,6 +156,7 @@ def test_each_step_ends_within_its_limit_with_a_result_that_is_kept(tmp_path: Pa
         "refused": "not-run",
         **dict.fromkeys(("bad", "unknown", "nan", "broken", "ended", "hanging"), "failed"),
     }
+    assert not Comparison(what="x", value=float("inf"), least=1.0).holds
     reasons = {name: one.reason or "" for name, one in record.steps.items()}
     assert reasons["bad"] == "x 2.5 (1..2)"
     assert reasons["unknown"] == "x unknown (1..2)"
@@ -183,7 +189,81 @@ def test_a_proof_that_is_cut_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert "not-run (" in said[1], "what could not be done is tried again"
 
     other = msgspec.structs.replace(fresh, versions={**fresh.versions, "torch": "1.0"})
-    assert opened(tmp_path, other)[1].steps == {}, "other versions are another proof"
+    beside, empty = opened(tmp_path, other)
+    assert empty.steps == {}, "other versions are another proof"
+    assert beside.name == path.name.replace(".json", "-2.json"), "which takes nothing from the first"
+
+
+def test_a_step_that_failed_is_done_again_once_the_code_is_another(tmp_path: Path) -> None:
+    plan = Plan(steps=[row("bad", compared(2.5))], on_gpu=False, short=False, folder=tmp_path, seconds=600.0)
+    path, said = tmp_path / "record.json", []
+    record, _ = prove(plan, path, empty_record(on_gpu=False), said.append)
+    prove(plan, path, record, said.append)
+    assert "failed on" in said[1]
+    mended = msgspec.structs.replace(record.steps["bad"], source="of another day")
+    prove(plan, path, record.with_step("bad", mended), said.append)
+    assert "failed (" in said[2]
+    mended = msgspec.structs.replace(mended, result="passed")
+    prove(plan, path, record.with_step("bad", mended), said.append)
+    assert "passed on" in said[3]
+
+
+@pytest.mark.parametrize(
+    ("devices", "gpus", "judged", "result"),
+    [
+        ({"cuda:0"}, {"GPU-1"}, True, "passed"),
+        ({"cuda:0"}, {"GPU-1"}, False, "failed"),
+        ({"cpu", "cuda:0"}, {"GPU-1"}, True, "failed"),
+        ({"cuda:0"}, set(), True, "failed"),
+        (set(), set(), True, "failed"),
+    ],
+)
+def test_on_a_gpu_a_step_passes_by_what_it_compared_on_ranks_of_that_gpu(
+    tmp_path: Path, devices: set[str], gpus: set[str], judged: bool, result: str
+) -> None:
+    bench = Bench(on_gpu=True, short=False, folder=tmp_path, seconds=1.0, devices=devices, gpus=gpus)
+    found = outcome_of(row("one", compared(1.5, judged=judged)), bench)
+    assert found.result == result
+    assert bool(found.reason) == (result == "failed")
+
+
+def proof(*words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.gpu", "--dry-run", *words]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_what_cannot_be_begun_is_invalid_usage_and_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "")  # main adds to it
+    assert main(["--dry-run", "--only", "train-ddp,no-such-step"]) == 2
+    assert "no-such-step is no step" in capsys.readouterr().err
+    (tmp_path / "damaged.json").write_text('{"schema": "raybench.gpu-rec')
+    words = ["--dry-run", "--only", "nccl-tests", "--records"]
+    assert main([*words, str(tmp_path)]) == 2
+    assert "damaged.json is no record" in capsys.readouterr().err
+    (tmp_path / "damaged.json").unlink()
+    assert main([*words, str(tmp_path / "file")]) == 3, "a proof of nothing is incomplete"
+    (tmp_path / "a file").touch()
+    assert main([*words, str(tmp_path / "a file")]) == 2
+    with alone(tmp_path):
+        assert main([*words, str(tmp_path)]) == 2
+    assert "another proof writes to" in capsys.readouterr().err
+
+
+def test_a_proof_that_is_ended_takes_its_step_with_it_and_keeps_what_it_had(tmp_path: Path) -> None:
+    words = ["--only", "nccl-tests,event-clock,collectives-4", "--records", str(tmp_path), "--logs", str(tmp_path)]
+    process = proof(*words)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "event-clock" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    assert "stopped; what was done before is in" in process.communicate(timeout=30)[0]
+    assert process.returncode == 3
+    ((_, record),) = records_in(tmp_path).items()
+    assert list(record.steps) == ["nccl-tests", "event-clock"]
+    assert not list(tmp_path.glob("rbg-*")), "nor its folder"
 
 
 def test_a_file_of_another_kind_is_no_record(tmp_path: Path) -> None:

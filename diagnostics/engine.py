@@ -16,7 +16,7 @@ from diagnostics.inputs.files import Input, Inputs, find_inputs
 from diagnostics.inputs.flight_recorder import DamagedDumpError, Recorder, is_dump
 from diagnostics.inputs.forked import dealt, map_ahead, processes_to_use
 from diagnostics.inputs.jobs import Job, sort_by_job, sort_parts
-from diagnostics.inputs.launches import MAX_LAUNCHES, Launches
+from diagnostics.inputs.launches import MAX_LAUNCHES, Launches, begins_with_launches
 from diagnostics.inputs.part import Part, read_part
 from diagnostics.inputs.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
 from diagnostics.judging.judgement import diagnose_facts
@@ -208,10 +208,10 @@ def _diagnose_in_one_pass(inputs: Inputs, processes: int) -> Diagnosis | None:
     """The diagnosis of one large file, taken for that of one job; None where it is not, or was begun more than once."""
     jobs = sort_parts([Part(file=file) for file in inputs.files]) if len(inputs.files) == 1 else ()
     pieces = pieces_of(jobs)
-    if bytes_to_sift(pieces) < MIN_BYTES:
+    if bytes_to_sift(pieces) < MIN_BYTES or begins_with_launches(inputs.files[0]):
         return None
     reading, launches = Reading(), Launches(inputs.files[0])
-    with closing(_sifted(pieces, [reading], processes)) as sifted:
+    with closing(_sifted(pieces, [reading], processes, notes_starts=True)) as sifted:
         for piece, found in zip(pieces, sifted, strict=True):
             if found is None:
                 return None
@@ -240,12 +240,12 @@ def read_jobs(jobs: Sequence[Job], readings: Sequence[Reading], processes: int) 
 
 
 def _sifted(
-    pieces: Sequence[Piece], readings: Sequence[Reading], processes: int
+    pieces: Sequence[Piece], readings: Sequence[Reading], processes: int, *, notes_starts: bool = False
 ) -> Generator[Sifted | None, None, None]:
     """What is kept of the pieces, by several processes where they may be used."""
     for reading in readings:
         reading.gate.expect(MIN_BYTES)  # which compiles what is scanned for, once for all processes
-    sieve = Sieve([reading.gate for reading in readings], processes)
+    sieve = Sieve([reading.gate for reading in readings], processes, notes_starts=notes_starts)
     sizes = [bytes_to_sift([piece]) + 1 for piece in pieces]
     yield from map_ahead(sieve.sift, pieces, processes, sizes) if processes > 1 else map(sieve.sift, pieces)
 

@@ -146,9 +146,13 @@ class _Sifting:
 
 
 class Sieve:
-    """Sifts pieces of several jobs, in a forked process. ``gates``: what the reader of each job begins with."""
+    """Sifts pieces of several jobs, in a forked process. ``gates``: what the reader of each job begins with.
 
-    def __init__(self, gates: Sequence[Gate], processes: int) -> None:
+    ``notes_starts``: the jobs are not told apart yet.
+    """
+
+    def __init__(self, gates: Sequence[Gate], processes: int, *, notes_starts: bool = False) -> None:
+        self._notes_starts = notes_starts
         self._jobs = [
             _Sifting(
                 gate=Gate(scan_from_bytes=gate.scan_from_bytes, detail_left=0),
@@ -177,7 +181,8 @@ class Sieve:
                     return None
                 block = with_partial_lines_joined(batch.block)
                 sifted.unreadable += count_binary(block)
-                sifted.starts += job.starts.of(block, batch.place)
+                if self._notes_starts:
+                    sifted.starts += job.starts.of(block, batch.place)
                 self._keep(block, job, sifted)
         except (OSError, UnreadableInputError):
             return None

@@ -12,13 +12,14 @@ import pytest
 from diagnostics import engine
 from diagnostics.engine import Reading
 from diagnostics.inputs import launches, speakers
-from diagnostics.inputs.files import Input
+from diagnostics.inputs.files import Input, find_inputs
 from diagnostics.inputs.forked import dealt, map_ahead
 from diagnostics.inputs.jobs import Job, sort_by_job
 from diagnostics.inputs.reader import read_batches, read_range
 from diagnostics.scanning import sifting
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.literals import FOREIGN, KNOWN_CONNECTED
+from diagnostics.scanning.sifting import Piece
 
 CASES = Path(__file__).parents[1] / "cases"
 
@@ -180,10 +181,24 @@ def test_one_pass_is_enough_for_one_launch_and_left_for_several(
     monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
     monkeypatch.setattr(sifting, "PIECE_BYTES", 2**14)
     monkeypatch.setattr(engine, "sort_by_job", sorted_after_survey)
-    for jobs, surveys in ((1, 0), (3, 1)):
+    for jobs, surveys, beginning in ((1, 0, 2**25), (3, 1, 2**25), (3, 2, 0)):
+        monkeypatch.setattr(launches, "BEGINNING_BYTES", beginning)
         log = write_log(tmp_path / "big.log", jobs=jobs)
         assert engine.diagnose_paths([log]).to_json()["lines"]["read"] == log.read_bytes().count(b"\n")
         assert len(surveyed) == surveys
+
+
+def test_a_file_that_begins_with_several_launches_is_not_read_as_one_job_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Piece] = []
+    monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**12)
+    monkeypatch.setattr(Reading, "read_piece", lambda _reading, piece, _sifted: read.append(piece))
+    for jobs in (3, 1):
+        log = write_log(tmp_path / "big.log", jobs=jobs)
+        engine._diagnose_in_one_pass(find_inputs([log]), 1)
+        assert bool(read) == (jobs == 1)
 
 
 def healthy(job: int) -> Iterator[str]:
@@ -211,6 +226,7 @@ def test_jobs_are_told_apart_behind_however_many_starts(
     log = tmp_path / "many.log"
     log.write_text("\n".join([*starts_of(1, 12_600), *starts_of(2, 1)]) + "\n")
     if in_one_pass:
+        monkeypatch.setattr(launches, "BEGINNING_BYTES", 0)
         monkeypatch.setattr(engine, "MIN_BYTES", 2**20)
         monkeypatch.setattr(engine, "processes_to_use", lambda: 2)
         assert len(engine.diagnose_paths([log]).jobs) == 2
@@ -351,6 +367,17 @@ def test_lines_of_nccl_are_as_many_with_and_without_a_scanner() -> None:
             for _ in range(2):
                 assert list(gate.candidates(block))
             assert (gate.lines, gate.nccl_lines) == (2 * (len(named) + 3), 2 * len(named))
+
+
+def test_where_many_late_lines_have_the_mark_only_those_with_a_mark_are_counted() -> None:
+    marked = [b"n1:1:2 [0] NCCL INFO Trees [0] %d" % number for number in range(200)]
+    warning, version = b"n1:1:2 [0] net.cc:7 NCCL WARN Call to connect failed", b"NCCL version 2.27.5+cuda12.9"
+    block = b"\n".join([*marked, warning, version, b"step 1"])
+    for scan_from_bytes in (0, 2**40):
+        for detail_left, sparse, nccl_lines in ((0, False, 201), (0, True, 202), (30_000, False, 202)):
+            gate = Gate(scan_from_bytes=scan_from_bytes, detail_left=detail_left, sparse=sparse)
+            assert list(gate.candidates(block))
+            assert (gate.lines, gate.nccl_lines) == (203, nccl_lines)
 
 
 def test_late_lines_that_say_connected_are_left_out_only_where_both_texts_are_known() -> None:

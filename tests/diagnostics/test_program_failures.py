@@ -158,3 +158,35 @@ def test_an_excerpt_that_ends_in_a_traceback_tells_of_an_exception(behind: str, 
         f'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    main(){behind}'
     ).findings
     assert (found[0].rule if found else "") == rule
+
+
+LOOPBACK = "n9:41:41 [0] NCCL INFO Bootstrap : Using [0]lo:127.0.0.1<0>"
+REFUSED = "n9:41:42 [0] NCCL INFO Call to connect returned Connection refused, retrying"
+COMPLETE = "n9:41:42 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 1 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE"
+
+
+@pytest.mark.parametrize(("lines", "verdict"), [
+    ([LOOPBACK, *[REFUSED] * 3], "critical"),
+    ([LOOPBACK.replace("[0]lo:127.0.0.1", "lo:127.0.1.1"), *[REFUSED] * 6], "critical"),
+    ([LOOPBACK.replace("Using [0]lo", "Using lo"), *[REFUSED] * 4, "make: leaving"], "critical"),
+    ([LOOPBACK, REFUSED], "unknown"),  # the peer starts later
+    ([LOOPBACK, *[REFUSED] * 3, COMPLETE], ""),  # on one machine loopback is good
+    ([LOOPBACK.replace("lo:127.0.0.1", "eth0:10.0.0.1"), *[REFUSED] * 3], "unknown"),
+])  # fmt: skip
+def test_a_rank_that_is_refused_at_loopback_to_the_end_of_its_log(lines: list[str], verdict: str) -> None:
+    diagnosis = _alone("\n".join(lines))
+    rules = [finding.rule for finding in diagnosis.findings]
+    assert ("wrong-interface" in rules) == (verdict == "critical")
+    assert not verdict or diagnosis.verdict == verdict
+
+
+def test_an_xid_goes_before_the_cuda_error_that_follows_from_it() -> None:
+    xid = "kernel: NVRM: Xid (PCI:0000:1b:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 11 (0x1 0x2)"
+    finding = _diagnose(f"{CUDA}\n{xid}").findings[0]
+    assert "Xid (PCI:0000:1b:00): 145" in finding.summary
+    assert "NVLink" in finding.explanation
+
+
+def test_a_process_that_was_killed_for_lack_of_memory_is_said_to_be() -> None:
+    finding = _diagnose("systemd[1]: trainer.service: Failed with result 'oom-kill'.").findings[0]
+    assert "memory of its host or container" in finding.summary

@@ -9,6 +9,7 @@ from diagnostics.parsers.programs import (
     killed,
     launchers,
     libraries,
+    machines,
     rendezvous,
     restarts,
     statuses,
@@ -25,5 +26,6 @@ PATTERNS: tuple[Pattern, ...] = (
     *devices.PATTERNS,
     *endings.PATTERNS,
     *statuses.PATTERNS,
+    *machines.PATTERNS,
 )
 LITERALS: tuple[str, ...] = tuple(dict.fromkeys(pattern.literal for pattern in PATTERNS))

@@ -16,6 +16,8 @@ _TEXTS = (
     "all CUDA-capable devices are busy or unavailable",
     "device kernel image is invalid",
     "no kernel image is available",
+    "peer access is not supported between these two devices",
+    "peer mapping resources exhausted",
     "unknown error",
 )
 _PASSED_ON = r"(?:\[CUDA\]|(?i:cuda|hip)\b.{0,40}?(?:error|failure)\b.{0,60}?)[:' ]+"
@@ -214,9 +216,14 @@ _DEVICE = (
         "Xid (",
         (
             r"NVRM: (?P<reason>Xid \([^)]*\): "
-            r"(?:13|31|32|38|48|61|62|64|69|74|79|94|95|1[12]\d|13\d|14\d|45(?=,.* previous Xid)),?.*)"
+            r"(?:13|31|32|38|48|61|62|64|69|74|79|94|95|1[1-4]\d|15[0578]|16[17]|17[12]|45(?=,.* previous Xid)),?.*)"
         ),
         "NVRM: Xid (PCI:0000:1b:00): 79, pid=4117, GPU has fallen off the bus.",
+    ),
+    (
+        "SXid (",
+        r"(?P<reason>SXid \([^)]*\): \d+,? (?!Non-fatal)(?:Fatal|Severity 1).*)",
+        "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
     ),
 )
 

@@ -71,11 +71,6 @@ _LAUNCHING = (
         "An MPI communication peer process has unexpectedly disconnected.",
     ),
     (
-        "lost communication with",
-        r"(?:ORTE|PRTE|prterun|mpirun) has lost communication with .*",
-        "ORTE has lost communication with a remote daemon.",
-    ),
-    (
         "daemon has unexpectedly failed",
         r"daemon has unexpectedly failed.*",
         "An ORTE daemon has unexpectedly failed after launch and before",

@@ -35,9 +35,18 @@ _SEGMENTS = (  # of PyTorch, beside NCCL's own
 )
 _DESCRIPTORS = (
     (
-        "Too many open files",
-        r"(?:Error|error|failed)\b.*?(?P<reason>Too many open files)",
+        "oo many open files",
+        (
+            r"^(?!.*(?i:\b(?:if|avoid|prevents?|may|might|could|can|inotify|watch\w*)\b.*too many open files))"
+            r".*?(?P<reason>[Tt]oo many open files(?: in system)?)"
+            r"(?!.*\b(?i:reducing|retrying|falling back|switching|ignor\w+|skipp\w+|instead)\b)"
+        ),
         "RuntimeError: Too many open files. Communication with the workers is no longer possible.",
+    ),
+    (
+        "EMFILE",
+        r"(?P<reason>\bEMFILE\b)(?!.*oo many open files)",
+        "Error: spawn /usr/bin/python EMFILE",
     ),
 )
 _UCX_REACH = (  # Open MPI over UCX, before the program starts

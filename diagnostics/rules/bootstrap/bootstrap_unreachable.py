@@ -96,7 +96,16 @@ def _tried_in_vain(facts: JobFacts) -> list[Event]:
     """Attempts to reach PyTorch's store that end the log; one alone comes from a late start."""
     tried = [event for event in facts.of("store-tried") if facts.is_near_end(event) and not facts.went_on(event)]
     often = len(tried) > 1 or any((event.number("tries") or 0) > 1 for event in tried)
-    return tried if often or any(is_unrouted(event) for event in tried) else []
+    in_vain = tried if often or any(is_unrouted(event) for event in tried) else []
+    return in_vain + _asked_in_vain(facts)
+
+
+def _asked_in_vain(facts: JobFacts) -> list[Event]:
+    """Names that a script could not resolve while it waited for a host, where the run failed or the log ends there."""
+    asked = [event for event in facts.of("name-unresolved") if not facts.went_on(event)]
+    failed = bool(facts.of("traceback", "python-error", "launcher-failure", "run-error", "ranks-missing"))
+    last = [event for event in asked if facts.is_near_end(event)]
+    return asked if asked and (failed or len(last) > 1) else []
 
 
 def _is_here(event: Event, facts: JobFacts) -> bool:

@@ -1,7 +1,8 @@
 """The interface that is offered to the peers does not lead to them.
 
 Symptom: ``Bootstrap : Using docker0:172.17.0.1`` or ``lo:127.0.0.1`` in a job of several nodes; ``No route to host``
-or ``Network is unreachable`` while connecting; a failed connection to 127.0.0.1; two hosts that offer one address.
+or ``Network is unreachable`` while connecting; a failed connection to 127.0.0.1; two hosts that offer one address; a
+rank over loopback that is refused again and again up to the end of the log.
 
 Why: NCCL picks interfaces by name, InfiniBand ones first and docker, lo and virbr last. Where the wrong one is
 picked, the peers get an address that they cannot reach. 172.17.x.x is docker's own bridge and different on every host.
@@ -19,7 +20,15 @@ from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
-from diagnostics.rules.bootstrap.connecting import MEANING, had_worked, is_gone, is_unrouted, socket_error, unanswered
+from diagnostics.rules.bootstrap.connecting import (
+    MEANING,
+    MIN_LAST_ATTEMPTS,
+    had_worked,
+    is_gone,
+    is_unrouted,
+    socket_error,
+    unanswered,
+)
 
 _BRIDGE = r"172\.17\.|172\.(?:1[89]|2\d|3[01])\.0\.1\b"  # its first network, and the host's end of those behind it
 _CONTAINER = r"^[0-9a-f]{12}$"  # docker's host name where none is given, and the network is not the host's
@@ -78,8 +87,12 @@ def check(facts: JobFacts) -> Outcome:
 
 def _unfinished(facts: JobFacts, doubtful: list[Event]) -> Outcome:
     """Ranks offer an address that is good on one link, no communicator comes to be, and the number of nodes is open."""
+    if facts.works or facts.multi_node is False:
+        return CLEAR
     linked = [event for event in doubtful if event.fields.get("address", "").startswith(("169.254.", "fe80:"))]
-    if not linked or facts.works or facts.multi_node is False:
+    if not linked and (refused := _refused_at_loopback(facts, doubtful)):
+        return found(_at_loopback(facts, doubtful, refused))
+    if not linked:
         return CLEAR
     return found(
         conclude(
@@ -91,6 +104,27 @@ def _unfinished(facts: JobFacts, doubtful: list[Event]) -> Outcome:
             explanation="Such an address is good on one link only: a rank of another node cannot connect to it, and "
             "waits until its time is over.",
         )
+    )
+
+
+def _refused_at_loopback(facts: JobFacts, doubtful: list[Event]) -> list[Event]:
+    """Attempts that end the log of a rank over loopback; the first few are refused where the peer starts later."""
+    if facts.hosts[1:] or not any(_is_own(event.fields.get("address", "")) for event in doubtful):
+        return []
+    tried = [event for event in facts.of("connect-retry") if not facts.survived(event)]
+    return tried if len(tried) >= MIN_LAST_ATTEMPTS and facts.is_near_end(tried[-1]) else []
+
+
+def _at_loopback(facts: JobFacts, doubtful: list[Event], refused: list[Event]) -> Finding:
+    return conclude(
+        facts,
+        [*doubtful[:1], *refused],
+        severity="critical",
+        confidence="possible",
+        summary=f"A rank uses loopback ({doubtful[0].fields['interface']}), and is refused up to the end of the log",
+        explanation="Loopback leads each machine to itself: where the ranks are on several machines, none of them can "
+        "meet. The log does not show on how many they are; on one, the rank that is asked for does not run.",
+        occurrences=len(refused),
     )
 
 

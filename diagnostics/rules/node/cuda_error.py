@@ -2,7 +2,7 @@
 
 Symptom: ``Cuda failure 700 'an illegal memory access was encountered'``; ``no kernel image is available``;
 ``initialization error``; what a framework says of it (``CUDA error: ...``, ``CUBLAS_STATUS_...``), or the driver
-(``Xid 79``).
+(``Xid 79``, a fatal ``SXid`` of an NVSwitch), which goes before the errors of CUDA that follow from it.
 
 Why: errors of kernels are reported by the next call, whoever makes it. An illegal access or launch failure is the
 program's; others name driver, architecture, fork after CUDA, or a wrong device number.
@@ -36,12 +36,20 @@ _MEANING = (
     ("invalid device ordinal", "The local rank is larger than the number of visible GPUs."),
     ("driver on your system", "The driver is absent or older than the CUDA version that the program was built with."),
     ("802", "The GPUs of this machine need the fabric manager (nvidia-fabricmanager), which is not ready."),
+    (
+        "peer access",
+        "The program copies between GPUs directly, which these do not allow: turn off its own all-reduce.",
+    ),
+    ("peer mapping", "A GPU maps at most eight others: fewer GPUs of one process, or NVSwitch, are needed."),
     ("fallen off the bus", "The GPU no longer answers on PCIe; the hardware needs attention."),
+    ("SXid", "An NVSwitch reports a fault of a link that ends there, or of its own; all GPUs behind it are concerned."),
     ("Xid", "The driver reports a fault of the GPU; its number says which (NVIDIA's list of Xid errors)."),
     ("NOT_INITIALIZED", "A library of CUDA could not begin, mostly for want of GPU memory, or after an earlier error."),
     ("ECC", "The GPU's memory has an error that cannot be corrected; the hardware needs attention."),
 )
 
+_XID = r"\bXid \([^)]*\): (?P<number>\d+)"
+_NVLINK_XIDS = frozenset({74, 121, 137, *range(144, 151), 155})  # 121 is NVLink-C2C; 144 to 150 Blackwell's links
 _RESULT = r"(?i)unhandled ?(?:cuda|hip) ?error"
 _SAYS_MORE = (
     "cuda-failure",
@@ -69,21 +77,43 @@ def check(facts: JobFacts) -> Outcome:
     events += [event for event in facts.of("device-error") if not says_memory(event) and not _went_on(event, facts)]
     if not events:
         return _by_result(facts)
-    events.sort(key=lambda event: event.origin.sequence)
+    events.sort(key=lambda event: (not _is_of_hardware(event), event.origin.sequence))
     reason = events[0].fields.get("reason", "").strip()
-    meaning = next(
-        (text for sign, text in _MEANING if sign.lower() in reason.lower()), "The text names what CUDA refused."
-    )
+    api = "CUDA" if facts.library == "NCCL" else "HIP"
+    said = "GPU fault" if _is_of_hardware(events[0]) else f"{api} error"
     return found(
         conclude(
             facts,
             events,
             severity="critical",
             confidence="likely",
-            summary=f"CUDA error: {reason[:140]}" if facts.library == "NCCL" else f"HIP error: {reason[:140]}",
-            explanation=meaning,
+            summary=f"{said}: {reason[:140]}",
+            explanation=_meaning(reason),
             occurrences=len(events),
         )
+    )
+
+
+def _is_of_hardware(event: Event) -> bool:
+    """Whether the driver reports a GPU's or switch's fault, which errors of CUDA follow from.
+
+    13, 31 and 43 are mostly the program's.
+    """
+    reason = event.fields.get("reason", "")
+    xid = compiled(_XID).search(reason)
+    return reason.startswith("SXid") or (xid is not None and int(xid["number"]) not in (13, 31, 43))
+
+
+def _meaning(reason: str) -> str:
+    """What the text of an error stands for."""
+    xid = compiled(_XID).search(reason)
+    if xid is not None and int(xid["number"]) in _NVLINK_XIDS:
+        return (
+            "The driver reports a fault of NVLink: look at the link, its switch and the fabric manager. Whoever uses "
+            "the link is ended or hangs."
+        )
+    return next(
+        (text for sign, text in _MEANING if sign.lower() in reason.lower()), "The text names what CUDA refused."
     )
 
 

@@ -1,7 +1,7 @@
 """The process may not open more files.
 
-Symptom: ``Too many open files`` while NCCL opens sockets (24: the limit of the process; 23: of the machine), or PyTorch
-shares tensors with the workers of a data loader.
+Symptom: ``Too many open files`` while NCCL opens sockets (24: the limit of the process; 23: of the machine), PyTorch
+shares tensors with the workers of a data loader, or any other library says it.
 
 Why: each peer and channel needs file descriptors; large jobs exceed a limit of 1024.
 
@@ -26,7 +26,7 @@ def check(facts: JobFacts) -> Outcome:
         severity="critical",
         summary=f"The {'machine has' if whole else 'process may have'} no more open files ({error}): "
         "the limit is too low for the number of ranks",
-        explanation="NCCL opens several sockets for each peer. "
+        explanation="NCCL and MPI open sockets for each peer. "
         + (
             "The limit of the machine counts (fs.file-max)." if whole else "The limit of the rank's own process counts."
         ),

@@ -1,7 +1,8 @@
 """A rank's process went away, and the log does not show why.
 
 Symptom: ``Connection closed by remote peer``, ``Connection reset by peer``, flush errors (status 5), proxy failures,
-a killed process, a peer that had joined the communicator and refuses connections.
+a killed process (by Ray, Slurm, the kernel or systemd for lack of memory too), a daemon of mpirun that is lost, a
+collective that gRPC aborts (``Socket closed``), a peer that had joined the communicator and refuses connections.
 
 Why: when one rank ends, its neighbours lose their connections. These lines are victims; the cause is on the rank that
 ended first, in its own output or the kernel's log (out-of-memory killer, Xid, node failure).
@@ -17,6 +18,7 @@ from collections import Counter
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.bootstrap.connecting import LOST, MEANING, is_gone, socket_error, unanswered
 from diagnostics.rules.node.shm_too_small import need_of
@@ -26,6 +28,7 @@ from diagnostics.rules.rdma.verbs import completion_status, peer_names
 
 _BESIDE_THE_STORE = frozenset({"store-left", "store-tried"})
 _LINES_OF_A_CHECK = 2  # the call that failed, and who called
+_MEMORY = r"(?i)oom|memory"
 _ABORTED = ("Aborted", "SIGABRT", "signal 6")
 _REASONS = ("run-error", "watchdog-exception", "store-failed", "ranks-missing")
 
@@ -38,6 +41,7 @@ def check(facts: JobFacts) -> Outcome:
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
     lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
     lost += facts.of("communicator-aborted")
+    lost += [event for event in facts.of("remote-gone") if not facts.went_on(event)]
     lost += _left_alone(facts)
     lost += [event for event in [*warned(facts, "connect-failed"), *unanswered(facts)] if is_gone(event, facts)]
     lost = before_any_cut(facts, [event for event in lost if not _after_the_end(event, facts)])
@@ -53,7 +57,7 @@ def check(facts: JobFacts) -> Outcome:
             events,
             severity="critical",
             confidence="likely" if killed else "possible",
-            summary=(f"A rank's process was ended ({first})" if first else _what_went(events[0]))
+            summary=(_how_ended(first) if first else _what_went(events[0]))
             + (f"; first peer lost: {peers[0]}" if peers else ""),
             explanation=(
                 f"A bus error is what a full /dev/shm gives to the process that writes there.{need_of(facts)} "
@@ -84,6 +88,12 @@ def _is_ended(event: Event, facts: JobFacts) -> bool:
     return signal_of(event) not in _ABORTED or not any(
         told.origin.sequence < event.origin.sequence for told in facts.of(*_REASONS) if not facts.survived(told)
     )
+
+
+def _how_ended(signal: str) -> str:
+    if compiled(_MEMORY).search(signal):
+        return f"A rank's process was killed as the memory of its host or container was used up ({signal})"
+    return f"A rank's process was ended ({signal})"
 
 
 def _what_went(event: Event) -> str:

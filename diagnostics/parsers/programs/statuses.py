@@ -120,7 +120,7 @@ _QUEUE_PAIRS: tuple[Row, ...] = (
 )
 _QUEUES: tuple[Row, ...] = (
     (
-        "Libfabric error: (-12)",
+        "Libfabric error: (-",
         r"(?P<library>Libfabric) error: \(-12\) (?P<insert>Cannot allocate memory)",
         "Libfabric error: (-12) Cannot allocate memory",
     ),
@@ -130,12 +130,12 @@ _QUEUES: tuple[Row, ...] = (
         "EFA internal error: (4112) Failure to post internal receive buffers",
     ),
     (
-        "ret=-12 (Cannot allocate memory)",
+        ", ret=-",
         r"(?P<call>fi_(?P<library>endpoint|enable|mr_reg\w*|cq_open|recv|tsend|trecv|send)\(\)): \S+, ret=-12 \(Cannot",
         "fi_mr_reg(): common/shared.c:620, ret=-12 (Cannot allocate memory)",
     ),
     (
-        "Error: Cannot allocate memory (12)",
+        "Error: Cannot allocate memory",
         r"^\s*(?P<library>Error): Cannot allocate memory \(12\)$",  # of Open MPI, behind the call that failed
         "  Error: Cannot allocate memory (12)",
     ),

@@ -190,3 +190,22 @@ def test_an_xid_goes_before_the_cuda_error_that_follows_from_it() -> None:
 def test_a_process_that_was_killed_for_lack_of_memory_is_said_to_be() -> None:
     finding = _diagnose("systemd[1]: trainer.service: Failed with result 'oom-kill'.").findings[0]
     assert "memory of its host or container" in finding.summary
+
+
+PROBED = (
+    "[1668693503.47] [n1:1188443:0]  ib_log.c:246  UCX  ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory. "
+    "Please set max locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)"
+)
+OSU = "# OSU MPI Broadcast Latency Test v5.8\n# Size       Avg Latency(us)\n1                       0.23"
+IMB = "# Benchmarking PingPong\n    #bytes #repetitions    t[usec]   Mbytes/sec\n       0         1000       0.31"
+
+
+@pytest.mark.parametrize(("text", "verdict"), [
+    (f"{PROBED}\n{OSU}", "unknown"),
+    (f"{PROBED}\n{PROBED}\n{IMB}", "unknown"),
+    (PROBED, "critical"),
+    (f"{OSU}\n{PROBED}", "critical"),  # the benchmark had begun
+    (f"{PROBED}\n{OSU}\nsrun: error: n1: task 1: Exited with exit code 1", "critical"),
+])  # fmt: skip
+def test_ucx_probes_nics_while_mpi_starts_and_does_without(text: str, verdict: str) -> None:
+    assert _alone(text).verdict == verdict

@@ -180,7 +180,13 @@ _GONE: tuple[Row, ...] = (
     ),
 )
 
+_BEGUN: tuple[Row, ...] = (  # the title of a benchmark of MPI, behind an MPI_Init that worked
+    ("# OSU ", r"^# OSU \w+.* Test\b", "# OSU MPI Broadcast Latency Test v5.8"),
+    ("#bytes #repetitions", r"^\s*#bytes #repetitions\b", "       #bytes #repetitions  t_min[usec]  t_max[usec]"),
+)
+
 PATTERNS = (
+    *rows("benchmark-begun", _BEGUN),
     *rows("store-failed", _UNRESOLVED),
     *rows("name-unresolved", _ASKED),
     *rows("process-killed", _NO_MEMORY),

@@ -21,6 +21,7 @@ from diagnostics.parsers.programs.restarts import RESTART
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 from diagnostics.rules.program.job_cancelled import before_any_cut
 from diagnostics.rules.program.tracebacks import torn_off_traceback
+from diagnostics.rules.rdma.verbs import is_probe
 
 _RESULTS = {
     "1": "a CUDA call failed",
@@ -129,6 +130,7 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
     told = [event for event in told if not facts.is_from_unknown_client(event)]
     told = [event for event in told if not (event.origin.file in facts.steps and _is_of_library(event))]
+    told = [event for event in told if not (_is_of_library(event) and is_probe(event, facts))]
     told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
     if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the NICs that it has not all the same, and goes on

@@ -8,7 +8,7 @@ Why: RDMA pins memory. The limit (``ulimit -l``) of the process is a few MiB by 
 daemon or a login without limits.conf passes that on. It has nothing to do with free memory.
 
 Not when: another error than "Cannot allocate memory" is printed (memory-registration-failed); libfabric tries another
-way, and the ranks go on to work.
+way, and the ranks go on to work; UCX says it while MPI starts, and a benchmark of MPI begins behind it.
 
 Source: NCCL user guide, troubleshooting.
 """

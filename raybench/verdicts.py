@@ -6,7 +6,7 @@ verdict      exit code  it means
 ok           0          something was judged, and no problem was found; the reason says what was and was not judged
 warning      0          a finding that is worth a look
 unknown      3          everything that was asked for was measured, and nothing of it could be judged, or not by
-                        the baseline that was given
+                        the baseline that was given, or pairs are slow and it cannot be told because of whom
 critical     1          wrong data, or a finding that is critical
 incomplete   3          not everything that was asked for was measured; what was is kept
 ===========  =========  =======================================================================================

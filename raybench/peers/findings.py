@@ -61,7 +61,9 @@ def _matrices(result: RunResult, explained: set[int]) -> tuple[list[Finding], li
         found += [part for part in parts if explained.isdisjoint(part.ranks)]
         patterns = [_slow_pairs(one, benchmark, size, cluster) for one in judgement.patterns]
         found += patterns
-        checks.append(_check("pairs", [*parts, *patterns], judgement.not_judged))
+        checks.append(
+            replace(_check("pairs", [*parts, *patterns], judgement.not_judged), undecided=judgement.undecided)
+        )
     return found, checks
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from diagnostics.findings import Severity
 from raybench.documents.run.point import Point
-from raybench.peers.judgement import LARGE, Share, control_of, is_blind, severity_of, share_of
+from raybench.peers.judgement import LARGE, NOT_JUDGED, Share, control_of, is_blind, severity_of, share_of
 from raybench.peers.patterns import SlowPairs, slow_patterns
 from raybench.rounds import disjoint_rounds
 from raybench.stats import MAD_TO_DEVIATION, median
@@ -30,6 +30,8 @@ _LEAST_PATHS, _LEAST_BLOCKS = 6, 5
 _GOOD = 0.9  # a direction above it is fine
 _MOST_NAMED = 3  # one in so many, at most, or it is no fault but how the machine is built
 _PATH_DEVIATIONS = 4.0
+_BLIND = "healthy pairs differ among themselves too much"
+_UNDECIDED = f"{_BLIND}, and some reach less than {NOT_JUDGED} of what others do"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +52,15 @@ class SlowPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixJudgement:
-    """What stands out, and why nothing could be determined where that is so."""
+    """What stands out, and why nothing could be determined where that is so.
+
+    ``undecided``: some pairs between nodes are slow all the same, and nobody can say because of whom.
+    """
 
     slow: tuple[SlowPart, ...] = ()
     patterns: tuple[SlowPairs, ...] = ()  # slow pairs that no part explains
     not_judged: str | None = None
+    undecided: bool = False
 
 
 class Matrix:
@@ -185,8 +191,11 @@ def judge_matrix(
     if emulated:  # their ranks share processors: such a pattern comes and goes with what else runs
         blind = search.blind or next((one.text for one in patterns), None)
         return MatrixJudgement(slow=tuple(search.found), not_judged=None if search.found else blind)
-    blind = None if search.found or patterns else search.blind
-    return MatrixJudgement(slow=tuple(search.found), patterns=patterns, not_judged=blind)
+    if search.found or patterns:
+        return MatrixJudgement(slow=tuple(search.found), patterns=patterns)
+    if search.has_slow_pairs():
+        return MatrixJudgement(not_judged=_UNDECIDED, undecided=True)
+    return MatrixJudgement(not_judged=search.blind)
 
 
 class _Search:
@@ -231,7 +240,7 @@ class _Search:
         severity = severity_of(shares[ranks], control, emulated=self._emulated)
         if severity is None:
             if is_blind(control):
-                self.blind = "healthy pairs differ among themselves too much"
+                self.blind = _BLIND
             return None
         if len(ranks) > 1 and not all(self._is_slow(frozenset({rank}), between, direction) for rank in ranks):
             return None  # one rank of the node, not the node
@@ -283,6 +292,21 @@ class _Search:
             between: {pair for pair in self._usable(between, named) if frozenset(pair) not in paths}
             for between in (True, False)
         }
+
+    def has_slow_pairs(self) -> bool:
+        """Whether two nodes' pair is slow in both directions, beside pairs on a rail or off it as it is, all the time.
+
+        Both directions are measured at different times, so that trouble for a while shows in one of them.
+        """
+        kinds: dict[bool, list[Pair]] = {}
+        for pair in self._usable(between=True):
+            kinds.setdefault(self._matrix.is_on_rail(pair), []).append(pair)
+        for pairs in kinds.values():
+            level = NOT_JUDGED * median([self._matrix.speed([pair]) for pair in pairs])
+            slow = {pair for pair in pairs if max(self._matrix.blocks[pair]) < level}
+            if any(pair[::-1] in slow for pair in slow):
+                return True
+        return False
 
     def look_at_ways(self) -> None:
         """Single paths between ranks that are both good with others; many of them are how the machine is built."""

@@ -105,6 +105,20 @@ def test_where_healthy_pairs_differ_by_too_much_that_is_said() -> None:
     assert "healthy pairs differ among themselves too much" in said
 
 
+@pytest.mark.parametrize(("shape", "noise"), [((3, 1), 0.4), ((4, 2), 0.25), ((4, 2), 0.4), ((6, 1), 0.25)])
+def test_a_slow_path_among_pairs_that_differ_is_never_called_alike(shape: tuple[int, int], noise: float) -> None:
+    slow, clean = 0.1, 1.0
+    undecided = 0
+    for seed in range(10):
+        keys = {"noise": noise, "common": 0.3, "seed": seed}
+        judgement = judged(*shape, lambda pair: slow if set(pair) == {0, shape[1]} else clean, **keys)
+        assert judgement.slow or judgement.patterns or judgement.not_judged, seed
+        undecided += judgement.undecided
+        assert not judged(*shape, **keys).undecided, seed  # a healthy one that is as noisy
+        assert not judged(*shape, lambda pair: slow if pair == (0, shape[1]) else clean, emulated=True).undecided
+    assert undecided > 0
+
+
 def test_a_slow_way_of_few_ranks_is_named_though_each_rail_has_few_pairs() -> None:
     assert named(judged(2, 2, lambda pair: 0.3 if pair == (0, 3) else 1.0)) == [("way", (0, 3), "critical", "sends")]
 

@@ -112,6 +112,20 @@ def test_a_slow_pair_matrix_is_a_finding_of_the_run() -> None:
     assert judged.conclusion.exit_code == 1
 
 
+def test_a_slow_path_that_noise_hides_leaves_the_verdict_unknown() -> None:
+    noisy = {"noise": 0.4, "common": 0.3, "seed": 1}
+    slow = tuple(matrix(4, 2, lambda pair: 0.1 if set(pair) == {0, 2} else 1.0, **noisy))
+    for points, verdict in ((slow, ("unknown", 3)), (tuple(matrix(4, 2, **noisy)), ("ok", 0))):
+        judged = with_peers(run_result(pairs(points=points), cluster=cluster(4, 2)))
+        assert (judged.conclusion.verdict, judged.exit_code) == verdict
+        assert "pairs not compared (healthy pairs differ among themselves too much" in judged.conclusion.reason
+        again = RunResult.of_json(judged.to_json(), "here")
+        assert again.conclusion == judged.conclusion
+        assert again.checks[-1].undecided == (verdict == ("unknown", 3))
+    emulated = with_peers(run_result(pairs(points=slow), cluster=cluster(4, 2, emulated=True)))
+    assert emulated.conclusion.verdict == "ok"
+
+
 def test_what_the_rank_itself_explains_is_said_once() -> None:
     points = tuple(matrix(4, 1, lambda pair: 0.55 if 1 in pair else 1.0))
     own = run_of(own_times(4, {1: 0.5})).benchmarks

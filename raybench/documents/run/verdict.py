@@ -20,15 +20,20 @@ INTERRUPTED = "interrupted"  # the rule of the finding that a run was stopped by
 
 
 class Check(Part, frozen=True, kw_only=True):
-    """One thing that a run is judged by: ``data``, ``bandwidth``, ``pairs``, ``ranks``. ``text`` says so in words."""
+    """One thing that a run is judged by: ``data``, ``bandwidth``, ``pairs``, ``ranks``. ``text`` says so in words.
+
+    ``undecided``: something is wrong with it, and it could not be judged what: the verdict is unknown.
+    """
 
     name: str = field(name="check")
     outcome: Literal["passed", "failed", "not judged"]
     text: str
+    undecided: bool = False
 
     def to_json(self) -> Json:
         """As in the schema."""
-        return self.with_unknown({"check": self.name, "outcome": self.outcome, "text": self.text})
+        undecided = {"undecided": True} if self.undecided else {}
+        return self.with_unknown({"check": self.name, "outcome": self.outcome, "text": self.text, **undecided})
 
 
 def conclude(
@@ -37,7 +42,8 @@ def conclude(
     """The verdict of a document: wrong data, then what is missing, then the gravest finding, then what was judged.
 
     ``gaps``: why it is not complete, the cause first. A finding of what broke a run is a reason for its gap, so it is
-    not counted as one of the cluster's own. A comparison that was asked for and could not be made leaves it unknown.
+    not counted as one of the cluster's own. A comparison that was asked for and could not be made leaves it unknown,
+    and so do pairs of which some are slow where nobody can say because of whom.
     """
     if wrong:
         return Conclusion(verdict="critical", reason=_first_of([f"wrong data: {text}" for text in wrong]))
@@ -48,7 +54,9 @@ def conclude(
     warnings = [_summary(one) for one in findings if one.severity == "warning"]
     if critical:
         return Conclusion(verdict="critical", reason=_first_of([*critical, *warnings]))
-    unanswered = [check.text for check in checks if check.name == BASELINE and check.outcome == "not judged"]
+    unanswered = [
+        check.text for check in checks if check.undecided or (check.name == BASELINE and check.outcome == "not judged")
+    ]
     if unanswered:
         return Conclusion(
             verdict="unknown", reason="; ".join([*unanswered, *([_first_of(warnings)] if warnings else [])])

@@ -110,7 +110,7 @@ def _object(line: bytes | str) -> dict[str, Any]:
 
 def _clock(content: Mapping[str, Any]) -> Clock:
     return Clock(
-        wall_seconds=_time(content, "wall_seconds"),
+        wall_seconds=_within(content.get("wall_seconds"), "wall_seconds", 0.0, MAX_SECONDS),
         monotonic_seconds=_time(content, "monotonic_seconds"),
         host=_text(content, "host"),
         interval_seconds=_within(content.get("interval_seconds"), "interval_seconds", 0.0, MAX_INTERVAL_SECONDS),

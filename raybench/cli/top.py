@@ -69,7 +69,7 @@ def _watch_hosts(
                 return 0
             if once:
                 return 1 if watched.has_warned else 0 if all(is_read(one) for one in hosts.hosts) else 3
-    return 0
+    return 3 if once else 0  # Ctrl-C: --once has not looked at all of them
 
 
 def _hosts_shown(hosts: "LiveHosts", *, as_json: bool, again: bool) -> bool:

@@ -18,10 +18,15 @@ _END_SECONDS = 2.0
 _TICK_SECONDS = 0.5
 _PIECE_BYTES = 2**16
 _TAIL_BYTES = 600
-# A reader that is gone ends both: tail and the agent write at least every few seconds, and nobody reads it.
+# A reader that is gone ends both: tail and the agent write at least every few seconds, and nobody reads it. The last
+# lines of a unit's agent that hangs would look like those of now.
 _COMMAND = """kept=/var/lib/raybench-agent/samples.jsonl
 if [ -r $kept ] && systemctl is-active --quiet raybench-agent 2>/dev/null
-then exec tail -n 100 -F $kept 2>/dev/null; fi
+then
+  silent=$(($(date +%s) - $(stat -c %Y $kept)))
+  [ $silent -lt 30 ] || { echo "the unit raybench-agent has written nothing for $silent s" >&2; exit 1; }
+  exec tail -n 100 -F $kept 2>/dev/null
+fi
 command -v raybench >/dev/null || { echo 'raybench is not in the PATH of that user there' >&2; exit 127; }
 exec raybench agent --json"""
 
@@ -81,7 +86,7 @@ class LiveAgents:
             channel.settimeout(_TICK_SECONDS)
             last, words = time.monotonic(), b""
             while not self._stop.is_set():
-                while channel.recv_stderr_ready():
+                if channel.recv_stderr_ready():
                     words = (words + channel.recv_stderr(_PIECE_BYTES))[-_TAIL_BYTES:]
                 try:
                     piece = channel.recv(_PIECE_BYTES)

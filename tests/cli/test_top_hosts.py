@@ -1,6 +1,11 @@
 """``raybench top HOST...``: what is a host and what a run, and hosts that cannot be read are never shown as fine."""
 
+import os
 import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +15,9 @@ from raybench.cli.top import command
 from raybench.documents.live_hosts import LiveHost, LiveHosts
 from raybench.documents.live_run import LiveRemarkLine
 from raybench.errors import UsageError
+from raybench.hosts import live_agents
 from raybench.reports.terminal.top_hosts import top_hosts_lines
+from raybench.services import top_hosts
 
 
 def test_a_host_that_cannot_be_reached_stays_with_its_reason_and_the_exit_code_is_3(tmp_path: Path) -> None:
@@ -28,6 +35,35 @@ def test_a_host_that_cannot_be_reached_stays_with_its_reason_and_the_exit_code_i
 def test_a_name_that_ssh_could_misunderstand_is_refused(name: str) -> None:
     done = CliRunner().invoke(command, [name, "--once"])
     assert isinstance(done.exception, UsageError)
+
+
+def test_once_that_is_stopped_before_hosts_were_read_is_not_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def stopped(*_: object, **__: object) -> Iterator[None]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(top_hosts, "watched_hosts", stopped)
+    assert CliRunner().invoke(command, ["gpu-01", "--once"]).exit_code == 3
+    assert CliRunner().invoke(command, ["gpu-01"]).exit_code == 0
+
+
+@pytest.mark.parametrize(("age", "status", "said"), [(3600, 1, "has written nothing for 36"), (0, 0, "")])
+def test_last_lines_of_a_unit_that_hangs_are_not_taken_for_those_of_now(
+    tmp_path: Path, age: int, status: int, said: str
+) -> None:
+    for name, text in (("systemctl", "exit 0"), ("tail", "shift 3; exec cat $1")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    kept = tmp_path / "samples.jsonl"
+    kept.write_text("old\n")
+    os.utime(kept, (time.time() - age,) * 2)
+    script = live_agents._COMMAND.replace("/var/lib/raybench-agent/samples.jsonl", str(kept))
+    done = subprocess.run(
+        ["sh", "-c", script], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (status, "" if status else "old\n")
+    assert said in done.stderr
 
 
 def test_a_folder_is_a_run(tmp_path: Path) -> None:

@@ -124,3 +124,14 @@ def test_the_file_becomes_samples_of_a_run_and_the_run_is_judged_by_them(
     samples = raybench.load(run / "node_samples.json")
     assert isinstance(samples, NodeSamples)
     assert [node.name for node in samples.nodes] == ["node-1"]
+
+
+def test_a_clock_of_before_1970_is_a_line_that_is_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path, clock(wall=-1e11), clock(), *readings())
+    samples = agent_samples(path)
+    assert samples.started_at == STARTED
+    assert samples.nodes[0].left_out == {"lines that are not a message": 1}
+    alone = written(tmp_path, clock(wall=-1e11), *readings())
+    alone.write_text("".join(line for line in alone.read_text().splitlines(keepends=True) if str(START) not in line))
+    with pytest.raises(DocumentError, match="no time of it is known"):
+        agent_samples(alone)

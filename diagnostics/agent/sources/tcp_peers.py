@@ -10,6 +10,7 @@ from diagnostics.agent.sources.base import Sample, SourceUnavailableError
 from diagnostics.agent.sources.host import retransmitted_segments
 
 MAX_PEERS = 16
+MAX_COUNTED = 1024  # a machine may have other peers each day
 _LEAST_SEGMENTS = 10  # sent again since the last look, below which nobody is asked
 _COMMAND = ("ss", "-tinHO")
 _LIMIT_SECONDS = 2.0
@@ -41,6 +42,8 @@ class TcpPeers:
                 if grown := total - self._before.get((local, peer), 0):
                     self._peers[_address(peer)] += grown  # less where the peer says late that it had them
             self._before = now
+            if len(self._peers) > MAX_COUNTED:
+                self._peers = Counter(dict(self._peers.most_common(MAX_COUNTED // 2)))
         most = self._peers.most_common(MAX_PEERS)
         return Sample(values={f"tcp/{peer}/lost_segments": count for peer, count in most if count > 0})
 

@@ -41,7 +41,7 @@ class HeardAgent:
     started: float  # the run, on the command's monotonic clock
     findings: list[Finding] = field(default_factory=list)
     _reader: MessageReader = field(default_factory=MessageReader)
-    _figures: dict[str, float] = field(default_factory=dict)
+    _figures: dict[str, tuple[float, float]] = field(default_factory=dict)  # by name: when heard, and the figure
     _counters: dict[str, tuple[float, float]] = field(default_factory=dict)  # by series: when, and how far
     _told: Counter[str] = field(default_factory=Counter)
     _heard: float | None = None  # the last message
@@ -54,7 +54,7 @@ class HeardAgent:
         told = [found for one in messages if isinstance(one, Warned) and (found := self._warning(one, now)) is not None]
         for one in messages:
             if isinstance(one, Reading):
-                self._read(one)
+                self._read(one, now)
                 self._read_at = now
             if (
                 isinstance(one, Source)
@@ -67,8 +67,11 @@ class HeardAgent:
         return messages, told
 
     def figures(self, now: float) -> dict[str, float]:
-        """What the last readings say of its GPUs, ports and processors, rates a second; nothing where they are old."""
-        return dict(sorted(self._figures.items())) if self.silent_seconds(now) is None else {}
+        """What the last readings say of its GPUs, ports and processors, rates a second; none that is old.
+
+        One source may hang, as a driver does, while the others are read on.
+        """
+        return {name: one for name, (at, one) in sorted(self._figures.items()) if now - at <= _FRESH_SECONDS}
 
     def silent_seconds(self, now: float) -> float | None:
         """For how long nothing has been read, where something was and it is too long ago."""
@@ -82,7 +85,7 @@ class HeardAgent:
         since = "at all" if self._heard is None else f"since {self._heard - self.started:.0f} s after the run's start"
         return _missing(self.machine, f"it has said nothing {since}")
 
-    def _read(self, reading: Reading) -> None:
+    def _read(self, reading: Reading, now: float) -> None:
         for name, value in reading.values.items():
             group, _, rest = name.partition("/")
             device, _, metric = rest.rpartition("/")
@@ -90,14 +93,14 @@ class HeardAgent:
                 continue
             if (group, metric) in _LEVELS:
                 self._counters[name] = reading.monotonic_seconds, value
-                self._figures[f"{group} {device} {_LEVELS[group, metric]}"] = value
+                self._figures[f"{group} {device} {_LEVELS[group, metric]}"] = now, value
             elif (group, metric) in _RATES:
                 before = self._counters.get(name)
                 self._counters[name] = reading.monotonic_seconds, value
                 seconds = reading.monotonic_seconds - before[0] if before else 0.0
                 if before and seconds > 0 and value >= before[1]:
                     unit, factor = _RATES[group, metric]
-                    self._figures[f"{group} {device} {unit}"] = (value - before[1]) / seconds * factor
+                    self._figures[f"{group} {device} {unit}"] = now, (value - before[1]) / seconds * factor
 
     def _warning(self, warned: Warned, now: float) -> LiveWarning | None:
         finding = self._own(warned.finding)

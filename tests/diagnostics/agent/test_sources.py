@@ -11,7 +11,7 @@ import pytest
 
 from diagnostics.agent.judging import Judge
 from diagnostics.agent.series import split_name
-from diagnostics.agent.sources import counter_files
+from diagnostics.agent.sources import counter_files, tcp_peers
 from diagnostics.agent.sources.base import SourceUnavailableError
 from diagnostics.agent.sources.filesystems import FileSystem
 from diagnostics.agent.sources.host import Host
@@ -253,6 +253,24 @@ def test_peers_are_asked_for_while_segments_are_sent_again(tmp_path: Path, monke
     series = "tcp/10.99.8.2/lost_segments"
     assert seen == [{}, {}, {series: 200 + 90}, {series: 290}, {series: 290 + 39 + 99}]
     assert len(asked.read_text()) == 3
+
+
+def test_peers_of_a_machine_that_has_others_each_day_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc, said = tmp_path / "proc", [""]
+    write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
+    monkeypatch.setattr(tcp_peers, "_asked", lambda: said[0])
+    write(proc, "net/snmp", "Tcp: OutSegs RetransSegs\nTcp: 1000 0")
+    source = TcpPeers(proc)
+    for day in range(1, 9):
+        write(proc, "net/snmp", f"Tcp: OutSegs RetransSegs\nTcp: 1000 {1000 * day}")
+        ends = [f"10.{day}.{one // 250}.{one % 250}" for one in range(1000)]
+        said[0] = "".join(f"ESTAB 0 0 10.0.0.1:22 {end}:9 cubic retrans:0/2\n" for end in ends)
+        said[0] += f"ESTAB 0 0 10.0.0.1:22 10.0.0.2:9 cubic retrans:0/{100 * day}\n"
+        values = source.read().values
+    assert len(source._peers) <= tcp_peers.MAX_COUNTED
+    assert values["tcp/10.0.0.2/lost_segments"] == 800
 
 
 @pytest.mark.parametrize("sockstat", ["TCP: inuse 3 orphan 0 tw 0 alloc 20001 mem 948", "TCP6: inuse 4"])

@@ -109,6 +109,16 @@ def test_figures_of_an_agent_that_has_fallen_silent_are_not_shown_as_those_of_no
     assert agent().silent_seconds(1060.0) is None, "one that has not spoken yet is none that fell silent"
 
 
+def test_figures_of_a_source_that_hangs_are_not_kept_fresh_by_the_others() -> None:
+    heard = agent()
+    for second in range(1, 61):
+        gpus = {"gpu/0/utilization_percent": 97} if second == 1 else {}
+        reading = Reading(monotonic_seconds=second, source="x", values={"host/cpu/busy_seconds": 3 * second, **gpus})
+        heard.take(encode(reading).encode() + b"\n", 1000.0 + second)
+    assert heard.figures(1060.0) == {"host cpu processors busy": 3.0}
+    assert heard.silent_seconds(1060.0) is None
+
+
 def test_an_agent_that_falls_silent_or_never_speaks_while_ranks_do_is_missing() -> None:
     heard = agent()
     heard.take(encode(Reading(monotonic_seconds=1.0, source="host", values={})).encode() + b"\n", 1010.0)

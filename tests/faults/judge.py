@@ -5,12 +5,12 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tests.faults.chaos.outcome import STACK_TRACE
 from tests.faults.commands import WORKLOADS
 from tests.faults.plan import PHASES, Fault
 from tests.faults.plant import Ending
 
 _GRACE_SECONDS = 15.0  # over the time limit of the command
-_STACK_TRACE = re.compile(r"^Traceback \(most recent call last\)|^\s*@\s+0x[0-9a-f]+", re.MULTILINE)  # Python's, C++'s
 _WHOLE_SECONDS = 120.0  # for a short command that nothing ends
 
 
@@ -96,9 +96,7 @@ def _what_it_left(ending: Ending) -> Iterator[str]:
 
 
 def _what_it_said(fault: Fault, ending: Ending) -> Iterator[str]:
-    if "Traceback (most recent call last)" in ending.text or re.search(
-        r"^\s*@\s+0x[0-9a-f]+", ending.text, re.MULTILINE
-    ):
+    if STACK_TRACE.search(ending.text):
         yield "TRACE: a stack trace reached the user"
     if any("torn" in document for document in ending.documents):
         yield "TORN: a document is no JSON"

@@ -17,7 +17,7 @@ from tests.faults.chaos.hosts import HOST_FAULTS, HostFault
 from tests.faults.chaos.hosts import complaints as of_host
 from tests.faults.chaos.links import LINK_FAULTS
 from tests.faults.chaos.links import complaints as of_link
-from tests.faults.chaos.outcome import Ended
+from tests.faults.chaos.outcome import Ended, ended_well
 from tests.faults.judge import complaints
 from tests.faults.plan import Fault, faults
 from tests.measurements.process import LaunchError
@@ -156,13 +156,35 @@ def test_a_host_is_named_with_its_reason_and_no_other(node: str, why: str, statu
 
 @pytest.mark.parametrize(
     ("rule", "host", "complaint"),
-    [("node-lost", "node3", ""), ("node-lost", "node2", "CULPRIT"), ("rank-died", "node3", "CULPRIT")],
+    [
+        ("node-lost", "node3", ""),
+        ("node-lost", "node2", "CULPRIT"),
+        ("node-lost", "", "CULPRIT"),
+        ("rank-died", "node3", "CULPRIT"),
+    ],
 )
 def test_a_node_that_was_hit_is_named_and_no_other(rule: str, host: str, complaint: str) -> None:
-    finding = {"rule": rule, "hosts": [host], "severity": "critical", "summary": "lost"}
+    finding = {"rule": rule, "hosts": [host] if host else [], "severity": "critical", "summary": "lost"}
     ended = Ended(status=3, seconds=9.0, text="", document={"status": "partial", "findings": [finding]})
     said = [one.partition(":")[0] for one in of_link(LINK_FAULTS[0], ended, names=["node1", "node2"], node="node3")]
     assert (complaint in said) if complaint else said == []
+
+
+def test_a_host_that_a_fault_only_slows_down_has_to_be_done() -> None:
+    document = copy.deepcopy(HEALTHY)
+    slow = HostFault(kind="host", what="login takes 2 s", command="collect", statuses=(0, 1))
+    ended = Ended(status=1, seconds=3.0, text="", document=document)
+    names = ["node1", "node2", "node3", "node4"]
+    assert not list(of_host(slow, ended, names, "node3"))
+    document["hosts"][2]["problems"] = ["no answer within 5 s"]
+    assert [one.partition(":")[0] for one in of_host(slow, ended, names, "node3")] == ["NOT DONE"]
+
+
+@pytest.mark.parametrize("prefix", ["", "(pid=71) ", "node3: "])
+def test_a_stack_trace_is_seen_behind_whatever_its_line_begins_with(prefix: str) -> None:
+    text = f"{prefix}Traceback (most recent call last):\n"
+    ended = Ended(status=3, seconds=1.0, text=text)
+    assert [one.partition(":")[0] for one in ended_well(ended, statuses=(3,), limit_seconds=9.0)] == ["TRACE"]
 
 
 def test_what_an_agent_did_not_sample_is_said_and_no_point_is_missing() -> None:

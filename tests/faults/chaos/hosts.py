@@ -416,6 +416,8 @@ def complaints(fault: HostFault, ended: Ended, names: Sequence[str], name: str) 
         yield f"BLAMED: {blamed}"
     why = reasons.get(name, "")
     why = f"{why} ({brief_reason(why, name)})" if why else ""
+    if why and not fault.says:
+        yield f"NOT DONE: {name}: {why[:300]}"
     must = ended.status not in fault.statuses or ended.status == 3
     if must and not (why and (fault.says == "?" or re.search(fault.says, why))):
         yield f"CULPRIT: {name} has the reason {why[:300]!r}"

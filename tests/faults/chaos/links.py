@@ -209,7 +209,7 @@ def _in(lab: Lab, fault: LinkFault, delay_seconds: float, number: int) -> Outcom
             begun = time.monotonic()
             fault.plant(Scene(lab=lab, run=run, node=lab.nodes[number]))
         ended = _ending(lab, run, begun, but=name if fault.gone else "")
-    return ended.outcome(complaints(fault, ended, names=[one.hostname for one in lab.nodes] or [], node=name))
+    return ended.outcome(complaints(fault, ended, names=[one.hostname for one in lab.nodes], node=name))
 
 
 def _wait_until_measuring(run: LabRun, *, training: bool) -> None:
@@ -269,7 +269,9 @@ def _of_result(fault: LinkFault, result: Any, names: Sequence[str], node: str) -
     if 3 in fault.statuses and result["status"] not in ("partial", "failed"):
         yield f"RESULT: {result['status']}"
     wanted = _culprits(fault, names, node)
-    if not findings or findings[0]["rule"] not in fault.rules or not set(findings[0]["hosts"]) <= wanted:
+    first = findings[0] if findings else {"rule": "", "hosts": ()}
+    named = set(first["hosts"]) <= wanted and (first["hosts"] or fault.rules == _HEAD_LOST)  # which names no node
+    if first["rule"] not in fault.rules or not named:
         yield f"CULPRIT: {fault.rules} of {sorted(wanted)} is not first: {said}"
     blamed = {host for one in findings for host in one["hosts"]} - wanted
     if blamed:

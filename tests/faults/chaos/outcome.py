@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_STACK_TRACE = re.compile(r"^Traceback \(most recent call last\)|^\s*@\s+0x[0-9a-f]+", re.MULTILINE)  # Python's, C++'s
+# Python's, behind whatever prefix its line has, and C++'s
+STACK_TRACE = re.compile(r"Traceback \(most recent call last\)|^\s*@\s+0x[0-9a-f]+", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ def ended_well(ended: Ended, *, statuses: Sequence[int], limit_seconds: float) -
         yield f"EXIT: {ended.status}, expected {' or '.join(map(str, statuses))}"
     if ended.seconds > limit_seconds:
         yield f"LATE: {ended.seconds:.0f} s after the fault, limit {limit_seconds:.0f} s"
-    if _STACK_TRACE.search(ended.text):
+    if STACK_TRACE.search(ended.text):
         yield "TRACE: a stack trace reached the user"
     if ended.left:
         yield f"LEFT: {len(ended.left)}: {'; '.join(ended.left[:3])}"

@@ -28,6 +28,7 @@ from raybench.benchmarks.workload import RankRecord
 from raybench.errors import IncompleteRunError
 
 _LONGEST_PIECE_BYTES = 2**17
+_LEAST_WORK_SECONDS, _MOST_WORK_SECONDS = 1e-12, 1e9
 _COUNTS = ("visible_gpus", "gpu_memory_bytes", "pid")  # facts of a rank that are read as numbers
 
 
@@ -97,7 +98,7 @@ def _samples_problem(samples: RankSamples, rank: int, spec: BenchmarkSpec, world
     if not samples.stamps or not all(samples.stamps):
         return "a block without samples"
     seconds = [one for block in samples.stamps for one in block]
-    if not are_times([*seconds, *samples.own_seconds, samples.bus_factor]):
+    if not are_times([*seconds, samples.bus_factor]) or not _are_of_work(samples.own_seconds):
         return "a time that is none"
     growing = (before < after for block in samples.stamps for before, after in pairwise((0.0, *block)))
     return None if all(growing) else "a clock that does not advance"
@@ -106,7 +107,12 @@ def _samples_problem(samples: RankSamples, rank: int, spec: BenchmarkSpec, world
 def _speed_problem(speed: OwnSpeed, spec: BenchmarkSpec) -> str | None:
     if len(speed.seconds) != spec.own_samples:
         return f"{len(speed.seconds)} samples of its own speed, of {spec.own_samples}"
-    return None if are_times(speed.seconds) else "a time that is none"
+    return None if _are_of_work(speed.seconds) else "a time that is none"
+
+
+def _are_of_work(seconds: Sequence[float]) -> bool:
+    """Whether work can take so long: ranks are compared while the run goes on, by shares of such times."""
+    return all(_LEAST_WORK_SECONDS <= one <= _MOST_WORK_SECONDS for one in seconds)
 
 
 def _record_problem(record: RankRecord, spec: BenchmarkSpec, world_size: int) -> str | None:

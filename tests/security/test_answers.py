@@ -90,6 +90,7 @@ def test_an_answer_arrives_as_it_was_given(question: str) -> None:
         *(("positions", encode_answer([msgspec.structs.replace(POSITION, **{name: -99})])) for name in _COUNTED),
         ("poll", encode_answer(["text"])),
         ("logs", encode_answer({"a": 1})),
+        *(("clock", encode_answer(one)) for one in (math.nan, math.inf, -1.0, 1e300, "now")),
         ("stop", encode_answer(1)),
     ],
 )
@@ -152,7 +153,7 @@ def test_events_of_the_nodes_own_ranks_are_taken(event: Event) -> None:
                 ({"stamps": ((math.inf,),)}, "a time that is none"),
                 ({"stamps": ((-1.0,),)}, "a time that is none"),
                 ({"bus_factor": math.nan}, "a time that is none"),
-                ({"own_seconds": (math.nan,)}, "a time that is none"),
+                *(({"own_seconds": (one,)}, "a time that is none") for one in (math.nan, 0.0, 5e-324, 1e308)),
                 ({"contributors": 1}, "1 ranks are said to measure it, of 2"),  # else it alone would be the point
                 ({"source_rank": 99, "destination_rank": 0}, "the pair"),
                 ({"stamps": ((0.0, 0.0),)}, "a clock that does not advance"),  # nothing is divided by such a time
@@ -166,6 +167,8 @@ def test_events_of_the_nodes_own_ranks_are_taken(event: Event) -> None:
                 ((0.1,), "1 samples of its own speed, of 2"),
                 ((0.1, math.nan), "a time that is none"),
                 ((0.1, -0.1), "a time that is none"),
+                ((0.1, 0.0), "a time that is none"),  # ranks are compared while the run goes on
+                ((1e308, 1e308), "a time that is none"),
             )
         ),
         (WorkloadMeasured(rank=0, benchmark=0, record=MEMORY), "a record of another kind than collective"),

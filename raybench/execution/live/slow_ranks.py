@@ -75,9 +75,9 @@ class SlowRanks:
                 yield samples, max(points[max(-length - 1, -len(points))][0] for points in last.values())
 
     def _until(self, rank: int, complete: int) -> list[tuple[float, tuple[float, ...]]]:
-        """The points of a rank but for those that another has not come to."""
+        """The points of a rank but for those that another has not come to; none where it is further than is kept."""
         points = list(self._points[rank])
-        return points[: len(points) - (self._counts[rank] - complete)]
+        return points[: max(len(points) - (self._counts[rank] - complete), 0)]
 
     def _judge(self, windows: Sequence[tuple[Mapping[int, Sequence[float]], float]]) -> list[Slow]:
         found: dict[int, tuple[SlowRank, float]] = {}

@@ -72,3 +72,12 @@ def test_nobody_is_judged_before_all_ranks_have_told() -> None:
     for point in range(30):
         for rank in range(2):
             assert slow_ranks.take(rank, [SECONDS * (1 + 5 * rank)] * SAMPLES, float(point)) == []
+
+
+def test_points_of_a_node_that_was_not_heard_for_long_are_compared_with_those_of_the_same_time() -> None:
+    slow_ranks = SlowRanks(world_size=2, emulated=False)
+    both = [[SECONDS * (1.0 if point < 70 else 2.0)] * SAMPLES for point in range(130)]  # each as slow as the other
+    found = [
+        one for rank in (0, 1) for point, seconds in enumerate(both) for one in slow_ranks.take(rank, seconds, point)
+    ]
+    assert found == []

@@ -82,18 +82,18 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         id="train-lora",
-        proves="LoRA on a frozen base",
+        proves="LoRA on a frozen base, on two ranks of one GPU",
         compared="losses and gradient norms, as above",
         seconds=30,
-        run=partial(training.strategy, name="lora"),
+        run=partial(training.strategy, name="lora", ranks=2),
         not_short="train-qlora runs the same code and more",
     ),
     Step(
         id="train-qlora",
-        proves="QLoRA on our own 4-bit base",
+        proves="QLoRA on our own 4-bit base, on two ranks of one GPU",
         compared="losses and gradient norms, as above",
         seconds=30,
-        run=partial(training.strategy, name="qlora"),
+        run=partial(training.strategy, name="qlora", ranks=2),
     ),
     Step(
         id="qlora-7b-own",

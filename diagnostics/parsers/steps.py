@@ -5,7 +5,7 @@ iteration  43/ 100 | elapsed time per iteration (ms): 5444.9 | lm loss: 1.825991
 Epoch 1, batch 50, batch avg loss 0.6246                                                    (icefall)
 100 images/sec: 290.1 +/- 0.2 (jitter = 1.3)                                                (tf_cnn_benchmarks)
 Avg prompt throughput: 12.1 tokens/s, Avg generation throughput: 35.4 tokens/s              (vLLM)
-[Rank 0] epoch=0/micro_step=34/global_step=34, RunningAvgSamplesPerSec=7.86                 (DeepSpeed)
+[Rank 0] epoch=0/global_step=34, RunningAvgSamplesPerSec=7.86, CurrSamplesPerSec=7.9                  (DeepSpeed)
 
 Rows of the tables of nccl-tests, fabtests and perftest count as well: each is printed when its size was measured.
 """

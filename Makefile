@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
+.PHONY: help setup run test test-long lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
 	bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack clean
 
 help: ## this list
@@ -15,8 +15,11 @@ setup: ## install everything into .venv
 run: ## two emulated nodes on this machine: raybench run --nodes 2
 	sh .ci/bootstrap run --nodes 2
 
-test: ## all tests that this machine can run
+test: ## the tests that this machine can run, but for the long ones
 	sh .ci/bootstrap test
+
+test-long: ## those of half a minute and more each: real clusters, trainings and studies
+	RAYBENCH_LONG_TESTS=1 sh .ci/bootstrap test -m long
 
 nccl-matrix: ## faults in every release of NCCL in RAYBENCH_NCCL_SOURCE over an emulated GPU, and what is said of the logs (root; an hour)
 	$(BIN)/python -m tests.lab.nccl

@@ -44,6 +44,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with clusters and labs first: they wait, and what computes fills the gaps when files run side by side."""
     waiting = {item.path for item in items if any(map(item.get_closest_marker, ("lab", "cluster")))}
     items.sort(key=lambda item: item.path not in waiting)
+    if "RAYBENCH_LONG_TESTS" not in os.environ:
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="half a minute and more of real runs: make test-long"))
 
 
 @pytest.fixture(autouse=True)

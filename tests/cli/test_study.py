@@ -31,6 +31,7 @@ def complete_trials(folder: Path) -> list[str]:
 
 
 @pytest.mark.cluster
+@pytest.mark.long
 @pytest.mark.alone  # its verdict is that of ranks whose speed is compared
 def test_a_study_that_is_killed_and_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     order = ["000-other", "001-tcp", "002-tcp", "003-other"]

@@ -55,6 +55,7 @@ def test_batches_are_compared_gone_on_with_and_priced(tmp_path: Path) -> None:
     assert "Throughput over the batch" in (folder / "study.html").read_text()
 
 
+@pytest.mark.long
 def test_models_are_compared(tmp_path: Path) -> None:
     options = ("study", "model-size", "--models", "mlp,cnn", "--repeats", "1", "--output-dir", str(tmp_path))
     without_length = [word for word in TRAINING if word not in ("--sequence-length", "16")]
@@ -68,6 +69,7 @@ def test_models_are_compared(tmp_path: Path) -> None:
     assert "use cnn: the largest that was trained" in done.stdout
 
 
+@pytest.mark.long
 def test_one_run_holds_communication_training_and_memory(tmp_path: Path) -> None:
     config = tmp_path / "run.yml"
     config.write_text(

@@ -1,7 +1,6 @@
 """A slow node of four, measured again with healthy partners, and dropped: real Ray, real nodes."""
 
 import json
-import os
 from typing import Any
 
 import pytest
@@ -9,14 +8,7 @@ import pytest
 from tests.lab.cluster import Lab
 from tests.lab_run import LabRun, lab_run, nothing_left
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.cluster,
-    pytest.mark.skipif(
-        "RAYBENCH_LONG_TESTS" not in os.environ,
-        reason="set RAYBENCH_LONG_TESTS=1 (a minute; tests/services/test_isolation.py plays the same in a second)",
-    ),
-]
+pytestmark = [pytest.mark.lab, pytest.mark.cluster, pytest.mark.long]
 SHORT = ("--suite", "p2p_matrix", "--p2p-size", "256K", "--iters", "2", "--no-agent")
 SLOW = "50mbit"
 

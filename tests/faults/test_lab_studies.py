@@ -113,6 +113,7 @@ def test_runs_on_another_network_than_their_name_says_are_refused(two_rails: Lab
     assert "rdma is refused: its runs did not use that network (TCP, by the gloo backend" in study.out
 
 
+@pytest.mark.long
 def test_scaling_over_one_two_and_four_nodes(two_rails: Lab) -> None:
     study = lab_study(
         two_rails, "scaling", "--nodes", "1,2,4", "--mode", "weak", "--repeats", "1", "--price", "0.60", "--full",

@@ -69,11 +69,13 @@ def test_strategies_over_three_nodes(ray_lab: Lab) -> None:
         check(benchmark, benchmark["name"], 3)
 
 
+@pytest.mark.long
 def test_shards_kept_until_the_backward_pass(ray_lab: Lab) -> None:
     (benchmark,) = trained(ray_lab, "--nodes", "2", "--strategy", "fsdp", "--sharding", "grad-op")
     check(benchmark, "fsdp", 2)
 
 
+@pytest.mark.long
 def test_shards_within_nodes_and_replicas_over_them(ray_lab: Lab) -> None:
     """The node actors that the runs before it keep warm hold these nodes, for runs of other shapes: they give way."""
     (benchmark,) = trained(

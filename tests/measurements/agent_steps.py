@@ -102,11 +102,13 @@ def _command(folder: Path, steps: int) -> list[str]:
 
 
 def _step_seconds(folder: Path) -> float:
+    """Of a short training, which may be over before its agent says anything."""
     run = start(_command(folder, steps=200))
     out, _ = run.communicate(timeout=2 * _STARTING_SECONDS)
     if run.returncode not in (0, 1):
         raise LaunchError(f"the training ended with status {run.returncode}: {out[-2000:]}")
-    return statistics.median(_timeline(folder).steps[0].point.launches[0])
+    timeline = Timeline(_result(folder), NodeSamples(run_id="", started_at=""))
+    return statistics.median(timeline.steps[0].point.launches[0])
 
 
 def _agent_of(run: "subprocess.Popen[str]") -> psutil.Process:
@@ -122,15 +124,15 @@ def _agent_of(run: "subprocess.Popen[str]") -> psutil.Process:
     raise LaunchError("the training has no agent")
 
 
-def _timeline(folder: Path) -> Timeline:
+def _result(folder: Path) -> RunResult:
     (path,) = folder.glob("*/result.json")
-    samples = NodeSamples.read(path.with_name(FILE), "samples")
-    return Timeline(RunResult.read(path, "result"), samples)
+    return RunResult.read(path, "result")
 
 
 def _steps(folder: Path) -> tuple[Steps, float]:
     """The steps, and what to add to a time of this machine's monotonic clock for the clock of the steps."""
-    timeline = _timeline(folder / "run")
+    (path,) = (folder / "run").glob(f"*/{FILE}")
+    timeline = Timeline(_result(folder / "run"), NodeSamples.read(path, "samples"))
     return timeline.steps[0], timeline.samples.nodes[0].clock.offset_seconds
 
 

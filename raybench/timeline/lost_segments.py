@@ -14,22 +14,29 @@ _METRIC = "lost_segments"
 
 def with_losses_explained(result: RunResult, sampled: Sequence[SampledNode]) -> tuple[Finding, ...]:
     """The findings, without those of lost segments on the way to or from a slow node; they are its evidence."""
-    slow = {one.hosts[0]: one for one in result.findings if one.rule == _SLOW_NODE and len(one.hosts) == 1}
+    slow = [one.hosts[0] for one in result.findings if _is_slow_node(one)]
     if not slow or result.cluster.emulated:  # on one machine all nodes have one address
         return result.findings
     to_node = {name: _lost_to(result, node) for node in sampled for name in (node.name, *node.nodes)}
     kept: list[Finding] = []
+    of_node: dict[str, list[Evidence]] = {}
     for one in result.findings:
         cause = _cause(one, slow, to_node) if one.rule == _LIVE_RULE else None
         if cause is None:
             kept.append(one)
         else:
-            lost = Evidence(file=FILE, line=1, text=one.summary)
-            slow[cause] = replace(slow[cause], evidence=(*slow[cause].evidence, lost))
-    return tuple(slow.get(one.hosts[0], one) if one.rule == _SLOW_NODE and one.hosts else one for one in kept)
+            of_node.setdefault(cause, []).append(Evidence(file=FILE, line=1, text=one.summary))
+    return tuple(
+        replace(one, evidence=(*one.evidence, *of_node.get(one.hosts[0], ()))) if _is_slow_node(one) else one
+        for one in kept
+    )
 
 
-def _cause(lost: Finding, slow: Mapping[str, Finding], to_node: Mapping[str, Mapping[str, float]]) -> str | None:
+def _is_slow_node(finding: Finding) -> bool:
+    return finding.rule == _SLOW_NODE and len(finding.hosts) == 1
+
+
+def _cause(lost: Finding, slow: Sequence[str], to_node: Mapping[str, Mapping[str, float]]) -> str | None:
     """The slow node that the segments were lost on the way to or from; None where they need not be."""
     host = next(iter(lost.hosts), "")
     if host in slow:

@@ -1,5 +1,6 @@
 """Each rule over samples and points: a case, its near misses, and what it says where samples are missing."""
 
+import dataclasses
 import math
 import random
 from collections.abc import Callable, Iterable
@@ -297,12 +298,15 @@ def test_segments_lost_on_the_way_to_a_slow_node_are_its_evidence(host: str, los
     )
     run = run_of(collective((0.1,)), nodes=4)
     nodes = tuple(replace(one, address=f"192.0.2.{number + 1}") for number, one in enumerate(run.cluster.nodes))
-    run = replace(run, findings=(live, slow), cluster=replace(run.cluster, nodes=nodes, emulated=False))
+    again = dataclasses.replace(slow, summary="of another benchmark")
+    run = replace(run, findings=(live, slow, again), cluster=replace(run.cluster, nodes=nodes, emulated=False))
     series = {f"tcp/{peer}/{LOST}": [None, count / 2, count, None] for peer, count in lost.items()}
     joined = with_samples(run, samples_of(sampled(host, series or {CORES: [4]})))
     assert [one.rule for one in joined.findings if one.rule != "slow-node"] == ["tcp-retransmissions"] * kept
-    (of_slow,) = (one for one in joined.findings if one.rule == "slow-node")
-    assert [one.text for one in of_slow.evidence] == [f"{host} TCP: 1.3%"] * (1 - kept)
+    of_slow = [one for one in joined.findings if one.rule == "slow-node"]
+    assert [one.summary for one in of_slow] == ["", "of another benchmark"]
+    for one in of_slow:
+        assert [line.text for line in one.evidence] == [f"{host} TCP: 1.3%"] * (1 - kept)
 
 
 def test_every_rule_of_samples_is_judged() -> None:

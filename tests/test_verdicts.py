@@ -12,6 +12,7 @@ from diagnostics.findings import Finding
 from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.preflight import PreflightReport
 from raybench.documents.run.checkpoint import CheckpointPoint
+from raybench.documents.run.isolation import Isolation, Suspicion
 from raybench.documents.run.verdict import BASELINE, Check
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.table import terminal_report_of
@@ -185,3 +186,24 @@ SIMULATED = plan({"nodes": 8, "simulate": True, "trials": 2})
 def test_what_is_computed_ends_as_its_verdict(document: Any) -> None:
     shown = terminal_report_of(document, Asked()).verdict
     assert document.exit_code == {**EXIT_CODES, "": 0}[shown]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "severity", "verdict", "exit_code"),
+    [
+        ("unknown", "warning", "unknown", 3),
+        ("not confirmed", "warning", "warning", 0),
+        ("unknown", "critical", "critical", 1),
+    ],
+)
+def test_an_isolation_that_was_asked_for_and_could_not_tell_is_not_fine(
+    outcome: Any, severity: str, verdict: str, exit_code: int
+) -> None:
+    suspect = Suspicion(
+        name="node3", nodes=("node3",), rules=("slow-node",), outcome=outcome, reason="figures varied too much"
+    )
+    accused = found(severity=severity, summary="node3 is slow", hosts=("node3",))
+    run = run_result(findings=(accused,), isolation=Isolation(seconds=1.0, suspects=(suspect,)))
+    assert (run.conclusion.verdict, run.conclusion.exit_code) == (verdict, exit_code)
+    if verdict == "unknown":
+        assert run.conclusion.reason.startswith("whether node3 is at fault is not known: figures varied too much")

@@ -99,7 +99,20 @@ def _own_log_findings(result: "RunResult") -> Iterator[Finding]:
 
 def all_checks(result: "RunResult") -> tuple[Check, ...]:
     """What a run is judged by: its data, what was compared, and what was asked for and cannot be measured here."""
-    return (*_data_checks(result.benchmarks), *result.checks, *_skipped(result.benchmarks))
+    return (
+        *_data_checks(result.benchmarks),
+        *result.checks,
+        *_skipped(result.benchmarks),
+        *_undecided_suspects(result),
+    )
+
+
+def _undecided_suspects(result: "RunResult") -> Iterator[Check]:
+    """Whether those whom the run accuses are at fault was asked for, and could not be told."""
+    for one in result.isolation.suspects if result.isolation else ():
+        if one.outcome == "unknown":
+            text = f"whether {one.name} is at fault is not known: {one.reason}"
+            yield Check(name="isolation", outcome="not judged", text=text, undecided=True)
 
 
 def _data_checks(benchmarks: Sequence["BenchmarkResult"]) -> Iterator[Check]:

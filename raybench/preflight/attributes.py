@@ -54,6 +54,9 @@ _GPU_SETTINGS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "GPU ECC": (("ECC Mode", "Current"), ("Ecc Mode", "Current")),
     "GPU compute mode": (("Compute Mode",),),
     "GPU clocks set": (("Applications Clocks", "Graphics"),),
+    "GPU highest clock": (("Max Clocks", "SM"),),
+    "GPU highest PCIe generation": (("PCI", "GPU Link Info", "PCIe Generation", "Max"),),
+    "GPU confidential memory": (("Conf Compute Protected Memory Usage", "Total"),),
 }
 
 
@@ -196,6 +199,8 @@ def _smi_versions(view: HostView) -> Iterator[tuple[str, str]]:
         yield "GPU driver", view.smi.driver or ""
         yield "CUDA", view.smi.cuda or ""
         yield "VBIOS", ", ".join(sorted({gpu.get("VBIOS Version") or "" for gpu in view.smi.gpus} - {""}))
+        images = {gpu.get("Inforom Version", "Image Version") or "" for gpu in view.smi.gpus}
+        yield "infoROM", ", ".join(sorted(images - {""}))
 
 
 def _gpu_settings(view: HostView) -> Iterator[tuple[str, str]]:

@@ -85,6 +85,7 @@ class Expectations:
     gpu_corrected_sram_max: int = 10_000
     gpu_corrected_dram_max: int = 20_000_000
     gpu_remapped_rows_max: int = 512
+    gpu_pcie_replays_max: int = 100
     gpu_types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     xid_ignored: tuple[int, ...] = ()
     log_hours: float = 24.0

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from raybench.preflight.expectations import Expectations
-from raybench.preflight.parsers.nvidia_smi import SmiReport, Topology, parse_smi, parse_topology
+from raybench.preflight.parsers.nvidia_smi import SmiReport, Topology, parse_nvlink_status, parse_smi, parse_topology
 from raybench.preflight.parsers.pci import PciDevice, parse_lspci, with_links_of_sysfs
 from raybench.preflight.parsers.rdma import Port, parse_ibstat, ports_from_sysfs
 from raybench.preflight.parsers.system import KernelMessage, parse_dmesg, parse_modules
@@ -62,6 +62,11 @@ class HostView:
             raise UnavailableError(name, str(reading.get("status")), why)
         return _ESCAPES.sub("", str(reading.get("text", "")))
 
+    def said(self, name: str) -> str:
+        """All that a program printed, on both outputs, however it ended; empty where it did not run."""
+        reading = self.readings.get(name, {})
+        return _ESCAPES.sub("", "\n".join(filter(None, (reading.get("text"), reading.get("error")))))
+
     def value(self, name: str) -> Any:
         """A value that the probe read itself. Raises UnavailableError where it could not."""
         reading = self.readings.get(name, {"status": "missing", "error": f"the probe did not read {name}"})
@@ -98,8 +103,16 @@ class HostView:
 
     @cached_property
     def smi(self) -> SmiReport:
-        """``nvidia-smi -q``. Raises UnavailableError."""
-        return parse_smi(self.text("nvidia_smi"))
+        """``nvidia-smi -q``, also of the GPUs that answered where another did not. Raises UnavailableError."""
+        report = parse_smi(self.said("nvidia_smi"))
+        if not (self.status("nvidia_smi") == "failed" and report.gpus):
+            self.text("nvidia_smi")
+        return report
+
+    @cached_property
+    def nvlinks(self) -> dict[int, dict[int, float | None]]:
+        """``nvidia-smi nvlink -s``: rates by GPU and link. Raises UnavailableError."""
+        return parse_nvlink_status(self.text("nvidia_smi_nvlink"))
 
     @cached_property
     def topology(self) -> Topology:
@@ -172,6 +185,14 @@ class HostView:
         """Whether the GPUs of this host are AMD's, which checks of NVIDIA's tools say nothing of."""
         vendors = {device.vendor for device in self.pci if device.is_gpu} if self.status("lspci") == "ok" else set()
         return vendors == {"1002"} and "nvidia" not in self.modules and self.status("nvidia_smi") != "ok"
+
+    @property
+    def has_amd_gpus(self) -> bool:
+        """Whether there is a sign of an AMD GPU for computing: on PCI, or its compute driver."""
+        if self.status("lspci") == "ok" and any(device.is_gpu and device.vendor == "1002" for device in self.pci):
+            return True
+        nodes: Mapping[str, bool] = self.readings.get("devices", {}).get("value") or {}
+        return "/dev/kfd" in nodes and self.status("lspci") != "ok"
 
     @property
     def has_gpu_nodes(self) -> bool:

@@ -18,13 +18,15 @@ from raybench.preflight.drift import Difference, differences, drift_results
 from raybench.preflight.expectations import read_expectations, unknown_variables
 from raybench.preflight.host_view import HostView
 from raybench.preflight.login import advice_for
+from raybench.preflight.nvlink_domains import domain_results
 from raybench.unreachable import advice_on
 from raybench.verdicts import worst
 
 _MOST_REASON = 600
 # Judged over all hosts, after their own checks; the concern is what stands before the dash, as with those.
 OVER_ALL = ("host-reachable", "host-expectations", "host-login", "host-identity", "host-clock-spread", "host-ports",
-            "drift-hardware", "drift-system", "drift-versions", "drift-network", "drift-limits")  # fmt: skip
+            "drift-domain", "drift-hardware", "drift-system", "drift-versions", "drift-network",
+            "drift-limits")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ def _over_all(
     clocks = clock_results(trips, {host: view.expected.clock_spread_fail_seconds for host, view in views.items()})
     logins = login_results(trips, {one.host: one.noise for one in gathered})
     identities = identity_results(views)
+    domains = domain_results(views)
     listening = {host: view.readings.get("listening", {}).get("value") or {} for host, view in views.items()}
     reached = {one.host: one.reached for one in gathered}
     ports = port_results(reached, listening, list(views))
@@ -117,6 +120,7 @@ def _over_all(
             identities[host],
             clocks[host],
             ports[host],
+            domains[host],
             *drift_results(host, [one for one in found if one.group == groups[host]], compared=sizes[groups[host]] > 1),
         ]
         for host, view in views.items()

@@ -129,5 +129,6 @@ def list_of_checks() -> list[str]:
     return [
         *(f"{check.name:<20} {check.title}" for check in CHECKS),
         "drift-hardware, drift-system, drift-versions, drift-network, drift-limits: hosts that differ",
+        "drift-domain: hosts outside of the NVLink domain that others share",
         "host-login, host-identity, host-clock-spread, host-ports: compared or tried between hosts",
     ]

@@ -19,6 +19,8 @@ from module_utils.raybench_host import command
 from module_utils.raybench_probe import files, filters, gather, network, ports, process, programs, settings, system
 
 from raybench.preflight import probe_answer
+from tests.preflight.alarm_cases import AlarmCase
+from tests.preflight.alarm_table import ALARM_CASES
 from tests.preflight.test_checks import CASES
 
 _PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
@@ -355,7 +357,9 @@ def test_the_form_of_every_value_is_checked_where_it_arrives() -> None:
     assert set(gather._VALUES) <= set(probe_answer._VALUES)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+@pytest.mark.parametrize(
+    "case", [*CASES, *((c.check, c.fires, "", c.near, "") for c in ALARM_CASES)], ids=lambda case: case[0]
+)
 def test_the_probe_reads_what_a_check_is_about(
     case: tuple[str, Mapping[str, Any], str, Mapping[str, Any], str],
 ) -> None:
@@ -366,8 +370,16 @@ def test_the_probe_reads_what_a_check_is_about(
         for path in content.get("values", {}) if isinstance(content, dict) else ():
             read = any(fnmatchcase(path, pattern) for pattern in files.FILES.get(name, ()))
             assert read, f"{check}: nothing reads {path}: add it to {name!r} of FILES in raybench_probe/files.py"
-        if isinstance(content, str):
+        if isinstance(content, str) or "rc" in content:
             program = name.partition(":")[0]
             assert f'"{program}' in source, f"{check}: add {program} to _PROGRAMS in raybench_probe/programs.py"
         elif "value" in content:
             assert name in probe_answer._VALUES, f"{check}: {name} has no form in raybench/preflight/probe_answer.py"
+
+
+@pytest.mark.parametrize("case", ALARM_CASES, ids=lambda case: case.name)
+def test_the_probe_keeps_the_lines_that_an_alarm_is_made_of(case: AlarmCase) -> None:
+    """A line that the filter on the host takes out would never be judged."""
+    for name in {"dmesg", "lspci"} & set(case.fires):
+        kept = filters.FILTERS[name](case.fires[name]).splitlines()
+        assert [line for line in case.fires[name].splitlines() if line.strip() and line not in kept] == []

@@ -15,6 +15,7 @@ from raybench.preflight.probe_answer import wrong_form
 from raybench.preflight.verdict import Judgement
 
 from . import recorded
+from .alarm_table import ALARM_CASES
 from .hosts import facts, files, host, result, value, verdict
 
 GIB = 2**30
@@ -282,6 +283,7 @@ def test_every_check_has_a_case() -> None:
         "software-raybench",
     }
     without = {check.name for check in CHECKS} - {case[0] for case in CASES} - informing
+    without -= {case.check for case in ALARM_CASES}
     assert without == set(), "add a case that fires and a near miss to CASES in tests/preflight/test_checks.py"
 
 
@@ -289,6 +291,7 @@ def test_every_check_has_a_case() -> None:
 def test_a_host_that_lacks_what_a_check_reads_is_no_error_of_the_check(check: Check) -> None:
     """Nothing read at all, and everything read and empty: say unknown(...), or skipped(...) where a host may lack it."""
     cases = [one for name, firing, _, missing, _ in CASES if name == check.name for one in (firing, missing)]
+    cases += [one for case in ALARM_CASES if case.check == check.name for one in (case.fires, case.near)]
     for readings in ({}, *map(emptied, cases)):
         found = result(check.name, host(readings))
         assert found.verdict != "error", f"{check.judge.__module__}, with {readings}: {found.seen}"

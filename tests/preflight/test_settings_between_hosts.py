@@ -8,6 +8,7 @@ import pytest
 from raybench.preflight.attributes import attributes_of
 from raybench.preflight.between_hosts import identity_results
 from raybench.preflight.drift import Difference, differences
+from raybench.preflight.nvlink_domains import domain_results
 
 from .hosts import files, host, value
 
@@ -143,3 +144,29 @@ def test_hosts_that_take_themselves_for_each_other(second: tuple[str, str], verd
     assert (results["a"].verdict, told in results["a"].seen) == (verdict, True)
     assert (results["b"].verdict == "pass") == (verdict == "pass")
     assert identity_results({"a": machine("gpu-01", "10.0.0.1")})["a"].verdict == "skipped"
+
+
+def tray(cluster: str, clique: str = "1") -> Any:
+    """A host of a rack whose GPUs say that they are in this NVLink domain."""
+    text = "\nGPU 00000000:01:00.0\n    Product Name : NVIDIA GB200\n    Fabric\n"
+    text += f"        ClusterUUID : {cluster}\n        CliqueId : {clique}\n"
+    return host({"nvidia_smi": text, "devices": value({"/dev/nvidia0": True})})
+
+
+ZERO, RACK_A, RACK_B = "00000000-0000-0000-0000-000000000000", "9c6f5af3-0000-0000-0000-1", "9c6f5af3-0000-0000-0000-2"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "verdicts"),
+    [
+        ([tray(RACK_A), tray(RACK_A), tray(RACK_B), tray(RACK_B)], ["pass"] * 4),  # two racks
+        ([tray(RACK_A), tray(RACK_A), tray(RACK_A, "7")], ["pass", "pass", "fail"]),
+        ([tray(RACK_A), tray(RACK_A), tray(ZERO, "0")], ["pass", "pass", "fail"]),
+        ([tray(ZERO), tray(ZERO), host({})], ["skipped"] * 3),  # boards whose NVLink ends at the host
+        ([tray(RACK_A), tray(RACK_B), tray("9c6f5af3-0000-0000-0000-3")], ["skipped"] * 3),  # one host of each rack
+        ([tray(RACK_A), tray(RACK_A), host({})], ["pass", "pass", "skipped"]),
+    ],
+)
+def test_hosts_outside_of_the_nvlink_domain_that_others_share(hosts: list[Any], verdicts: list[str]) -> None:
+    results = domain_results({f"n{index}": one for index, one in enumerate(hosts)})
+    assert [one.verdict for one in results.values()] == verdicts

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 _KERNEL_MESSAGES = re.compile(
-    r"NVRM|Xid|SXid|nvidia|mlx5|mlx4|irdma|bnxt_|efa |AER|Hardware Error|[Mm]achine [Cc]heck|mce:|EDAC|oom"
-    r"|[Oo]ut of memory|hung task|blocked for more than|I/O error|[Ll]ink (?:[Ii]s )?(?:[Uu]p|[Dd]own)|PCIe Bus Error"
+    r"NVRM|Xid|SXid|nvidia|nouveau|mlx5|mlx4|irdma|bnxt_|efa |ena |\bice |i40e|NETDEV WATCHDOG|amdgpu|kfd|AER|DPC:"
+    r"|pciehp|Hardware Error|[Mm]achine [Cc]heck|mce:|EDAC|Memory failure|oom|[Oo]ut of memory|hung task"
+    r"|blocked for more than|lockup|LOCKUP|[Kk]ernel panic|Oops: |BUG: |kernel BUG|general protection"
+    r"|rcu|self-detected stall|temperature|I/O|nvme|md/raid|EXT4-fs|XFS|BTRFS|nfs: server|Lustre|LNet|DMAR"
+    r"|IO_PAGE_FAULT|file-max|[Ll]ink (?:[Ii]s )?(?:[Uu]p|[Dd]own)|PCIe Bus Error"
 )
 _PACKAGES = re.compile(
     r"^(?:nvidia-|libnvidia-|cuda-(?:drivers|toolkit|runtime)|libnccl|datacenter-gpu-manager|mlnx-|doca-|rdma-core|ibverbs"
@@ -15,7 +18,7 @@ _PACKAGES = re.compile(
 )
 _PCI_CLASSES = re.compile(r"\[(?:02|03|06|12)[0-9a-f]{2}\]")
 _PCI_LINES = re.compile(
-    r"Lnk(?:Cap|Sta|Ctl):|MaxReadReq|ACSC|ATSC|Kernel driver|NUMA node|<access denied>",
+    r"Lnk(?:Cap|Sta|Ctl):|MaxReadReq|ACSC|ATSC|Kernel driver|NUMA node|<access denied>|Unknown header type",
 )
 _RULES = re.compile(r"^:INPUT |^-A INPUT .*-j (?:DROP|REJECT)|hook input")
 _MOST_MESSAGES = 2000

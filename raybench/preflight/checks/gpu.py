@@ -1,5 +1,6 @@
 """GPUs: how many, which driver, and what is going on on them."""
 
+import re
 from collections import Counter
 
 from raybench.preflight.host_view import HostView, UnavailableError
@@ -65,7 +66,31 @@ def count(view: HostView) -> Judgement:
         return failed(f"{found}: {names}", str(wanted), "preflight_gpu_count", advice)
     if on_bus and found < on_bus:
         return failed(f"{found} of {on_bus} on the bus", str(on_bus), "nvidia-smi against lspci", advice)
+    if wanted is None and not view.readings.get("is_virtual", {}).get("value"):
+        lacking = _lacking_of_board(view.smi.gpus)
+        if lacking:
+            return failed(f"{found}: {names}", lacking, "boards with NVLink have 4, 8 or 16 GPUs", advice)
     return passed(names or "none", str(wanted) if wanted is not None else "as many as on the bus")
+
+
+# Products that sit on a board together, joined by NVLink: SXM modules, whatever nvidia-smi calls them.
+_ON_BOARD = re.compile(r"(?<!G)(?:SXM|\b(?:H100|H800) \d+GB HBM|\b(?:H200|H20|H800|B200|B300)(?! NVL| PCIe)\b)")
+_WHOLE_BOARDS = {3: 4, 5: 8, 6: 8, 7: 8, 9: 16, 10: 16, 11: 16, 12: 16, 13: 16, 14: 16, 15: 16}
+
+
+def _lacking_of_board(gpus: tuple[Gpu, ...]) -> str:
+    """How many GPUs the board has, and which of its modules is not seen; empty where none is missing.
+
+    One or two of a board may well be given to one machine, and so may four of eight.
+    """
+    if not gpus or not all(_ON_BOARD.search(gpu.name) for gpu in gpus):
+        return ""
+    whole = _WHOLE_BOARDS.get(len(gpus))
+    if whole is None:
+        return ""
+    modules = {int(number) for gpu in gpus if (number := gpu.number("Platform Info", "Module Id")) is not None}
+    missing = sorted(set(range(1, whole + 1)) - modules) if len(modules) == len(gpus) and max(modules) <= whole else []
+    return f"{whole}{f' (module {missing[0]} is not seen)' if len(missing) == 1 else ''}"
 
 
 def _amd_count(on_bus: int, wanted: int | None) -> Judgement:

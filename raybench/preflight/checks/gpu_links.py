@@ -4,7 +4,7 @@ import re
 
 from raybench.preflight.checks.gpu import gpus_of
 from raybench.preflight.host_view import HostView
-from raybench.preflight.parsers.nvidia_smi import parse_nvlink_status
+from raybench.preflight.parsers.nvidia_smi import Gpu
 from raybench.preflight.parsers.system import parse_pairs
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
 
@@ -18,7 +18,7 @@ def nvlink(view: HostView) -> Judgement:
     gpus = gpus_of(view)
     if not gpus:
         return skipped("no GPU here")
-    links = parse_nvlink_status(view.text("nvidia_smi_nvlink"))
+    links = view.nvlinks
     wanted = {index: view.expected.for_gpu(gpu.name).get("nvlinks") for index, gpu in enumerate(gpus)}
     if not any(links.values()) and not any(wanted.values()):
         return skipped("these GPUs have no NVLink")
@@ -57,6 +57,12 @@ def fabric_manager(view: HostView) -> Judgement:
     if switches and view.status("fabricmanager") == "ok" and service.get("ActiveState", "active") != "active":
         seen = f"{switches} NVSwitches, {seen_service}"
         return failed(seen, "active", "NVSwitches do nothing without it: CUDA does not start", _FABRIC_ADVICE)
+    wanted = max((count for gpu in gpus for name, count in _SWITCHES if name in gpu.name), default=0)
+    if 0 < switches < wanted and len(gpus) >= _WHOLE_BOARD:
+        advice = (
+            "look for SXids and messages of nvidia-nvswitch in dmesg; power-cycle the host; then the board is faulty"
+        )
+        return failed(f"{switches} NVSwitches", f"{wanted}", "NVSwitches of such a board on the PCI bus", advice)
     if all(state is None for state, _ in states):
         if service.get("LoadState") == "loaded" and service.get("ActiveState") != "active":
             return warned(seen_service, "active, or not installed", "installed where NVSwitches are", _FABRIC_ADVICE)
@@ -78,7 +84,62 @@ def fabric_manager(view: HostView) -> Judgement:
     return passed(f"Completed on {len(gpus)} GPUs, {seen_service}", "Completed, Success")
 
 
+# NVSwitches of a board of eight that show on PCI: HGX A100 and HGX H100 (NVIDIA's data sheets). Those of B200 do not.
+_SWITCHES = (("A100-SXM", 6), ("A800-SXM", 6), ("H100 80GB HBM3", 4), ("H200", 4), ("H20", 4), ("H800", 4))
+_WHOLE_BOARD = 7  # GPUs, of eight: fewer may be a share of the board, or a board of four
 _FABRIC_ADVICE = "systemctl restart nvidia-fabricmanager, of exactly the driver's version; its journal says why not"
+
+
+_PASSING = frozenset({"Route Recovery in progress", "Access Timeout Recovery"})
+_RIGHT_HEALTH = {"Summary": ("healthy",), "Bandwidth": ("full",), "Partition Assigned": ("true", "yes")}
+
+
+def fabric_health(view: HostView) -> Judgement:
+    """What the fabric says of NVLinks: less bandwidth, a bad route, a wrong configuration, several domains."""
+    gpus = gpus_of(view)
+    if not gpus:
+        return skipped("no GPU here")
+    said = {index: _health_faults(gpu) for index, gpu in enumerate(gpus)}
+    domains = {(gpu.get("Fabric", "ClusterUUID"), gpu.get("Fabric", "CliqueId")) for gpu in gpus}
+    told = any(gpu.get("Fabric", "Health", name) for gpu in gpus for name in _HEALTH)
+    if not told and len(domains) < 2 and not any(said.values()):
+        return skipped("nvidia-smi gives no health of the NVLink fabric")
+    basis = "nvidia-smi -q: Fabric, Health"
+    faults = "; ".join(f"GPU {index}: {', '.join(found)}" for index, found in said.items() if found)
+    if len(domains) > 1:
+        names = "; ".join(sorted(f"cluster {cluster}, clique {clique}" for cluster, clique in domains))
+        return failed(f"GPUs of one host in several NVLink domains: {names}", "one domain", basis, _HEALTH_ADVICE)
+    if not faults:
+        return passed(f"healthy on {len(gpus)} GPUs", "healthy, full bandwidth")
+    passing = all(name.startswith(tuple(_PASSING)) for found in said.values() for name in found)
+    return (warned if passing else failed)(faults, "healthy, full bandwidth", basis, _HEALTH_ADVICE)
+
+
+_HEALTH = (
+    "Summary", "Bandwidth", "Route Recovery in progress", "Route Unhealthy", "Access Timeout Recovery",
+    "Incorrect Configuration", "Partition Assigned",
+)  # fmt: skip
+_HEALTH_ADVICE = (
+    "nvidia-smi nvlink -s finds the link, dmesg its Xids (144 to 150); the log of nvidia-fabricmanager or of NVLink's "
+    "subnet manager says which route or partition; reset the GPU; a link that stays down is its board, switch or cable"
+)
+
+
+_RACKS = ("GB200", "GB300")  # whose NVLink joins the GPUs of a rack
+
+
+def _health_faults(gpu: Gpu) -> list[str]:
+    found = []
+    for name in _HEALTH:
+        value = gpu.get("Fabric", "Health", name)
+        right = _RIGHT_HEALTH.get(name, ("false", "no", "none", "0"))
+        if value is not None and value.lower() not in right:
+            found.append(f"{name} {value}")
+    own = gpu.get("Fabric", "ClusterUUID") or ""
+    if gpu.get("Fabric", "State") == "Completed" and any(name in gpu.name for name in _RACKS) and not own.strip("0-"):
+        found.append("no ClusterUUID: in no NVLink domain of its rack")
+    details = [one for one in found if not one.startswith("Summary")]
+    return details if details and all(one.startswith(tuple(_PASSING)) for one in details) else found
 
 
 def peer_memory(view: HostView) -> Judgement:

@@ -1,82 +1,85 @@
-"""The kernel's log: faults of GPUs, and of the host."""
+"""The kernel's log: faults of GPUs, NICs and the host."""
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from raybench.preflight.host_view import HostView
-from raybench.preflight.parsers.system import xids_of
+from raybench.preflight.kernel_alarms import AMD_LOG, GPU_LOG, HOST_LOG, NIC_LOG, KernelAlarm
+from raybench.preflight.parsers.system import KernelMessage
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, warned
 
-# NVIDIA's Xid catalogue, as AzureHPC, scitix/sichek and gpud act on it: the GPU or its link is not to be used further.
-FATAL_XIDS = frozenset({46, 48, 54, 61, 62, 63, 64, 68, 69, 73, 74, 79, 81, 92, 94, 95, 109, 110, 119, 120, 140, 143})
-# Of an application: an illegal access of its own, a page fault, a job that was stopped.
-APPLICATION_XIDS = frozenset({13, 31, 43, 45})
-_XID_ADVICE = {
-    48: "uncorrectable ECC error: reset the GPU; see gpu-rows",
-    63: "a row was remapped: reset the GPU when idle",
-    64: "a row could not be remapped: replace the GPU",
-    74: "NVLink error: check gpu-nvlink and the NVSwitches, reset the GPUs, reseat or replace what returns",
-    79: "the GPU has fallen off the bus: power-cycle the host; if it returns, reseat or replace the GPU",
-    94: "contained ECC error: the application is lost, reset the GPU when idle",
-    95: "uncontained ECC error: drain the host and reset the GPU",
-    119: "GSP does not answer: reset the GPU or reboot; keep driver and firmware current",
-    120: "GSP error: reset the GPU or reboot; keep driver and firmware current",
-}
-_HOST_MESSAGES = (
-    (
-        r"Hardware Error.*(?:[Uu]ncorrected|severity: (?:fatal|recoverable))|Machine [Cc]heck Exception",
-        "machine check",
-        True,
-    ),
-    (r"Hardware Error.*Machine [Cc]heck", "machine check logged", False),  # of corrected errors as well
-    (r"Hardware Error.*(?:[Cc]orrected|severity: corrected)", "corrected hardware error", False),
-    (r"EDAC .*\bUE\b", "uncorrected memory error", True),
-    (r"I/O error", "I/O error", False),
-    (r"blocked for more than \d+ seconds", "hung task", False),
-    (r"Out of memory: Killed|oom-kill:|invoked oom-killer", "out of memory", False),
-    (r"AER: .*(?:[Uu]ncorrect|Fatal)|PCIe Bus Error: severity=Uncorrect", "uncorrected PCIe error", True),
-)
+_ADDRESS = re.compile(r"\b(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b|\bPCI:[0-9a-fA-F:.]+\b")
+_MOST = 8
 
 
-def xid(view: HostView) -> Judgement:
-    """Faults that NVIDIA's driver logged within the hours that count."""
+def gpu_messages(view: HostView) -> Judgement:
+    """What NVIDIA's driver says beside Xids: GPUs that it cannot start, NVLinks that stay down, a reboot."""
     if not view.has_gpu_hardware or view.has_only_amd_gpus:
         return skipped("no NVIDIA GPU here")
-    found = [one for one in xids_of(view.kernel_messages) if one.number not in view.expected.xid_ignored or one.switch]
-    hours = f"the last {view.expected.log_hours:g} h"
-    if not found:
-        return passed(f"none in {hours}", "none")
-    counts = Counter((one.number, one.device, one.switch) for one in found)
-    seen = ", ".join(
-        f"{'SXid' if switch else 'Xid'} {number} at {device}{f' ({count} times)' if count > 1 else ''}"
-        for (number, device, switch), count in sorted(counts.items())
-    )
-    basis = f"dmesg of {hours}; NVIDIA's Xid catalogue"
-    fatal = [one for one in found if not one.switch and one.number in FATAL_XIDS]
-    fatal += [one for one in found if one.switch and "Non-fatal" not in one.text]
-    if fatal:
-        advice = _XID_ADVICE.get(fatal[-1].number, "drain the host, reset the GPU, and watch whether it returns")
-        return failed(seen, "none", basis, advice)
-    if all(one.number in APPLICATION_XIDS for one in found):
-        return warned(
-            seen, "none", basis, "usually an error of the application; if it returns on one GPU only, test that GPU"
-        )
-    return warned(seen, "none", basis, "look it up in NVIDIA's Xid catalogue")
+    return _judged(view, GPU_LOG)
+
+
+def nic_messages(view: HostView) -> Judgement:
+    """What drivers of NICs say: cables and modules in error, firmware that failed, commands that timed out."""
+    if not view.has_rdma and not view.interfaces and view.status("lspci") != "ok":
+        return skipped("no NIC here")
+    return _judged(view, NIC_LOG)
+
+
+def amd_messages(view: HostView) -> Judgement:
+    """What AMD's driver says: memory and XGMI errors, work that hangs, GPUs that cannot be reset."""
+    if not view.has_amd_gpus:
+        return skipped("no AMD GPU here")
+    return _judged(view, AMD_LOG)
 
 
 def host_messages(view: HostView) -> Judgement:
-    """Machine checks, uncorrected PCIe and memory errors, hung tasks, storage errors, killed processes."""
-    counts: Counter[str] = Counter()
-    fatal = False
-    for message in view.kernel_messages:
-        for pattern, name, breaks in _HOST_MESSAGES:
-            if re.search(pattern, message.text):
-                counts[name] += 1
-                fatal = fatal or breaks
-                break
+    """Machine checks, PCIe and memory errors, CPUs that stand still, disks and file systems, killed processes."""
+    return _judged(view, HOST_LOG)
+
+
+def _judged(view: HostView, alarms: Sequence[KernelAlarm]) -> Judgement:
+    found = _found(view.kernel_messages, alarms)
     hours = f"the last {view.expected.log_hours:g} h"
-    if not counts:
+    if not found:
         return passed(f"nothing in {hours}", "no errors")
-    seen = ", ".join(f"{name} ({count} times)" if count > 1 else name for name, count in counts.items())
-    advice = "read dmesg -T on the host; drain it if machine checks or PCIe errors return"
-    return (failed if fatal else warned)(seen, "no errors", f"dmesg of {hours}", advice)
+    seen = "; ".join(_told(alarm, whats) for alarm, whats in list(found.items())[:_MOST])
+    advice = "; ".join(dict.fromkeys(alarm.advice for alarm in found))
+    breaks = any(alarm.breaks for alarm in found)
+    return (failed if breaks else warned)(seen, "no errors", f"dmesg of {hours}", advice)
+
+
+def _told(alarm: KernelAlarm, whats: Counter[str]) -> str:
+    count = whats.total()
+    named = ", ".join(what for what in whats if what)
+    return f"{alarm.name}{f' ({count} times)' if count > 1 else ''}{f': {named[:200]}' if named else ''}"
+
+
+def _found(messages: Sequence[KernelMessage], alarms: Sequence[KernelAlarm]) -> dict[KernelAlarm, Counter[str]]:
+    """Alarms in the order of their table, with what they are about; those that a later line calls over are left out."""
+    found: dict[KernelAlarm, dict[str, Counter[str]]] = {}
+    for message in messages:
+        for alarm in alarms:
+            match = alarm.expression.search(message.text)
+            if match:
+                of = _object(message.text, match)
+                found.setdefault(alarm, {}).setdefault(of, Counter())[_what(message.text, match)] += 1
+                break
+            ended = alarm.over.search(message.text) if alarm.over else None
+            if ended:
+                found.get(alarm, {}).pop(_object(message.text, ended), None)
+    merged = {alarm: sum(found[alarm].values(), Counter()) for alarm in alarms if found.get(alarm)}
+    return {alarm: whats for alarm, whats in merged.items() if whats.total() >= alarm.least}
+
+
+def _object(text: str, match: re.Match[str]) -> str:
+    address = _ADDRESS.search(text)
+    return f"{address[0] if address else ''} {match.groupdict().get('object') or ''}"
+
+
+def _what(text: str, match: re.Match[str]) -> str:
+    address = _ADDRESS.search(text)
+    groups = match.groupdict()
+    words = [address[0] if address else "", groups.get("what") or "", "" if address else groups.get("object") or ""]
+    return " ".join(word.strip()[:120] for word in words if word)

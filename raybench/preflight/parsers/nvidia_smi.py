@@ -1,4 +1,4 @@
-"""``nvidia-smi -q``, ``nvidia-smi nvlink -s`` and ``nvidia-smi topo -m``."""
+"""``nvidia-smi -q``, ``nvidia-smi nvlink -s`` and ``-e``, and ``nvidia-smi topo -m``."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,6 +9,14 @@ Section = dict[str, Any]
 _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f:.]+)\s*$")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _FAULT = re.compile(r"^\[?(?:ERR!|Unknown Error|GPU is lost|(?:GPU )?requires reset|Reset required)", re.IGNORECASE)
+# Lines beside the report, on either output; nvidia-smi may end with 0 all the same.
+_NOTICE = re.compile(
+    r"^(?:Unable to determine the device handle|No devices were found|WARNING:|Failed to initialize NVML|GPU is lost)",
+    re.IGNORECASE,
+)
+_ABSENT = frozenset({"N/A", "[N/A]", "", "Not Supported", "[Not Supported]"})
+_DEPRECATED = "Requested functionality has been deprecated"  # drivers since 570, of what other lines say now
+_COUNTER = re.compile(r"^\s*Link (\d+): ([A-Za-z][\w ()/-]*?)\s*:\s*(\d+)\s*$")
 _LINK = re.compile(r"^\s+Link (\d+): (<?[\w./ ]+>?)\s*$")
 
 
@@ -25,7 +33,7 @@ class Gpu:
         node: Any = self.sections
         for name in path:
             node = node.get(name) if isinstance(node, dict) else None
-        return node if isinstance(node, str) and node not in {"N/A", "[N/A]", ""} else None
+        return node if isinstance(node, str) and node not in _ABSENT and node != _DEPRECATED else None
 
     def number(self, *path: str) -> float | None:
         """The number that a value begins with, its unit left off: ``143771 MiB`` is 143771."""
@@ -55,11 +63,12 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmiReport:
-    """All of ``nvidia-smi -q``."""
+    """All of ``nvidia-smi -q``. ``notices`` are lines beside the report, such as of a GPU that does not answer."""
 
     driver: str | None
     cuda: str | None
     gpus: tuple[Gpu, ...]
+    notices: tuple[str, ...] = ()
 
 
 def _values(section: Section) -> Iterator[str]:
@@ -82,13 +91,23 @@ def parse_smi(text: str) -> SmiReport:
     """
     head: Section = {}
     gpus = []
-    for bus_id, lines in _blocks(text):
+    report, notices = without_notices(text)
+    for bus_id, lines in _blocks(report):
         tree, processes = _tree(lines)
         if bus_id is None:
             head = tree
         else:
             gpus.append(Gpu(bus_id=bus_id, sections=tree, processes=processes))
-    return SmiReport(driver=head.get("Driver Version"), cuda=head.get("CUDA Version"), gpus=tuple(gpus))
+    return SmiReport(
+        driver=head.get("Driver Version"), cuda=head.get("CUDA Version"), gpus=tuple(gpus), notices=notices
+    )
+
+
+def without_notices(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text, and the lines in it that are of no table: ``WARNING: infoROM is corrupted at gpu 0000:67:00.0``."""
+    lines = text.splitlines()
+    notices = dict.fromkeys(line.strip() for line in lines if _NOTICE.match(line.strip()))
+    return "\n".join(line for line in lines if line.strip() not in notices), tuple(notices)
 
 
 def _blocks(text: str) -> Iterator[tuple[str | None, list[str]]]:
@@ -150,6 +169,26 @@ def parse_nvlink_status(text: str) -> dict[int, dict[int, float | None]]:
         if link:
             rate = re.match(r"([0-9.]+) GB/s", link[2])
             links[int(link[1])] = float(rate[1]) if rate else None
+    return found
+
+
+def parse_nvlink_errors(text: str) -> dict[int, dict[str, int]]:
+    """Counters by GPU: {2: {"link 0 CRC Errors": 65535}}. NVLink 5 has others, and some values with units. Sample::
+
+    GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-2f...)
+             Link 0: Replay Errors: 0
+             Link 0: Recovery Errors: 0
+             Link 0: CRC Errors: 0
+    """
+    found: dict[int, dict[str, int]] = {}
+    counters: dict[str, int] = {}
+    for line in text.splitlines():
+        head = re.match(r"GPU (\d+):", line)
+        if head:
+            counters = found.setdefault(int(head[1]), {})
+        counter = _COUNTER.match(line)
+        if counter:
+            counters[f"link {counter[1]} {counter[2]}"] = int(counter[3])
     return found
 
 

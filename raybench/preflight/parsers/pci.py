@@ -13,7 +13,10 @@ _INSTINCT = frozenset({"738c", "738e", "7408", "740c", "740f"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciDevice:
-    """A device. ``*_gts`` is the transfer rate in GT/s a lane; None where lspci could not read it (not root)."""
+    """A device. ``*_gts`` is the transfer rate in GT/s a lane; None where lspci could not read it (not root).
+
+    ``answers`` is False where every read gives ones: ``(rev ff)``, ``!!! Unknown header type 7f``.
+    """
 
     address: str
     description: str
@@ -28,6 +31,7 @@ class PciDevice:
     max_read_request: int | None = None
     acs_on: tuple[str, ...] | None = None
     ats_on: bool | None = None
+    answers: bool = True
 
     @property
     def is_bridge(self) -> bool:
@@ -120,6 +124,7 @@ def _device(lines: list[str]) -> PciDevice | None:
         max_read_request=_integer(_first(r"MaxReadReq (\d+) bytes", body)),
         acs_on=tuple(re.findall(r"(\w+)\+", acs[1])) if acs else None,
         ats_on=ats[1] == "+" if ats else None,
+        answers="(rev ff)" not in head[2] and "Unknown header type" not in body,
     )
 
 

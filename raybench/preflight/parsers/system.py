@@ -35,10 +35,13 @@ class Xid:
 
 
 def xids_of(messages: tuple[KernelMessage, ...]) -> tuple[Xid, ...]:
-    """Xids and SXids of the kernel's log. An SXid: ``nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal``."""
+    """Xids and SXids of the kernel's log. An SXid: ``nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal``.
+
+    Lines of detail that follow an SXid (``..., Severity 1 Engine instance 30``, ``..., Data {0x...}``) are left out.
+    """
     found = []
     for message in messages:
-        match = re.search(r"\b(S?)Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)", message.text)
+        match = re.search(r"\b(S?)Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)\b(?!, (?:Severity|Data \{))", message.text)
         if match:
             found.append(
                 Xid(

@@ -1,0 +1,26 @@
+"""Every alarm of the table is told, its near miss is silent."""
+
+import pytest
+
+from .alarm_cases import FOLDER, AlarmCase, seen
+from .alarm_table import ALARM_CASES, wrong
+
+
+@pytest.mark.parametrize("case", ALARM_CASES, ids=lambda case: case.name)
+def test_an_alarm_is_told_and_its_near_miss_is_silent(case: AlarmCase) -> None:
+    assert wrong(case) == ""
+    fired, _ = seen(case)
+    assert fired.expected
+    assert fired.basis
+    assert fired.advice
+
+
+def test_alarms_are_many_and_each_has_its_source() -> None:
+    assert len(ALARM_CASES) >= 60
+    assert len({case.name for case in ALARM_CASES}) == len(ALARM_CASES)
+    assert all(case.source for case in ALARM_CASES)
+
+
+def test_every_long_output_has_an_origin() -> None:
+    origins = (FOLDER / "README.md").read_text()
+    assert [path.name for path in FOLDER.glob("*.txt") if path.name not in origins] == []

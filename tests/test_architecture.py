@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("config",),
     ("hosts",),
     ("execution",),
-    ("studies",),
+    ("studies", "launchers"),
     ("services",),
     ("cli", "__main__"),
 )

@@ -55,6 +55,9 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
         raise click.UsageError("--output needs --format: the text is made for a terminal")
     if output_format != _TEXT and full:
         raise click.UsageError(f"--full is for the terminal; --format {output_format} has all there is")
+    if output_format == _TEXT:
+        show_text(run, full=full)
+        return
     with taking_apart(f"what is kept of the run {run}"):
         other = other_document(run)
         if other is not None:
@@ -63,10 +66,23 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
         kept = kept_run(run)
         for remark in kept.remarks:
             say(f"raybench: {remark}")
-        if output_format == _TEXT:
-            _print_text(kept, full=full)
-        else:
-            _deliver(_rendered(kept.result, kept.diagnosis, output_format), output)
+        _deliver(_rendered(kept.result, kept.diagnosis, output_format), output)
+
+
+def show_text(run: Path, *, full: bool = False) -> None:
+    """The screen that a run, or a study, in a folder ended with. Raises UsageError."""
+    from raybench.documents.reading import taking_apart
+    from raybench.services.show import kept_run, other_document
+
+    with taking_apart(f"what is kept of the run {run}"):
+        other = other_document(run)
+        if other is not None:
+            _show_other(other, _TEXT, None, full=full)
+            return
+        kept = kept_run(run)
+        for remark in kept.remarks:
+            say(f"raybench: {remark}")
+        _print_text(kept, full=full)
 
 
 def _print_text(kept: "KeptRun", *, full: bool) -> None:

@@ -1,6 +1,7 @@
 """What is known of a run at any moment, and the result that follows from it."""
 
 import contextlib
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from raybench.documents.run.cluster import ClusterInfo, DroppedNode, NodeInfo
 from raybench.documents.run.facts import NodeFacts, typed
 from raybench.documents.run.node_samples import NodeSamples
 from raybench.documents.run.result import RunResult, Status
+from raybench.documents.run.scheduler import job_of_environment
 from raybench.execution.collector import Collector
 from raybench.execution.incidents.incident import Incident, causes, next_step
 from raybench.execution.live.machine import Machine, machines_of
@@ -144,6 +146,7 @@ class RunRecord:
             ),
             timings={**self.timings, "total": self.elapsed_seconds},
             node_samples=self.samples,
+            scheduler=job_of_environment(os.environ),
         )
 
     def _findings_of(self, benchmark: BenchmarkResult, *, emulated: bool) -> Iterable[Finding]:

@@ -1,0 +1,1 @@
+"""``raybench launch``, a module a scheduler."""

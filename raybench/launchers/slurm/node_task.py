@@ -125,7 +125,7 @@ def _launch(order: NodeOrder, folder: Path) -> dict[str, Any]:
     role = ["--head", f"--port={port}", "--no-monitor"] if order.head is None else [f"--address={order.head}"]
     launch = {
         "id": os.urandom(16).hex(),
-        "command": [sys.executable, "-m", "ray.scripts.scripts", "start", *role, *_words(order, own, folder)],
+        "command": [sys.executable, "-P", "-m", "ray.scripts.scripts", "start", *role, *_words(order, own, folder)],
         "environment": _environment(order, token),
         "log": str(folder / "ray.log"),
         "state": str(folder / "state.json"),

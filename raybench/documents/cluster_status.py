@@ -6,7 +6,7 @@ Schema ``raybench.cluster_status/1``: keys are added, never renamed or removed. 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from raybench.documents.plain import PlainDocument, PlainPart
+from raybench.documents.plain import Json, PlainDocument, PlainPart
 from raybench.verdicts import Verdict, exit_code_of
 
 ClusterAction = Literal["up", "status", "down"]
@@ -23,9 +23,11 @@ _CUT_SHORT = ("canceled", "timeout")  # how Ansible calls a play that was ended 
 class ClusterNode(PlainPart):
     """One host. Of one that was not reached nothing is known but the problem.
 
-    ``alive`` is whether the head has the node in its table, ``running`` whether raybench's process runs on the host.
+    ``alive`` is whether the head has the node in its table, ``running`` whether raybench's process runs on the host. A
+    head may have a node in its table for a while that has gone: what counts is the ``state``, which its JSON has too.
     """
 
+    DERIVED: ClassVar[frozenset[str]] = frozenset({"state"})
     name: str
     role: str
     running: bool | None = None
@@ -104,3 +106,10 @@ class ClusterStatus(PlainDocument):
     def exit_code(self) -> int:
         """That of the command."""
         return exit_code_of(self.verdict)
+
+    def to_json(self) -> Json:
+        """Each node with its state after the action."""
+        content = PlainDocument.to_json(self)
+        states = [node.state(self.action) for node in self.nodes]
+        rows = [{**row, "state": state} for row, state in zip(content["nodes"], states, strict=True)]
+        return {**content, "nodes": rows}

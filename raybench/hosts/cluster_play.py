@@ -10,6 +10,8 @@ from raybench.hosts.inventory import Inventory, read_inventory
 from raybench.hosts.own_cluster import controlled_cluster
 from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, contact_variables, run_playbook
 
+_NEXT = "'raybench cluster status' says what runs, 'raybench cluster down' ends it"
+
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
@@ -86,10 +88,7 @@ def play_cluster(
         on_event=take,
     )
     if outcome.was_killed and not seen.answers:
-        raise IncompleteRunError(
-            "Ansible was ended by a signal before any host was done; "
-            "'raybench cluster status' says what runs, 'raybench cluster down' ends it"
-        )
+        raise IncompleteRunError(f"{outcome.killed} before any host was done; {_NEXT}")
     return report_of(action, inventory, outcome, seen.answers, seen.table)
 
 
@@ -114,8 +113,18 @@ def report_of(
         nodes=rows if action != "down" else tuple(_without_table(row) for row in rows),
         address=head.get("address") if head.get("running") else None,
         strangers=tuple(sorted(set(in_table) - set(names))),
-        error="" if outcome.hosts else outcome.error,
+        error=_error(outcome, answers, names),
     )
+
+
+def _error(outcome: PlaybookOutcome, answers: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Ansible's own error; how far it came where a signal ended it."""
+    if not outcome.was_killed:
+        return "" if outcome.hosts else outcome.error
+    open_ = [name for name in names if name not in answers]
+    heard = ", ".join(name for name in names if name in answers) or "no host"
+    silent = f"; not known: {', '.join(open_)}" if open_ else ""
+    return f"{outcome.killed}; {heard} had answered, and may not be through{silent}; {_NEXT}"
 
 
 def _row(

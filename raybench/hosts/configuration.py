@@ -12,6 +12,11 @@ from raybench.hosts.inventory import Inventory
 from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, contact_variables, message_of, run_playbook
 
 _LAST_TASK = "Fail where an item failed"  # repeats what the items said already
+_LAST_TASKS = (
+    _LAST_TASK,
+    "Bring back the first state",
+)  # of configure, and the only one of a rollback that does anything
+_CUT_SHORT = ("timeout", "canceled")
 _TEXTS = ("notes", "advice", "pending", "reboot", "conflicts")
 
 
@@ -21,8 +26,11 @@ class _Collected:
 
     items: dict[str, list[ItemOutcome]] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
+    through: set[str] = field(default_factory=set)  # hosts on which nothing is left to do
 
     def take(self, event: PlaybookEvent) -> None:
+        if event.kind in {"ok", "failed", "skipped"} and event.task in _LAST_TASKS:
+            self.through.add(event.host)
         if event.kind == "unreachable":
             self.unreachable[event.host] = message_of(event.result)
         if event.kind in {"ok", "failed"} and event.task != _LAST_TASK:
@@ -103,10 +111,12 @@ def tags_by_role() -> dict[Path, tuple[str, ...]]:
 def _configuration(
     inventory: Inventory, collected: _Collected, outcome: PlaybookOutcome, *, rollback: bool, check: bool
 ) -> Configuration:
-    ended = outcome.status in {"successful", "failed"}
+    cut = outcome.killed or (f"the run was ended: {outcome.status}" if outcome.status in _CUT_SHORT else "")
     hosts = tuple(
         HostConfiguration(
-            name=name, items=tuple(collected.items.get(name, ())), unreachable=collected.unreachable.get(name)
+            name=name,
+            items=tuple(collected.items.get(name, ())),
+            unreachable=collected.unreachable.get(name, _not_known(name, collected, cut)),
         )
         for name in inventory.names
     )
@@ -114,10 +124,32 @@ def _configuration(
     return Configuration(
         action="rollback" if rollback else "configure",
         check=check,
-        complete=ended and seen,
+        complete=seen and not cut,
         hosts=hosts,
-        error="" if seen and ended else (outcome.error if ended else f"the run was ended: {outcome.status}"),
+        error=_how_far(cut, hosts, rollback=rollback) if cut else ("" if seen else outcome.error),
     )
+
+
+def _not_known(name: str, collected: _Collected, cut: str) -> str | None:
+    """Of a host that was not through when the run was cut short: that nobody knows how far it came."""
+    if not cut or name in collected.through:
+        return None
+    known = len(collected.items.get(name, ()))
+    return f"{cut} before this host was through: " + (
+        f"{known} item{'s' * (known != 1)} of it known, of the rest it is not known"
+        if known
+        else "nothing of it is known"
+    )
+
+
+def _how_far(cut: str, hosts: Sequence[HostConfiguration], *, rollback: bool) -> str:
+    """How a run that was cut short left the hosts, and what to do next."""
+    done = [host.name for host in hosts if host.unreachable is None]
+    open_ = [host.name for host in hosts if host.unreachable is not None]
+    words = [f"done: {', '.join(done)}" if done else "no host is known to be done"]
+    words += [f"not known: {', '.join(open_)}"] if open_ else []
+    again = "roll back" if rollback else "configure"
+    return f"{cut}; {'; '.join(words)}; {again} again: what is right already is left as it is"
 
 
 def items_from(event: PlaybookEvent) -> Iterator[ItemOutcome]:

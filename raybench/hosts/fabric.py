@@ -85,9 +85,10 @@ def run_fabric(
             timeout_seconds=timeout_seconds + _SLACK_SECONDS,
             on_event=follower.take,
         )
-        if outcome.status in {"canceled", "timeout"}:
+        if outcome.status in {"canceled", "timeout"} or outcome.was_killed:
             _stop(inventory, variables, limit, forks)
             why = "was stopped" if outcome.status == "canceled" else f"was not done within {timeout_seconds:.0f} s"
+            why = f"was cut short: {outcome.killed}" if outcome.was_killed else why
             raise IncompleteRunError(f"the fabric test {why}; its processes on the hosts were ended")
         return _read(path, outcome)
 

@@ -8,6 +8,7 @@ import contextlib
 import re
 import secrets
 import shlex
+import signal
 import subprocess
 import tempfile
 import threading
@@ -32,6 +33,9 @@ _HELD = "raybench_held"  # Ansible reads the pipe again, and waits for ever, whe
 _TAIL_CHARACTERS = 4000
 _LONGEST_PARENT = 28  # of a socket's 104 letters, 76 are the folder's name, "cp", ssh's hash and its random suffix
 _OUT_OF_TIME = re.compile(r"Timed out after \d+ second|in the expected time frame")  # Ansible 2.19, and before
+# Of a process that a signal ended ansible-runner keeps no status; of the shell's it does: 128 and the signal's number.
+_SHELL = ("/bin/sh", "-c", '"$@"; exit $?', "raybench")
+_BY_SIGNAL = 128
 _COUNTS = {"ok": "ok", "changed": "changed", "failures": "failed", "dark": "unreachable", "skipped": "skipped"}
 
 
@@ -80,13 +84,15 @@ class HostOutcome:
 class PlaybookOutcome:
     """How a playbook ended. ``return_code`` is ansible-playbook's; ``output_tail`` the end of what it printed.
 
-    A run that reached no host at all is ``failed``, whatever Ansible's own status says.
+    A run that reached no host at all is ``failed``, whatever Ansible's own status says. ``through``: Ansible came to
+    its recap, so that all of its tasks are over.
     """
 
     return_code: int | None
     status: PlaybookStatus
     hosts: tuple[HostOutcome, ...]
     output_tail: str = ""
+    through: bool = False
 
     @property
     def error(self) -> str:
@@ -95,8 +101,23 @@ class PlaybookOutcome:
 
     @property
     def was_killed(self) -> bool:
-        """Whether a signal ended Ansible itself: ansible-runner then has no status of it."""
-        return self.status == "failed" and self.return_code is None
+        """Whether a signal ended Ansible itself before it was through; what hosts had not told by then is not known."""
+        return self.status == "failed" and not self.through and self._signal is not None
+
+    @property
+    def killed(self) -> str:
+        """``Ansible (ansible-playbook) was ended by SIGKILL``; empty where no signal ended it."""
+        return f"Ansible (ansible-playbook) was ended by {self._signal}" if self.was_killed else ""
+
+    @property
+    def _signal(self) -> str | None:
+        """Its name; ``a signal`` where nothing tells which, as the shell that waits for Ansible was ended as well."""
+        if self.return_code is None:
+            return "a signal"
+        try:
+            return signal.Signals(self.return_code - _BY_SIGNAL).name
+        except ValueError:
+            return None
 
 
 @dataclass(slots=True)
@@ -244,7 +265,7 @@ class _Run:
         finished = False
         try:
             with guarded(self.token, self.folder):
-                ended = runner.run(
+                ended = runner.interface.init_runner(
                     private_data_dir=str(self.folder),
                     project_dir=str(self.folder),
                     envvars=ansible_settings() | {MARK: self.token, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control)},
@@ -254,9 +275,13 @@ class _Run:
                     quiet=True,
                     **{key: value for key, value in settings.items() if value is not None},
                 )
-            # Ansible leaves the connection of a task that ran out of time
-            finished = ended.status in {"successful", "failed"} and not self.tally.has_timeouts
-            return _outcome(ended, self.tally)
+                ended.config.command = [*_SHELL, *ended.config.command]
+                ended.run()
+            outcome = _outcome(ended, self.tally)
+            # Ansible leaves the connection of a task that ran out of time, and its workers where it is killed
+            whole = ended.status in {"successful", "failed"} and not outcome.was_killed
+            finished = whole and not self.tally.has_timeouts
+            return outcome
         finally:
             _close_masters(control)
             if not finished:
@@ -278,7 +303,9 @@ def _outcome(ended: Any, tally: _Tally) -> PlaybookOutcome:
         status = "successful"
     with ended.stdout as stream:
         tail = str(stream.read())[-_TAIL_CHARACTERS:]
-    return PlaybookOutcome(return_code=ended.rc, status=status, hosts=hosts, output_tail=tail)
+    return PlaybookOutcome(
+        return_code=ended.rc, status=status, hosts=hosts, output_tail=tail, through=bool(tally.stats)
+    )
 
 
 def _close_masters(control: Path) -> None:

@@ -126,8 +126,10 @@ def _judged(
     """The report of what came back, however the playbook ended."""
     why = {"canceled": "stopped before it answered", "timeout": "no answer within the time limit"}
     if not progress.gathered and outcome.status == "failed":
-        raise IncompleteRunError(f"the preflight playbook failed before any host was probed: {outcome.error}")
-    reason = why.get(outcome.status, "the playbook failed before it answered")
+        said = outcome.killed and f"{outcome.killed}; nothing was changed on a host: run it again"
+        raise IncompleteRunError(f"the preflight playbook failed before any host was probed: {said or outcome.error}")
+    failed = f"{outcome.killed} before it answered" if outcome.was_killed else "the playbook failed before it answered"
+    reason = why.get(outcome.status, failed)
     hosts = []
     for name in inventory.names:
         one = progress.gathered.get(name)

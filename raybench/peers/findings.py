@@ -42,7 +42,8 @@ def _speeds(result: RunResult) -> tuple[list[Finding], list[Check]]:
         return [], []
     judgement = judge_speed(seconds, emulated=result.cluster.emulated)
     found = [_slow_rank(one, result.cluster) for one in judgement.slow]
-    return found, [_check("ranks", found, judgement.not_judged)]
+    undecided = judgement.undecided and not result.cluster.emulated  # there the scheduler alone can do that
+    return found, [replace(_check("ranks", found, judgement.not_judged), undecided=undecided)]
 
 
 def _matrices(result: RunResult, explained: set[int]) -> tuple[list[Finding], list[Check]]:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from diagnostics.findings import Severity
-from raybench.peers.judgement import Share, control_of, is_blind, severity_of
+from raybench.peers.judgement import NOT_JUDGED, Share, control_of, is_blind, severity_of
 from raybench.stats import mean_interval, median
 from raybench.units import format_seconds
 
 _GROUPS = 10  # of neighbouring samples: a stall spoils one of them
+_LEAST_RANKS, _MOSTLY = 3, 0.8  # where it is open whether one is slow: so many ranks, and groups in which it is last
 _MOST_NAMED = 3  # one rank in so many: of more, the others are no majority
 
 
@@ -32,10 +33,14 @@ class SlowRank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedJudgement:
-    """The slow ranks, slowest first; why nothing could be determined where that is so."""
+    """The slow ranks, slowest first; why nothing could be determined where that is so.
+
+    ``undecided``: one took far longer all the same, all the time, and nobody can say by how much.
+    """
 
     slow: tuple[SlowRank, ...] = ()
     not_judged: str | None = None
+    undecided: bool = False
 
 
 def slow_rank_text(one: SlowRank, node: str) -> str:
@@ -59,8 +64,9 @@ def judge_speed(seconds: Mapping[int, Sequence[float]], *, emulated: bool) -> Sp
         share, control, rank = _slowest(means)
         severity = severity_of(share, control, emulated=emulated)
         if severity is None:
-            blind = "the ranks' own speeds differ too much to tell" if is_blind(control) and not found else None
-            return SpeedJudgement(slow=tuple(found), not_judged=blind)
+            if found or not is_blind(control):
+                return SpeedJudgement(slow=tuple(found))
+            return _blind(rank, share, means)
         own = means.pop(rank)
         others = median([math.fsum(values) / len(values) for values in means.values()])
         mean = math.fsum(own) / len(own)
@@ -68,6 +74,19 @@ def judge_speed(seconds: Mapping[int, Sequence[float]], *, emulated: bool) -> Sp
         if len(means) < 2:
             break
     return SpeedJudgement(slow=tuple(found))
+
+
+def _blind(rank: int, share: Share, means: Mapping[int, Sequence[float]]) -> SpeedJudgement:
+    """Of ranks that differ too much among themselves for any to stand out.
+
+    Among three that are alike one is the last in eight of ten groups by chance in 1 of 100 runs, among ten in 1 of
+    40,000.
+    """
+    text = "the ranks' own speeds differ too much to tell"
+    last = sum(max(column) == own for own, column in zip(means[rank], zip(*means.values(), strict=True), strict=True))
+    if share.value >= NOT_JUDGED or len(means) < _LEAST_RANKS or last < _MOSTLY * _GROUPS:
+        return SpeedJudgement(not_judged=text)
+    return SpeedJudgement(not_judged=f"{text}: rank {rank} reached {share.value:.2f} of the others'", undecided=True)
 
 
 def _slowest(means: Mapping[int, Sequence[float]]) -> tuple[Share, float, int]:

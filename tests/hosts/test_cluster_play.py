@@ -9,7 +9,7 @@ from raybench.hosts.inventory import Host, Inventory
 from raybench.hosts.playbook import PlaybookOutcome
 
 
-@pytest.mark.parametrize(("code", "killed"), [(None, True), (250, False), (4, False)])
+@pytest.mark.parametrize(("code", "killed"), [(None, True), (137, True), (250, False), (4, False)])
 def test_ansible_that_was_killed_is_an_incomplete_run(
     monkeypatch: pytest.MonkeyPatch, code: int | None, killed: bool
 ) -> None:
@@ -18,7 +18,7 @@ def test_ansible_that_was_killed_is_an_incomplete_run(
     host = Host(name="n1", address="n1", variables={})
     inventory = Inventory(sources=("hosts.yml",), hosts=(host,), groups={"ray_head": ("n1",)})
     if killed:
-        with pytest.raises(IncompleteRunError, match="by a signal before any host was done"):
+        with pytest.raises(IncompleteRunError, match=r"by (a signal|SIGKILL) before any host was done"):
             play_cluster("up", inventory)
     else:
         assert play_cluster("up", inventory).status == "failed"

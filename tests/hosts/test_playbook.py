@@ -147,6 +147,22 @@ def test_a_run_whose_raybench_is_killed_leaves_nothing(play: Path) -> None:
         time.sleep(0.2)
 
 
+def test_ansible_that_is_killed_is_told_with_its_signal_and_leaves_nothing(play: Path) -> None:
+    def kill(event: PlaybookEvent) -> None:
+        if event.kind == "start" and event.task == "Wait":
+            ours = [one for one in marked(play.parent) if "ansible-playbook" in " ".join(one.cmdline()[:2])]
+            min(ours, key=lambda one: one.create_time()).kill()  # its workers are younger
+
+    outcome = run_playbook(
+        play,
+        inventory=local_inventory(play.parent, "n1"),
+        variables={"said": "x", "seconds": 604},
+        on_event=kill,
+    )
+    assert (outcome.status, outcome.killed) == ("failed", "Ansible (ansible-playbook) was ended by SIGKILL")
+    assert list(marked(play.parent)) == []
+
+
 def test_an_exception_of_the_callback_ends_the_run_and_is_raised(play: Path) -> None:
     def refuse(event: PlaybookEvent) -> None:
         if event.task == "Wait":

@@ -1,5 +1,7 @@
 """Which rank is slow by itself, and what a run says of it."""
 
+import random
+
 import pytest
 from msgspec.structs import replace
 
@@ -131,3 +133,29 @@ def test_what_the_rank_itself_explains_is_said_once() -> None:
     own = run_of(own_times(4, {1: 0.5})).benchmarks
     judged = with_peers(run_result(*own, pairs(points=points), cluster=cluster(4, 1)))
     assert [finding.rule for finding in judged.findings] == ["slow-rank"]
+
+
+def restless(slow: float = 1.0, *, until: int = 60, seed: int = 1) -> dict[int, list[float]]:
+    """Four ranks that all stand still now and then, for ten times what a piece of work takes."""
+    source = random.Random(seed)
+    times = {rank: [1 + (source.random() < 0.1) * source.expovariate(0.1) for _ in range(60)] for rank in range(4)}
+    times[2] = [one * (slow if place < until else 1) for place, one in enumerate(times[2])]
+    return times
+
+
+def test_a_rank_that_is_far_slower_among_restless_ones_leaves_the_verdict_unknown() -> None:
+    judgement = judge_speed(restless(3.0, seed=4), emulated=False)
+    assert judgement.slow == ()
+    assert judgement.undecided
+    assert "rank 2 reached 0." in str(judgement.not_judged)
+    judged = with_peers(run_of(restless(3.0, seed=4)))
+    assert judged.conclusion.verdict == "ok"  # of emulated nodes, whose ranks share processors
+    judged = with_peers(run_of(restless(3.0, seed=4), emulated=False))
+    assert (judged.conclusion.verdict, judged.exit_code) == ("unknown", 3)
+    again = RunResult.of_json(judged.to_json(), "here")
+    assert again.conclusion == judged.conclusion
+
+
+@pytest.mark.parametrize("until", [0, 20])
+def test_restless_ranks_alone_or_slow_for_a_while_leave_nothing_open(until: int) -> None:
+    assert sum(judge_speed(restless(3.0, until=until, seed=seed), emulated=False).undecided for seed in range(100)) <= 1

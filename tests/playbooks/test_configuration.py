@@ -14,8 +14,10 @@ from module_utils.raybench_configure.items import ITEMS
 
 from raybench.cli.configure import command
 from raybench.documents.configuration import Configuration, HostConfiguration, ItemOutcome
-from raybench.hosts.configuration import check_tags, items_from, known_tags
-from raybench.hosts.playbook import PlaybookEvent
+from raybench.hosts import configuration
+from raybench.hosts.configuration import check_tags, configure_hosts, items_from, known_tags
+from raybench.hosts.inventory import Host, Inventory
+from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome
 from raybench.reports.builders.asked import Asked
 from raybench.reports.terminal.report import print_document
 
@@ -185,3 +187,32 @@ def test_the_playbook_alone_writes_its_report_and_changes_nothing_in_check_mode(
         assert "this needs root" in done.stdout
         assert done.returncode == 2
     assert (Path("/etc/nccl.conf").read_text() if Path("/etc/nccl.conf").exists() else None) == before
+
+
+DONE: dict[str, Any] = {"outcomes": [{"item": "a.b", "verdict": "right", "message": "", "changes": [], "diff": []}]}
+
+
+@pytest.mark.parametrize(
+    ("code", "through", "killed"), [(137, False, "SIGKILL"), (None, False, "a signal"), (2, False, ""), (137, True, "")]
+)
+def test_of_an_ansible_that_is_killed_it_is_told_which_hosts_are_done(
+    monkeypatch: pytest.MonkeyPatch, code: int | None, through: bool, killed: str
+) -> None:
+    """Hosts had answered, so it was taken for a run that was through: exit code 0."""
+
+    def play(*_: object, on_event: Any, **__: object) -> PlaybookOutcome:
+        for name in ("n1", "n2"):
+            on_event(PlaybookEvent(kind="ok", host=name, task="A", result=DONE))
+        on_event(PlaybookEvent(kind="ok", host="n1", task="Fail where an item failed"))
+        return PlaybookOutcome(return_code=code, status="failed", hosts=(), through=through)
+
+    monkeypatch.setattr(configuration, "run_playbook", play)
+    hosts = tuple(Host(name=name, address=name) for name in ("n1", "n2", "n3"))
+    done = configure_hosts(Inventory(sources=("hosts.yml",), hosts=hosts, groups={}))
+    assert done.exit_code == (3 if killed else 0)
+    if killed:
+        cut = f"Ansible (ansible-playbook) was ended by {killed}"
+        assert done.error.startswith(f"{cut}; done: n1; not known: n2, n3; configure again")
+        assert [host.unreachable is None for host in done.hosts] == [True, False, False]
+        assert "1 item of it known" in str(done.hosts[1].unreachable)
+        assert "nothing of it is known" in str(done.hosts[2].unreachable)

@@ -8,7 +8,7 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models.shapes import flop_per_sample
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import PHASES, TrainingRecord, differences
-from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers
+from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers, undecided
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.facts import TrainingFacts, typed
 from raybench.documents.run.training import Straggler, TrainingPoint
@@ -31,6 +31,7 @@ def training_point(
     steps = tuple(map(_step_seconds, launches))
     verified, check = _checked(launches)
     found, reason = _stragglers(launches)
+    blind = _undecided(launches) if reason is None and not found else None
     peak, why = _peak(first)
     phases = _phases(records)
     communication = _communication(launches, spec.name)
@@ -54,7 +55,8 @@ def training_point(
         verified=verified,
         check=check,
         stragglers=found,
-        straggler_reason=reason,
+        straggler_reason=reason or blind,
+        straggler_undecided=blind is not None,
         peak_tflops=peak,
         peak_reason=why,
         steps_asked=options.steps * len(launches),
@@ -163,6 +165,12 @@ def _stragglers(launches: Sequence[Launch]) -> tuple[tuple[Straggler, ...], str 
     found = [stragglers(*own_and_wait(launch), pieces_of(launch)) for launch in launches]
     common = set.intersection(*({one.rank for one in launch} for launch in found))
     return tuple(one for one in found[0] if one.rank in common), None
+
+
+def _undecided(launches: Sequence[Launch]) -> str | None:
+    """Why it is open whether a rank that took far longer in every launch holds up the rest."""
+    reasons = [undecided(own_and_wait(launch)[0]) for launch in launches]
+    return reasons[0] if all(reasons) else None
 
 
 def _tells_waiting(record: TrainingRecord) -> bool:

@@ -15,6 +15,11 @@ their quickest quarter, is above the others' median by ``LEAST_UNDISTURBED_EXCES
 errors (jackknife over groups of steps), and its wait does not say the opposite. Trouble in a part of the steps alone is
 not in the quickest quarter of a piece, so it names nobody. The limits are set by real ranks
 (docs/methods.md).
+
+A rank that stands still for a part of the time again and again has healthy pieces, and often a healthy median. So it is
+also named where the *mean* of its own time is far above the others' all the time, by the rule of ranks that work alone
+(``peers.own_speed``: below 0.8 of the others' speed with its whole interval, in each third of the steps, and farther
+from them than twice what they are from each other).
 """
 
 import math
@@ -22,7 +27,11 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from msgspec.structs import replace
+
+from diagnostics.limits import NORMAL_95
 from raybench.documents.run.training import Straggler
+from raybench.peers.own_speed import SlowRank, judge_speed
 from raybench.stats import MAD_TO_DEVIATION, median
 
 LEAST_STEPS = 20
@@ -51,10 +60,19 @@ def stragglers(
     if len(own) < 3 or steps < LEAST_STEPS:
         return ()
     typical = [found for rank in own if (found := _judge(rank, own, wait, steps)) is not None]
-    known = {one.rank for one in typical}
     whole = {rank: [(seconds,) for seconds in values] for rank, values in own.items()}
-    undisturbed = [one for one in _undisturbed(own, wait, pieces or whole) if one.rank not in known]
-    return tuple(sorted([*typical, *undisturbed], key=lambda one: -one.excess))
+    named: dict[int, Straggler] = {}
+    for one in (*typical, *_undisturbed(own, wait, pieces or whole)):
+        named.setdefault(one.rank, one)
+    for one in _interrupted(own, wait):  # it says what the rank costs in the mean, of which the others see a part
+        named[one.rank] = max(named.get(one.rank, one), one, key=lambda each: each.excess)
+    return tuple(sorted(named.values(), key=lambda one: -one.excess))
+
+
+def undecided(own: Mapping[int, Sequence[float]]) -> str | None:
+    """Why it cannot be told whether the slowest rank holds up the rest, although it took far longer; else None."""
+    judgement = judge_speed(own, emulated=True)
+    return judgement.not_judged if judgement.undecided else None
 
 
 def _judge(
@@ -93,6 +111,24 @@ def _undisturbed(
         if one.wait_seconds - one.others_wait_seconds < excess * one.own_seconds:
             found.append(one)
     return found
+
+
+def _interrupted(own: Mapping[int, Sequence[float]], wait: Mapping[int, Sequence[float]]) -> list[Straggler]:
+    """Ranks whose mean own time is far above the others', and that do not wait for them as much longer."""
+    waits = {rank: math.fsum(values) / len(values) for rank, values in wait.items()}
+    found = []
+    for slow in judge_speed(own, emulated=True).slow:  # what is moderate is left to the two rules above
+        excess, error = 1 / slow.share.value - 1, _mean_error(slow)
+        z = excess / error if error > 0 else math.inf
+        one = replace(_named(slow.rank, excess, z, own, waits), own_seconds=slow.own_seconds)
+        if one.wait_seconds - one.others_wait_seconds < excess * slow.others_seconds:
+            found.append(one)
+    return found
+
+
+def _mean_error(slow: SlowRank) -> float:
+    """Standard error of a mean, from its 95 % interval."""
+    return (1 / slow.share.low - 1 / slow.share.high) / (2 * NORMAL_95)
 
 
 def _named(

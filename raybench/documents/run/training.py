@@ -47,6 +47,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     hardware table, None with a ``peak_reason``. ``verified`` is None where there was no reference, with the reason.
     Not ``complete``: the run ended within the only launch; the steps are those of ``steps_asked`` that all ranks did.
     ``cut_seconds``: the steps of a launch that was cut after whole ones, which are in no other figure.
+    ``straggler_undecided``: a rank took far longer than the others, and ``straggler_reason`` is why nobody is named.
     ``rank_step_seconds``: of each timed step the fastest and the slowest rank's own time, from its end to its end.
     """
 
@@ -67,6 +68,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     check: Mapping[str, Any] = field(name="reference")
     stragglers: tuple[Straggler, ...] = ()
     straggler_reason: str | None = None
+    straggler_undecided: bool = False
     peak_tflops: float | None = None
     peak_reason: str | None = None
     recorded_interval: tuple[Seconds, Seconds] | None = field(default=None, name="ci95_seconds")  # as it was written
@@ -290,9 +292,13 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
         return f"partial: the run ended after {done} of {self.steps_asked} timed steps"
 
     def checks(self, *, complete: bool) -> tuple[Check, ...]:
-        """That the training still had numbers at its end."""
+        """That the training still had numbers at its end, and whether a rank may have held up the others."""
         finite = all(map(math.isfinite, self.losses[-1:]))
-        return (Check(name="loss", outcome="passed", text="losses finite"),) if self.losses and finite else ()
+        found = [Check(name="loss", outcome="passed", text="losses finite")] if self.losses and finite else []
+        if self.straggler_undecided:
+            text = f"{self.label}: ranks not compared ({self.straggler_reason})"
+            found.append(Check(name="ranks", outcome="not judged", text=text, undecided=True))
+        return tuple(found)
 
     def row(self) -> Json:
         """Its figures by the columns of ``result_table``."""
@@ -361,6 +367,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
             "reference": dict(self.check),
             "stragglers": [one.to_json() for one in self.stragglers],
             "straggler_reason": self.straggler_reason,
+            **({"straggler_undecided": True} if self.straggler_undecided else {}),
             "facts": dict(self.facts),
         }
         if len(self.launches) > 1:

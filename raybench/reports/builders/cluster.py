@@ -70,6 +70,12 @@ def _remarks(report: ClusterStatus) -> Iterator[str]:
         if node.problem and not node.unreachable:
             problems.setdefault(node.problem, []).append(node.name)
     yield from (f"{folded(names)}: {problem}" for problem, names in problems.items())
+    gone = [node.name for node in report.nodes if node.state(report.action) == "not running" and node.alive]
+    if gone:
+        yield (
+            f"{folded(gone)}: not running, and still in the head's table, which takes seconds to notice: it rebooted, "
+            "or where its processes were ended; 'raybench cluster up' brings it back"
+        )
     if report.error:
         yield report.error
     if report.strangers:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers
+from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers, undecided
 from tests.measurements.straggler_detection import Trial, named, named_among_shards
 
 Times = dict[int, list[float]]
@@ -118,3 +118,35 @@ def test_a_real_slow_rank_is_named() -> None:
 def test_a_real_slow_rank_among_shards_is_named() -> None:
     found = named_among_shards(4, Trial(steps=30, slow_rank=1, slow=0.3, seed=3, compute_seconds=0.06))
     assert [one.rank for one in found] == [1]
+
+
+def interrupted(own: Times, wait: Times, rank: int = 2, *, until: int = 60) -> None:
+    """It stands still for two steps' time in every third step: the median of its steps is that of the others."""
+    for step in range(0, until, 3):
+        own[rank][step] += 0.1
+        for other in own:
+            wait[other][step] += 0.1 * (other != rank)
+
+
+@pytest.mark.parametrize("ranks", [3, 4, 10])
+def test_a_rank_that_stands_still_again_and_again_is_named_by_its_mean(ranks: int) -> None:
+    for seed in range(20):
+        own, wait = steps(ranks=ranks, spread=0.05, seed=seed)
+        interrupted(own, wait)
+        (found,) = stragglers(own, wait)
+        assert (found.rank, found.excess) == (2, pytest.approx(0.67, abs=0.1))
+
+
+def test_a_rank_that_stood_still_in_the_first_half_alone_is_not_named() -> None:
+    own, wait = steps()
+    interrupted(own, wait, until=30)
+    assert stragglers(own, wait) == ()
+
+
+def test_among_ranks_that_all_stand_still_at_random_nobody_is_named() -> None:
+    for seed in range(50):
+        source = random.Random(seed)
+        own, wait = steps(ranks=10, seed=seed)
+        for values in own.values():
+            values[:] = [one + source.expovariate(20) * (source.random() < 0.3) for one in values]
+        assert (stragglers(own, wait), undecided(own)) == ((), None)

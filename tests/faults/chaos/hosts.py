@@ -25,6 +25,7 @@ _HOST_SECONDS = 10  # the time limit of one host, where the command has one
 _NODES = 4
 _HANG_SECONDS = 150.0
 _LEFT_SECONDS = 8.0
+_ANSIBLE_SHARE = 0.3  # of the delay: Ansible itself is through soon after it has logged in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def _of_configuration(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _failed_items(host: Mapping[str, Any]) -> str:
-    bad = [str(item) for item in host["items"] if item["verdict"] not in ("changed", "unchanged", "ok", "skipped")]
+    bad = [str(item) for item in host["items"] if item["verdict"] not in ("changed", "right", "skipped")]
     return "; ".join(bad) if host["items"] else "nothing was done"
 
 
@@ -68,7 +69,7 @@ def _of_fabric(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_cluster(report: Mapping[str, Any]) -> dict[str, str]:
-    return {one["name"]: one["problem"] or ("" if one["alive"] else "not alive") for one in report["nodes"]}
+    return {one["name"]: one["problem"] or ("" if one["state"] == "alive" else one["state"]) for one in report["nodes"]}
 
 
 _TIMED = ("--host-timeout", str(_HOST_SECONDS))
@@ -148,11 +149,12 @@ def _cut_sessions(scene: Scene) -> None:
     _end_sshd(scene, sessions_only=True)
 
 
-def _end_ansible(scene: Scene, number: signal.Signals = signal.SIGKILL) -> None:
-    """The process of ansible-playbook, not its workers."""
-    found = [one for one in scene.lab.control.processes() if "ansible-playbook" in one.command]
+def _end_ansible(scene: Scene, number: signal.Signals = signal.SIGKILL) -> bool:
+    """The process of ansible-playbook, not its workers. Returns whether it had not ended by itself."""
+    found = [one for one in scene.lab.control.processes() if _IS_ANSIBLE.search(one.command)]
     if found:
         scene.lab.control.signal(found[0], number)
+    return bool(found)
 
 
 def _shell(text: str) -> Callable[[Scene], None]:
@@ -176,6 +178,7 @@ _MISSING_PYTHON = {
 }
 _EVERY = ("preflight", "collect", "configure", "fabric", "cluster up")
 _BY_ANSIBLE = ("preflight", "configure", "fabric", "cluster up")
+_IS_ANSIBLE = re.compile(r"^\S*python\S* \S*ansible-playbook\b")  # not the shell that waits for it
 _OF_CLUSTER = re.compile(r"supervise\.py|\bray\b|ray::|raylet|gcs_server")  # of `cluster up`, which leaves its Ray
 _GONE = r"refused|no sshd|cannot be reached|unreachable|not be sent"
 _MUTE = r"no answer|timed out|banner|hangs|cut|within|no room to answer|time"
@@ -211,7 +214,7 @@ def _rows() -> Iterator[HostFault]:
             plant=_end_ansible,
             during=True,
             all_hosts=True,
-            says=r"Ansible|ansible|playbook|signal|SIGKILL|ended",
+            says=r"Ansible \(ansible-playbook\) was ended by SIGKILL",
             again=True,
         )
     for command in ("preflight", "collect", "configure", "fabric"):
@@ -335,11 +338,11 @@ def _in(controller: LabController, node: Node, fault: HostFault, delay_seconds: 
     begun = time.monotonic()
     if fault.during:
         planted = wait_until(lambda: _at_work(node) or process.poll() is not None, 40) and process.poll() is None
-        time.sleep(delay_seconds)
+        time.sleep(delay_seconds * (_ANSIBLE_SHARE if fault.all_hosts else 1))
         planted = planted and process.poll() is None
         begun = time.monotonic()
         if planted:
-            fault.plant(Scene(controller=controller, node=node, process=process))
+            planted = fault.plant(Scene(controller=controller, node=node, process=process)) is not False
     cut_off = node.hostname if fault.kind == "link" else ""
     ended = _ending(controller, process, begun, scratch, cut_off=cut_off)
     found = list(complaints(fault, ended, [one.hostname for one in lab.nodes], node.hostname))

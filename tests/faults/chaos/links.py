@@ -24,7 +24,7 @@ _LEASE_SECONDS = 55.0  # of a node actor whose driver has gone without a word
 _SWEEP = ("--suite", "quick", "--sizes", "1K:900K:+1K", "--iters", "50", "--timeout", str(_TIMEOUT_SECONDS))
 _SHORT = ("--suite", "quick", "--sizes", "1K:12K:+1K", "--iters", "30", "--timeout", "90")
 _PAIRS = ("--suite", "p2p_matrix", "--p2p-size", "256K", "--iters", "2", "--blocks", "3", "--timeout", "90")
-_STEPS = ("--steps", "30", "--batch-size", "2", "--sequence-length", "64", "--no-verify", "--timeout", "90")
+_STEPS = ("--steps", "60", "--batch-size", "2", "--sequence-length", "64", "--no-verify", "--timeout", "90")
 _WHOLE_SECONDS = 110.0
 
 
@@ -162,8 +162,8 @@ LINK_FAULTS = (
               plant=lambda s: (disturbance.partition(*_halves(s)), _heal_after(3.0, s))),
     LinkFault(kind="slow node", what="link, one of ten", nodes=10, before=True, rules=("slow-node",), statuses=(1,),
               plant=lambda s: s.lab.shape(s.node, "20mbit"), command=_PAIRS),
-    LinkFault(kind="slow node", what="processor, one of ten", nodes=10, rules=("slow-rank", "straggler"), statuses=(1,),
-              plant=_hold_back, command=_STEPS, verb="train"),
+    LinkFault(kind="slow node", what="processor, one of ten", nodes=10, statuses=(0, 1),
+              rules=("slow-rank", "straggler", "rank-stalled"), plant=_hold_back, command=_STEPS, verb="train"),
     LinkFault(kind="node", what="loses power", plant=lambda s: s.node.kill(), rules=_LOST, gone=True),
     LinkFault(kind="node", what="crashes", plant=lambda s: s.node.kill(silent=False), rules=_LOST, gone=True),
     LinkFault(kind="node", what="head loses power", plant=lambda s: s.node.kill(), rules=_HEAD_LOST, of_head=True,
@@ -213,9 +213,11 @@ def _in(lab: Lab, fault: LinkFault, delay_seconds: float, number: int) -> Outcom
 
 
 def _wait_until_measuring(run: LabRun, *, training: bool) -> None:
-    if training:
+    if training:  # its ranks have begun: the timed steps, which its figures are of, are still to come
         deadline = time.monotonic() + 60
-        while "step " not in run.out + run.errors and run.process.poll() is None and time.monotonic() < deadline:
+        while (
+            " ranks, after" not in run.out + run.errors and run.process.poll() is None and time.monotonic() < deadline
+        ):
             time.sleep(0.1)
     else:
         run.wait_for_points(2)

@@ -28,6 +28,11 @@ RunStatus = Literal["complete", "partial", "failed"]
 # Of one check or test, and of a host: as good as the worst of its own. ``error``: it could not be made.
 CheckVerdict = Literal["pass", "warn", "fail", "skipped", "unknown", "error"]
 TestVerdict = Literal["pass", "warn", "fail", "error"]
+# Whether a scheduler shall give a node jobs. ``unknown``: what decides it was not seen; neither healthy nor at fault.
+NodeState = Literal["healthy", "degraded", "drain", "unknown"]
+# What a check that did not pass means for its node.
+NodeEffect = Literal["drain", "unknown", "degraded", "nothing"]
+NODE_STATES: tuple[NodeState, ...] = ("healthy", "degraded", "drain", "unknown")
 SEVERITY: tuple[CheckVerdict, ...] = ("skipped", "pass", "unknown", "warn", "error", "fail")  # the best first
 EXIT_CODES: Mapping[Verdict, int] = {"ok": 0, "warning": 0, "unknown": 3, "critical": 1, "incomplete": 3}
 

@@ -6,16 +6,20 @@ since the playbook writes it.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from raybench.documents.plain import PlainDocument, PlainPart
-from raybench.verdicts import CheckVerdict, worst
+from raybench.documents.plain import Json, PlainDocument, PlainPart
+from raybench.verdicts import NODE_STATES, CheckVerdict, NodeEffect, NodeState, worst
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult(PlainPart):
-    """One check of one host: what was seen, what was expected and on what basis, and what to do."""
+    """One check of one host: what was seen, what was expected and on what basis, and what to do.
+
+    ``effect`` and ``action`` are what it means for the node where the check knows better than the table of checks
+    (``raybench/preflight/node_table.py``); they are written where they are set.
+    """
 
     check: str
     verdict: CheckVerdict
@@ -23,11 +27,39 @@ class CheckResult(PlainPart):
     expected: str = ""
     basis: str = ""
     advice: str = ""
+    effect: NodeEffect | Literal[""] = ""
+    action: str = ""
+
+    def to_json(self) -> Json:
+        """The result, without ``effect`` and ``action`` where the table has them."""
+        written = PlainPart.to_json(self)
+        return {key: value for key, value in written.items() if value or key not in {"effect", "action"}}
 
     @property
     def concern(self) -> str:
         """``gpu`` of ``gpu-count``."""
         return self.check.partition("-")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReason(PlainPart):
+    """Why a node is not healthy. ``action`` is a word of the table of actions, ``command`` what to type for it."""
+
+    check: str
+    verdict: CheckVerdict
+    effect: NodeEffect
+    seen: str
+    action: str
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeVerdict(PlainPart):
+    """Whether a node shall get jobs, the gravest reasons first. ``since``: when it was first seen so, where known."""
+
+    state: NodeState
+    reasons: tuple[NodeReason, ...] = ()
+    since: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,22 +74,29 @@ class PreflightHost(PlainPart):
     group: str
     probe_seconds: float | None
     checks: tuple[CheckResult, ...]
+    node: NodeVerdict | None = None
 
     def contradiction(self) -> str | None:
-        """Whether it is as good as the worst of its checks."""
+        """Whether it is as good as the worst of its checks, and no node is healthy that did not answer."""
+        if self.node is not None and self.node.state == "healthy" and not self.reached:
+            return "it did not answer, and its node is called healthy"
         found = worst(one.verdict for one in self.checks)
         return None if found == self.verdict else f"its verdict is {self.verdict}, and the worst of its checks {found}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightSummary(PlainPart):
-    """Counts, and the names of hosts with problems. ``checks`` are how many have each verdict."""
+    """Counts, and the names of hosts with problems. ``checks`` are how many have each verdict.
+
+    ``nodes`` are the hosts by the state of their node; empty in a report of before there was one.
+    """
 
     hosts: int
     unreachable: tuple[str, ...]
     failed_hosts: tuple[str, ...]
     warned_hosts: tuple[str, ...]
     checks: Mapping[str, int]
+    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +134,8 @@ class PreflightReport(PlainDocument):
         if self.status == "complete" and not all(host.reached for host in self.hosts):
             return "it says complete, and a host was not reached"
         counted, said = summary_of(self.hosts), self.summary
-        same = (counted.hosts, counted.unreachable, counted.failed_hosts, counted.warned_hosts, counted.checks) == (
-            said.hosts, said.unreachable, said.failed_hosts, said.warned_hosts, said.checks
-        )  # fmt: skip
+        names = ("hosts", "unreachable", "failed_hosts", "warned_hosts", "checks", "nodes")
+        same = all(getattr(counted, name) == getattr(said, name) for name in names)
         return None if same else "its summary is not that of its hosts"
 
     @property
@@ -120,4 +158,10 @@ def summary_of(hosts: tuple[PreflightHost, ...]) -> PreflightSummary:
         failed_hosts=failed + broken,
         warned_hosts=warned,
         checks=dict(sorted(verdicts.items())),
+        nodes=_by_state(hosts),
     )
+
+
+def _by_state(hosts: tuple[PreflightHost, ...]) -> dict[str, tuple[str, ...]]:
+    judged = [(host.host, host.node.state) for host in hosts if host.node is not None]
+    return {state: tuple(name for name, own in judged if own == state) for state in NODE_STATES} if judged else {}

@@ -117,6 +117,7 @@ def _kind_result(host: str, kind: Kind, own: Sequence[Difference]) -> CheckResul
         expected="; ".join(f"{one.attribute}: {_expected(one)}" for one in ordered),
         basis=_BASIS,
         advice=_ADVICE[kind],
+        effect="" if any(one.majority is not None for one in own) else "nothing",  # a tie names nobody
     )
 
 

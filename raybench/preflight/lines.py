@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from raybench.documents.preflight import PreflightReport
+from raybench.documents.preflight_nodes import node_lines, nodes_in_short
 from raybench.documents.preflight_problems import problems_of
 from raybench.host_ranges import folded
 
@@ -49,6 +50,9 @@ def _totals(report: PreflightReport, path: str) -> Iterator[str]:
     if summary.unreachable:
         told += f", {len(summary.unreachable)} without an answer ({folded(summary.unreachable, _MOST_HOSTS)})"
     yield f"{told}. Verdict: {report.verdict}"
+    if short := nodes_in_short(report):
+        yield short
+        yield from (f"  {printable(line)}" for _, line in node_lines(report))
     if path:
         yield f"report: {path}"
 

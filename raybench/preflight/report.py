@@ -5,7 +5,7 @@ A host that was not reached is in it like the others, with the reason.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from raybench.preflight.drift import Difference, differences, drift_results
 from raybench.preflight.expectations import read_expectations, unknown_variables
 from raybench.preflight.host_view import HostView
 from raybench.preflight.login import advice_for
+from raybench.preflight.node_verdict import node_verdict
 from raybench.preflight.nvlink_domains import domain_results
 from raybench.unreachable import advice_on
 from raybench.verdicts import worst
@@ -68,7 +69,8 @@ def build_report(
     found = differences({host: attributes_of(view) for host, view in views.items()}, groups, tuple(sorted(ignored)))
     shared = _over_all(gathered, views, groups, found)
     hosts = tuple(
-        _host_entry(one, views.get(one.host), checks, shared.get(one.host, []), over_all, groups) for one in gathered
+        _with_node(_host_entry(one, views.get(one.host), checks, shared.get(one.host, []), over_all, groups), skip)
+        for one in gathered
     )
     compared = any(name.startswith("drift") for name in over_all)
     return PreflightReport(
@@ -192,6 +194,10 @@ def _host_entry(
         probe_seconds=view.facts.get("seconds") if view else None,
         checks=tuple(results),
     )
+
+
+def _with_node(host: PreflightHost, skip: Sequence[str]) -> PreflightHost:
+    return replace(host, node=node_verdict(host.host, host.checks, skip=skip))
 
 
 def reason_of(said: str) -> str:

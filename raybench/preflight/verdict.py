@@ -1,8 +1,9 @@
 """What a check says: a verdict with what was seen, what was expected, on what basis, and what to do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from raybench.verdicts import CheckVerdict
+from raybench.verdicts import CheckVerdict, NodeEffect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +15,12 @@ class Judgement:
     expected: str = ""
     basis: str = ""
     advice: str = ""
+    effect: NodeEffect | Literal[""] = ""
+    action: str = ""
+
+    def for_node(self, *, effect: NodeEffect | Literal[""] = "", action: str = "") -> "Judgement":
+        """The same, where this case means something else for its node than the check's row of ``node_table.py``."""
+        return replace(self, effect=effect or self.effect, action=action or self.action)
 
 
 def passed(seen: str, expected: str = "", basis: str = "") -> Judgement:

@@ -167,6 +167,8 @@ def evaluate(view: HostView, checks: Sequence[Check]) -> Iterator[CheckResult]:
             expected=judgement.expected,
             basis=judgement.basis,
             advice=judgement.advice,
+            effect=judgement.effect,
+            action=judgement.action,
         )
 
 

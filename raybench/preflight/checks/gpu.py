@@ -28,7 +28,7 @@ def driver(view: HostView) -> Judgement:
             return failed("no sign of a GPU", f"{view.expected.gpu_count} GPUs", "preflight_gpu_count", advice)
         return skipped("no GPU here")
     if view.has_only_amd_gpus:
-        return skipped("AMD GPUs: the checks of GPUs know NVIDIA's tools only")
+        return skipped("AMD GPUs: the checks of GPUs know NVIDIA's tools only").for_node(effect="unknown")
     try:
         version = view.smi.driver
     except UnavailableError as missing:
@@ -47,7 +47,8 @@ def driver(view: HostView) -> Judgement:
         return failed("; ".join(lost), "every GPU answers", "nvidia-smi -q", _LOST_ADVICE)
     if wanted is None or version == wanted:
         return passed(version, wanted or "the same on all hosts")
-    return failed(version, wanted, "preflight_gpu_driver", "install that driver, or correct the inventory")
+    wrong = failed(version, wanted, "preflight_gpu_driver", "install that driver, or correct the inventory")
+    return wrong.for_node(effect="degraded", action="reconfigure")
 
 
 def count(view: HostView) -> Judgement:

@@ -67,7 +67,8 @@ def recovery(view: HostView) -> Judgement:
         seen = "; ".join(f"GPU {index} ({gpus[index].pci_address}): {word}" for index, word in asked.items())
         words = sorted(set(asked.values()), key=list(RECOVERY).index) if set(asked.values()) <= set(RECOVERY) else []
         advice = "; ".join(RECOVERY[word] for word in words) or "do what nvidia-smi -q names as GPU Recovery Action"
-        return failed(seen, "none", "nvidia-smi -q: GPU Recovery Action", advice)
+        wanted = failed(seen, "none", "nvidia-smi -q: GPU Recovery Action", advice)
+        return wanted.for_node(action="reboot" if "reboot" in words else "")
     if all(gpu.get("GPU Recovery Action") is None and gpu.get("GPU Reset Status", _RESET) is None for gpu in gpus):
         return skipped("this driver names no recovery action (drivers before 550)")
     return passed(f"none for {len(gpus)} GPUs", "none")

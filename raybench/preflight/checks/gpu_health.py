@@ -42,7 +42,8 @@ def ecc(view: HostView) -> Judgement:
         return failed(lost, "no uncorrected error", "AzureHPC: uncorrected > 0 since the driver was loaded", advice)
     worn = each(gpus, lambda gpu: "SRAM threshold exceeded" if _worn(gpu) else "")
     if worn:
-        return failed(worn, "not exceeded", "nvidia-smi -q: NVIDIA's own criterion", "drain the host, replace the GPU")
+        advice = "drain the host, replace the GPU"
+        return failed(worn, "not exceeded", "nvidia-smi -q: NVIDIA's own criterion", advice).for_node(action="rma")
     unread = each(gpus, lambda gpu: "" if _counted(_volatile(gpu)) else "no counter")
     if unread:
         return unknown(
@@ -100,12 +101,13 @@ def row_remapping(view: HostView) -> Judgement:
     basis = "NVIDIA's memory error management: pending needs a reset, a failure an RMA; 512 rows is dead (AzureHPC)"
     broken = each(gpus, lambda gpu: "failed" if gpu.get("Remapped Rows", "Remapping Failure Occurred") == "Yes" else "")
     if broken:
-        return failed(f"remapping {broken}", "no failure", basis, "drain the host and replace the GPU")
+        advice = "drain the host and replace the GPU"
+        return failed(f"remapping {broken}", "no failure", basis, advice).for_node(action="rma")
     limit = view.expected.gpu_limit
     many = each(gpus, lambda gpu: _rows(gpu, limit(gpu.name, "remapped_rows_max")))
     if many:
         expected = f"fewer than {limit(gpus[0].name, 'remapped_rows_max'):.0f} rows"
-        return failed(many, expected, basis, "drain the host and replace the GPU")
+        return failed(many, expected, basis, "drain the host and replace the GPU").for_node(action="rma")
     pending = each(gpus, lambda gpu: "pending" if gpu.get("Remapped Rows", "Pending") == "Yes" else "")
     if pending:
         return failed(

@@ -11,6 +11,8 @@ from raybench.preflight.verdict import Judgement, failed, passed, skipped, warne
 
 _ADDRESS = re.compile(r"\b(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b|\bPCI:[0-9a-fA-F:.]+\b")
 _MOST = 8
+# What a job does to itself: no reason to think less of its node.
+_OF_JOBS = {"out of memory", "work on a GPU timed out", "a program reached beyond its memory on a GPU"}
 
 
 def gpu_messages(view: HostView) -> Judgement:
@@ -47,7 +49,8 @@ def _judged(view: HostView, alarms: Sequence[KernelAlarm]) -> Judgement:
     seen = "; ".join(_told(alarm, whats) for alarm, whats in list(found.items())[:_MOST])
     advice = "; ".join(dict.fromkeys(alarm.advice for alarm in found))
     breaks = any(alarm.breaks for alarm in found)
-    return (failed if breaks else warned)(seen, "no errors", f"dmesg of {hours}", advice)
+    said = (failed if breaks else warned)(seen, "no errors", f"dmesg of {hours}", advice)
+    return said.for_node(effect="nothing") if {alarm.name for alarm in found} <= _OF_JOBS else said
 
 
 def _told(alarm: KernelAlarm, whats: Counter[str]) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from raybench.hardware.xids import xid_catalogue
@@ -25,6 +25,9 @@ _ADVICE = {
     "nvlink": "reset the GPU; if it returns on a link, the board, cable or NVSwitch is at fault: nvidia-smi nvlink -s",
     "switch": "restart nvidia-fabricmanager and reset all GPUs, or reboot; then the NVSwitch or its link is at fault",
 }
+# The gravest first; what is not here is what the row of gpu-xid says.
+_NODE_ACTIONS = {"replace": "rma", "inspect": "reseat", "reboot": "reboot"}
+_OF_JOBS = {"application", "none"}
 _SEVERE = frozenset({"reset", "reboot", "inspect", "replace"})
 
 
@@ -43,7 +46,14 @@ def xid(view: HostView) -> Judgement:
         return passed(_told(list(weights)), "none that asks for anything", basis)
     actions = dict.fromkeys(_action(one) for one, weight in weights.items() if weight == worst)
     advice = "; ".join(_advice(action) for action in actions)
-    return (failed if worst == "fail" else warned)(_told(list(weights)), "none", basis, advice)
+    said = (failed if worst == "fail" else warned)(_told(list(weights)), "none", basis, advice)
+    return said.for_node(effect="nothing" if actions.keys() <= _OF_JOBS else "", action=_for_node(actions))
+
+
+def _for_node(actions: Iterable[str]) -> str:
+    """What is done to the node: the gravest of the catalogue's actions."""
+    asked = {action.removeprefix("recovery").strip() for action in actions}
+    return next((found for word, found in _NODE_ACTIONS.items() if word in asked), "")
 
 
 def _told(found: Sequence[Xid]) -> str:

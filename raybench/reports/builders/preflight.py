@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from raybench.documents.preflight import CheckResult, DriftEntry, PreflightReport
+from raybench.documents.preflight_nodes import node_lines, nodes_in_short
 from raybench.reports.builders.asked import Asked
-from raybench.reports.model import Block, Cell, Details, Facts, Grid, Heading, Report, Table, Text
+from raybench.reports.model import Block, Cell, Details, Facts, Grid, Heading, Note, Notes, Report, Table, Text
 from raybench.reports.spans import names_in_short
 from raybench.reports.text import counted
+from raybench.verdicts import NodeState
 
 _CONCERN_ORDER = ("host", "pci", "gpu", "rdma", "roce", "software", "drift")
 _MOST_NAMES = 6
+NODE_TONES: Mapping[NodeState, str] = {"healthy": "pass", "degraded": "warn", "drain": "fail", "unknown": "unknown"}
 
 
 def preflight_report(report: PreflightReport, asked: Asked) -> Report:
@@ -21,7 +24,12 @@ def preflight_report(report: PreflightReport, asked: Asked) -> Report:
         reason=summary_text(report),
         lead="",
         when=f"{report.started_at} to {report.finished_at}",
-        blocks=(*_findings(report), *(() if asked.brief else _hosts(report)), *_drift(report.drift)),
+        blocks=(
+            *_nodes(report, brief=asked.brief),
+            *_findings(report),
+            *(() if asked.brief else _hosts(report)),
+            *_drift(report.drift),
+        ),
     )
 
 
@@ -33,6 +41,27 @@ def summary_text(report: PreflightReport, named: Callable[[Sequence[str]], str] 
     parts += [f"{len(warned)} with warnings"] if warned else []
     parts += [f"{len(silent)} without an answer ({named(silent)})"] if silent else []
     return f"{counted(said.hosts, 'host')}: {', '.join(parts) or 'nothing was found'}"
+
+
+def _nodes(report: PreflightReport, *, brief: bool) -> Iterator[Block]:
+    """Nodes that are not healthy, each with its reasons and what to type; in brief those in one state together."""
+    short = nodes_in_short(report)
+    if not short:
+        return
+    yield Heading(text="Nodes")
+    yield Text(text=short.removeprefix("nodes: "))
+    if brief:
+        lines = tuple(Note(text=line, tone=NODE_TONES[state]) for state, line in node_lines(report))
+        yield from (Notes(items=lines),) if lines else ()
+        return
+    headings = ("node", "state", "since", "check", "seen", "action", "command")
+    rows = tuple(
+        (Cell(text=host.host), Cell(text=node.state, tone=NODE_TONES[node.state]), Cell(text=node.since or ""),
+         *(Cell(text=text) for text in (one.check, one.seen, one.action, one.command)))
+        for host in report.hosts if (node := host.node) is not None for one in node.reasons
+    )  # fmt: skip
+    if rows:
+        yield Table(grid=Grid(headings=headings, rows=rows), text_columns=len(headings))
 
 
 def _findings(report: PreflightReport) -> Iterator[Block]:

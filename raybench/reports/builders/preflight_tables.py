@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from raybench.documents.preflight import CheckResult, PreflightReport
+from raybench.documents.preflight_nodes import node_lines, nodes_in_short
 from raybench.documents.preflight_problems import PreflightProblem, problems_of
 from raybench.host_ranges import folded
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.preflight import summary_text
-from raybench.reports.model import Cell, Choice, Grid, Note, Notes, Report, Table
+from raybench.reports.builders.preflight import NODE_TONES, summary_text
+from raybench.reports.model import Block, Cell, Choice, Grid, Note, Notes, Report, Table
 from raybench.verdicts import worst
 
 Rows = Sequence[tuple[str, Sequence[CheckResult]]]  # (host, its checks)
@@ -28,8 +29,19 @@ def preflight_tables(report: PreflightReport, _: Asked) -> Report:
         reason=summary_text(report, _folded),
         lead="",
         when="",
-        blocks=(*((host_table(hosts),) if hosts else ()), *((Notes(items=notes, apart=True),) if notes else ())),
+        blocks=(
+            *_nodes(report),
+            *((host_table(hosts),) if hosts else ()),
+            *((Notes(items=notes, apart=True),) if notes else ()),
+        ),
     )
+
+
+def _nodes(report: PreflightReport) -> Iterator[Block]:
+    short = nodes_in_short(report)
+    if short:
+        lines = (Note(text=f"  {line}", tone=NODE_TONES[state]) for state, line in node_lines(report))
+        yield Notes(items=(Note(text=short), *lines), apart=True)
 
 
 def host_table(hosts: Rows) -> Choice:

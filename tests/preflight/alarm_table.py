@@ -2,8 +2,9 @@
 
 from .alarm_cases import NVIDIA_SMI, AlarmCase, seen
 from .alarm_log_cases import LOG_CASES
+from .alarm_nic_cases import NIC_CASES
 
-ALARM_CASES: tuple[AlarmCase, ...] = (*NVIDIA_SMI, *LOG_CASES)
+ALARM_CASES: tuple[AlarmCase, ...] = (*NVIDIA_SMI, *LOG_CASES, *NIC_CASES)
 
 
 def wrong(case: AlarmCase) -> str:

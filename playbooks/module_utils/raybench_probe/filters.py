@@ -21,6 +21,7 @@ _PCI_LINES = re.compile(
     r"Lnk(?:Cap|Sta|Ctl):|MaxReadReq|ACSC|ATSC|Kernel driver|NUMA node|<access denied>|Unknown header type",
 )
 _RULES = re.compile(r"^:INPUT |^-A INPUT .*-j (?:DROP|REJECT)|hook input")
+_QUEUES = re.compile(r"\s*(?:rx|tx|ch)-?\d+_|\s*\[\d+\]: |\s*queue_\d+_")
 _MOST_MESSAGES = 2000
 
 
@@ -49,10 +50,16 @@ def firewall_rules(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if _RULES.search(line))
 
 
+def interface_counters(text: str) -> str:
+    """Counters of the port as a whole: those of its queues are thousands of lines."""
+    return "\n".join(line for line in text.splitlines() if not _QUEUES.match(line))
+
+
 FILTERS = {
     "dmesg": kernel_messages,
     "dpkg": packages,
     "rpm": packages,
+    "ethtool_statistics": interface_counters,
     "lspci": pci_devices,
     "iptables": firewall_rules,
     "nft": firewall_rules,

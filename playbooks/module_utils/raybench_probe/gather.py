@@ -39,7 +39,7 @@ def gather(options: Mapping[str, Any]) -> dict[str, Any]:
     # Threads from here on, no fork: a child would wait for ever for a lock that another thread holds.
     early = EarlyAttempts(options["reach_early"], options["listen_ports"], options["reach_early_seconds"])
     for name, command in commands(options, variables["PATH"]):
-        runner.start(name, command, FILTERS.get(name))
+        runner.start(name, command, FILTERS.get(name.partition(":")[0]))
     counting = Counting(options, variables)
     readings.update({name: {"status": "ok", "values": read_files(patterns)} for name, patterns in FILES.items()})
     readings.update({name: guarded(read) for name, read in _VALUES.items()})

@@ -21,6 +21,7 @@ _PROGRAMS = {
     "dmesg": ["dmesg"],
     "fabricmanager": ["systemctl", "show", "nvidia-fabricmanager", "-p", "LoadState,ActiveState,SubState"],
     "ibstat": ["ibstat"],
+    "ibv_devinfo": ["ibv_devinfo"],
     "iptables": ["iptables-save"],
     "lspci": ["lspci", "-D", "-nn", "-vvv"],
     "nft": ["nft", "list", "ruleset"],
@@ -62,8 +63,18 @@ def commands(options: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[
     for interface in sorted(interfaces()):
         yield "mlnx_qos:" + interface, ["mlnx_qos", "-i", interface]
         yield "dcb_pfc:" + interface, ["dcb", "-j", "pfc", "show", "dev", interface]
+        yield "ethtool_module:" + interface, ["ethtool", "-m", interface]
+        yield "ethtool_statistics:" + interface, ["ethtool", "-S", interface]
     for device in device_names():
         yield "cma_roce_tos:" + device, ["cma_roce_tos", "-d", device]
+    for device, driver in drivers().items():
+        if driver == "mlx5_core":
+            yield "mlxlink:" + device, [_mlxlink(path), "-d", device, "-m", "-c"]
+
+
+def _mlxlink(path: str) -> str:
+    """NVIDIA's own tool, else the one of mstflint, which prints the same."""
+    return "mlxlink" if shutil.which("mlxlink", path=path) or not shutil.which("mstlink", path=path) else "mstlink"
 
 
 def is_own_python(options: Mapping[str, Any], path: str) -> bool:

@@ -1,0 +1,131 @@
+"""Alarms of links, cables and modules, as mlxlink, ethtool and ibv_devinfo print them."""
+
+from typing import Any
+
+from .alarm_cases import AlarmCase, recorded_alarm
+from .hosts import value
+from .recorded import rdma
+
+NDR, COPPER = recorded_alarm("mlxlink_connectx7_400g.txt"), recorded_alarm("mlxlink_copper.txt")
+QSFP = recorded_alarm("ethtool_module_qsfp.txt")
+NICS = {
+    "rdma_devices": value(["mlx5_0"]),
+    "rdma_drivers": value({"mlx5_0": "mlx5_core"}),
+    "rdma_interfaces": value({"ens1f0": "mlx5_0"}),
+}
+
+
+def changed(text: str, *changes: tuple[str, str]) -> str:
+    """An output in which values of rows were replaced; the row must be there."""
+    lines = text.splitlines()
+    for label, given in changes:
+        (index,) = [
+            i
+            for i, line in enumerate(lines)
+            if line.strip().startswith(f"{label} ") and line.strip()[len(label) :].lstrip().startswith(":")
+        ]
+        lines[index] = f"{lines[index].partition(' : ')[0]} : {given}"
+    return "\n".join(lines)
+
+
+def mlxlink(*changes: tuple[str, str], text: str = NDR) -> dict[str, Any]:
+    """A host with a ConnectX-7 of which mlxlink says this."""
+    return NICS | {"mlxlink:mlx5_0": changed(text, *changes)}
+
+
+def module(*changes: tuple[str, str], text: str = QSFP) -> dict[str, Any]:
+    """A host with an Ethernet port whose module says this."""
+    return NICS | {"ethtool_module:ens1f0": changed(text, *changes)}
+
+
+def statistics(**counters: int) -> dict[str, Any]:
+    """A host with an Ethernet port that counted this since boot."""
+    usual = {
+        "rx_packets": 38460159194,
+        "rx_crc_errors_phy": 0,
+        "rx_discards_phy": 0,
+        "module_high_temp": 0,
+        "rx0_packets": 5,
+    }
+    rows = "".join(f"     {name}: {count}\n" for name, count in (usual | counters).items())
+    return NICS | {"ethtool_statistics:ens1f0": f"NIC statistics:\n{rows}"}
+
+
+DOWN = (("State", "Polling"), ("Physical state", "ETH_AN_FSM_ENABLE"))
+MST = "Mellanox/mstflint, opcodes and texts of mlxlink; the output is of a ConnectX-7 (recorded_alarms/README.md)"
+ETHTOOL = "ethtool -m, several public outputs (recorded_alarms/README.md)"
+WARNING = "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\nNo IB devices found\n"
+
+NIC_CASES: tuple[AlarmCase, ...] = (
+    AlarmCase(name="link: bad signal integrity", check="rdma-link", verdict="fail", says="Bad signal integrity (opcode 15)", does="cable",
+              fires=mlxlink(*DOWN, ("Status Opcode", "15"), ("Group Opcode", "PHY FW"), ("Recommendation", "Bad signal integrity")),
+              near=mlxlink(), source=MST),
+    AlarmCase(name="link: training failed", check="rdma-link", verdict="fail", says="opcode 5",
+              fires=mlxlink(*DOWN, ("Status Opcode", "5"), ("Recommendation", "Link training failure")), near=mlxlink(text=COPPER), source=MST),
+    AlarmCase(name="link: unsupported EEPROM", check="rdma-link", verdict="fail", says="opcode 1027",
+              fires=mlxlink(*DOWN, ("Status Opcode", "1027"), ("Group Opcode", "MNG FW"), ("Recommendation", "Bad/unsupported EEPROM")),
+              near=mlxlink(), source=MST),
+    AlarmCase(name="link: cable is unplugged", check="rdma-link", verdict="warn", says="Cable is unplugged",
+              fires=mlxlink(("State", "Disable"), ("Status Opcode", "1024"), ("Recommendation", "Cable is unplugged")), near=mlxlink(),
+              source=MST),
+    AlarmCase(name="link: cable speed not enabled", check="rdma-link", verdict="warn", says="Cable speed not enabled",
+              fires=mlxlink(("Status Opcode", "25"), ("Group Opcode", "PHY FW"), ("Recommendation", "Cable speed not enabled")),
+              near=mlxlink(), source="a public guide to ConnectX-5 (MFT 4.30)"),
+    AlarmCase(name="link: effective BER", check="rdma-link", verdict="fail", says="Effective Physical BER 1e-12",
+              fires=mlxlink(("Effective Physical BER", "1E-12")), near=mlxlink(("Effective Physical BER", "15E-255")),
+              source="github.com/scitix/sichek, transceiver"),
+    AlarmCase(name="link: raw BER", check="rdma-link", verdict="warn", says="Raw Physical BER 5e-05",
+              fires=mlxlink(("Raw Physical BER", "5E-5")), near=mlxlink(("Raw Physical BER", "5E-8")), source="likewise"),
+    AlarmCase(name="link: error rate of a minute", check="rdma-link", verdict="fail", says="Effective",
+              fires=mlxlink(("Effective Physical BER", "3E-11")),
+              near=mlxlink(("Effective Physical BER", "3E-11"), ("Time Since Last Clear [Min]", "0.6")), source="likewise"),
+    AlarmCase(name="link: down again and again", check="rdma-link", verdict="warn", says="down 9 times",
+              fires=mlxlink(("Link Down Counter", "9")), near=mlxlink(("Link Down Counter", "1")), source="likewise"),
+    AlarmCase(name="link: recovered from errors", check="rdma-link", verdict="warn", says="recovered from errors 7 times",
+              fires=mlxlink(("Link Error Recovery Counter", "7")), near=mlxlink(), source="likewise"),
+    AlarmCase(name="link: slower than port and cable", check="rdma-link", verdict="warn", says="HDR, where port and cable can NDR",
+              fires=mlxlink(("Speed", "IB-HDR")), near=mlxlink(("Speed", "IB-HDR"), ("Supported Cable Speed", "0x00000071 (HDR,EDR,FDR,SDR)")),
+              source=MST),
+    AlarmCase(name="module: too hot for its limit", check="rdma-optics", verdict="fail", says="module at 79 C, its limit 75 C",
+              fires=mlxlink(("Temperature [C]", "79 [-5..75]")), near=mlxlink(("Temperature [C]", "66 [-5..75]")), source=MST),
+    AlarmCase(name="module: near its limit", check="rdma-optics", verdict="warn", says="72 C of 75 C",
+              fires=mlxlink(("Temperature [C]", "72 [-5..75]")), near=mlxlink(text=COPPER), source=MST),
+    AlarmCase(name="module: too little light", check="rdma-optics", verdict="fail", says="Rx power -12.4 dBm",
+              fires=mlxlink(("Rx Power Current [dBm]", "1.886,-12.400,2.281,1.976 [-10.41..6]")), near=mlxlink(), source=MST),
+    AlarmCase(name="module: no light on a lane", check="rdma-optics", verdict="fail", says="missing on lane 3",
+              fires=mlxlink(("Rx Power Current [dBm]", "1.886,1.989,-40.000,1.976 [-10.41..6]")),
+              near=mlxlink(("Rx Power Current [dBm]", "N/A")), source=MST),
+    AlarmCase(name="module: a lane with half the light", check="rdma-optics", verdict="warn", says="-2.9 dBm on lane 2",
+              fires=mlxlink(("Rx Power Current [dBm]", "1.886,-2.900,2.281,1.976 [-10.41..6]")),
+              near=mlxlink(("Rx Power Current [dBm]", "1.886,-0.900,2.281,1.976 [-10.41..6]")), source=MST),
+    AlarmCase(name="module: laser too weak", check="rdma-optics", verdict="fail", says="Tx power -9.1 dBm",
+              fires=mlxlink(("Tx Power Current [dBm]", "1.562,-9.100,1.559,1.761 [-8.508..5]")), near=mlxlink(), source=MST),
+    AlarmCase(name="ethtool -m: no light", check="rdma-optics", verdict="fail", says="Laser rx power low alarm",
+              fires=module(text=recorded_alarm("ethtool_module_dark.txt")),
+              near=module(text=recorded_alarm("ethtool_module_without_values.txt")), source=ETHTOOL),
+    AlarmCase(name="ethtool -m: temperature alarm", check="rdma-optics", verdict="fail", says="Module temperature high alarm",
+              fires=module(("Module temperature high alarm", "On")), near=module(), source=ETHTOOL),
+    AlarmCase(name="ethtool -m: temperature warning", check="rdma-optics", verdict="warn", says="Module temperature high warning",
+              fires=module(("Module temperature high warning", "On")), near=module(), source=ETHTOOL),
+    AlarmCase(name="ethtool -m: near its limit", check="rdma-optics", verdict="warn", says="71.4 C of 75 C",
+              fires=module(("Module temperature", "71.40 degrees C / 160.52 degrees F")), near=module(), source=ETHTOOL),
+    AlarmCase(name="ethtool -m: CMIS module without signal", check="rdma-optics", verdict="fail", says="Rx loss of signal",
+              fires=module(text=QSFP + "\tRx loss of signal : [ Yes, No, No, No, No, No, No, No ]\n"),
+              near=module(text=QSFP + "\tRx loss of signal : None\n\tModule State : 0x03 (ModuleReady)\n"), source="ethtool, cmis.c"),
+    AlarmCase(name="ethtool -m: CMIS module in fault", check="rdma-optics", verdict="fail", says="Fault",
+              fires=module(text=QSFP + "\tModule State : 0x05 (ModuleFault)\n"),
+              near=module(text=QSFP + "\tModule State : 0x03 (ModuleReady)\n"), source="ethtool, cmis.c"),
+    AlarmCase(name="ethtool -S: packets discarded", check="rdma-ethernet", verdict="warn", says="rx_discards_phy 58591428329",
+              fires=statistics(rx_discards_phy=58591428329), near=statistics(rx_discards_phy=2), source="a public note on ConnectX (DPDK)"),
+    AlarmCase(name="ethtool -S: CRC errors", check="rdma-ethernet", verdict="warn", says="rx_crc_errors_phy 40213",
+              fires=statistics(rx_crc_errors_phy=40213), near=statistics(rx_crc_errors_phy=3), source="Linux, mlx5 counters"),
+    AlarmCase(name="ethtool -S: hot module", check="rdma-ethernet", verdict="fail", says="module_high_temp 1",
+              fires=statistics(module_high_temp=1), near=statistics(), source="Linux, mlx5 counters"),
+    AlarmCase(name="ethtool -S: link down", check="rdma-ethernet", verdict="warn", says="link_down_events_phy 113",
+              fires=statistics(link_down_events_phy=113), near=statistics(link_down_events_phy=2), source="Linux, mlx5 counters"),
+    AlarmCase(name="no device for libibverbs", check="rdma-verbs", verdict="fail", says="not seen: mlx5_0 (libibverbs: Warning",
+              does="ibverbs-providers",
+              fires=NICS | {"ibv_devinfo": {"status": "failed", "text": "No IB devices found\n", "rc": 255, "error": WARNING}},
+              near=NICS | {"rdma_devices": value(["mlx5_12"]), "ibv_devinfo": rdma("ibv_devinfo_connectx6dx_port_down.txt")},
+              source="several; libibverbs' own text"),
+)  # fmt: skip

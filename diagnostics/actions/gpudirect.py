@@ -31,6 +31,25 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "only": ["amd"],
         },
     ],
+    "enable-gin": [
+        {
+            "text": "Check the NICs, the driver and what NCCL may use; without them, switch the feature off in the "
+            "program.",
+            "commands": [
+                "ibv_devinfo -v | grep -e hca_id -e fw_ver",
+                "nvidia-smi --query-gpu=driver_version --format=csv",
+                "env | grep -e NCCL_GIN -e NCCL_NET_PLUGIN",
+            ],
+            "link": ENV,
+        }
+    ],
+    "without-gdrcopy": [
+        {
+            "text": "Run without GDRCopy, or load its kernel module and give its device to the container.",
+            "commands": ["unset NCCL_GDRCOPY_ENABLE", "lsmod | grep gdrdrv", "ls -l /dev/gdrdrv"],
+            "link": "https://github.com/NVIDIA/gdrcopy",
+        }
+    ],
     "use-dmabuf": [
         {
             "text": "Or use DMA-BUF: open kernel modules of the driver, Linux 5.12 or newer, CUDA 11.7 or newer.",

@@ -101,6 +101,36 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "link": TROUBLE,
         }
     ],
+    "raise-nproc": [
+        {
+            "text": "Raise the number of processes, which counts threads; see what the container or job allows.",
+            "commands": [
+                "ulimit -u; cat /sys/fs/cgroup/pids.max",
+                "ps -eLf | wc -l",
+                "docker run --pids-limit=-1 <image> <command>",
+                "export OMP_NUM_THREADS=1   # fewer threads of each rank",
+            ],
+            "link": "https://man7.org/linux/man-pages/man3/pthread_create.3.html",
+        }
+    ],
+    "matching-library": [
+        {
+            "text": "See which libnccl the program loads, and put the one that it was built with first.",
+            "commands": [
+                "LD_DEBUG=libs <command> 2>&1 | grep libnccl",
+                "ldd <program or library> | grep libnccl",
+                "pip list | grep -i nccl",
+            ],
+            "link": TROUBLE,
+        }
+    ],
+    "newer-library": [
+        {
+            "text": "Run with the newest NCCL that the driver takes; see whether its maximum is higher.",
+            "commands": ["pip index versions nvidia-nccl-cu12", "CUDA_VISIBLE_DEVICES=0,1,2,3 <command>"],
+            "link": "https://docs.nvidia.com/deeplearning/nccl/release-notes/index.html",
+        }
+    ],
     "unset-misread": [
         {
             "text": (

@@ -65,6 +65,17 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "link": TROUBLE + "#shared-memory",
         }
     ],
+    "free-host-memory": [
+        {
+            "text": "See who holds the host's memory and what the container or job may take; raise it, or use less.",
+            "commands": [
+                "free -h; cat /sys/fs/cgroup/memory.max",
+                "ulimit -v",
+                "dmesg -T | grep -i 'out of memory'",
+            ],
+            "link": TROUBLE,
+        }
+    ],
     "free-gpu-memory": [
         {
             "text": "See who holds the memory; leave memory for NCCL's buffers, or lower its share.",

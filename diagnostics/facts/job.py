@@ -191,9 +191,18 @@ class JobFacts:
             members, hosts = one.members.values(), {member.process[0] for member in one.members.values()}
             whole = len(members) == one.nranks > 1 and len(hosts) == 1 and "" not in hosts
             buses = {member.bus for member in members}
-            if whole and max(one.nodes or 0, identities) > 1 and len(buses) == one.nranks and len(addresses) < 2:
+            apart = max(one.nodes or 0, identities) > 1 or self._is_linked_by_network(one)
+            if whole and apart and len(buses) == one.nranks and len(addresses) < 2:
                 return one
         return None
+
+    def _is_linked_by_network(self, one: Communicator) -> bool:
+        """Whether ranks reach each other over the network, where no line counts nodes and nothing switches P2P off."""
+        if one.nodes is not None or self.variables.keys() & {"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE"}:
+            return False
+        processes = {member.process for member in one.members.values()}
+        seen = {event.origin.process for event in self.of("bootstrap-interface")}
+        return processes <= seen and any(channel.event.origin.process in processes for channel in self.net_channels)
 
     def survived(self, event: Event) -> bool:
         """Whether who printed a line went on to work: its process, else its rank, else all that write its file.

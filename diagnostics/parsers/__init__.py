@@ -16,6 +16,7 @@ from diagnostics.parsers import (
     topology,
     verbs,
     version,
+    warnings,
 )
 from diagnostics.parsers.base import Pattern
 
@@ -31,6 +32,7 @@ PATTERNS: tuple[Pattern, ...] = (
     *verbs.PATTERNS,
     *sockets.PATTERNS,
     *memory.PATTERNS,
+    *warnings.PATTERNS,
     failure.FRAME,
 )
 OBSERVER_PATTERNS: tuple[Pattern, ...] = observers.PATTERNS
@@ -55,7 +57,9 @@ _BODIES = frozenset(
     }
 )  # fmt: skip
 SIGNS = frozenset({"roce-sign"})  # of a warning they tell something, and not what it warns of
-BODY_PATTERNS: tuple[Pattern, ...] = tuple(pattern for pattern in PATTERNS if pattern.kind in _BODIES)
+BODY_PATTERNS: tuple[Pattern, ...] = tuple(
+    pattern for pattern in PATTERNS if pattern.kind in _BODIES and pattern not in warnings.PATTERNS
+)
 
 # Errors count at level WARN only: at INFO the same texts are attempts that NCCL retries or does without.
 _INFO: tuple[Pattern, ...] = (

@@ -17,12 +17,6 @@ PATTERNS = (
         ),
     ),
     Pattern(
-        kind="shm-extend-failed",
-        literal="posix_fallocate",
-        expression=r"Call to posix_fallocate failed ?: No space left on device",
-        samples=("Call to posix_fallocate failed : No space left on device",),
-    ),
-    Pattern(
         kind="shm-attach-failed",
         literal="shared memory",
         expression=(
@@ -30,6 +24,24 @@ PATTERNS = (
             r"|unlink shared memory (?P<unlinked>\S+) failed, error: No such file"
         ),
         samples=("Error while attaching to shared memory segment /dev/shm/nccl-cEbfL2 (size 0)",),
+    ),
+    Pattern(
+        kind="shm-extend-failed",
+        literal="Call to ",
+        expression=(
+            r"Call to (?:shm_open|posix_fallocate|fallocate|ftruncate|mmap) failed ?: ?"
+            r"(?P<reason>(?!No such file|To)[A-Z].*)"
+        ),
+        samples=(
+            "Call to posix_fallocate failed : No space left on device",
+            "Call to shm_open failed : Permission denied",
+        ),
+    ),
+    Pattern(
+        kind="ipc-failed",
+        literal="UDS: Socket creation",
+        expression=r"(?P<call>UDS): Socket creation error : (?P<reason>(?!To).*)",
+        samples=("UDS: Socket creation error : Permission denied (13)",),
     ),
     Pattern(
         kind="shm-attach-failed",

@@ -6,6 +6,7 @@ _REASON = (
     r"(?P<reason>Connection refused|Connection timed out|No route to host|Network is unreachable|Connection "
     r"reset by peer"
     r"|Cannot assign requested address|Broken pipe|Operation now in progress|Software caused connection abort"
+    r"|Network is down|Host is down|Operation not permitted|Permission denied|Address already in use"
     r"|errno \d{1,3}\b|\d{1,3}(?=[\s,)]|$)"
     r"|(?:No route|Network is|Connection (?:ref|res|ti))[a-z ]*$)"  # cut by a terminal
 )
@@ -169,10 +170,16 @@ PATTERNS = (
         kind="files-exhausted",
         literal="Too many open files",
         expression=(
-            r"(?:Call to \w+ failed|[Aa]ccept failed|[Cc]reation failed|[Ss]ocket\w*)\W{1,3}"
+            r"(?:Call to \w+(?: (?:from|to) \S+)? failed|[Aa]ccept failed|[Cc]reation (?:failed|error)|[Ss]ocket\w*"
+            r"|retry count[^,]{0,30}|shared memory .{1,200}error|/dev/shm/\S+ .{1,80}error)\W{1,3}"
             r"(?P<reason>Too many open files(?: in system)?)"
         ),
-        samples=("Call to socket failed : Too many open files",),
+        samples=(
+            "Call to socket failed : Too many open files",
+            "UDS: Socket creation error : Too many open files (24)",
+            "socketTryAccept: exceeded error retry count after 34 attempts, Too many open files",
+            "Error while creating shared memory segment /dev/shm/nccl-a (size 963), error: Too many open files (24)",
+        ),
     ),
     Pattern(
         kind="files-exhausted",
@@ -228,6 +235,29 @@ PATTERNS = (
         literal="bind failed",
         expression=r"Call to bind failed ?: (?P<reason>Address already in use|Cannot assign requested address)",
         samples=("Call to bind failed: Address already in use",),
+    ),
+    Pattern(  # what a process could not do with a socket of its own
+        kind="socket-refused",
+        literal="ailed",
+        expression=(
+            r"(?:Call to (?P<call>bind|listen|accept|socket|setsockopt|getsockopt|getsockname|fcntl|poll) failed ?: ?"
+            r"|(?:Socket creation|[Tt]ryAccept: Accept) failed ?: ?|socketPollConnect poll\(\) failed with error )"
+            r"(?P<reason>(?!To|Address family|Resource temp|Connection |Call )[A-Z].*)"
+        ),
+        samples=(
+            "Call to listen failed: Address already in use",
+            "Call to socket failed : Operation not permitted",
+            "Net : Socket creation failed : Permission denied",
+        ),
+    ),
+    Pattern(
+        kind="socket-refused",
+        literal="exceeded error retry count",
+        expression=(
+            r"TryAccept: exceeded error retry count(?: \(\d+\)| after \d+ attempts)?, "
+            r"(?P<reason>(?!To)[A-Z].*)"
+        ),
+        samples=("socketTryAccept: exceeded error retry count after 34 attempts, Software caused connection abort",),
     ),
     Pattern(
         kind="ras-peer-dead",

@@ -115,6 +115,11 @@ def warned(facts: JobFacts, kind: str) -> list[Event]:
     return [event for event in facts.of(kind) if event.origin.level != "INFO"]
 
 
+def stopped_at(facts: JobFacts, *kinds: str) -> list[Event]:
+    """Warnings of these kinds behind which their process did not go on to work."""
+    return [event for kind in kinds for event in warned(facts, kind) if not facts.survived(event)]
+
+
 def answer(
     facts: JobFacts,
     events: Sequence[Event],

@@ -18,7 +18,7 @@ Source: NCCL's socket.cc.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, stopped_at, warned
 from diagnostics.rules.bootstrap.connecting import (
     MEANING,
     failed_by_stack,
@@ -51,7 +51,7 @@ def check(facts: JobFacts) -> Outcome:
     store += _tried_in_vain(facts)
     events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
     if not events:
-        return _by_stack(facts)
+        return _of_own_socket(facts) or _by_stack(facts)
     first = events[0]
     peers = sorted({event.fields["peer"].split("<")[0] for event in failed if "peer" in event.fields})
     error = socket_error(first)
@@ -69,6 +69,28 @@ def check(facts: JobFacts) -> Outcome:
             + (" Data had flowed before: the link or the host was lost, not a wrong interface chosen." if lost else ""),
             occurrences=len(events),
             actions=("check-reachability", "look-at-rank") if lost else (),
+        )
+    )
+
+
+def _of_own_socket(facts: JobFacts) -> Outcome | None:
+    """What the system refuses a rank on its own side, before any peer is asked."""
+    events = [event for event in stopped_at(facts, "socket-refused") if "ras/" not in event.text]
+    if not events:
+        return None
+    call = events[0].fields.get("call") or ("socket" if "creation" in events[0].text else "accept")
+    error = socket_error(events[0])
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="critical",
+            confidence="likely",
+            summary=f"A rank cannot open a socket of its own ({call}: {error or events[0].fields['reason'][:60]})",
+            explanation="The system of this host refuses it, and no peer was asked so far: its network, a limit, or "
+            "what the container or a security module allows.",
+            occurrences=len(events),
+            actions=("choose-interface", "look-at-rank"),
         )
     )
 

@@ -7,9 +7,11 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.judging.error_number import ErrorNumber, named_error
 from diagnostics.judging.stacks import lone_stacks
+from diagnostics.parsers.warnings import KINDS
 from diagnostics.rules.program.run_failed import failure_lines
 
 STARTS_FIRST = (2, 22, 0)  # from here on `Init START` is printed before the ranks meet
+PRINTS_START = (2, 18, 3)
 TELLS_CLOSED = (2, 13, 0)
 MIN_ATTEMPTS = 5  # a peer that starts later is refused a few times
 MIN_LAST_ATTEMPTS = 3  # of a process that prints nothing after them, in a run that failed
@@ -60,7 +62,7 @@ def _are_last_words(retries: list[Event], facts: JobFacts) -> bool:
     told = failure_lines(facts)
     if not any(event.kind in ("run-error", "python-error") for event in told):
         return False
-    if any(event.kind == "unclassified-warning" for event in told):
+    if any(event.kind == "unclassified-warning" or event.kind in KINDS for event in told):
         return False
     speakers = {event.origin.process for event in retries} - {None}
     last = retries[-1].origin.sequence
@@ -106,9 +108,19 @@ def _had_met(event: Event, facts: JobFacts) -> bool:
     opened = process is not None and 0 <= process.last_work < event.origin.sequence
     if facts.version is None or facts.version >= STARTS_FIRST or not opened:
         return False
+    if facts.version < PRINTS_START:
+        return _is_of_another_rank(event, facts)
     started = [[one.process for one in whole.members.values() if one.started] for whole in facts.communicators]
     whole = zip(facts.communicators, started, strict=True)
     return any(len(ranks) == one.nranks > 1 and event.origin.process in ranks for one, ranks in whole)
+
+
+def _is_of_another_rank(event: Event, facts: JobFacts) -> bool:
+    """Whether the peer's address is the one by which another process took part in the bootstrap."""
+    named = [event, *(one for one in facts.of("connect-failed") if one.origin.process == event.origin.process)]
+    address = next((one.fields["peer"] for one in named if "peer" in one.fields), "").split("<")[0]
+    owners = {one.origin.process for one in facts.of("bootstrap-interface") if one.fields["address"] == address}
+    return bool(owners - {event.origin.process})
 
 
 def had_worked(event: Event, facts: JobFacts) -> bool:

@@ -56,16 +56,18 @@ def _more_nodes_than_hosts(facts: JobFacts, communicator: Communicator, lines: l
     identities = facts.variables.get("NCCL_HOSTID", {})
     echoed = [event for event in facts.of("variable") if event.fields["name"] == "NCCL_HOSTID"]
     named = f": NCCL_HOSTID is {listed(sorted(identities))}" if len(identities) > 1 else ""
+    nodes = communicator.nodes or len(identities)
     return conclude(
         facts,
-        [*(echoed if named else ()), *lines],
+        [*(echoed if named else ()), *(lines or (channel.event for channel in facts.net_channels[:4]))],
         severity="warning",
-        confidence="certain" if named else "likely",
-        summary=f"NCCL counts {communicator.nodes or len(identities)} nodes on {plural(hosts, 'host')}{named}",
-        explanation=(
-            "Ranks of one machine think that they are on different machines, and use the network instead of NVLink "
-            "or shared memory."
-        ),
+        confidence="certain" if named else "likely" if nodes else "possible",
+        summary=f"NCCL counts {nodes} nodes on {plural(hosts, 'host')}{named}"
+        if nodes
+        else f"Ranks of {plural(hosts, 'host')} reach each other over the network",
+        explanation="Ranks of one machine think that they are on different machines, and use the network instead of "
+        "NVLink or shared memory."
+        + ("" if nodes else " Or both P2P and shared memory are switched off, which this release does not print."),
         hosts=communicator.hosts,
     )
 

@@ -1,6 +1,7 @@
-"""NCCL versions differ between ranks.
+"""NCCL versions differ, between ranks or between the program and the library that it loads.
 
-Symptom: ``Mismatched NCCL version detected``, or processes that print different versions.
+Symptom: ``Mismatched NCCL version detected``, or processes that print different versions; ``NCCL library is too old.
+This application was compiled with NCCL version ...``.
 
 Why: nodes with different images, or a library path that finds another NCCL on one of them. Protocols differ, so ranks
 hang or get truncated messages.
@@ -15,8 +16,9 @@ from collections import defaultdict
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts, version_numbers
+from diagnostics.findings import Finding
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed, stopped_at
 
 _WORDINGS = {  # of one message each, none of which a release prints beside the other of its pair
     r"NET/Plugin ?: Plugin load \(": "2.17 to 2.18",
@@ -35,6 +37,8 @@ _APART = (
 
 def check(facts: JobFacts) -> Outcome:
     """Found where NCCL says so, or where prefixed banners of processes differ in their numbers."""
+    if old := stopped_at(facts, "library-too-old"):
+        return found(_compiled_for_another(facts, old))
     stated = [event for event in facts.of("version-mismatch") if event.origin.level != "INFO" or "RAS" in event.text]
     if stated:
         fields = stated[0].fields
@@ -77,6 +81,19 @@ def check(facts: JobFacts) -> Outcome:
             explanation="Ranks of one job must run one NCCL; different versions hang or fail while they connect.",
             hosts=few,
         )
+    )
+
+
+def _compiled_for_another(facts: JobFacts, events: list[Event]) -> Finding:
+    """The program asks the library for what only another release has."""
+    return conclude(
+        facts,
+        events,
+        severity="critical",
+        summary=f"The program was built with another NCCL than it runs with: {events[0].fields['text'][:140]}",
+        explanation="The loader found another libnccl than the one that the program was built with: an older one of "
+        "the system, of the image, or of a Python package.",
+        actions=("matching-library", "same-version"),
     )
 
 

@@ -16,12 +16,12 @@ from collections import defaultdict
 from diagnostics.events import Event
 from diagnostics.facts import CollectiveLog, JobFacts, collective_form
 from diagnostics.findings import Finding
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed, stopped_at
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where operations or sizes at one sequence number differ, or where NCCL or PyTorch says so."""
-    stated = facts.of("collective-mismatch")
+    stated = facts.of("collective-mismatch") + stopped_at(facts, "receive-mismatch")
     stated += [event for event in facts.of("message-truncated") if event.fields["what"].startswith("NET/Socket")]
     if stated:
         return found(_conclude(facts, stated, "Ranks issue different collectives, or with different sizes"))

@@ -16,7 +16,7 @@ Source: CUDA runtime API, error handling.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, stopped_at
 from diagnostics.rules.node.gpu_out_of_memory import says_memory
 from diagnostics.rules.node.nvls_failed import failures_of_multicast
 
@@ -34,6 +34,9 @@ _MEANING = (
     ("initialization error", "CUDA was used before a fork; start the workers with spawn."),
     ("in forked subprocess", "CUDA was used before a fork; start the workers with spawn."),
     ("invalid device ordinal", "The local rank is larger than the number of visible GPUs."),
+    ("CUDA driver", "The driver is older than what this NCCL needs for what the program asks of it: update it."),
+    ("prior to CUDA", "This NCCL was built with a CUDA older than what the setting needs: unset NCCL_CUMEM_*."),
+    ("maxSharedMem", "This NCCL does not know the GPU, or the driver lets a kernel have less than it takes: update."),
     ("driver on your system", "The driver is absent or older than the CUDA version that the program was built with."),
     ("802", "The GPUs of this machine need the fabric manager (nvidia-fabricmanager), which is not ready."),
     (
@@ -63,6 +66,8 @@ _SAYS_MORE = (
     "peer-closed",
     "duplicate-gpu",
     "library-missing",
+    "cuda-refused",
+    "driver-too-old",
 )
 
 
@@ -73,12 +78,12 @@ def check(facts: JobFacts) -> Outcome:
     events += [
         event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text
     ]
-    events += [event for event in warned(facts, "library-missing") if not facts.survived(event)]
+    events += stopped_at(facts, "library-missing", "cuda-refused", "driver-too-old")
     events += [event for event in facts.of("device-error") if not says_memory(event) and not _went_on(event, facts)]
     if not events:
         return _by_result(facts)
     events.sort(key=lambda event: (not _is_of_hardware(event), event.origin.sequence))
-    reason = events[0].fields.get("reason", "").strip()
+    reason = (events[0].fields.get("reason") or events[0].fields.get("text", "")).strip()
     api = "CUDA" if facts.library == "NCCL" else "HIP"
     said = "GPU fault" if _is_of_hardware(events[0]) else f"{api} error"
     return found(

@@ -18,7 +18,7 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, stopped_at
 
 _ABSENT = "NCCL goes on with what it detects; inside virtual machines that hides which GPU and NIC are near."
 _STOPS = "It is damaged, cut, or of another release, and NCCL stops there. Unset the variable, or write the file anew."
@@ -30,6 +30,8 @@ def check(facts: JobFacts) -> Outcome:
     bad = [event for event in facts.of("topology-file-bad") if "plugin" not in event.text.lower()]
     if named := _named_and_unread(facts):
         return found(_conclude(facts, named, "The topology file that NCCL_TOPO_FILE names cannot be opened", _ABSENT))
+    if lost := stopped_at(facts, "topology-unusable"):
+        return found(_unusable(facts, lost))
     failed = [event for event in facts.of("search-failed") if event.fields["pattern"] == "4"]
     claimed = facts.of("topology-claimed")
     if fatal := [event for event in bad if "fatal" in event.fields and not facts.survived(event)]:
@@ -50,6 +52,20 @@ def check(facts: JobFacts) -> Outcome:
             _conclude(facts, events, "NCCL found no good path through the machine", "It falls back to a simple order.")
         )
     return _from_search(facts)
+
+
+def _unusable(facts: JobFacts, events: list[Event]) -> Finding:
+    """NCCL found no sense in the GPUs, NICs and links that it was told of."""
+    return conclude(
+        facts,
+        events,
+        severity="critical",
+        confidence="likely",
+        summary=f"NCCL cannot make sense of the machine's topology: {events[0].fields['text'][:140]}",
+        explanation="What /sys, the driver or a topology file tells of GPUs, NICs and links does not fit together: a "
+        "file of another machine, a virtual machine or container that hides a part, or a machine newer than this NCCL.",
+        blocks=True,
+    )
 
 
 def _from_search(facts: JobFacts) -> Outcome:

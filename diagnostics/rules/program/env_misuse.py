@@ -15,7 +15,7 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding, Severity
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, stopped_at
 
 _TEXT_VARIABLES = (
     r"(?:IFNAME|HCA|FAMILY|FILE|ALGO|PROTO|LEVEL|PLUGIN|NET$|DEBUG|ADDR|HOSTID|COMM_ID|RANGE"
@@ -40,6 +40,9 @@ def check(facts: JobFacts) -> Outcome:
                 "A forced algorithm or protocol cannot run this collective (NCCL_ALGO, NCCL_PROTO)",
             )
         )
+    if refused := stopped_at(facts, "variable-refused"):
+        summary = f"NCCL stops at the value of a variable: {refused[0].fields['text'][:140]}"
+        findings.append(_conclude(facts, refused, "critical", summary))
     if invalid := facts.of("variable-invalid"):
         fields = invalid[0].fields
         summary = f"{fields['name']}={fields['value']} is not understood; the default {fields['default']} is used"

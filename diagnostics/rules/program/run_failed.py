@@ -16,6 +16,7 @@ Source: NCCL's checks.h and debug.cc; nccl-tests' common.h.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.parsers import warnings
 from diagnostics.parsers.base import compiled
 from diagnostics.parsers.programs.restarts import RESTART
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
@@ -92,6 +93,7 @@ _OF_GROUPS = (
     r"pair closure|remote peer|(?:got|sent) 0 bytes|shutdown, see above|\brpc_code\b|^RPC error"
 )
 _OF_LIBRARIES = r"UCX +(?:ERROR|FATAL) |: (?:non-zero|error) status: \d|: NULL value |(?i:nvshmem)"
+_WARNED = warnings.KINDS | {"unclassified-warning"}
 _TOLD = (
     "run-error",
     "failure-frame",
@@ -113,7 +115,7 @@ def check(facts: JobFacts) -> Outcome:
             facts,
             events[:4],
             severity="critical",
-            confidence="certain" if any(event.kind != "unclassified-warning" for event in events) else "likely",
+            confidence="certain" if any(event.kind not in _WARNED for event in events) else "likely",
             summary=f"The run failed: {_said(events)}",
             explanation="The log does not show why. The first of these lines is the nearest to the cause; look for "
             "what the rank that failed first printed before it, and give the whole output of every rank.",
@@ -124,7 +126,8 @@ def check(facts: JobFacts) -> Outcome:
 
 def failure_lines(facts: JobFacts) -> list[Event]:
     """What says that the run failed, the most telling first: warnings no rule knows, results, stacks, exit codes."""
-    warned = [event for event in facts.of("unclassified-warning") if says_failure(event)]
+    warned = facts.of("unclassified-warning") + [event for event in facts.of(*warnings.KINDS) if "text" in event.fields]
+    warned = [event for event in warned if says_failure(event)]
     raised = [event for event in facts.of("python-error") if is_of_framework(event)]
     told = [*warned, *facts.of(*_TOLD), *raised]
     told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
@@ -135,7 +138,7 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
     if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the NICs that it has not all the same, and goes on
         told = [event for event in told if not compiled(_OF_ABSENT_VERBS).search(event.text)]
-    told.sort(key=lambda event: (event.kind != "unclassified-warning", event.origin.sequence))
+    told.sort(key=lambda event: (event.kind not in _WARNED, event.origin.sequence))
     told += [
         event for event in facts.of(RESTART) if not (facts.is_worked_behind(event) or event.origin.file in facts.steps)
     ]

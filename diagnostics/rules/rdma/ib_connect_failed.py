@@ -82,6 +82,8 @@ _PREPARING: Mapping[str, tuple[str, tuple[str, ...]]] = {  # calls of this side,
             ("fix-gid", *_OWN_SIDE),
         ),
     ),
+    "ibv_create_comp_channel": ("the NIC or its driver refuses the channel of completion events", _OWN_SIDE),
+    "ibv_req_notify_cq": ("the NIC or its driver refuses to notify of completions", _OWN_SIDE),
     "ibv_create_ah": ("the NIC or its driver refuses the address of the peer", ("fix-gid", *_OWN_SIDE)),
 }
 

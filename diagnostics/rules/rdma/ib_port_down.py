@@ -1,6 +1,7 @@
 """A port of a NIC went down.
 
-Symptom: ``NET/IB : mlx5_0:1 Got async event : port error``.
+Symptom: ``NET/IB : mlx5_0:1 Got async event : port error``; with NCCL_IB_RESILIENCY_PORT_FAILOVER=1 ``NET/IB: Fatal
+error. Detected 2 failed devices out of 2 devices``.
 
 Why: cable, transceiver, switch port or firmware; on Ethernet also the interface being set down.
 
@@ -11,14 +12,14 @@ Source: ibv_event_type_str of libibverbs; NCCL's net_ib.cc.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import Outcome, Rule, answer, conclude, found, stopped_at
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a port error event was printed."""
     events = [event for event in facts.of("async-event") if _is_down(event)]
     if not events:
-        return CLEAR
+        return _given_up(facts)
     active = [event for event in facts.of("async-event") if "port active" in event.fields["event"].lower()]
     recovered = all(_recovers(event, active) for event in events) and not facts.of(
         "completion-error", "communicator-fatal"
@@ -36,6 +37,20 @@ def check(facts: JobFacts) -> Outcome:
             ),
             occurrences=len(events),
         )
+    )
+
+
+def _given_up(facts: JobFacts) -> Outcome:
+    """NICs that NCCL's own failover took out of use until none was left."""
+    events = stopped_at(facts, "nic-failed")
+    return answer(
+        facts,
+        events,
+        severity="critical",
+        confidence="likely",
+        summary=f"NICs failed until none could take over: {events[0].fields['text'][:140] if events else ''}",
+        explanation="Transfers over a NIC failed, and NCCL's failover (NCCL_IB_RESILIENCY_PORT_FAILOVER) found no "
+        "other that works.",
     )
 
 

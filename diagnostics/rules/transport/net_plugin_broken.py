@@ -23,7 +23,7 @@ from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding, Severity
 from diagnostics.judging.error_number import named_error
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, stopped_at, warned
 from diagnostics.rules.program.run_failed import says_to_go_on
 
 _FAILURE = r"(?i)couldn't|could not|fail|unable|error|RC: -"
@@ -34,6 +34,8 @@ _NONE_YET = ("unknown", "none")
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a plugin failed to load, to open its devices, to register memory, or in a transfer."""
+    if refused := stopped_at(facts, "plugin-incompatible"):
+        return found(_incompatible(facts, refused))
     if registration := warned(facts, "plugin-registration-failed"):
         return found(_registration(facts, registration))
     if transfers := facts.of("plugin-request-failed"):
@@ -45,6 +47,19 @@ def check(facts: JobFacts) -> Outcome:
         return found(_load(facts, load))
     refused = facts.of("ofi-failed") or _ofi_warnings(facts)
     return found(_open(facts, refused)) if refused else CLEAR
+
+
+def _incompatible(facts: JobFacts, events: Sequence[Event]) -> Finding:
+    return conclude(
+        facts,
+        events,
+        severity="critical",
+        confidence="likely",
+        summary=f"The network plugin does not fit this NCCL: {_reason(events)}",
+        explanation="NCCL refuses what the plugin tells of itself: it is of another release, or its own settings are "
+        "out of bounds. Take the plugin that was built for this NCCL.",
+        actions=("check-plugin-libraries", "open-provider"),
+    )
 
 
 def _load(facts: JobFacts, events: Sequence[Event]) -> Finding:

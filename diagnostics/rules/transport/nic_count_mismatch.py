@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts, Process
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, answer, conclude, found, stopped_at
 
 _EFA_COUNT: Mapping[str, int] = {"p4d": 4, "p4de": 4, "p5": 32, "p5e": 32, "p5en": 16, "p6": 8}
 
@@ -37,6 +37,15 @@ def check(facts: JobFacts) -> Outcome:
                     "NCCL compared the ranks itself. A node with fewer NICs slows down all, or fails initialisation."
                 ),
             )
+        )
+    if merged := stopped_at(facts, "nic-count-differs"):
+        return answer(
+            facts,
+            merged,
+            severity="critical",
+            summary="Two ranks have merged NICs of different numbers of ports, and NCCL stops there",
+            explanation="NCCL 2.20 to 2.23 joins the ports of a NIC into one device, and both sides need as many: a "
+            "port is down on one of them, or NCCL_IB_HCA takes another set. NCCL_IB_MERGE_NICS=0 does without.",
         )
     lists = _by_host(facts)
     sizes = {host: max(len(process.devices or ()) for process in found_) for host, found_ in lists.items()}

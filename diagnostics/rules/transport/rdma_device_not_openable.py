@@ -14,12 +14,14 @@ from diagnostics import transport
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, by_nodes, conclude, found, listed
 
+_ASKING = ("ibv_open_device", "ibv_query_device", "ibv_query_port")
+
 
 def check(facts: JobFacts) -> Outcome:
     """Found where opening a device failed."""
     opened = {device.name for device in facts.devices}
     events = [event for event in facts.of("ib-open-failed") if event.fields["device"] not in opened or not opened]
-    calls = [event for event in facts.of("verbs-failed") if event.fields["call"] == "ibv_open_device"]
+    calls = [event for event in facts.of("verbs-failed") if event.fields["call"] in _ASKING]
     if not events and not calls:
         return CLEAR
     names = sorted({event.fields["device"] for event in events if event.fields["device"]})

@@ -100,6 +100,16 @@ def test_every_wording_of_every_release_is_read_in_every_carrier(carrier: str) -
     assert not missed
 
 
+_WITHOUT_MARK = {"no mark", "quoted", "last error of a program", "mark of 2.2"}
+
+
+@pytest.mark.parametrize("carrier", sorted(CARRIERS.keys() - _WITHOUT_MARK))
+def test_every_row_of_the_table_of_warnings_is_read_in_every_carrier_that_keeps_a_mark(carrier: str) -> None:
+    rows = [(pattern.kind, pattern.samples[0]) for pattern in parsers.warnings.PATTERNS]
+    missed = [(kind, body) for kind, body in rows if kind not in facts_of(CARRIERS[carrier](body)).events]
+    assert not missed
+
+
 def test_a_line_keeps_its_number_where_pieces_before_it_are_joined() -> None:
     lines = [*partial("Cuda failure 'out of memory'"), warned("Cuda failure 'out of memory'")]
     events = facts_of(lines).of("cuda-failure")

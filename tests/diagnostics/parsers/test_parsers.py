@@ -3,7 +3,7 @@ import re
 import pytest
 
 from diagnostics.facts import read_devices, version_numbers
-from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
+from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS, warnings
 from diagnostics.parsers.base import Pattern, read_message
 from diagnostics.scanning import literals
 from diagnostics.scanning.prefix import bare_message, clean, launcher_rank, split_messages
@@ -95,6 +95,7 @@ NOT_LATE = {
         "rank-named",
     ),
     *("notice", "p2p-support", "pci-link", "proxy-victim", "sharp-unavailable", "socket-connection"),
+    *("socket-refused", *warnings.KINDS),
 }
 
 

@@ -25,6 +25,6 @@ def job_of_environment(environment: Mapping[str, str]) -> SchedulerJob | None:
     """The job that this process is part of, by the variables that schedulers set; None where it is in none."""
     for name, job, nodes, partition in _VARIABLES:
         if environment.get(job):
-            told = (environment.get(variable, "")[:_MOST_LETTERS] for variable in (job, nodes, partition))
-            return SchedulerJob(name=name, **dict(zip(("job_id", "node_list", "partition"), told, strict=True)))
+            told = [environment.get(variable, "")[:_MOST_LETTERS] for variable in (job, nodes, partition)]
+            return SchedulerJob(name=name, job_id=told[0], node_list=told[1], partition=told[2])
     return None

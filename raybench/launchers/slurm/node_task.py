@@ -175,7 +175,7 @@ def own_address(toward: str) -> str:
     if toward:
         return source_address(toward)
     with contextlib.suppress(OSError):
-        return socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)[0][4][0]
+        return str(socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)[0][4][0])
     return "127.0.0.1"
 
 

@@ -152,6 +152,10 @@ NODE_TABLE: Mapping[str, NodeRow] = {
     "rdma-layer": _ADVICE_ONLY,
     "rdma-sm": _hard(LOOK),
     "rdma-pkey": _hard(LOOK),
+    "rdma-verbs": _hard("reconfigure", command=_tags("rdma_driver")),
+    "rdma-link": _soft("replace-cable", "degraded"),  # a port that is down drains by rdma-port
+    "rdma-optics": _soft("replace-cable", "degraded"),
+    "rdma-ethernet": _soft("replace-cable"),
     "rdma-log": _hard(LOOK, command="ssh {host} sudo dmesg -T"),
     "rdma-flaps": _hard("replace-cable"),
     "rdma-counters": _soft("replace-cable"),

@@ -8,6 +8,7 @@ from typing import Literal
 
 from raybench.preflight.checks.software import python_facts, system_packages
 from raybench.preflight.checks.variables import NOT_SET, effective
+from raybench.preflight.gpu_attributes import amd_settings, nvidia_settings, nvidia_versions
 from raybench.preflight.host_view import HostView, UnavailableError
 from raybench.preflight.parsers.nvidia_smi import SmiReport
 from raybench.preflight.parsers.rdma import parse_mlnx_qos
@@ -46,18 +47,6 @@ SERIOUS_PREFIXES = (
     "mtu ", "memlock", "PFC ", "trust ",
 )  # fmt: skip
 _SERIOUS_PACKAGES = ("libnccl", "aws-ofi-nccl")
-
-
-# Of nvidia-smi -q, by its drivers' names: 535 and later, before.
-_GPU_SETTINGS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "GPU power limit": (("GPU Power Readings", "Current Power Limit"), ("Power Readings", "Power Limit")),
-    "GPU ECC": (("ECC Mode", "Current"), ("Ecc Mode", "Current")),
-    "GPU compute mode": (("Compute Mode",),),
-    "GPU clocks set": (("Applications Clocks", "Graphics"),),
-    "GPU highest clock": (("Max Clocks", "SM"),),
-    "GPU highest PCIe generation": (("PCI", "GPU Link Info", "PCIe Generation", "Max"),),
-    "GPU confidential memory": (("Conf Compute Protected Memory Usage", "Total"),),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,22 +183,6 @@ def _parameters(view: HostView) -> Iterator[tuple[str, str]]:
         yield f"{PARAMETER}{name}", ",".join(given) or "given"
 
 
-def _smi_versions(view: HostView) -> Iterator[tuple[str, str]]:
-    if view.has_gpu_hardware:
-        yield "GPU driver", view.smi.driver or ""
-        yield "CUDA", view.smi.cuda or ""
-        yield "VBIOS", ", ".join(sorted({gpu.get("VBIOS Version") or "" for gpu in view.smi.gpus} - {""}))
-        images = {gpu.get("Inforom Version", "Image Version") or "" for gpu in view.smi.gpus}
-        yield "infoROM", ", ".join(sorted(images - {""}))
-
-
-def _gpu_settings(view: HostView) -> Iterator[tuple[str, str]]:
-    """What an administrator sets with nvidia-smi: a GPU with less of it holds up all others."""
-    for name, paths in _GPU_SETTINGS.items() if view.has_gpu_hardware else ():
-        found = Counter(next(filter(None, (gpu.get(*path) for path in paths)), "") for gpu in view.smi.gpus)
-        yield name, ", ".join(f"{count} x {text}" for text, count in sorted(found.items()) if text)
-
-
 def _python_versions(view: HostView) -> Iterator[tuple[str, str]]:
     facts = python_facts(view)
     yield "python", facts["python"]
@@ -290,10 +263,11 @@ _SOURCES: tuple[tuple[Kind, Callable[[HostView], Iterator[tuple[str, str]]]], ..
     ("system", _kernel_settings),
     ("system", _own_settings),
     ("system", _mounts),
-    ("system", _gpu_settings),
+    ("system", nvidia_settings),
+    ("system", amd_settings),
     ("system", _variables),
     ("system", _parameters),
-    ("versions", _smi_versions),
+    ("versions", nvidia_versions),
     ("versions", _python_versions),
     ("versions", _firmware),
     ("versions", _packages),

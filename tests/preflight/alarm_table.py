@@ -1,10 +1,11 @@
 """All alarms in one table: ``python -m tests.preflight.alarm_table`` prints it, and ends with 1 where one is wrong."""
 
+from .alarm_amd_cases import AMD_CASES
 from .alarm_cases import NVIDIA_SMI, AlarmCase, seen
 from .alarm_log_cases import LOG_CASES
 from .alarm_nic_cases import NIC_CASES
 
-ALARM_CASES: tuple[AlarmCase, ...] = (*NVIDIA_SMI, *LOG_CASES, *NIC_CASES)
+ALARM_CASES: tuple[AlarmCase, ...] = (*NVIDIA_SMI, *LOG_CASES, *NIC_CASES, *AMD_CASES)
 
 
 def wrong(case: AlarmCase) -> str:

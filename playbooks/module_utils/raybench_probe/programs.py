@@ -14,9 +14,15 @@ from .rdma import drivers, interfaces
 
 SEARCH_FOLDERS = (
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/mellanox/iproute2/sbin:/usr/mft/bin"
-    ":/opt/amazon/efa/bin"
+    ":/opt/amazon/efa/bin:/opt/rocm/bin"
 )
 _PROGRAMS = {
+    "amd_smi_bad_pages": ["amd-smi", "bad-pages", "--json"],
+    "amd_smi_list": ["amd-smi", "list", "--json"],
+    "amd_smi_metric": ["amd-smi", "metric", "--json"],
+    "amd_smi_static": ["amd-smi", "static", "--json"],
+    "amd_smi_topology": ["amd-smi", "topology", "--json"],
+    "amd_smi_xgmi": ["amd-smi", "xgmi", "-l"],
     "chronyc": ["chronyc", "-n", "tracking"],
     "dmesg": ["dmesg"],
     "fabricmanager": ["systemctl", "show", "nvidia-fabricmanager", "-p", "LoadState,ActiveState,SubState"],
@@ -58,6 +64,8 @@ def commands(options: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[
         yield name, ([*options["prefix"], *command] if name in _UNDER_PREFIX else command)
     if not is_own_python(options, path):
         yield "python", [options["python"] or _default_python(path), "-c", _source_of_packages()]
+    if not shutil.which("amd-smi", path=path):
+        yield "rocm_smi", ["rocm-smi", "--showid", "--showtemp", "--showrasinfo", "all"]
     if "efa" in drivers().values():
         yield "fi_info", ["fi_info", "-p", "efa", "-t", "FI_EP_RDM"]
     for interface in sorted(interfaces()):

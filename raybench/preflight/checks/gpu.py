@@ -28,7 +28,8 @@ def driver(view: HostView) -> Judgement:
             return failed("no sign of a GPU", f"{view.expected.gpu_count} GPUs", "preflight_gpu_count", advice)
         return skipped("no GPU here")
     if view.has_only_amd_gpus:
-        return skipped("AMD GPUs: the checks of GPUs know NVIDIA's tools only").for_node(effect="unknown")
+        told = "ok" in {view.status("amd_smi_metric"), view.status("rocm_smi")}
+        return skipped("AMD GPUs: checks that begin with amd- tell of them").for_node(effect="" if told else "unknown")
     try:
         version = view.smi.driver
     except UnavailableError as missing:

@@ -104,7 +104,7 @@ AMD_LOG = (
     _alarm(r"Fatal error during GPU init|amdgpu: probe of \S+ failed|hw_init of IP block .* failed|"
            r"amdgpu.*(?:psp|PSP).*(?:load|firmware).*failed|invalid ip discovery", "the driver could not start a GPU", _REBOOT,
            breaks=True),
-    _alarm(r"(?i)amdgpu.*\b(?:xgmi|wafl)\b.*(?:error|fail|\bdown\b)", "an XGMI link failed",
+    _alarm(r"(?i)amdgpu.*\b(?:xgmi|wafl)\b.*(?:error|err\b|fail|\bdown\b)", "an XGMI link failed",
            "drain the host; amd-smi xgmi shows the link; a reboot trains it again; then the board or the GPU is at fault",
            breaks=True),
     _alarm(r"(?i)bad page.*(?:threshold|exceed)|RAS records.*(?:exceed|threshold)|unable to retire", "a GPU has too many bad pages",

@@ -133,6 +133,7 @@ NODE_TABLE: Mapping[str, NodeRow] = {
     "gpu-ecc": _hard("reset-gpu", decisive=True),
     "gpu-rows": _hard("reset-gpu", decisive=True),
     "gpu-xid": _hard("reset-gpu", decisive=True),
+    "gpu-dcgm": _hard(LOOK, command="ssh {host} dcgmi health -g 0 -c"),
     "gpu-log": _hard("reboot"),
     "gpu-clocks": _soft(LOOK, "degraded"),
     "gpu-temperature": _soft(LOOK, "degraded"),

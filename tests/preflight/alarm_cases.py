@@ -111,7 +111,7 @@ def xid(text: str, pci: str = "0000:18:00") -> dict[str, Any]:
 
 
 GPUD = "github.com/leptonai/gpud, components/accelerator/nvidia/xid"
-SMI = "nvidia-smi of an H100, driver 565 (recorded_alarms/README.md), the line as other hosts print it"
+SMI = "recorded nvidia-smi of an H100, driver 565 (recorded_alarms/README.md), with the value of that line replaced"
 UNKNOWN_HANDLE = "Unable to determine the device handle for GPU3: 0000:5F:00.0: Unknown Error"
 GONE = "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover this GPU"
 
@@ -244,6 +244,13 @@ NVIDIA_SMI: tuple[AlarmCase, ...] = (
               source="a public note on B300, driver 595"),
     AlarmCase(name="NVLink inactive", check="gpu-nvlink", verdict="fail", says="17 of 18 links",
               fires=nvlink() | {"nvidia_smi_nvlink": LINKS_UP.replace("26.562 GB/s", "<inactive>", 1)}, near=nvlink(), source=SMI),
+    AlarmCase(name="DCGM: failure", check="gpu-dcgm", verdict="fail", says="NvLink link 3 is currently down", does="dcgmi diag",
+              fires={"dcgmi_health": recorded_alarm("dcgmi_health_nvlink.txt")},
+              near={"dcgmi_health": recorded_alarm("dcgmi_health_healthy.txt")}, source="NVIDIA's DCGM guide"),
+    AlarmCase(name="DCGM: warning", check="gpu-dcgm", verdict="warn", says="Warning",
+              fires={"dcgmi_health": recorded_alarm("dcgmi_health_nvlink.txt").replace("Failure", "Warning")},
+              near={"dcgmi_health": {"status": "failed", "text": "Error: Health watches not enabled. Please enable watches. \n",
+                                     "rc": 255, "error": ""}}, quiet="skipped", source="NVIDIA's DCGM guide"),
     AlarmCase(name="GPU missing of a board, on no list", check="gpu-count", verdict="fail", says="7:", does="Xid 79",
               fires=board(7), near=board(8), source=SMI),
     AlarmCase(name="GPU missing of nvidia-smi, there on the bus", check="gpu-count", verdict="fail", says="2 of 3",

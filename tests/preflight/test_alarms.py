@@ -1,9 +1,11 @@
 """Every alarm of the table is told, its near miss is silent."""
 
+from pathlib import Path
+
 import pytest
 
 from .alarm_cases import FOLDER, AlarmCase, seen
-from .alarm_table import ALARM_CASES, wrong
+from .alarm_table import ALARM_CASES, document, wrong
 
 
 @pytest.mark.parametrize("case", ALARM_CASES, ids=lambda case: case.name)
@@ -19,6 +21,11 @@ def test_alarms_are_many_and_each_has_its_source() -> None:
     assert len(ALARM_CASES) >= 60
     assert len({case.name for case in ALARM_CASES}) == len(ALARM_CASES)
     assert all(case.source for case in ALARM_CASES)
+
+
+def test_the_document_is_up_to_date() -> None:
+    page = Path(__file__).parents[2] / "docs/alarms.md"
+    assert page.read_text() == document(), "python -m tests.preflight.alarm_table --markdown > docs/alarms.md"
 
 
 def test_every_long_output_has_an_origin() -> None:

@@ -22,6 +22,7 @@ _DEVICE = re.compile(r"mlx5_core (?P<device>[0-9a-f:.]{7,16})")
 _FAULT = re.compile(
     r"health compromised|device's health|firmware (?:fatal|internal) error|assert_var\[0\]"
     r"|Port module event\[error\]: module \d+, (?!Cable is unplugged)|High temperature|timeout\. Will cause a leak"
+    r"|Fatal error \d+ detected|recovery (?:flow )?aborted|synd 0x(?!0\b)[0-9a-f]+: "
 )
 
 

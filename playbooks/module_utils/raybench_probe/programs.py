@@ -24,6 +24,7 @@ _PROGRAMS = {
     "amd_smi_topology": ["amd-smi", "topology", "--json"],
     "amd_smi_xgmi": ["amd-smi", "xgmi", "-l"],
     "chronyc": ["chronyc", "-n", "tracking"],
+    "dcgmi_health": ["dcgmi", "health", "-g", "0", "-c"],
     "dmesg": ["dmesg"],
     "fabricmanager": ["systemctl", "show", "nvidia-fabricmanager", "-p", "LoadState,ActiveState,SubState"],
     "ibstat": ["ibstat"],

@@ -267,11 +267,40 @@ def test_a_fault_that_goes_on_is_told_once_and_again_when_it_came_back_after_a_w
             "warning",
         ),
         ("nvidia-nvswitch2: SXid (PCI:0000:c3:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", "critical"),
+        ("NVRM: Xid (PCI:0008:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x021425c6 0x00000000)", "critical"),
+        ("NVRM: Xid (PCI:0008:01:00): 145, RLW_SRC_TRACK Nonfatal XC1 i0 Link 16 (0x040a08e2 0x00000008)", "warning"),
     ],
 )
 def test_an_xid_is_as_severe_as_its_number_says(line: str, severity: str) -> None:
     (seen,) = play({"host/cpu/cores": 4.0}, 5, events={2: [("kernel", "", line)]})
     assert (seen.rule, seen.observed.finding.severity) == ("gpu-xid", severity)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVRM: Xid (PCI:0000:1b:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+        "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Severity 0 Engine instance 32 Sub-engine instance 00",
+        "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Data {0x50610002, 0x10100030}",
+        "mlx5_core 0000:41:00.0: print_health_info:458:(pid 0): synd 0x0: unrecognized error",
+    ],
+)
+def test_a_line_of_the_kernel_that_only_looks_like_a_fault(line: str) -> None:
+    assert play({"host/cpu/cores": 4.0}, 5, events={2: [("kernel", "", line)]}) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "poll_health:800:(pid 0): Fatal error 1 detected",
+        "mlx5_health_try_recover:335:(pid 88): health recovery flow aborted, PCI reads still not working",
+        "print_health_info:458:(pid 0): synd 0x8: unrecoverable hardware error",
+        "Port module event[error]: module 0, Cable error, High Temperature",
+    ],
+)
+def test_what_a_nic_says_of_its_fault(text: str) -> None:
+    (seen,) = play({"host/cpu/cores": 4.0}, 5, events={2: [("kernel", "", f"mlx5_core 0000:41:00.0: {text}")]})
+    assert seen.rule == "nic-fault"
 
 
 def sawtooth(second: int) -> float:

@@ -40,7 +40,13 @@ def arrange(folder: Path) -> None:
         elif path.is_dir() and path.name not in {*_PLUGINS, "roles", "runs"}:
             shutil.copytree(path, folder / "playbooks" / path.name, ignore=_IGNORED)
     _own_module_utils(folder / "plugins")
-    for name in ("raybench/preflight", "raybench/finding_rules", "diagnostics"):
+    for name in (
+        "raybench/preflight",
+        "raybench/finding_rules",
+        "raybench/hardware",
+        "raybench/benchmarks/node_tests",
+        "diagnostics",
+    ):
         shutil.copytree(ROOT / name, folder / name, ignore=_IGNORED)
     for name in (
         "__init__",
@@ -51,6 +57,8 @@ def arrange(folder: Path) -> None:
         "verdicts",
         "stats",
         "rounds",
+        "peers/__init__",
+        "peers/judgement",
         "host_ranges",
         "unreachable",
         "documents/__init__",

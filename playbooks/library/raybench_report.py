@@ -21,6 +21,14 @@ options:
     description: What the task that tried ports registered, by host.
     type: dict
     default: {}
+  tested:
+    description: What the task of active tests registered, by host.
+    type: dict
+    default: {}
+  level:
+    description: The level of active tests that were asked for. 1 for none.
+    type: int
+    default: 1
   only:
     description: Checks or concerns to run. All where empty.
     type: list
@@ -93,6 +101,8 @@ def main():
         argument_spec={
             "gathered": {"type": "dict", "required": True},
             "reached": {"type": "dict", "default": {}},
+            "tested": {"type": "dict", "default": {}},
+            "level": {"type": "int", "default": 1},
             "only": {"type": "list", "elements": "str", "default": []},
             "skip": {"type": "list", "elements": "str", "default": []},
             "output_dir": {"type": "path", "required": True},
@@ -106,9 +116,14 @@ def main():
     from raybench.preflight.writing import write_report
 
     options = module.params
-    hosts = [entry(name, answer, options["reached"].get(name)) for name, answer in options["gathered"].items()]
+    hosts = [
+        entry(name, answer, options["reached"].get(name), options["tested"].get(name) if options["level"] > 1 else None)
+        for name, answer in options["gathered"].items()
+    ]
     try:
-        report = build_report(hosts, only=options["only"], skip=options["skip"], finished_at=time.time())
+        report = build_report(
+            hosts, only=options["only"], skip=options["skip"], level=options["level"], finished_at=time.time()
+        )
     except ValueError as error:
         module.fail_json(msg=str(error))
     try:
@@ -155,7 +170,21 @@ def find_package(module):
         )
 
 
-def entry(name, answer, reached):
+def tested_of(answer, facts):
+    """What the task of active tests registered for a host; None where none were asked for."""
+    from raybench.preflight.node_tests.answer import NodeTests, read_answer
+    from raybench.preflight.probe_answer import boot_id_of
+    from raybench.preflight.report import reason_of
+
+    if answer is None or answer.get("skipped"):
+        return None
+    if answer.get("tested"):
+        return read_answer(answer["tested"], boot_id_of(facts))
+    said = dict.fromkeys(str(answer[key]) for key in ("msg", "module_stderr", "module_stdout") if answer.get(key))
+    return NodeTests(problem=reason_of("; ".join(said)), machine=boot_id_of(facts))
+
+
+def entry(name, answer, reached, tested):
     """What the tasks registered for a host, as the report takes it."""
     from raybench.preflight.probe_answer import attempts_of, unpack
     from raybench.preflight.report import Gathered, reason_of
@@ -169,7 +198,8 @@ def entry(name, answer, reached):
     }
     if answer.get("packed"):
         try:
-            return Gathered(facts=unpack(answer["packed"]), **common)
+            facts = unpack(answer["packed"])
+            return Gathered(facts=facts, tested=tested_of(tested, facts), **common)
         except ValueError as error:
             return Gathered(reason=str(error), **common)
     said = dict.fromkeys(str(answer[key]) for key in ("msg", "module_stderr", "module_stdout") if answer.get(key))

@@ -12,6 +12,9 @@ from typing import Any, ClassVar, Literal
 from raybench.documents.plain import Json, PlainDocument, PlainPart
 from raybench.verdicts import NODE_STATES, CheckVerdict, NodeEffect, NodeState, worst
 
+# Of a figure: measured; nothing here to test; cannot be tested here; its device raised an error; the test itself broke.
+FigureStatus = Literal["ok", "skipped", "missing", "failed", "broken"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult(PlainPart):
@@ -62,9 +65,38 @@ class NodeVerdict(PlainPart):
     since: str | None = None
 
 
+class NodeFigure(PlainPart):
+    """What an active test said of one ``case`` on one device of a host.
+
+    ``samples`` are in ``unit``. Of ``checked`` elements ``wrong`` were not as they must be. Between devices figures are
+    compared only where ``case``, ``setting`` and the device's ``model`` are the same.
+    """
+
+    test: str
+    device: str = ""
+    case: str = ""
+    status: FigureStatus = "ok"
+    reason: str = ""
+    model: str = ""
+    setting: str = ""
+    unit: str = ""
+    samples: tuple[float, ...] = ()
+    checked: int = 0
+    wrong: int = 0
+    detail: str = ""
+
+    @property
+    def name(self) -> str:
+        """``gpu3 bf16``; of a host's only device without its name."""
+        return " ".join(part for part in (self.device, self.case) if part and part != "host")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightHost(PlainPart):
-    """One host with every check. One that was not reached has the ``reason``, and that as its only check."""
+    """One host with every check. One that was not reached has the ``reason``, and that as its only check.
+
+    ``tests`` are the figures of its active tests; none at level 1.
+    """
 
     host: str
     hostname: str | None
@@ -75,6 +107,7 @@ class PreflightHost(PlainPart):
     probe_seconds: float | None
     checks: tuple[CheckResult, ...]
     node: NodeVerdict | None = None
+    tests: tuple[NodeFigure, ...] = ()
 
     def contradiction(self) -> str | None:
         """Whether it is as good as the worst of its checks, and no node is healthy that did not answer."""
@@ -114,7 +147,10 @@ class DriftEntry(PlainPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightReport(PlainDocument):
-    """The whole preflight. ``pairs`` are none so far: what is measured between hosts is in ``fabric.json``."""
+    """The whole preflight. ``pairs`` are none so far: what is measured between hosts is in ``fabric.json``.
+
+    ``level`` 1 has only looked, 2 has tested each node for a minute, 3 for minutes.
+    """
 
     SCHEMA: ClassVar[str] = "raybench.preflight/1"
     verdict: CheckVerdict
@@ -125,6 +161,7 @@ class PreflightReport(PlainDocument):
     hosts: tuple[PreflightHost, ...]
     drift: tuple[DriftEntry, ...]
     pairs: tuple[Any, ...] = ()
+    level: int = 1
 
     def contradiction(self) -> str | None:
         """Whether it is as good as the worst of its hosts, and its summary theirs."""

@@ -12,11 +12,53 @@ from raybench.errors import IncompleteRunError, UsageError
 from raybench.hosts.inventory import Inventory, inventory_sources, read_inventory
 from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome, message_of, run_playbook
 from raybench.preflight.checks import selected
-from raybench.preflight.probe_answer import attempts_of, unpack
-from raybench.preflight.report import OVER_ALL, Gathered, build_report, reason_of
+from raybench.preflight.node_tests.answer import NodeTests, read_answer
+from raybench.preflight.node_tests.plan import host_limit_seconds, plan_for
+from raybench.preflight.probe_answer import attempts_of, boot_id_of, unpack
+from raybench.preflight.report import BEYOND, Gathered, build_report, reason_of
 from raybench.preflight.writing import write_report
 
 GATHER_TASK = "Gather everything in one round trip"
+TEST_TASK = "Test the nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTestOptions:
+    """Which active tests hosts do. None leaves times to the level, and the folder of the disk's test to the inventory.
+
+    ``sizes`` are those of ``raybench.preflight.node_tests.plan``, for machines that are small.
+    """
+
+    level: int = 1
+    seconds: float | None = None
+    burn_seconds: float | None = None
+    folder: str | None = None
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """Variables of the role preflight."""
+        names = {"seconds": self.seconds, "burn_seconds": self.burn_seconds, "folder": self.folder}
+        given = {f"preflight_test_{name}": value for name, value in names.items() if value is not None}
+        return {"preflight_level": self.level, **given, **({"preflight_test_sizes": self.sizes} if self.sizes else {})}
+
+    def host_limit_seconds(self, only: Sequence[str], skip: Sequence[str]) -> float:
+        """What a host's tests may take. Raises UsageError for a level, time or size that cannot be."""
+        try:
+            plan = plan_for(
+                self.level,
+                only=only,
+                skip=skip,
+                seconds=self.seconds or 0.0,
+                burn_seconds=self.burn_seconds or 0.0,
+                sizes=self.sizes,
+            )
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        return host_limit_seconds(plan) if plan["tests"] else 0.0
+
+
+LOOK_ONLY = NodeTestOptions()
 
 
 @dataclass(slots=True)
@@ -24,8 +66,10 @@ class _Progress:
     """What came back so far, for the live table and for a report when the playbook's own is not written."""
 
     on_host: Callable[[Gathered], None] | None
+    on_tested: Callable[[str, NodeTests], None] | None = None
     gathered: dict[str, Gathered] = field(default_factory=dict)
     reached: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    tested: dict[str, NodeTests] = field(default_factory=dict)
 
     def take(self, event: PlaybookEvent) -> None:
         if event.kind not in {"ok", "failed", "unreachable"} or not event.host:
@@ -36,6 +80,19 @@ class _Progress:
             self.gathered[event.host] = one = gathered_from(event)
             if self.on_host is not None:
                 self.on_host(one)
+        elif event.task.endswith(TEST_TASK):
+            facts = self.gathered[event.host].facts if event.host in self.gathered else None
+            self.tested[event.host] = tested = tested_by(event, boot_id_of(facts or {}))
+            if self.on_tested is not None:
+                self.on_tested(event.host, tested)
+
+
+def tested_by(event: PlaybookEvent, machine: str) -> NodeTests:
+    """What a host's tests gave, from the event of their task."""
+    packed = event.result.get("tested")
+    if packed:
+        return read_answer(str(packed), machine)
+    return NodeTests(problem=reason_of(message_of(event.result)), machine=machine)
 
 
 def gathered_from(event: PlaybookEvent) -> Gathered:
@@ -64,23 +121,27 @@ def run_preflight(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
     expectations: Mapping[str, Any] | None = None,
+    tests: NodeTestOptions = LOOK_ONLY,
     forks: int | None = None,
     timeout_seconds: float = 600.0,
     host_timeout_seconds: float | None = None,
     on_host: Callable[[Gathered], None] | None = None,
+    on_tested: Callable[[str, NodeTests], None] | None = None,
     stop: threading.Event | None = None,
 ) -> PreflightReport:
-    """Probe and judge all hosts of an inventory. ``expectations`` are variables of the role.
+    """Probe, test and judge all hosts of an inventory. ``expectations`` are variables of the role.
 
     ``begin`` is called with the inventory before a host is contacted, and returns the folder of the report.
-    ``host_timeout_seconds`` is what one host may take, its login included; None leaves it to the inventory (60).
+    ``host_timeout_seconds`` is what one host may take for its probe, its login included; None leaves it to the
+    inventory (60). ``timeout_seconds`` is for all, without what the ``tests`` may take.
     A run that was stopped or took too long gives a report of what it has, its hosts without an answer included. Raises
     UsageError on an unknown check or a bad inventory, and IncompleteRunError where the playbook broke before any host
     was probed.
     """
     check_names(only, skip)
-    progress = _Progress(on_host=on_host)
-    variables = {**(expectations or {}), "preflight_only": list(only), "preflight_skip": list(skip)}
+    extra_seconds = tests.host_limit_seconds(only, skip)
+    progress = _Progress(on_host=on_host, on_tested=on_tested)
+    variables = {**(expectations or {}), "preflight_only": list(only), "preflight_skip": list(skip), **tests.variables}
     if host_timeout_seconds is not None:
         variables["preflight_host_timeout_seconds"] = host_timeout_seconds
     begun: list[tuple[Inventory, Path]] = []
@@ -96,21 +157,20 @@ def run_preflight(
         check_inventory=check_inventory,
         limit=limit,
         forks=forks,
-        timeout_seconds=timeout_seconds,
+        timeout_seconds=timeout_seconds + extra_seconds,
         on_event=progress.take,
         stop=stop,
     )
     if not begun:
         raise IncompleteRunError("stopped before the inventory was read; no host was contacted")
     ((inventory, output_dir),) = begun
-    return _judged(inventory, progress, outcome, only, skip, output_dir)
+    return _judged(inventory, progress, outcome, only, skip, level=tests.level, output_dir=output_dir)
 
 
 def check_names(only: Sequence[str], skip: Sequence[str]) -> None:
     """Refuse what is no check and no concern, before anything is started. Raises UsageError."""
-    beyond = {*OVER_ALL, "drift"}
     try:
-        selected([name for name in only if name not in beyond], [name for name in skip if name not in beyond])
+        selected([name for name in only if name not in BEYOND], [name for name in skip if name not in BEYOND])
     except ValueError as error:
         raise UsageError(str(error)) from error
 
@@ -121,6 +181,8 @@ def _judged(
     outcome: PlaybookOutcome,
     only: Sequence[str],
     skip: Sequence[str],
+    *,
+    level: int,
     output_dir: Path,
 ) -> PreflightReport:
     """The report of what came back, however the playbook ended."""
@@ -136,9 +198,11 @@ def _judged(
         if one is None:
             one = Gathered(host=name, reason=reason)
         elif one.facts is not None:
-            one = replace(one, reached=progress.reached.get(name, ()))
+            not_tested = NodeTests(problem=reason)
+            tested = progress.tested.get(name, not_tested) if level > 1 else None
+            one = replace(one, reached=progress.reached.get(name, ()), tested=tested)
         hosts.append(one)
-    report = build_report(hosts, only=only, skip=skip, finished_at=time.time())
+    report = build_report(hosts, only=only, skip=skip, level=level, finished_at=time.time())
     try:
         write_report(report, output_dir)
     except OSError as error:

@@ -30,6 +30,12 @@ def unpack(packed: str) -> dict[str, Any]:
     return found
 
 
+def boot_id_of(facts: Mapping[str, Any]) -> str:
+    """The same for all hosts that share a kernel, such as containers of one machine; empty where it was not read."""
+    values = facts.get("readings", {}).get("proc", {}).get("values") or {}
+    return str(values.get("/proc/sys/kernel/random/boot_id") or "").strip()
+
+
 def attempts_of(reached: object) -> Sequence[Mapping[str, Any]]:
     """What a host says of trying others' ports; nothing where that has another form than the probe gives it."""
     return reached if isinstance(reached, list) and _ATTEMPTS(reached) else ()

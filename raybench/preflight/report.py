@@ -18,6 +18,9 @@ from raybench.preflight.drift import Difference, differences, drift_results
 from raybench.preflight.expectations import read_expectations, unknown_variables
 from raybench.preflight.host_view import HostView
 from raybench.preflight.login import advice_for
+from raybench.preflight.node_tests.answer import NodeTests
+from raybench.preflight.node_tests.judgement import judge
+from raybench.preflight.node_tests.plan import ALWAYS, CONCERN, NAMES, chosen_checks
 from raybench.preflight.node_verdict import node_verdict
 from raybench.preflight.nvlink_domains import domain_results
 from raybench.unreachable import advice_on
@@ -28,6 +31,8 @@ _MOST_REASON = 600
 OVER_ALL = ("host-reachable", "host-expectations", "host-login", "host-identity", "host-clock-spread", "host-ports",
             "drift-domain", "drift-hardware", "drift-system", "drift-versions", "drift-network",
             "drift-limits")  # fmt: skip
+# What --only and --skip may name beside the checks of single hosts.
+BEYOND = frozenset({*OVER_ALL, *NAMES, "drift", CONCERN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,7 @@ class Gathered:
     """What came back from a host: ``facts`` of its probe, or the ``reason`` why there are none.
 
     ``sent_at`` and ``received_at`` are the control node's clock; ``noise`` is what the login shell printed beside the
-    answer.
+    answer. ``tested`` is what came of its active tests; None where there were none.
     """
 
     host: str
@@ -46,6 +51,7 @@ class Gathered:
     received_at: float | None = None
     noise: str = ""
     reached: Sequence[Mapping[str, Any]] = ()
+    tested: NodeTests | None = None
 
 
 def view_of(facts: Mapping[str, Any]) -> HostView:
@@ -55,11 +61,17 @@ def view_of(facts: Mapping[str, Any]) -> HostView:
 
 
 def build_report(
-    gathered: Sequence[Gathered], *, only: Sequence[str] = (), skip: Sequence[str] = (), finished_at: float
+    gathered: Sequence[Gathered],
+    *,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    level: int = 1,
+    finished_at: float,
 ) -> PreflightReport:
     """Judge all hosts; the run began when the first probe was sent.
 
-    ``only`` and ``skip`` are names of checks or concerns. Raises ValueError on an unknown one.
+    ``level`` is that of the active tests that were asked for. ``only`` and ``skip`` are names of checks or concerns.
+    Raises ValueError on an unknown one.
     """
     over_all = [name for name in OVER_ALL if _chosen(name, only, skip)]
     checks = _own_checks(only, skip)
@@ -68,8 +80,20 @@ def build_report(
     ignored = {name for view in views.values() for name in view.expected.drift_ignored}
     found = differences({host: attributes_of(view) for host, view in views.items()}, groups, tuple(sorted(ignored)))
     shared = _over_all(gathered, views, groups, found)
+    tests = _test_results(gathered, groups, only, skip, level)
+    over_all += [result.check for results in tests.values() for result in results]
     hosts = tuple(
-        _with_node(_host_entry(one, views.get(one.host), checks, shared.get(one.host, []), over_all, groups), skip)
+        _with_node(
+            _host_entry(
+                one,
+                views.get(one.host),
+                checks,
+                [*shared.get(one.host, []), *tests.get(one.host, [])],
+                over_all,
+                groups,
+            ),
+            skip,
+        )
         for one in gathered
     )
     compared = any(name.startswith("drift") for name in over_all)
@@ -81,14 +105,30 @@ def build_report(
         summary=summary_of(hosts),
         hosts=hosts,
         drift=tuple(map(_difference_entry, found)) if compared else (),
+        level=level,
     )
+
+
+def _test_results(
+    gathered: Sequence[Gathered], groups: Mapping[str, str], only: Sequence[str], skip: Sequence[str], level: int
+) -> dict[str, list[CheckResult]]:
+    """The checks of active tests, of each host that was reached; nothing where none were asked for."""
+    checks = chosen_checks(level, only, skip)
+    not_begun = NodeTests(problem="its tests were not begun")
+    tests = {one.host: one.tested or not_begun for one in gathered if one.facts is not None}
+    if not checks:
+        return {}
+    results = judge(tests, groups, checks)
+    return {
+        host: [one for one in found if one.check not in ALWAYS or one.check not in skip]
+        for host, found in results.items()
+    }
 
 
 def _own_checks(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
     """Checks of single hosts: names that stand for something over all hosts alone are not among them."""
-    beyond = {*OVER_ALL, "drift"}
-    wanted = [name for name in only if name not in beyond]
-    checks = selected(wanted, [name for name in skip if name not in beyond])
+    wanted = [name for name in only if name not in BEYOND]
+    checks = selected(wanted, [name for name in skip if name not in BEYOND])
     return () if only and not wanted else checks
 
 
@@ -193,6 +233,7 @@ def _host_entry(
         group=groups.get(one.host, ""),
         probe_seconds=view.facts.get("seconds") if view else None,
         checks=tuple(results),
+        tests=one.tested.figures if one.tested is not None else (),
     )
 
 

@@ -3,10 +3,10 @@
 import contextlib
 import importlib
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raybench.run_folder import make_output_folder, new_run_id
 
@@ -24,6 +24,9 @@ class PreflightOptions:
 
     ``only`` and ``skip`` are checks or concerns (``host-memlock``, ``gpu``). ``expect`` is NAME=VALUE of variables of
     the role. None leaves forks and the time limit of a host to the inventory (50, and 60 s).
+
+    ``level`` 2 tests each node for about a minute, 3 loads it for ``burn_seconds`` (None: 300). ``test_folder`` is
+    where its disk is tested; ``test_sizes`` are for small machines.
     """
 
     inventories: Sequence[str | Path] = ()
@@ -35,6 +38,10 @@ class PreflightOptions:
     forks: int | None = None
     timeout_seconds: float = 600.0
     host_timeout_seconds: float | None = None
+    level: int = 1
+    burn_seconds: float | None = None
+    test_folder: str | None = None
+    test_sizes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +63,16 @@ def preflight(
     *,
     begun: Callable[[Sequence[str]], None] = lambda _: None,
     on_host: "Callable[[str, Sequence[CheckResult]], None]" = lambda _, __: None,
+    on_tested: Callable[[str], None] = lambda _: None,
 ) -> FinishedPreflight:
     """Probe and judge the hosts, and keep the report. Nothing is changed on them.
 
     ``begun`` is called with the hosts' names before any is contacted, ``on_host`` with a host's own checks as soon as
-    it has answered. Raises UsageError, before any is contacted, for options that cannot be, and IncompleteRunError
-    where none was probed.
+    it has answered, ``on_tested`` with a host's name once its active tests are over. Raises UsageError, before any is
+    contacted, for options that cannot be, and IncompleteRunError where none was probed.
     """
     from raybench.hosts.ansible_setup import data_folder
-    from raybench.hosts.preflight import check_names, run_preflight
+    from raybench.hosts.preflight import NodeTestOptions, check_names, run_preflight
     from raybench.services.preflight_expectations import expectations_from
 
     check_names(options.only, options.skip)
@@ -87,6 +95,13 @@ def preflight(
         forks=options.forks,
         timeout_seconds=options.timeout_seconds,
         host_timeout_seconds=options.host_timeout_seconds,
+        tests=NodeTestOptions(
+            level=options.level,
+            burn_seconds=options.burn_seconds,
+            folder=options.test_folder,
+            sizes=options.test_sizes,
+        ),
+        on_tested=lambda host, _: on_tested(host),
         on_host=lambda one: on_host(one.host, _own_checks(one, options)),
     )
     return _kept(report, folder.absolute())
@@ -125,10 +140,12 @@ def _kept(report: "PreflightReport", folder: Path) -> FinishedPreflight:
 def list_of_checks() -> list[str]:
     """A line for each check of a host, and for what is compared between hosts."""
     from raybench.preflight.checks import CHECKS
+    from raybench.preflight.node_tests.plan import CHECKS as NODE_CHECKS
 
     return [
         *(f"{check.name:<20} {check.title}" for check in CHECKS),
         "drift-hardware, drift-system, drift-versions, drift-network, drift-limits: hosts that differ",
         "drift-domain: hosts outside of the NVLink domain that others share",
         "host-login, host-identity, host-clock-spread, host-ports: compared or tried between hosts",
+        *(f"{check.name:<20} {check.title} (level {check.level})" for check in NODE_CHECKS),
     ]

@@ -106,7 +106,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", metavar="ID,...", help="these steps only")
     parser.add_argument("--again", action="store_true", help="also steps that have a result")
     parser.add_argument("--list", action="store_true", help="print the steps and their limits")
-    parser.add_argument("--seconds", type=float, default=1500.0, help="begin no step that could end later")
+    parser.add_argument("--seconds", type=float, default=1560.0, help="begin no step that could end later")
     parser.add_argument(
         "--records", type=Path, help="folder of the record  [tests/gpu/records; dry: runs/gpu-proof-dry]"
     )

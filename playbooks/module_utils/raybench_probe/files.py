@@ -16,6 +16,7 @@ FILES = {
         "/proc/modules",
         "/proc/driver/nvidia/version", "/proc/driver/nvidia/params",
         "/proc/sys/kernel/numa_balancing", "/proc/sys/vm/nr_hugepages", "/proc/sys/vm/swappiness",
+        "/proc/sys/kernel/random/boot_id",
         "/proc/sys/net/ipv4/tcp_congestion_control", "/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max",
         "/proc/sys/net/ipv4/ip_local_port_range", "/proc/sys/net/ipv4/ip_local_reserved_ports",
         "/proc/net/bonding/*", "/etc/resolv.conf",

@@ -23,6 +23,7 @@ class PreflightTable:
         self._live_wanted = stream.isatty() and os.environ.get("TERM", "") not in {"dumb", "unknown", ""}
         self._console = Console(file=stream, highlight=False, markup=False, emoji=False)
         self._hosts: dict[str, Sequence[CheckResult] | None] = dict.fromkeys(hosts)
+        self._tested: set[str] = set()
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -45,6 +46,14 @@ class PreflightTable:
         else:
             self._console.print(Text(f"{printable(host)}: {_summary(checks)}"), soft_wrap=True)
 
+    def show_tested(self, host: str) -> None:
+        """The active tests of a host are over."""
+        self._tested.add(host)
+        if self._live is not None:
+            self._live.update(self._table())
+        else:
+            self._console.print(Text(f"{printable(host)}: tested"), soft_wrap=True)
+
     def _table(self) -> Group:
         """The worst of those that answered, as many as the terminal has lines for, and how many are awaited."""
         answered = [(host, checks) for host, checks in self._hosts.items() if checks is not None]
@@ -53,6 +62,7 @@ class PreflightTable:
         shown = sorted(answered, key=lambda item: -SEVERITY.index(_worst_of(item[1])))[:room]
         said = f"{len(answered)} of {count_of(len(self._hosts), 'host')} answered" if waiting else ""
         said += f"; {len(answered) - room} more are below the screen" if len(answered) > room else ""
+        said += f"; {len(self._tested)} of {count_of(len(self._hosts), 'host')} tested" if self._tested else ""
         below = [Text(said.removeprefix("; "), style="italic")] if said else []
         lines = block_lines((host_table(shown),), self._console.width) if shown else ()
         return Group(*(Text.assemble(*line, no_wrap=True) for line in lines), *below)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from raybench.documents.plain import Json, PlainDocument, PlainPart
 from raybench.verdicts import NODE_STATES, CheckVerdict, NodeEffect, NodeState, worst
 
+TESTS_DONE = "test-run"  # the check whether the active tests of a host could be done
 # Of a figure: measured; nothing here to test; cannot be tested here; its device raised an error; the test itself broke.
 FigureStatus = Literal["ok", "skipped", "missing", "failed", "broken"]
 
@@ -177,9 +178,12 @@ class PreflightReport(PlainDocument):
 
     @property
     def exit_code(self) -> int:
-        """0 clean; 1 a check failed; 3 no check failed but a host was not reached, or a check of ours broke."""
-        if any(one.verdict == "fail" for host in self.hosts if host.reached for one in host.checks):
+        """0 clean; 1 a check failed; 3 none did, but a host was not reached or not tested, or a check of ours broke."""
+        checks = [one for host in self.hosts if host.reached for one in host.checks]
+        if any(one.verdict == "fail" for one in checks):
             return 1
+        if any((one.check, one.verdict) == (TESTS_DONE, "unknown") for one in checks):
+            return 3
         return 3 if self.status != "complete" or self.verdict in {"error", "fail"} else 0
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from raybench.documents.preflight import TESTS_DONE
+
 CONCERN = "test"
 _SECONDS = 60.0  # for the tests of level 2, and for those of level 3 beside its burn
 SLACK_SECONDS = 20.0  # how much longer than their plan says tests may take before they are ended
@@ -31,7 +33,7 @@ CHECKS: tuple[NodeCheck, ...] = (
     ),
     NodeCheck(name="test-gemm-speed", test="gemm", figure="gemm-speed", title="Speed of matrix products"),
 )
-RUN = "test-run"  # whether the tests could be done at all
+RUN = TESTS_DONE
 LOAD = "test-load"  # what else took the processors meanwhile
 ALWAYS = {RUN: "Tests that came to their end", LOAD: "What else took the processors meanwhile"}
 NAMES = (*ALWAYS, *(check.name for check in CHECKS))

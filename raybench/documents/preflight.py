@@ -66,6 +66,7 @@ class NodeVerdict(PlainPart):
     since: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFigure(PlainPart):
     """What an active test said of one ``case`` on one device of a host.
 

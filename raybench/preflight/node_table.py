@@ -77,6 +77,7 @@ def _tags(names: str) -> str:
     return f"raybench configure -i hosts.yml --limit {{host}} --tags {names}"
 
 
+_TEST_AGAIN = "raybench preflight -i hosts.yml --limit {host} --level 2 --only {check}"
 _ADVICE_ONLY = NodeRow(on_fail="nothing", on_warn="nothing", action="reconfigure")
 _DIFFERS = _soft(LOOK, "degraded")
 
@@ -178,6 +179,12 @@ NODE_TABLE: Mapping[str, NodeRow] = {
     "roce-pfc": _soft("reconfigure", command=_tags("roce_qos")),
     "roce-ecn": _soft("reconfigure", command=_tags("roce_qos")),
     "roce-trust": _soft("reconfigure", command=_tags("roce_qos")),
+    "test-run": _hard(LOOK, command=_TEST_AGAIN),
+    "test-load": _soft(LOOK, "degraded", command=_TEST_AGAIN),
+    "test-processor": _soft(LOOK, "degraded", command=_TEST_AGAIN),
+    "test-gemm-exact": _hard("rma"),
+    "test-gemm-repeat": _hard("rma"),
+    "test-gemm-speed": _soft(LOOK, "degraded", command=_TEST_AGAIN),
     "software": _soft("reconfigure"),
     "drift": _DIFFERS,
 }

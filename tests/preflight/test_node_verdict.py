@@ -10,6 +10,7 @@ from raybench.documents.part import document_as
 from raybench.documents.preflight import CheckResult, PreflightReport
 from raybench.preflight.checks import CHECKS
 from raybench.preflight.node_table import ACTIONS, NODE_TABLE, decisive_checks, row_of
+from raybench.preflight.node_tests.plan import NAMES as NODE_TESTS
 from raybench.preflight.node_verdict import node_verdict
 from raybench.preflight.report import OVER_ALL, Gathered, build_report
 from raybench.verdicts import CheckVerdict
@@ -18,7 +19,7 @@ from tests.conftest import REPOSITORY
 from . import recorded
 from .hosts import facts, files, host, result, value
 
-NAMES = (*(check.name for check in CHECKS), *OVER_ALL)
+NAMES = (*(check.name for check in CHECKS), *OVER_ALL, *NODE_TESTS)
 
 
 def checks(**verdicts: CheckVerdict) -> list[CheckResult]:

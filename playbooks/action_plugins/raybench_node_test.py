@@ -27,13 +27,11 @@ _OPTIONS = {
     "only": {"type": "list", "elements": "str", "default": []},
     "skip": {"type": "list", "elements": "str", "default": []},
     "seconds": {"type": "float", "default": 0},
-    "burn_seconds": {"type": "float", "default": 0},
-    "folder": {"type": "str", "default": ""},
     "sizes": {"type": "dict", "default": {}},
     "python": {"type": "str", "default": ""},
     "probed": {"type": "str", "default": ""},
 }
-_OF_THE_PLAN = ("only", "skip", "seconds", "burn_seconds", "folder", "sizes")
+_OF_THE_PLAN = ("only", "skip", "seconds", "sizes")
 
 
 class ActionModule(ActionBase):

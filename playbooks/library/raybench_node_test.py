@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright: the raybench contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Short tests of what a host can do: processors, memory, links, disk. Judges nothing and leaves nothing behind."""
+"""Short tests of what a host can do: its processors and GPUs. Judges nothing and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ description:
 version_added: "1.0.0"
 options:
   level:
-    description: 2 tests for about a minute, 3 for minutes. 1 does nothing.
+    description: 2 tests for about a minute. 1 does nothing.
     type: int
     required: true
   only:
@@ -29,17 +29,9 @@ options:
     elements: str
     default: []
   seconds:
-    description: How long the tests may take beside the burn of level 3. 0 for 60 s.
+    description: How long the tests may take. 0 for 60 s.
     type: float
     default: 0
-  burn_seconds:
-    description: How long the burn of level 3 takes. 0 for 300 s.
-    type: float
-    default: 0
-  folder:
-    description: Where the disk is tested, with a file that is removed. Empty for C(/var/tmp).
-    type: str
-    default: ""
   sizes:
     description: Sizes of single tests, for small machines.
     type: dict

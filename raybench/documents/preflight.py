@@ -151,7 +151,7 @@ class DriftEntry(PlainPart):
 class PreflightReport(PlainDocument):
     """The whole preflight. ``pairs`` are none so far: what is measured between hosts is in ``fabric.json``.
 
-    ``level`` 1 has only looked, 2 has tested each node for a minute, 3 for minutes.
+    ``level`` 1 has only looked, 2 has tested each node for a minute.
     """
 
     SCHEMA: ClassVar[str] = "raybench.preflight/1"

@@ -24,22 +24,19 @@ TEST_TASK = "Test the nodes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTestOptions:
-    """Which active tests hosts do. None leaves times to the level, and the folder of the disk's test to the inventory.
+    """Which active tests hosts do. None leaves their time to the inventory (60 s).
 
     ``sizes`` are those of ``raybench.preflight.node_tests.plan``, for machines that are small.
     """
 
     level: int = 1
     seconds: float | None = None
-    burn_seconds: float | None = None
-    folder: str | None = None
     sizes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def variables(self) -> dict[str, Any]:
         """Variables of the role preflight."""
-        names = {"seconds": self.seconds, "burn_seconds": self.burn_seconds, "folder": self.folder}
-        given = {f"preflight_test_{name}": value for name, value in names.items() if value is not None}
+        given = {} if self.seconds is None else {"preflight_test_seconds": self.seconds}
         return {"preflight_level": self.level, **given, **({"preflight_test_sizes": self.sizes} if self.sizes else {})}
 
     def host_limit_seconds(self, only: Sequence[str], skip: Sequence[str]) -> float:
@@ -50,7 +47,6 @@ class NodeTestOptions:
                 only=only,
                 skip=skip,
                 seconds=self.seconds or 0.0,
-                burn_seconds=self.burn_seconds or 0.0,
                 sizes=self.sizes,
             )
         except ValueError as error:

@@ -70,7 +70,7 @@ _SWITCHES = {"true": True, "yes": True, "on": True, "false": False, "no": False,
 _OF_THE_ROLE = (
     "timeout_seconds", "host_timeout_seconds", "interval_seconds", "python", "folders", "ports",
     "ports_timeout_seconds", "listen_seconds", "address", "environment", "prefix", "only", "skip", "output_dir",
-    "level", "test_seconds", "test_burn_seconds", "test_folder", "test_sizes",
+    "level", "test_seconds", "test_sizes",
 )  # fmt: skip
 
 

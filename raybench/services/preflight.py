@@ -25,8 +25,7 @@ class PreflightOptions:
     ``only`` and ``skip`` are checks or concerns (``host-memlock``, ``gpu``). ``expect`` is NAME=VALUE of variables of
     the role. None leaves forks and the time limit of a host to the inventory (50, and 60 s).
 
-    ``level`` 2 tests each node for about a minute, 3 loads it for ``burn_seconds`` (None: 300). ``test_folder`` is
-    where its disk is tested; ``test_sizes`` are for small machines.
+    ``level`` 2 tests each node for about a minute; ``test_sizes`` are for small machines.
     """
 
     inventories: Sequence[str | Path] = ()
@@ -39,8 +38,6 @@ class PreflightOptions:
     timeout_seconds: float = 600.0
     host_timeout_seconds: float | None = None
     level: int = 1
-    burn_seconds: float | None = None
-    test_folder: str | None = None
     test_sizes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -97,8 +94,6 @@ def preflight(
         host_timeout_seconds=options.host_timeout_seconds,
         tests=NodeTestOptions(
             level=options.level,
-            burn_seconds=options.burn_seconds,
-            folder=options.test_folder,
             sizes=options.test_sizes,
         ),
         on_tested=lambda host, _: on_tested(host),

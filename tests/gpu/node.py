@@ -18,7 +18,7 @@ _SMALL = {"samples": 3, "block_seconds": 0.02, "cpu_widths": [128, 256]}
 
 def node_tests(bench: Bench) -> Outcome:
     """All tests of level 2 in a process of their own."""
-    plan = {"tests": [test.name for test in TESTS], "seconds": bench.seconds, "folder": str(bench.folder)}
+    plan = {"tests": [test.name for test in TESTS], "seconds": bench.seconds}
     figures = _figures(plan | bench.sized({}, _SMALL), bench.seconds)
     for fact in gpu_facts() if bench.on_gpu else ():
         bench.note("cuda", fact.get("uuid"))

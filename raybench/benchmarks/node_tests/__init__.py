@@ -1,4 +1,4 @@
-"""What one node's processors, memory, links and disk do under a short load: ``raybench preflight --level 2|3``.
+"""What one node's processors and GPUs compute under a short load: ``raybench preflight --level 2``.
 
 Runs on the host, in whatever Python has torch there: its source is sent, and raybench need not be installed. So it
 imports torch only where a test needs it, nothing of raybench outside this folder, and knows Python 3.9. It measures

@@ -12,7 +12,7 @@ _LOCK = threading.Lock()
 
 
 class Plan(NamedTuple):
-    """Which tests, how large and how long. Sizes in bytes, times in seconds.
+    """Which tests, how large and how long. Times in seconds.
 
     ``tests`` are the names of ``conduct.TESTS`` that are wanted. ``seconds`` is what all of them together may take; a
     test that would begin later is not begun. ``widths`` are the edges of the matrices: exact and timed, of a CPU, then
@@ -25,12 +25,6 @@ class Plan(NamedTuple):
     block_seconds: float = 0.2
     cpu_widths: tuple[int, int] = (256, 1024)
     gpu_widths: tuple[int, int] = (4096, 8192)
-    memory_bytes: int = 2 << 30
-    memory_share: float = 0.1
-    disk_bytes: int = 256 << 20
-    folder: str = "/var/tmp"
-    burn_seconds: float = 0.0
-    dcgm_level: int = 0
 
 
 class Figure(NamedTuple):

@@ -21,9 +21,7 @@ _SLOW_ADVICE = (
 )
 _BROKEN_ADVICE = "read the reason; look for Xids in dmesg, drain the node, and reset or replace the device"
 _WITHOUT_WAITING = frozenset({"processor"})
-_WRONG_ADVICE = (
-    "drain the node: its results are wrong without an error; run level 3 to see which device, and have that replaced"
-)
+_WRONG_ADVICE = "drain the node: its results are wrong without an error; have the device that is named replaced"
 
 
 def judge(

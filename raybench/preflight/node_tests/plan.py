@@ -7,11 +7,10 @@ from typing import Any
 from raybench.documents.preflight import TESTS_DONE
 
 CONCERN = "test"
-_SECONDS = 60.0  # for the tests of level 2, and for those of level 3 beside its burn
+_SECONDS = 60.0  # for the tests of a host
 SLACK_SECONDS = 20.0  # how much longer than their plan says tests may take before they are ended
 _START_SECONDS = 60.0  # until a host's tests have begun: a login, and torch imported from a slow disk
-_BURN_SECONDS = 300.0
-_SIZES = ("samples", "block_seconds", "cpu_widths", "gpu_widths", "memory_bytes", "memory_share", "disk_bytes")
+_SIZES = ("samples", "block_seconds", "cpu_widths", "gpu_widths")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,27 +53,23 @@ def plan_for(
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
     seconds: float = 0.0,
-    burn_seconds: float = 0.0,
-    folder: str = "",
     sizes: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The plan as the host takes it; no tests in it where nothing is wanted. 0 and empty leave the level's own.
 
     Raises ValueError for a level, time or size that cannot be.
     """
-    if level not in {1, 2, 3}:
-        raise ValueError(f"there is no level {level}: 1 looks, 2 tests each node for a minute, 3 for minutes")
+    if level not in {1, 2}:
+        raise ValueError(f"there is no level {level}: 1 looks, 2 tests each node for a minute")
     unknown = sorted(set(sizes or {}) - set(_SIZES))
     if unknown:
         raise ValueError(f"there is no size {unknown[0]} of node tests; there are {', '.join(_SIZES)}")
     checks = chosen_checks(level, only, skip)
-    burn = (burn_seconds or _BURN_SECONDS) if level >= 3 else 0.0
-    plan: dict[str, Any] = {
+    return {
         "tests": list(dict.fromkeys(one.test for one in checks)),
-        "seconds": (seconds or _SECONDS) + burn,
+        "seconds": seconds or _SECONDS,
         **(sizes or {}),
     }
-    return plan | ({"burn_seconds": burn} if burn else {}) | ({"folder": folder} if folder else {})
 
 
 def host_limit_seconds(plan: Mapping[str, Any]) -> float:

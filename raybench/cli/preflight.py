@@ -67,8 +67,9 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
 def command(only: tuple[str, ...], skip: tuple[str, ...], as_json: bool, list_checks: bool, **options: Any) -> None:
     """Check hosts before anything is measured on them: OS, limits, clocks, PCIe, GPUs, RDMA, software, differences.
 
-    Nothing is changed. With --level 2 each node also multiplies matrices for a while: let no job run there. Hosts are reached by ssh as the inventory says; without -i it is this machine. Exit code 0:
-    no check failed; 1: one did; 2: invalid usage; 3: a host did not answer, or the run was not finished.
+    Nothing is changed. With --level 2 each node also multiplies matrices for a while: let no job run there. Hosts are
+    reached by ssh as the inventory says; without -i it is this machine. Exit code 0: no check failed; 1: one did; 2:
+    invalid usage; 3: a host did not answer, or the run was not finished.
     """
     from raybench.services.preflight import PreflightOptions, list_of_checks, preflight  # not needed for --help
 

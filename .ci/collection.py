@@ -65,6 +65,7 @@ def arrange(folder: Path) -> None:
         "documents/plain",
         "documents/fabric",
         "documents/preflight",
+        "documents/preflight_nodes",
         "documents/preflight_problems",
     ):
         target = folder / f"raybench/{name}.py"

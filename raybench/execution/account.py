@@ -99,7 +99,8 @@ class Account:
         planned = self.record.planned
         if planned is None:
             return None
-        machine = next((one for one in planned.machines if node in one.nodes), None)
+        # Only the first node of a machine was told to start an agent; what another says of it, it has made up.
+        machine = next((one for one in planned.machines if node == one.nodes[0]), None)
         return None if machine is None else self._heard_agent(planned, machine)
 
     def _heard_agent(self, planned: Planned, machine: Machine) -> HeardAgent:

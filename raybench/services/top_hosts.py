@@ -77,9 +77,12 @@ class WatchedHosts:
 
     def _host(self, name: str, now: float) -> LiveHost:
         agent, reason = self._agents.get(name), self._reasons.get(name, "")
-        if agent is None and not reason and now - self._began > LIMIT_SECONDS:
-            reason = f"no word of it within {LIMIT_SECONDS:.0f} s"
-        state: HostState = "lost" if reason else "watched" if agent is not None else "connecting"
+        spoken = agent is not None and agent.has_spoken
+        if not spoken and not reason and now - self._began > LIMIT_SECONDS:
+            reason = f"no word of an agent within {LIMIT_SECONDS:.0f} s"
+        if agent is not None and agent.refused and reason:
+            reason = f"{reason}; what it said is not an agent's: {agent.refused}"
+        state: HostState = "lost" if reason else "watched" if spoken else "connecting"
         return LiveHost(
             name=name,
             state=state,

@@ -1,7 +1,7 @@
 """The file that ``raybench agent -o`` writes, as a document: what it sampled, and what it warned of."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,11 +36,12 @@ def agent_samples(path: Path) -> NodeSamples:
     try:
         for message in _messages(path, reader):
             kept.take(message)
+        omitted = kept.dropped(reader, _beyond(path))
     except OSError as error:
         raise DocumentError(f"{path} cannot be read: {error.strerror}") from error
     if kept.clock is None:
         raise DocumentError(f"{path} is not a file of raybench agent, or holds no clock: no time of it is known")
-    return kept.samples(kept.clock, sum(reader.refused.values()))
+    return kept.samples(kept.clock, omitted)
 
 
 def _same_start(first: Clock, later: Clock) -> bool:
@@ -52,9 +53,18 @@ def _same_start(first: Clock, later: Clock) -> bool:
     return abs(began[0] - began[1]) < _SET_SECONDS
 
 
-def _messages(path: Path, reader: MessageReader) -> Iterator[Message]:
+def _halves(path: Path) -> tuple[Path, ...]:
     older = path.with_name(f"{path.name}.1")
-    for file in (older, path) if older.is_file() else (path,):
+    return (older, path) if older.is_file() else (path,)
+
+
+def _beyond(path: Path) -> int:
+    """Bytes that were not read."""
+    return sum(max(file.stat().st_size - _MOST_BYTES, 0) for file in _halves(path))
+
+
+def _messages(path: Path, reader: MessageReader) -> Iterator[Message]:
+    for file in _halves(path):
         left = _MOST_BYTES
         with file.open("rb") as stream:
             while left > 0 and (piece := stream.read(_PIECE_BYTES)):
@@ -78,7 +88,8 @@ class _Kept:
         if isinstance(message, Clock):
             self._begin(message)
         if self.clock is None:
-            return  # of a time that is not known
+            self._dropped["messages before the first clock"] += 1  # of a time that is not known
+            return
         self._messages += 1
         self._latest = max(self._latest, message.monotonic_seconds)
         if isinstance(message, Warned):
@@ -95,10 +106,15 @@ class _Kept:
         self.clock, self._latest, self._findings, self._messages = clock, clock.monotonic_seconds, [], 0
         self._keeper = MachineKeeper(name=clock.host, nodes=(clock.host,), clock=ClockEstimate(start_seconds=0.0))
 
-    def samples(self, clock: Clock, refused: int) -> NodeSamples:
+    def dropped(self, reader: MessageReader, beyond: int) -> dict[str, int]:
+        """What was in the file and is not in the samples, by reason."""
+        refused = sum(reader.refused.values())
+        return {**self._dropped, "lines that are not a message": refused, "bytes beyond 1 GiB": beyond}
+
+    def samples(self, clock: Clock, omitted: Mapping[str, int]) -> NodeSamples:
         node = self._keeper.sampled(MOST_NODE_TEXT)
         own = NodeClock(offset_seconds=-clock.monotonic_seconds, bound_seconds=0.0, basis="its own")
-        left_out = {**node.left_out, **self._dropped, "lines that are not a message": refused}
+        left_out = {**node.left_out, **omitted}
         started = datetime.fromtimestamp(clock.wall_seconds, UTC).isoformat(timespec="seconds")
         return NodeSamples(
             run_id="",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from diagnostics.agent.messages import Reading, encode
 from raybench.cli.top import command
 from raybench.documents.live_hosts import LiveHost, LiveHosts
 from raybench.documents.live_run import LiveRemarkLine
@@ -89,3 +90,20 @@ def test_hosts_that_are_lost_or_warn_come_first_and_silence_is_said() -> None:
     assert [line.split(":")[0] for line in lines[1:] if not line.startswith(" ")] == ["c", "b", "a", "d"]
     assert "d: NO READINGS for 40.0 s" in lines
     assert not any("\x1b" in line for line in lines)
+
+
+def test_a_host_that_says_nothing_that_an_agent_says_is_lost_and_its_words_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hosts = top_hosts.WatchedHosts(names=("a", "b"))
+    reading = Reading(monotonic_seconds=7.0, source="host", values={"host/cpu/cores": 2})
+    hosts.heard("a", f"{encode(reading)}\n".encode())
+    hosts.heard("b", b"Last login: Monday\n{}\n\xff\n")
+    assert [one.state for one in hosts.state().hosts] == ["watched", "connecting"]
+    monkeypatch.setattr(top_hosts, "LIMIT_SECONDS", -1.0)
+    first, second = hosts.state().hosts
+    assert first.state == "watched"
+    assert second.state == "lost"
+    assert second.reason.endswith("; what it said is not an agent's: 2 x no JSON, 1 x unknown kind of message")
+    hosts.failed("b", "its agent ended")
+    assert hosts.state().hosts[1].reason.startswith("its agent ended; what it said is not an agent's: 2 x")

@@ -41,3 +41,21 @@ def test_the_clock_of_another_machine_is_known_to_half_of_a_round_trip() -> None
 
 def test_what_comes_of_a_node_that_the_run_has_not_is_nobodys_word() -> None:
     assert account().hear_agent(AgentPiece(node=7, data=b"x\n")) == []
+
+
+def test_another_node_of_a_machine_does_not_speak_for_it() -> None:
+    """Only the first was told to start an agent: what a second says, it has made up."""
+    heard = account()
+    heard.record.planned = planned(emulated=True, facts=[{"hostname": "vm"}, {"hostname": "vm"}])
+    (machine,) = heard.record.need().machines
+    line = encode(Clock(wall_seconds=1.8e9, monotonic_seconds=7.0, host="vm", interval_seconds=1.0))
+    reading = encode(Reading(monotonic_seconds=7.0, source="host", values={"host/cpu/cores": 2.0}))
+    pieces = f"{line}\n{reading}\n".encode()
+    assert heard.hear_agent(AgentPiece(node=1, data=pieces)) == []
+    heard.take(ClockRead(node=1, asked_seconds=1010.0, there_seconds=8.0, answered_seconds=1010.004))
+    assert heard.samples.samples() is None
+    assert heard.agents == {}
+    heard.hear_agent(AgentPiece(node=0, data=pieces))
+    samples = heard.samples.samples()
+    assert samples is not None
+    assert [node.name for node in samples.nodes] == [machine.name]

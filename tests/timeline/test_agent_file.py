@@ -135,3 +135,19 @@ def test_a_clock_of_before_1970_is_a_line_that_is_left_out(tmp_path: Path) -> No
     alone.write_text("".join(line for line in alone.read_text().splitlines(keepends=True) if str(START) not in line))
     with pytest.raises(DocumentError, match="no time of it is known"):
         agent_samples(alone)
+
+
+def test_what_comes_before_the_first_clock_is_counted(tmp_path: Path) -> None:
+    samples = agent_samples(written(tmp_path, *readings(3), WARNED, clock(), *readings(2)))
+    assert samples.nodes[0].left_out == {"messages before the first clock": 4}
+    assert samples.findings == ()
+
+
+def test_what_is_beyond_the_limit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, clock(), *readings(2))
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b"x" * 500)
+    monkeypatch.setattr("raybench.timeline.agent_file._MOST_BYTES", size)
+    monkeypatch.setattr("raybench.timeline.agent_file._PIECE_BYTES", size)
+    assert agent_samples(path).nodes[0].left_out == {"bytes beyond 1 GiB": 500}

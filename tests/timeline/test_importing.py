@@ -10,9 +10,12 @@ from msgspec.structs import replace
 
 import raybench
 from raybench.cli.samples import command
+from raybench.documents.run.cluster import NodeInfo
 from raybench.documents.run.node_samples import NodeSamples
 from raybench.errors import UsageError
 from raybench.timeline.importing.formats import FORMATS, format_of
+from raybench.timeline.importing.host_names import nodes_of_hosts
+from raybench.timeline.importing.sample import ImportedFileError
 from tests.timeline.runs import collective, run_of, training
 
 FILES = Path(__file__).parent / "imported"
@@ -189,3 +192,66 @@ def test_times_of_day_are_those_nearest_to_the_run_on_either_side_of_midnight(
     # 02:00 UTC is midnight there
     (node,) = imported(run, str(tmp_path / "dmon.txt"), options=("--node", "node-1", "--timezone", "-02:00")).nodes
     assert node.seconds == seconds
+
+
+def node(name: str, address: str = "") -> NodeInfo:
+    return NodeInfo(name=name, address=address, ranks=(), gpu_count=8)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "nodes", "found"),
+    [
+        ({"gpu-01.a"}, [node("gpu-01")], {"gpu-01.a": "gpu-01"}),
+        ({"gpu-01"}, [node("gpu-01.a")], {"gpu-01": "gpu-01.a"}),
+        ({"gpu-01.a"}, [node("gpu-01.b")], {"gpu-01.a": "gpu-01.b"}),  # one host by two domains, as some are
+        ({"gpu-01.a", "gpu-01.b"}, [node("gpu-01.b")], {"gpu-01.b": "gpu-01.b"}),
+        ({"gpu-01", "gpu-01.a"}, [node("gpu-01")], {"gpu-01": "gpu-01", "gpu-01.a": "gpu-01"}),
+        ({"10.0.0.1", "gpu-01.a"}, [node("gpu-01", "10.0.0.1")], {"10.0.0.1": "gpu-01", "gpu-01.a": "gpu-01"}),
+        ({"10.0.0.1"}, [node("10"), node("gpu-01", "10.0.0.2")], {}),
+        ({"gpu-01.c"}, [node("gpu-01.a"), node("gpu-01.b")], {}),
+        ({"gpu-011", "gpu"}, [node("gpu-01")], {}),
+    ],
+)
+def test_a_host_is_a_node_by_its_name_its_address_or_its_name_in_a_domain(
+    hosts: set[str], nodes: list[NodeInfo], found: dict[str, str]
+) -> None:
+    assert nodes_of_hosts(hosts, nodes) == found
+
+
+@pytest.mark.parametrize(
+    ("hosts", "nodes", "why"),
+    [
+        ({"gpu-01.a", "gpu-01.b"}, [node("gpu-01")], "gpu-01.a and gpu-01.b may both be node gpu-01 "),
+        ({"gpu-01", "gpu-01.a", "gpu-01.b"}, [node("gpu-01")], "gpu-01.a and gpu-01.b may both be node gpu-01 "),
+        ({"gpu-01.a", "gpu-01.b"}, [node("gpu-01.c")], "gpu-01.a and gpu-01.b may both be node gpu-01.c "),
+        ({"gpu-01"}, [node("gpu-01.a"), node("gpu-01.b")], "gpu-01 may be node gpu-01.a or gpu-01.b "),
+        ({"10.0.0.1"}, [node("a", "10.0.0.1"), node("b", "10.0.0.1")], "10.0.0.1 may be node a or b "),
+    ],
+)
+def test_samples_that_may_be_of_one_host_or_another_are_nobodys(
+    hosts: set[str], nodes: list[NodeInfo], why: str
+) -> None:
+    with pytest.raises(ImportedFileError, match=why):
+        nodes_of_hosts(hosts, nodes)
+
+
+def test_two_hosts_of_one_short_name_are_not_mixed(run: Path, tmp_path: Path) -> None:
+    def lines(*domains: str) -> str:
+        return "".join(
+            f'node_load1{{instance="node-1{domain}:9100"}} {load} {(START + at) * 1000}\n'
+            for load, domain in enumerate(domains, 1)
+            for at in (10, 20)
+        )
+
+    mixed = tmp_path / "mixed.prom"
+    mixed.write_text(lines(".dc1", ".dc2"))
+    refused = do(run, [str(mixed)])
+    assert isinstance(refused.exception, UsageError)
+    assert "node-1.dc1 and node-1.dc2 may both be node node-1 of the run: give a file of one host with --node" in str(
+        refused.exception
+    )
+    assert not (run / "node_samples.json").exists()
+    one = tmp_path / "one.prom"
+    one.write_text(lines(".dc1"))
+    (its,) = imported(run, str(one)).nodes
+    assert (its.name, its.values("host/load/one_minute")) == ("node-1", [1.0, 1.0])

@@ -18,6 +18,7 @@ from raybench.finding_rules.live import AGENT_MISSING
 _MOST_TOLD = 20  # of one rule of one machine
 _MOST_OF_MACHINE = 100  # of all its rules, which may be any: a node makes up what it says
 _MOST_COUNTERS = 256  # of one machine, of which figures are made
+_MOST_REASONS = 3
 _FRESH_SECONDS = 10.0  # after which a figure is not one of now
 SILENT_SECONDS = 15.0  # an agent speaks each second; beside busy ranks later
 _OWN_SOURCE = "agent"
@@ -72,6 +73,16 @@ class HeardAgent:
         One source may hang, as a driver does, while the others are read on.
         """
         return {name: one for name, (at, one) in sorted(self._figures.items()) if now - at <= _FRESH_SECONDS}
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether anything that was heard is a message of an agent."""
+        return self._heard is not None
+
+    @property
+    def refused(self) -> str:
+        """What was heard and is no message, ``4 x no JSON``; empty where there is nothing of that."""
+        return ", ".join(f"{count} x {reason}" for reason, count in self._reader.refused.most_common(_MOST_REASONS))
 
     def silent_seconds(self, now: float) -> float | None:
         """For how long nothing has been read, where something was and it is too long ago."""

@@ -12,6 +12,7 @@ from raybench.documents.run.node_samples import NodeClock, NodeSamples, SampledN
 from raybench.documents.run.result import RunResult
 from raybench.stats import median
 from raybench.timeline.clock import ClockEstimate
+from raybench.timeline.importing.host_names import nodes_of_hosts
 from raybench.timeline.importing.sample import ImportedFileError, Sample
 from raybench.timeline.keeper import MOST_NODE_BYTES, MOST_NODE_TEXT, MOST_TEXT, MachineKeeper
 
@@ -26,13 +27,16 @@ def imported_samples(result: RunResult, by_source: Mapping[str, Sequence[Sample]
     """
     started = datetime.fromisoformat(result.started_at).timestamp()
     ended = datetime.fromisoformat(result.finished_at).timestamp()
-    names = _names(result)
+    within = {
+        source: [one for one in samples if started - _MARGIN_SECONDS <= one.at <= ended + _MARGIN_SECONDS]
+        for source, samples in by_source.items()
+    }
+    names = nodes_of_hosts({one.host for samples in within.values() for one in samples}, result.cluster.nodes)
     nodes: dict[str, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
-    for source, samples in by_source.items():
+    for source, samples in within.items():
         for sample in samples:
-            name = names.get(sample.host) or names.get(sample.host.partition(".")[0])
-            if name is not None and started - _MARGIN_SECONDS <= sample.at <= ended + _MARGIN_SECONDS:
-                nodes[name][source].append(sample)
+            if sample.host in names:
+                nodes[names[sample.host]][source].append(sample)
     if not nodes:
         raise ImportedFileError(_why_none(result, [one for samples in by_source.values() for one in samples]))
     most = min(MOST_TEXT // len(nodes), MOST_NODE_TEXT)
@@ -40,22 +44,13 @@ def imported_samples(result: RunResult, by_source: Mapping[str, Sequence[Sample]
     return NodeSamples(run_id=result.run_id, started_at=result.started_at, origin="import", nodes=sampled)
 
 
-def _names(result: RunResult) -> dict[str, str]:
-    """The nodes of the run by what a file may call them: their names, without the domain too, and addresses."""
-    found: dict[str, str] = {}
-    for node in result.cluster.nodes:
-        for name in (node.address, node.name.partition(".")[0], node.name):
-            found[name] = node.name
-    return found
-
-
 def _why_none(result: RunResult, samples: Sequence[Sample]) -> str:
     if not samples:
         return "there is no sample of a series that raybench knows in it"
-    names = _names(result)
-    known = [one for one in samples if one.host in names or one.host.partition(".")[0] in names]
+    names = nodes_of_hosts({one.host for one in samples}, result.cluster.nodes)
+    known = [one.at for one in samples if one.host in names]
     if known:
-        begin, end = (_moment(at) for at in (min(one.at for one in known), max(one.at for one in known)))
+        begin, end = _moment(min(known)), _moment(max(known))
         return (
             f"no sample is of the time of the run, {result.started_at} to {result.finished_at}: they are of {begin} "
             f"to {end}; is --timezone or --begin right?"

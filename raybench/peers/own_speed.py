@@ -59,6 +59,8 @@ def judge_speed(seconds: Mapping[int, Sequence[float]], *, emulated: bool) -> Sp
     if len(seconds) < 2 or count < _GROUPS:
         return SpeedJudgement(not_judged="one rank alone" if len(seconds) == 1 else "too few samples of the ranks' own")
     means = {rank: _group_means(samples, count) for rank, samples in seconds.items()}
+    if any(one <= 0 for values in means.values() for one in values):
+        return SpeedJudgement(not_judged="the clock of a rank stood still")
     found: list[SlowRank] = []
     while len(found) < max(len(seconds) // _MOST_NAMED, 1):
         share, control, rank = _slowest(means)

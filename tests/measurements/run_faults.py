@@ -1,8 +1,8 @@
 """``python -m tests.measurements.run_faults``: how long after a fault of a rank a run names it, while it goes on.
 
 An embedded run of four ranks each, in which rank 1 is stopped, sleeps before a collective, calls another collective
-than the others, or is held back for two thirds of the time (SIGSTOP and SIGCONT); and as many runs without a fault.
-``agent_faults`` plants what an agent sees.
+than the others, is held back for two thirds of the time (SIGSTOP and SIGCONT), or computes slowly; trainings too; and
+as many runs without a fault. ``agent_faults`` plants what an agent sees.
 """
 
 import argparse
@@ -26,7 +26,14 @@ LIMIT_SECONDS = 5.0
 _CALM_SECONDS, _PATIENCE_SECONDS = 2.0, 20.0
 _STOPPED_SECONDS, _RUNNING_SECONDS = 0.02, 0.01
 _SITE = str(REPOSITORY / "tests/faults/site")
-_RUN = ("run", "--nodes", "4", "--address", "local", "--suite", "all_reduce,all_gather", "--sizes", "64K:4M:2")
+_NODES = ("--nodes", "4", "--address", "local")
+_RUN = ("run", *_NODES, "--suite", "all_reduce,all_gather", "--sizes", "64K:4M:2")
+_CLEAN_STEPS = 60
+
+
+def _train(model: str, steps: int = 100_000) -> tuple[str, ...]:
+    return ("train", *_NODES, "--model", model, "--steps", str(steps), "--overlap-steps", "0")
+
 
 Act = Callable[[Path, int], object]  # the file that ranks look for, the process of the rank
 
@@ -36,6 +43,7 @@ class Fault:
     """What is done to rank 1 at once, or again and again, and the rule that names it."""
 
     rule: str
+    run: Sequence[str] = _RUN
     plant: Act = lambda *_: None
     again: Act = lambda *_: None
 
@@ -62,6 +70,11 @@ FAULTS: Mapping[str, Fault] = {
     "a rank sleeps before a collective": Fault(rule="rank-stalled", plant=_ask("sleep")),
     "a rank calls another collective": Fault(rule="rank-stalled", plant=_ask("mismatch")),
     "a rank has a third of its time": Fault(rule="slow-rank", again=_hold_back),
+    "a rank of mlp computes slowly": Fault(rule="straggler", run=_train("mlp"), plant=_ask("slow")),
+    "a rank of cnn computes slowly": Fault(rule="straggler", run=_train("cnn"), plant=_ask("slow")),
+    "a rank of tiny computes slowly": Fault(rule="straggler", run=_train("tiny"), plant=_ask("slow")),
+    "a rank of mlp has a third of its time": Fault(rule="straggler", run=_train("mlp"), again=_hold_back),
+    "a rank of tiny has a third of its time": Fault(rule="straggler", run=_train("tiny"), again=_hold_back),
 }
 
 
@@ -74,7 +87,7 @@ def main() -> int:
         seconds, said = _measured(fault)
         figures[name] = {"seconds": seconds, "said": said}
         rows.append([name, fault.rule, "-" if seconds is None else f"{seconds:.1f} s", said])
-    clean = [_clean() for _ in range(options.clean)]
+    clean = [_clean(_CLEAN[number % len(_CLEAN)]) for number in range(options.clean)]
     print_table("from the fault to the warning on the terminal", ["fault", "rule", "after", "said"], rows)
     print(f"  clean runs: {len(clean)}, in which a rank was accused: {sum(map(bool, clean))}")
     write_json(options.output, "run_faults", {"faults": figures, "clean": clean})
@@ -84,7 +97,7 @@ def main() -> int:
 
 def _measured(fault: Fault) -> tuple[float | None, str]:
     """Seconds from the fault to the first warning of its rule that names the rank and no other, and what it says."""
-    with _running() as (command, due):
+    with _running(fault.run) as (command, due):
         pid = command.wait_for(lambda: command.rank(RANK))
         command.wait_for(lambda: len(command.samples()) >= 1)
         time.sleep(_CALM_SECONDS)
@@ -101,9 +114,12 @@ def _measured(fault: Fault) -> tuple[float | None, str]:
         return None, "-"
 
 
-def _clean() -> list[str]:
+_CLEAN = (_RUN, _train("mlp", 20 * _CLEAN_STEPS), _train("cnn", 2 * _CLEAN_STEPS), _train("tiny", _CLEAN_STEPS))
+
+
+def _clean(run: Sequence[str]) -> list[str]:
     """What a run without a fault says of its ranks."""
-    with _running() as (command, _):
+    with _running(run) as (command, _):
         command.process.wait(300)
         return [one["text"] for one in _warnings(command) if one["of"] == "ranks"]
 
@@ -115,12 +131,12 @@ def _warnings(command: Command) -> Sequence[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _running() -> Iterator[tuple[Command, Path]]:
+def _running(run: Sequence[str]) -> Iterator[tuple[Command, Path]]:
     """The run, and the file that its ranks look for."""
     with tempfile.TemporaryDirectory(prefix="rbf-") as folder:
         due = Path(folder) / "due"
         environment = {"PYTHONPATH": f"{_SITE}:{REPOSITORY}", "RAYBENCH_TEST_FAULT": str(due)}
-        with started(*_RUN, environment=environment) as command:
+        with started(*run, environment=environment) as command:
             yield command, due
 
 

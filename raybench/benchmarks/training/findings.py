@@ -44,6 +44,11 @@ def _diverged(point: TrainingPoint) -> Finding:
     )
 
 
+def straggler_text(label: str, straggler: Straggler) -> str:
+    """``rank 2 holds up ddp tiny: its own time is 51.3% above the others'``."""
+    return f"rank {straggler.rank} holds up {label}: its own time is {straggler.excess:.1%} above the others'"
+
+
 def _straggler(point: TrainingPoint, straggler: Straggler, node: str | None, large_excess: float) -> Finding:
     """Critical where the whole interval of its excess is above what is large."""
     from diagnostics.rules import rule_named  # which brings the parsers of logs
@@ -54,7 +59,7 @@ def _straggler(point: TrainingPoint, straggler: Straggler, node: str | None, lar
     return rule.finding(
         severity="critical" if least > large_excess else "warning",
         confidence="likely",
-        summary=f"rank {rank} holds up {point.label}: its own time is {excess:.1%} above the others'",
+        summary=straggler_text(point.label, straggler),
         explanation=(
             f"Its own work takes {format_seconds(straggler.own_seconds)} a step and it waits "
             f"{format_seconds(straggler.wait_seconds)} for the others, which wait "

@@ -1,12 +1,15 @@
 """What a rank tells of its timed steps while they go on, so that a run that is cut keeps them.
 
 A part is told between two steps, and so takes its time from them. It is told seldom enough for that to be nothing: at
-most every ``LEAST_SECONDS``, and at most ``LARGEST_SHARE`` of the time since the part before. On a GPU a part holds the
-steps that the device has ended by then, and nothing is waited for.
+most every ``LEAST_SECONDS``, and at most ``LARGEST_SHARE`` of the time since the part before, but often enough for a
+slow rank to be seen: every ``MOST_SECONDS``. What counts is the processor's time: a rank that loses its processor while
+it tells has not taken long to tell. On a GPU a part holds the steps that the device has ended by then, and nothing is
+waited for.
 """
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +19,8 @@ from raybench.benchmarks.training.record import Check, Exposure, StepMarks, Trai
 from raybench.benchmarks.training.usage import Usage
 from raybench.benchmarks.training.waiting import CollectiveClock
 
-LEAST_SECONDS = 2.0
+LEAST_SECONDS = 1.0
+MOST_SECONDS = 2.0
 LARGEST_SHARE = 0.001
 UNCHECKED = Check(reason="the run ended before the check")
 UNEXPOSED = Exposure(remarks=("exposed communication was not measured: the run ended before",))
@@ -38,6 +42,7 @@ class Parts:
         self._clock, self._usage, self._waiting, self._losses = clock, usage, waiting, losses
         self._known = 0  # steps that were told
         self._stream: Any = None
+        self._ready = ready_seconds()
         self._due = time.perf_counter() + LEAST_SECONDS
 
     @property
@@ -47,16 +52,17 @@ class Parts:
 
     def tell(self) -> Iterator[TrainingRecord]:
         """The part that is known now, if any. Whoever takes it has sent it when it asks for more."""
-        begun = time.perf_counter()
+        begun = time.thread_time()
         later = self._clock.later(self._known)
         if later:
             yield self._part(later)
-        now = time.perf_counter()
-        self._due = now + max(LEAST_SECONDS, (now - begun) / LARGEST_SHARE)
+        taken = time.thread_time() - begun
+        self._due = time.perf_counter() + min(max(LEAST_SECONDS, taken / LARGEST_SHARE), MOST_SECONDS)
 
     def _part(self, later: Sequence[Mapping[str, int]]) -> TrainingRecord:
         first, after = self._known, self._known + len(later)
         self._known = after
+        before, self._ready = self._ready, ready_seconds()
         return TrainingRecord(
             label=self._label,
             stamps=(),
@@ -72,6 +78,7 @@ class Parts:
             facts=self._facts,
             interim=True,
             first_step=first,
+            ready_seconds=None if before is None or self._ready is None else self._ready - before,
         )
 
     def _values(self, losses: Sequence[torch.Tensor]) -> tuple[float, ...]:  # gpu: qlora-7b-own
@@ -83,3 +90,16 @@ class Parts:
             self._stream = make(losses[0].device)
         with torch.cuda.stream(self._stream):
             return tuple(float(loss.item()) for loss in losses)
+
+
+def ready_seconds() -> float | None:
+    """For how long this thread has been ready to run and had no processor; None where the kernel does not say.
+
+    The second figure of schedstat, nanoseconds (Documentation/scheduler/sched-stats.rst). A thread that is stopped or
+    sleeps is not ready.
+    """
+    try:
+        text = Path("/proc/thread-self/schedstat").read_text(encoding="ascii")
+        return int(text.split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None

@@ -68,6 +68,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     An ``interim`` record is a part, told while the benchmark goes on: the steps from ``first_step``, where the part
     before ended, in all that is by step; what is known so far in the rest. It counts where the whole never comes.
     Stamps and phases are left to whoever needs them, to be worked out from ``marks``, as seconds since ``started``.
+    ``ready_seconds``: for how long of a part the rank was ready to run and had no processor, where its kernel says so.
     """
 
     label: str
@@ -85,10 +86,11 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     first_step: int = 0
     marks: StepMarks | None = None
     started: int = 0  # nanoseconds of the clock of the marks
+    ready_seconds: float | None = None
 
 
-def joined(parts: Sequence[TrainingRecord]) -> TrainingRecord:
-    """One interim record of a rank's parts, in their order."""
+def joined(parts: Sequence[TrainingRecord], before: float = 0.0) -> TrainingRecord:
+    """One interim record of a rank's parts, in their order. ``before``: seconds at which their first step began."""
     steps = [step for part in parts if part.marks for step in _steps(part.marks, part.started)]
     known = all(len(part.collectives) == len(part.losses) for part in parts)
     return msgspec.structs.replace(
@@ -96,7 +98,7 @@ def joined(parts: Sequence[TrainingRecord]) -> TrainingRecord:
         first_step=0,
         marks=None,
         stamps=tuple(marks[-1][1] for marks in steps),
-        phases=phase_seconds(steps),
+        phases=phase_seconds(steps, before),
         losses=tuple(chain.from_iterable(part.losses for part in parts)),
         collectives=tuple(chain.from_iterable(part.collectives for part in parts)) if known else (),
     )
@@ -108,15 +110,14 @@ def _steps(marks: StepMarks, started: int) -> list[list[tuple[str, float]]]:
     return [[(name, (at - started) / 1e9) for name, at in zip(marks.names, row, strict=True)] for row in rows]
 
 
-def phase_seconds(steps: Sequence[Sequence[tuple[str, float]]]) -> dict[str, tuple[float, ...]]:
+def phase_seconds(steps: Sequence[Sequence[tuple[str, float]]], before: float = 0.0) -> dict[str, tuple[float, ...]]:
     """Seconds of each phase in each step: the sum over its marks of the time since the mark before.
 
-    A mark ``forward:2`` ends a piece of the phase ``forward``; what is before the first mark of a run counts from zero.
+    A mark ``forward:2`` ends a piece of the phase ``forward``; what is before the first mark counts from ``before``.
     What is between the last phase and the end of its step, where a rank may lose its processor, belongs to that phase.
     """
     names = list(dict.fromkeys(name.partition(":")[0] for marks in steps for name, _ in marks if name != "end"))
     phases: dict[str, list[float]] = {name: [] for name in names}
-    before = 0.0
     for marks in steps:
         spent = dict.fromkeys(names, 0.0)
         phase = ""

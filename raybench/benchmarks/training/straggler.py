@@ -59,7 +59,7 @@ def stragglers(
     steps = min((len(values) for values in own.values()), default=0)
     if len(own) < 3 or steps < LEAST_STEPS:
         return ()
-    typical = [found for rank in own if (found := _judge(rank, own, wait, steps)) is not None]
+    typical = _typical(own, wait, steps)
     whole = {rank: [(seconds,) for seconds in values] for rank, values in own.items()}
     named: dict[int, Straggler] = {}
     for one in (*typical, *_undisturbed(own, wait, pieces or whole)):
@@ -75,19 +75,21 @@ def undecided(own: Mapping[int, Sequence[float]]) -> str | None:
     return judgement.not_judged if judgement.undecided else None
 
 
-def _judge(
-    rank: int, own: Mapping[int, Sequence[float]], wait: Mapping[int, Sequence[float]], steps: int
-) -> Straggler | None:
-    """The rank, where its typical step is longer than the others'."""
-    others = [values for other, values in own.items() if other != rank]
-    excesses = [own[rank][step] / median([values[step] for values in others]) - 1 for step in range(steps)]
-    middle = median(excesses)
-    error = _error(excesses, middle)
-    z = middle / error if error > 0 else math.inf
-    ahead = sum(median(quarter) >= LEAST_EXCESS / 2 for quarter in _quarters(excesses))
-    found = _named(rank, middle, z, own, {one: median(values) for one, values in wait.items()})
-    longer = middle >= LEAST_EXCESS and z >= LEAST_Z and ahead >= _QUARTERS - 1
-    return found if longer and found.wait_seconds < found.others_wait_seconds else None
+def _typical(own: Mapping[int, Sequence[float]], wait: Mapping[int, Sequence[float]], steps: int) -> list[Straggler]:
+    """Ranks whose typical step is longer than the others'."""
+    waits = {rank: median(values) for rank, values in wait.items()}
+    rows = [_excesses([values[step] for values in own.values()]) for step in range(steps)]
+    found = []
+    for rank, excesses in zip(own, zip(*rows, strict=True), strict=True):
+        middle = median(excesses)
+        error = _error(excesses, middle)
+        z = middle / error if error > 0 else math.inf
+        ahead = sum(median(quarter) >= LEAST_EXCESS / 2 for quarter in _quarters(excesses))
+        one = _named(rank, middle, z, own, waits)
+        longer = middle >= LEAST_EXCESS and z >= LEAST_Z and ahead >= _QUARTERS - 1
+        if longer and one.wait_seconds < one.others_wait_seconds:
+            found.append(one)
+    return found
 
 
 def _undisturbed(
@@ -153,10 +155,12 @@ def _quickest(steps: Sequence[Sequence[float]]) -> float:
 def _excesses(seconds: Sequence[float]) -> list[float]:
     """Each over the median of the others, less 1."""
     ordered = sorted(seconds)
+    low, high = (len(ordered) - 2) // 2, (len(ordered) - 1) // 2  # of the others
     ratios = []
     for one in seconds:
         place = bisect_left(ordered, one)
-        ratios.append(one / median(ordered[:place] + ordered[place + 1 :]) - 1)
+        others = (ordered[low + (low >= place)] + ordered[high + (high >= place)]) / 2
+        ratios.append(one / others - 1 if others > 0 else 0.0)  # clocks that stand still tell nothing
     return ratios
 
 

@@ -63,6 +63,46 @@ def test_other_troubles_are_no_stragglers(trouble: Callable[[Times, Times], None
     assert stragglers(own, wait) == ()
 
 
+def held(own: Times, slow: int, factor: float, which: Callable[[int], bool]) -> Times:
+    """Of one rank, some steps so many times as long."""
+    longer = [seconds * (factor if which(step) else 1.0) for step, seconds in enumerate(own[slow])]
+    return own | {slow: longer}
+
+
+def waits_of(own: Times) -> Times:
+    slowest = [max(row) for row in zip(*own.values(), strict=True)]
+    return {
+        rank: [most - mine + 0.003 for mine, most in zip(values, slowest, strict=True)] for rank, values in own.items()
+    }
+
+
+def test_a_rank_that_is_held_in_a_fifth_of_its_steps_is_named_by_their_mean() -> None:
+    """As a quota on processors does: four of five steps are as quick as the others'."""
+    for seed in range(20):
+        own = held(steps(count=200, seed=seed)[0], 2, 5.0, lambda step: step % 5 == 3)
+        (found,) = stragglers(own, waits_of(own))
+        assert found.rank == 2
+        assert found.excess == pytest.approx(0.8, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        lambda step: step == 77,
+        lambda step: 100 <= step < 150,  # a quarter of the steps
+        lambda step: step % 20 == 3 and step > 120,
+    ],
+)
+def test_a_rank_that_is_held_in_some_of_its_steps_is_no_straggler(which: Callable[[int], bool]) -> None:
+    own = held(steps(count=200)[0], 2, 40.0, which)
+    assert stragglers(own, waits_of(own)) == ()
+
+
+def test_clocks_that_stand_still_name_nobody() -> None:
+    zeros = {rank: [0.0] * 60 for rank in range(4)}
+    assert stragglers(zeros, zeros) == ()
+
+
 def disturbed(slow: float, *, ranks: int = 4, count: int = 60, seed: int = 1) -> tuple[Times, Times, Pieces]:
     """Ten pieces of a step of 60 ms, each held up by other processes in half of the steps, for 1 ms in the mean."""
     source = random.Random(seed)

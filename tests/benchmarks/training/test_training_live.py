@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.interim import UNCHECKED, UNEXPOSED
@@ -46,13 +47,16 @@ def part(number: int, slower: float, draw: random.Random, *, loss: float = 3.25)
     )
 
 
-def told(training: TrainingLive, slower: dict[int, range], excess: float) -> Iterator[tuple[int, LiveRemark]]:
-    """What is told after how many parts, where ranks are slower in some of them."""
+def told(
+    training: TrainingLive, slower: dict[int, range], excess: float, ready: dict[int, float] | None = None
+) -> Iterator[tuple[int, LiveRemark]]:
+    """What is told after how many parts, where ranks are slower in some of them, and ready to run meanwhile."""
     draw = random.Random(7)
     for number in range(STEPS // PART_STEPS):
         for rank in range(4):
             more = excess if number in slower.get(rank, ()) else 0.0
-            for remark in training.take(rank, part(number, more, draw)):
+            waited = None if ready is None else ready.get(rank, 0.0) if more or len(ready) > 1 else 0.0
+            for remark in training.take(rank, replace(part(number, more, draw), ready_seconds=waited)):
                 yield number, remark
 
 
@@ -81,8 +85,8 @@ def test_a_loss_that_is_no_number_is_told_once_by_whichever_rank_has_it(loss: fl
 def test_a_rank_that_holds_up_the_others_is_told_and_told_again_when_it_no_longer_does() -> None:
     found = list(told(live(), {2: range(4, 10)}, 0.5))
     assert [(one.rank, one.over) for _, one in found] == [(2, False), (2, True)]
-    assert "rank 2 holds up ddp tiny: its own time is 5" in found[0][1].text
-    assert 5 <= found[0][0] <= 7
+    assert found[0][1].text == "rank 2 holds up ddp tiny: its own time is 50.1% above the others'"
+    assert found[0][0] == 5  # the second part of 2.5 s
     assert 11 <= found[1][0] <= 13
 
 
@@ -103,4 +107,62 @@ def test_parts_of_a_rank_whose_fellows_say_nothing_do_not_pile_up() -> None:
     training, draw = live(), random.Random(7)
     for number in range(300):
         list(training.take(0, part(number, 0.0, draw)))
-    assert len(training._windows[0]) == 64
+    assert len(training._stragglers._parts[0]) == 64
+
+
+def test_a_rank_whose_processor_others_take_is_not_accused_and_they_are() -> None:
+    """It is 50 % slower, and for as long as that it was ready to run and had no processor."""
+    waited = PART_STEPS * STEP_SECONDS / 4 * 0.5
+    (begun, over) = [one for _, one in told(live(), {2: range(4, 10)}, 0.5, ready={2: waited})]
+    assert (begun.rule, begun.rank) == ("contended-while-measured", 2)
+    assert begun.text.endswith("above the others', most of which it is ready to run while others have its processor")
+    assert over.over
+    assert [one for _, one in told(live(emulated=True), {2: range(4, 10)}, 0.9, ready={2: 2 * waited})] == []
+    accused = list(told(live(), {2: range(4, 10)}, 0.5, ready=dict.fromkeys(range(4), waited)))
+    assert accused[0][1].rule == "straggler", "all of them wait for processors"
+    small = list(told(live(), {2: range(4, 10)}, 0.5, ready={2: waited / 4}))
+    assert small[0][1].rule == "straggler"
+
+
+@pytest.mark.parametrize("steps", [30, 300])
+def test_a_rank_that_is_held_again_and_again_is_told_however_short_a_step_is(steps: int) -> None:
+    """It is stopped for 50 ms five times a second: in most of its steps it is as quick as the others."""
+    assert [(one.rule, one.rank) for one in held(steps, 2)] == [("straggler", 2)]
+    assert held(steps, None) == []
+
+
+def held(steps: int, slow: int | None) -> list[LiveRemark]:
+    """Parts of a second each, for 16 s; all wait for the rank that is held."""
+    training, draw = live(), random.Random(7)
+    remarks: list[LiveRemark] = []
+    for number in range(16):
+        for rank in range(4):
+            at, now = list[int](), float(number)
+            for step in range(steps):
+                stop = 0.05 if slow is not None and step % (steps // 5) == 3 else 0.0
+                own = now + 0.2 / steps * draw.uniform(0.98, 1.02) + (stop if rank == slow else 0.0)
+                now += 0.7 / steps + stop
+                at += [int(1e9 * own), int(1e9 * now), int(1e9 * now)]
+            one = replace(
+                part(0, 0.0, draw),
+                marks=StepMarks(names=("backward", "gradient_sync", "end"), at=tuple(at)),
+                losses=(3.25,) * steps,
+                first_step=number * steps,
+            )
+            remarks += training.take(rank, one)
+    return remarks
+
+
+def test_what_no_rank_can_have_told_ends_nothing() -> None:
+    """A node may say anything: steps that were left out, other marks than before, clocks that stand still."""
+    training, draw = live(), random.Random(7)
+    for number in (0, 1, 7, 8, 9):
+        for rank in range(4):
+            odd = part(number, 0.0, draw)
+            if rank == 1:
+                odd = replace(odd, marks=StepMarks(names=("a", "b", "c", "end"), at=odd.marks.at))
+            if rank == 2:
+                odd = replace(odd, collectives=(0.1,) * (number % 3) * PART_STEPS, ready_seconds=math.nan)
+            if rank == 3:
+                odd = replace(odd, marks=StepMarks(names=odd.marks.names, at=(5,) * len(odd.marks.at)))
+            assert list(training.take(rank, odd)) == []

@@ -21,6 +21,20 @@ def _sleep(*_: Any, **__: Any) -> None:
     time.sleep(_FOREVER_SECONDS)
 
 
+def _slow(*_: Any) -> None:
+    """Each forward pass of the whole model takes 20 ms more and three times as long."""
+    module = sys.modules["torch"].nn.parallel.DistributedDataParallel
+    real = module.forward
+
+    def forward(*arguments: Any, **options: Any) -> Any:
+        begin = time.perf_counter()
+        result = real(*arguments, **options)
+        time.sleep(0.02 + 2 * (time.perf_counter() - begin))
+        return result
+
+    module.forward = forward
+
+
 def _once(distributed: Any, other: Any) -> None:
     """The next all_reduce of this rank is something else."""
     real = distributed.all_reduce
@@ -36,6 +50,8 @@ def _do(action: str, distributed: Any) -> None:
     if action == "sleep":  # in whatever it calls next: a collective, or a layer of the model
         distributed.all_reduce = _sleep
         sys.modules["torch"].nn.Module.__call__ = _sleep
+    elif action == "slow":
+        _slow()
     elif action == "mismatch":
         _once(distributed, lambda tensor, *_: distributed.broadcast(tensor, src=0))
     elif action == "skip":

@@ -214,6 +214,7 @@ class FactBuilder:
         last_lines: Mapping[str, int] | None = None,
         progress_omitted: int = -1,
         steps: Mapping[str, str] | None = None,
+        open_tables: frozenset[str] = frozenset(),
         last_errors: Mapping[str, Sequence[str]] | None = None,
     ) -> JobFacts:
         """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
@@ -239,6 +240,7 @@ class FactBuilder:
             starts_omitted=starts_omitted or self._members >= MAX_MEMBERS,
             progress_omitted=progress_omitted,
             steps=dict(steps or {}),
+            open_tables=open_tables,
             last_errors=dict(last_errors or {}),
         )
 

@@ -138,6 +138,7 @@ class Reading:
             last_lines=self._scanner.last_lines,
             progress_omitted=self._scanner.progress_omitted,
             steps=self._scanner.steps.shown(),
+            open_tables=self._scanner.steps.open_tables(),
             last_errors=self._scanner.steps.errors(),
         )
 

@@ -55,6 +55,8 @@ class JobFacts:
 
     steps: Mapping[str, str] = field(default_factory=dict)  # files that end with steps of a training -> the last one
 
+    open_tables: frozenset[str] = frozenset()  # of these, files that end with rows of a table without its end
+
     last_errors: Mapping[str, Sequence[str]] = field(default_factory=dict)  # files that end with an error -> its lines
 
     @property

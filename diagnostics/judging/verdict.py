@@ -9,7 +9,7 @@ from diagnostics.facts import JobFacts
 from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
-from diagnostics.parsers.steps import is_row, tells_rate
+from diagnostics.parsers.steps import is_last_row, is_row, tells_rate
 from diagnostics.rules.program.tracebacks import unread_traceback
 
 _LAZY_CONNECTION = (2, 22, 0)
@@ -87,7 +87,7 @@ def _unread_error(findings: Sequence[Finding], facts: JobFacts) -> str:
 def _not_shown(network: str, facts: JobFacts) -> str:
     """What NCCL's own lines leave open; empty where they show a job that works."""
     if not _shows_steps(facts) and (unshown := _start_not_shown(network, facts)):
-        return unshown
+        return _cut_table(facts) or unshown
     if missing := _left_behind(facts) or _not_given(facts) or _unfinished(facts):
         return missing
     if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
@@ -100,9 +100,28 @@ def _not_shown(network: str, facts: JobFacts) -> str:
 
 def _shows_steps(facts: JobFacts) -> bool:
     """Whether files end with steps that were done; where no line is NCCL's, it takes how fast they are."""
-    unended = bool(facts.of("tests-rank"))  # a table whose end is missing: it may have come to a halt there
-    steps = [step for step in facts.steps.values() if not (unended and is_row(step))]
+    steps = [step for file, step in facts.steps.items() if file not in _cut_tables(facts)]
     return any(facts.lines_nccl or tells_rate(step) or is_row(step, titled=True) for step in steps)
+
+
+def _cut_tables(facts: JobFacts) -> frozenset[str]:
+    """Files whose last rows may not be the last of their table: it may have come to a halt there."""
+    if (sizes := facts.of("tests-range")) and len(facts.files) == 1:
+        largest, factor, increment = (sizes[-1].number(name) or 0 for name in ("largest", "factor", "increment"))
+        return frozenset(
+            file for file in facts.open_tables if not is_last_row(facts.steps[file], largest, factor, increment)
+        )
+    return facts.open_tables
+
+
+def _cut_table(facts: JobFacts) -> str:
+    """What is said of a log that shows rows of a table, and not its end; empty where there is none."""
+    if not (cut := sorted(_cut_tables(facts))):
+        return ""
+    return (
+        f"{cut[0]} ends with rows of a table of measurements, {quote(facts.steps[cut[0]])[:120]}, and not with the end "
+        "of the table: one that hangs at its next size looks the same. Give all that the program printed."
+    )
 
 
 def _start_not_shown(network: str, facts: JobFacts) -> str:
@@ -200,7 +219,7 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
         )
     if verdict == "ok" and _start_not_shown(network, facts):
         return _working(facts)
-    if nothing := _without_nccl(network, facts):
+    if (nothing := _without_nccl(network, facts)) and not _cut_table(facts):
         return nothing
     if verdict == "unknown":
         return f"No problem is shown, but {_open_question(network, findings, facts)}"

@@ -1,10 +1,13 @@
 """The last lines of a file: whether they hold an error, with nothing behind it that shows that the job goes on.
 
 A rule that knows an error says what it is; one that nobody knows still keeps a log from showing that the job works.
-An error is what a logger gives as ERROR, FATAL or CRITICAL, ``error:``, ``failed`` where it ends what is said, a status
-of gRPC, or that something died, was killed, or ended unexpectedly.
+An error is told by its form: the level of a logger, an exit status that is not 0, the name of a signal that ends a
+process, a stack, the text of an errno at the end, a status of gRPC; or by words: ``error:``, ``failed`` where it ends
+what is said, that something died, was killed, or ended unexpectedly.
 """
 
+import errno
+import os
 from collections.abc import Sequence
 
 from diagnostics.parsers.base import compiled
@@ -13,7 +16,27 @@ from diagnostics.parsers.steps import is_step
 LAST_LINES = 8  # that are not empty
 MAX_QUOTED = 2
 
-_LEVELS = r"(?:^|[\[(|] *|[\d\]|,-] +|\) +(?=\w+ \d))(?:ERROR|FATAL|CRITICAL)(?=[\s\])|:]|$)|^[EF]\d{4} \d\d:\d\d:\d\d"
+_LEVELS = (
+    r"(?:^|[\[(|] *|[\d\]|,-] +|\) +(?=\w+ \d))(?:ERROR|FATAL|CRITICAL)(?=[\s\])|:]|$)|^[EF]\d{4} \d\d:\d\d:\d\d|"
+    r"(?i:\b(?:level|lvl|severity)=\"?(?:error|fatal|critical|panic|emerg)\b|\[(?:error|fatal|critical|panic)\])"
+)
+_EXITS = (
+    r"(?i:\bexit(?:ed|s|ing)?\b(?: (?:with|non-?zero|return|code|status|value|error|of|is|was))* ?[:=(]? ?"
+    r"-?[1-9]\d{0,2}\b(?![.:%]?\d| ?(?:times|m?s\b))|"
+    r"\b(?:rc|retcode|return[ _]?code|exit[ _]?(?:code|status))\b[\"']? ?[:=] ?-?[1-9]\d{0,3}\b)|"
+    r"\bstatus=[1-9]\d*/|\bcode=(?:killed|dumped)\b"
+)
+_SIGNALS = (
+    r"\bSIG(?:ABRT|BUS|FPE|ILL|KILL|SEGV|SYS|TRAP)\b|(?i:\bsignal[ :#]+(?:4|6|7|8|9|11)(?=\s*(?:$|[(,.;:)\]]))|\bsegmentation fault\b|"
+    r"\bcore dumped\b|\bbus error\b|\bsegfault\b)"
+)
+_STACKS = (
+    r"^#\d+ +(?:0x[0-9a-f]+|\S+\()|\bframe #\d+: |\(\w*\+0x[0-9a-f]+\) ?\[0x|^goroutine \d+ \[|^panic: |"
+    r"\bpanicked at\b|^Exception in thread |^at [\w.$]+\(\w+\.(?:java|scala|kt):\d+\)|^Stacktrace:|"
+    r"^File \"[^\"]+\", line \d+, in |most recent call (?:first|last)|^@ +0x[0-9a-f]+ "
+)
+_ERRNOS = "|".join(sorted({os.strerror(number).replace("(", r"\(").replace(")", r"\)") for number in errno.errorcode}))
+_ERRNO = rf"[:,] ?(?:{_ERRNOS})(?: ?\(\d{{1,3}}\)|: ?['\"].*)?[.\s]*$|\[Errno \d+\]|\(errno:? ?\d+"
 _SAID = (
     r"(?i:(?:^|[\s\])])(?:fatal |internal )?error(?: from server \(\w+\))?: )(?![+-]?\d)|"
     r"\b[Ff]ailed[.:!]?$|\bFailed[A-Z]\w+|"
@@ -22,22 +45,21 @@ _SAID = (
 )
 _ENDED = (
     r"(?:terminated|exited) unexpectedly|\bdied$|\b[Kk]illed$|\bjob killed\b|[Aa]borting$|\bAbort\(\d+\)|Oops: |"
-    r"without enough slots|process(?:es)? returned$|Resource temporarily unavailable$|^\s*what\(\): |"
-    r": ssh: connect to host |^version `\S+' not found|most recent call first|"
-    r"^\s*@ +0x[0-9a-f]+ "
+    r"without enough slots|process(?:es)? returned$|^\s*what\(\): |"
+    r": ssh: connect to host |^version `\S+' not found"
 )
 _STATUSES = (
     r"^(?:\S+: )?(?:CANCELLED|DEADLINE_EXCEEDED|UNAVAILABLE|ABORTED|RESOURCE_EXHAUSTED|FAILED_PRECONDITION|INTERNAL|"
     r"DATA_LOSS|UNIMPLEMENTED): "
 )
 OF_JSON = r"\"(?:level|severity)\": ?\"(?i:error|fatal|critical)\""  # the level beside the message
-_ERROR = "|".join((_LEVELS, _SAID, _ENDED, _STATUSES))
+_ERROR = "|".join((_LEVELS, _EXITS, _SIGNALS, _STACKS, _ERRNO, _SAID, _ENDED, _STATUSES))
 _MILD = (  # a lower level, none, or what is done about it
-    r"\b(?:DEBUG|INFO|NOTICE)\b|(?i:(?<!wandb: )\bwarn(?:ing)?\b)(?! +Failed[A-Z])|"
+    r"\b(?:DEBUG|INFO|NOTICE)\b|\b\w+Warning: |(?i:(?<!wandb: )\bwarn(?:ing)?\b)(?! +Failed[A-Z])|"
     r"^\[?[WI]\d{3,4} |\[[WI](?:\d{3,4})?[ \]]|"
     r"(?i:\b(?:0|no|zero|without|any)(?: \w+)? (?:errors?|failures?|failed)\b|(?:errors?|fail\w*)['\"]?\s*[=:]\s*['\"]?"
     r"(?:0\b|none\b|null\b|false\b|\[\]|\{\})|\bretry|\bretries|\bretried|tr(?:y|ied) again|(?<!fork: )\bretrying|"
-    r"ignor|fall(?:s|ing)? ?back|skipp|continu|proceed|recovered|reconnect|instead\b|optional|failed over)"
+    r"ignor|^ssh: connect to host|fall(?:s|ing)? ?back|skipp|continu|proceed|recovered|reconnect|instead\b|optional|failed over)"
 )
 _FORK = r"fork: retry: Resource"  # of a shell: no process can be made, and none is later
 _BENIGN = (  # of libraries that do without, as the rules know
@@ -46,7 +68,7 @@ _BENIGN = (  # of libraries that do without, as the rules know
     r"Unable to register \w+ factory"
 )
 _WORKS = (
-    r"CCL INFO (?!.*(?:Abort|abort| -> \d))|Destroy COMPLETE|Out of bounds values *: *0 OK|Avg bus bandwidth|"
+    r"CCL INFO (?!.*(?:Abort|abort| -> \d))|Destroy COMPLETE|Out of bounds values *: *0 OK|Avg bus bandwidth *: *\d|"
     r"(?i:\b(?:train(?:ing)?|run|job|test\w*|benchmark|epoch|evaluation|model|checkpoint|script|all)\b[\w ]{0,30}?"
     r"\b(?:complete[ds]?|finished|done|succeeded|saved|passed)\b|exit(?:ed|ing)? (?:with )?(?:code|status) ?:? ?0\b|"
     r"(?:completed|finished|ended|exited) (?:successfully|normally)|\bsuccess(?:ful(?:ly)?)?\b|connected to )"

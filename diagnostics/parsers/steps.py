@@ -47,6 +47,7 @@ _ROW_OF_TESTS = (
 _ROW_OF_FABTESTS = r"^\d+[kmg]? +\d+[km]? +[\d.]+[kmg]? +[\d.]+s +(?!0+\.0+ )[\d.]+ +[\d.]+ +[\d.]+\s*$"
 _ROW_OF_PERFTEST = r"^\s*\d+\s+\d+\s+[\d.]+\s+(?!0+\.0+\s)\d+\.\d+\s+\d+\.\d+\s*$"
 TITLE_OF_PERFTEST = "BW average"
+_END_OF_TABLE = r"^\s*-{40,}\s*$|# ?(?:Out of bounds values|Avg bus bandwidth) *: *\d"  # of perftest, of nccl-tests
 _RIGHT = r"^(?:N/A|0|0e\+00|\de-\d+)$"  # up to 2.10 the largest deviation, not how many values are wrong
 
 
@@ -55,6 +56,23 @@ def is_row(line: str, *, titled: bool = False) -> bool:
     if found := compiled(_ROW_OF_TESTS).match(line):
         return all(compiled(_RIGHT).match(wrong) for wrong in found.groups())
     return bool(compiled(_ROW_OF_FABTESTS).match(line) or (titled and compiled(_ROW_OF_PERFTEST).match(line)))
+
+
+def ends_table(line: str) -> bool:
+    """Whether a line is one that perftest or nccl-tests prints below its last row."""
+    return compiled(_END_OF_TABLE).search(line) is not None
+
+
+def is_last_row(line: str, largest: int, factor: int, increment: int) -> bool:
+    """Whether no row follows this one of nccl-tests, which measures sizes in bytes up to the largest.
+
+    Each size is the one before times ``factor``, or plus ``increment`` where that is not 0.
+    """
+    size = compiled(r"\d+").search(line.partition(">:")[2] or line)
+    if size is None:
+        return False
+    following = int(size[0]) + increment if increment else int(size[0]) * factor
+    return following > largest
 
 
 def is_wrong_row(line: str) -> bool:

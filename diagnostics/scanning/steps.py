@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from diagnostics.parsers.base import compiled
 from diagnostics.parsers.last_errors import OF_JSON, last_errors
-from diagnostics.parsers.steps import TITLE_OF_PERFTEST, is_not_finite, is_row, is_step, is_wrong_row
+from diagnostics.parsers.steps import TITLE_OF_PERFTEST, ends_table, is_not_finite, is_row, is_step, is_wrong_row
 from diagnostics.scanning.prefix import clean
 
 TAIL_BYTES = 2**13
@@ -42,7 +42,11 @@ class Steps:
 
     def shown(self) -> dict[str, str]:
         """The last step of each file that ends with steps, as its line tells it."""
-        return {file: step for file, tail in self._tails.items() if (step := _last_step(tail)) is not None}
+        return {file: shown[0] for file, tail in self._tails.items() if (shown := _last_step(tail)) is not None}
+
+    def open_tables(self) -> frozenset[str]:
+        """Files that end with rows of a table whose end they do not show: the next size may hang."""
+        return frozenset(file for file, tail in self._tails.items() if (shown := _last_step(tail)) and shown[1])
 
     def errors(self) -> dict[str, tuple[str, ...]]:
         """The errors that files end with."""
@@ -50,23 +54,29 @@ class Steps:
         return {file: found for file, lines in ends.items() if (found := last_errors([_clean(line) for line in lines]))}
 
 
-def _last_step(tail: bytes) -> str | None:
-    """The last line that tells of a step, where there are several and nothing of trouble or of NCCL behind them."""
+def _last_step(tail: bytes) -> tuple[str, bool] | None:
+    """The last line that tells of a step, where there are several and nothing of trouble or of NCCL behind them.
+
+    Beside it whether it is a row of a table of which no end is shown.
+    """
     if not any(hint in tail for hint in (*_HINTS, *_ROWS)):
         return None
     steps: list[str] = []
-    titled = TITLE_OF_PERFTEST.encode() in tail
+    titled, table = TITLE_OF_PERFTEST.encode() in tail, False
     for whole in tail.decode("utf-8", "replace").splitlines():
         line = whole[:MAX_CHARACTERS]
         if is_wrong_row(line):
             return None
         if is_not_finite(line):
             steps.clear()  # whether this was passed over or ended the training, the next steps tell
-        elif is_step(line) or is_row(line, titled=titled):
+        elif (row := is_row(line, titled=titled)) or is_step(line):
             steps.append(line.strip())
+            table = row
+        elif ends_table(line):
+            table = False
         elif "Destroy COMPLETE" not in line and ("CCL" in line or compiled(_TROUBLE).search(line)):
             steps.clear()
-    return steps[-1] if len(set(steps)) >= MIN_STEPS else None
+    return (steps[-1], table) if len(set(steps)) >= MIN_STEPS else None
 
 
 def _clean(line: str) -> str:

@@ -48,11 +48,28 @@ PERFTEST = """\
 """
 
 
-@pytest.mark.parametrize(
-    "text", [ROWS, OLD, FABTESTS, PERFTEST, "[1,0]<stdout>:" + ROWS.replace("\n ", "\n[1,0]<stdout>:")]
-)
-def test_rows_of_measurements_that_someone_pasted_show_work(text: str) -> None:
+PREFIXED = "[1,0]<stdout>:" + ROWS.replace("\n ", "\n[1,0]<stdout>:")
+RANGE = "# nThread 1 nGpus 1 minBytes {} maxBytes {} step: {} warmup iters: 5 iters: 20 validation: 1\n"
+ENDED = RANGE.format(1048576, 2097152, "2(factor)")
+
+
+@pytest.mark.parametrize("text", [
+    PERFTEST, ROWS + END, OLD + END.splitlines()[1], ENDED + ROWS, ENDED + HEAD + ROWS, ENDED + PREFIXED,
+    RANGE.format(1048576, 4000000, "2(factor)") + ROWS,  # the next size is larger than the largest
+    RANGE.format(8, 16, "16(bytes)") + OLD,
+])  # fmt: skip
+def test_rows_of_measurements_up_to_the_end_of_their_table_show_work(text: str) -> None:
     assert _diagnose(text).verdict == "ok"
+
+
+@pytest.mark.parametrize("text", [
+    ROWS, OLD, FABTESTS, PREFIXED, PERFTEST.rpartition("---\n")[0].rstrip("-"),
+    RANGE.format(1048576, 4194304, "2(factor)") + ROWS, RANGE.format(8, 24, "8(bytes)") + OLD,
+])  # fmt: skip
+def test_rows_without_the_end_of_their_table_look_like_those_of_a_test_that_hangs(text: str) -> None:
+    diagnosis = _diagnose(text)
+    assert (diagnosis.verdict, diagnosis.findings) == ("unknown", ())
+    assert "and not with the end of the table" in diagnosis.explanation
 
 
 @pytest.mark.parametrize("text", [

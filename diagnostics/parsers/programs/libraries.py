@@ -255,6 +255,18 @@ PATTERNS = (
             "#  Rank  7 Group  0 Pid  92834 on    node1 device  7 [0xdf] NVIDIA H100 80GB HBM3",
         ),
     ),
+    Pattern(  # which sizes, in bytes
+        kind="tests-range",
+        literal="maxBytes",
+        expression=(
+            r"minBytes \d+ maxBytes (?P<largest>\d{1,18}) step: (?:(?P<factor>\d{1,18})\(factor\)"
+            r"|(?P<increment>\d{1,18})\(bytes\))"
+        ),
+        samples=(
+            "# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 validation: 1",
+            "# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 1048576(bytes) warmup iters: 0 iters: 1",
+        ),
+    ),
     Pattern(
         kind="tests-ended",
         literal="Avg bus bandwidth",

@@ -269,11 +269,21 @@ class JobFacts:
         return {host for host in hosts if not any(host != other and other.endswith(host) for other in hosts)}
 
     @cached_property
+    def world_size(self) -> int | None:
+        """Ranks of the largest communicator: by its Init lines, else by other lines of NCCL; None where none tells."""
+        if self.world is not None:
+            return self.world.nranks
+        named = [event.number("nranks") or 0 for event in self.of("rank-named", "destroy")]
+        rings = [{int(rank) for rank in event.fields["ranks"].split()} for event in self.of("ring")]
+        whole = [len(ring) for ring in rings if ring == set(range(len(ring)))]
+        return max((*named, *whole), default=0) or None
+
+    @cached_property
     def node_count(self) -> int | None:
         """Nodes of the world communicator: NCCL's own count, else the hosts of all its ranks."""
         world = self.world
         if world is None:
-            return self._nodes_of_named_ranks
+            return self._nodes_of_named_ranks or self._nodes_of_lone_ranks
         if world.nodes is not None or world.nranks == 1:
             return world.nodes or 1
         if len(world.members) == world.nranks and world.hosts and (len(world.hosts) > 1 or not self.net_channels):
@@ -290,6 +300,12 @@ class JobFacts:
         named = {event.number("rank"): event.origin.host for event in self.of("rank-named") if event.origin.host}
         sizes = {event.number("nranks") for event in self.of("rank-named")}
         return len(set(named.values())) if named and sizes == {len(named)} and not self.net_channels else None
+
+    @cached_property
+    def _nodes_of_lone_ranks(self) -> int | None:
+        """Hosts, where each rank has one of its own; None where ranks share hosts, or some are not seen."""
+        hosts = self._starting_hosts
+        return len(hosts) if self.world_size == len(hosts) > 1 else None
 
     def _joined_locally(self, nranks: int) -> bool:
         """Whether channels inside a machine (P2P or SHM, not multi-node NVLink) join all of these ranks."""

@@ -43,7 +43,7 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
         gdr=transport.gpu_direct(facts),
         tcp_fallback=transport.tcp_fallback(facts, split_machine=split),
         nccl_versions=facts.versions,
-        world_size=facts.world.nranks if facts.world else None,
+        world_size=facts.world_size,
         nodes=facts.node_count,
         ranks=rank_rows(facts),
         missing_ranks=missing_ranks(facts),

@@ -21,6 +21,12 @@ PATTERNS = (
         expression=r"^(?:comm 0x[0-9a-f]+ )?rank (?P<rank>\d{1,6}) nranks (?P<nranks>\d{1,6})$",
         samples=("rank 0 nranks 4", "comm 0x7f9d38072350 rank 1 nranks 2"),
     ),
+    Pattern(  # of the first ring, which has every rank once
+        kind="ring",
+        literal="Channel 00",
+        expression=r"^Channel 00(?:/\d+)? : +(?P<ranks>\d+(?: +\d+)*)\s*$",
+        samples=("Channel 00/02 :    0   1   2   3", "Channel 00 :    0   1"),
+    ),
     Pattern(
         kind="init-start",
         literal="Init START",
@@ -61,7 +67,9 @@ PATTERNS = (
     Pattern(
         kind="destroy",
         literal="Destroy COMPLETE",
-        expression=r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) .*Destroy COMPLETE",
+        expression=(
+            r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) (?:nranks (?P<nranks>\d{1,6}) )?.*Destroy COMPLETE"
+        ),
         samples=("comm 0x5967f7993f30 rank 0 nranks 1 cudaDev 0 busId 2000 - Destroy COMPLETE",),
     ),
     Pattern(

@@ -27,8 +27,8 @@ _EXITS = (
     r"\bstatus=[1-9]\d*/|\bcode=(?:killed|dumped)\b"
 )
 _SIGNALS = (
-    r"\bSIG(?:ABRT|BUS|FPE|ILL|KILL|SEGV|SYS|TRAP)\b|(?i:\bsignal[ :#]+(?:4|6|7|8|9|11)(?=\s*(?:$|[(,.;:)\]]))|\bsegmentation fault\b|"
-    r"\bcore dumped\b|\bbus error\b|\bsegfault\b)"
+    r"\bSIG(?:ABRT|BUS|FPE|ILL|KILL|SEGV|SYS|TRAP)\b|(?i:\bsignal[ :#]+(?:4|6|7|8|9|11)(?=\s*(?:$|[(,.;:)\]]))|"
+    r"\bsegmentation fault\b|\bcore dumped\b|\bbus error\b(?! count)|\bsegfault\b)"
 )
 _STACKS = (
     r"^#\d+ +(?:0x[0-9a-f]+|\S+\()|\bframe #\d+: |\(\w*\+0x[0-9a-f]+\) ?\[0x|^goroutine \d+ \[|^panic: |"
@@ -59,7 +59,8 @@ _MILD = (  # a lower level, none, or what is done about it
     r"^\[?[WI]\d{3,4} |\[[WI](?:\d{3,4})?[ \]]|"
     r"(?i:\b(?:0|no|zero|without|any)(?: \w+)? (?:errors?|failures?|failed)\b|(?:errors?|fail\w*)['\"]?\s*[=:]\s*['\"]?"
     r"(?:0\b|none\b|null\b|false\b|\[\]|\{\})|\bretry|\bretries|\bretried|tr(?:y|ied) again|(?<!fork: )\bretrying|"
-    r"ignor|^ssh: connect to host|fall(?:s|ing)? ?back|skipp|continu|proceed|recovered|reconnect|instead\b|optional|failed over)"
+    r"ignor|^ssh: connect to host|fall(?:s|ing)? ?back|skipp|continu|proceed|recovered|reconnect|instead\b|optional|"
+    r"failed over)"
 )
 _FORK = r"fork: retry: Resource"  # of a shell: no process can be made, and none is later
 _BENIGN = (  # of libraries that do without, as the rules know

@@ -20,7 +20,8 @@ _COUNTER = (
     r"|\depoch|\d/ ?\d|\bit/s|\bs/it)"
 )
 _THING = (
-    r"(?:tokens?|samples?|images?|imgs?|records?|sequences?|examples?|words|iters?|steps?|global_steps?|batch(?:es)?)"
+    r"(?:tok(?:en)?s?|samples?|images?|imgs?|records?|sequences?|examples?|words|iters?|steps?|global_steps?"
+    r"|batch(?:es)?)"
 )
 _POSITIVE = r"(?!0+(?:\.0*)?(?![\d.]))\d[\d,]{0,20}(?:\.\d+)?[KM]?"
 _RATE = (

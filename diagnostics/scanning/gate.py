@@ -328,7 +328,8 @@ def _is_noise(raw: bytes) -> bool:
         return False
     head = raw[start : start + 6]
     if head == b"Channe":
-        return raw.find(b" via ", start) < 0 and raw.find(b"NCCL ", start) < 0
+        ring = raw[start : start + 10] == b"Channel 00"  # the ranks of the first ring, which rank 0 prints
+        return not ring and raw.find(b" via ", start) < 0 and raw.find(b"NCCL ", start) < 0
     return head in NOISE and raw.find(b"NCCL ", start) < 0 and raw.find(b"opCount ", start) < 0
 
 

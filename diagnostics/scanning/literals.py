@@ -286,6 +286,7 @@ KNOWN_CONNECTED = (b"INFO Connected all rings", b"INFO Connected all trees")
 DETAIL = (
     *CONNECTED,
     rb" via ",
+    rb"Channel 00(?:/[0-9]{2})? : ",
     rb"Using network ",
     rb"GPU Direct RDMA",
     rb"NET/Plugin",

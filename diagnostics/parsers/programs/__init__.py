@@ -3,6 +3,7 @@
 from diagnostics.parsers.base import Pattern
 from diagnostics.parsers.programs import (
     devices,
+    divergence,
     endings,
     exceptions,
     frameworks,
@@ -12,12 +13,15 @@ from diagnostics.parsers.programs import (
     machines,
     rendezvous,
     restarts,
+    serving,
     statuses,
 )
 
 PATTERNS: tuple[Pattern, ...] = (
     *exceptions.PATTERNS,
+    *serving.PATTERNS,
     *frameworks.PATTERNS,
+    *divergence.PATTERNS,
     *rendezvous.PATTERNS,
     *restarts.PATTERNS,
     *launchers.PATTERNS,

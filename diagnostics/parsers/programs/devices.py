@@ -4,22 +4,26 @@ from diagnostics.parsers.programs.rows import rows
 
 # what CUDA says, whoever passes it on: Triton Error [CUDA], CUDA driver error, Test CUDA failure
 _TEXTS = (
+    "misaligned address",
+    "no CUDA-capable device is detected",
+    "no kernel image is available",
+    "peer access is not supported between these two devices",
+    "peer mapping resources exhausted",
+    "system not yet initialized",
+    "unknown error",
+)
+# what nobody else says, so that it counts wherever it stands as what was returned, behind a sign and not in a sentence
+_OWN_TEXTS = (
     "an illegal memory access was encountered",
     "an illegal instruction was encountered",
     "device-side assert triggered",
     "unspecified launch failure",
-    "misaligned address",
     "uncorrectable ECC error encountered",
-    "no CUDA-capable device is detected",
-    "system not yet initialized",
     "the launch timed out and was terminated",
     "all CUDA-capable devices are busy or unavailable",
     "device kernel image is invalid",
-    "no kernel image is available",
-    "peer access is not supported between these two devices",
-    "peer mapping resources exhausted",
-    "unknown error",
 )
+_RETURNED = r"^(?!.*\b(?:[Mm]ay be|[Mm]ight be|INFO|WARNING|[Ww]arning|W tensorflow)\b).*?[:=>(\['\"-] ?"
 _PASSED_ON = r"(?:\[CUDA\]|(?i:cuda|hip)\b.{0,40}?(?:error|failure)\b.{0,60}?)[:' ]+"
 _NO_MEMORY = (  # of XLA
     r"(?:Out of memory|OOM when allocating|Error allocating|Attempting to (?:allocate|reserve)|Failed to allocate)"
@@ -28,6 +32,14 @@ _DEVICE = (
     *(
         (text, rf"{_PASSED_ON}(?P<reason>{text}.*?)(?:'|$)", f"RuntimeError: Triton Error [CUDA]: {text}")
         for text in _TEXTS
+    ),
+    *(
+        (
+            text,
+            rf"{_RETURNED}(?P<reason>{text}.*?)(?:['\")]|$)",
+            f"HPL ERROR: CUDART Error: cudaMemcpyAsync(a, b, n) = 700 ({text}) on gpu-a at (getrfs.cu:7)",
+        )
+        for text in _OWN_TEXTS
     ),
     (  # of a kernel, by the device itself; the error that CUDA returns for it comes later, or never
         "], thread: [",

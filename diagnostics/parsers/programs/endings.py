@@ -74,6 +74,7 @@ _ENDED = (
         "Error: failed to run torchrun --nproc_per_node=4 a.py on n1",
     ),
     ("job failed! ", r"train job failed! train_ret: [1-9]\d*", "[INFO]: train job failed! train_ret: 1"),
+    ("Job ", r"\bERROR\b.{0,60}\bJob \S+ failed\b.*", "[ERROR] Job nccl-test failed: no result in stdout.txt"),
     (
         "Exiting main process",
         r"Exiting main process due to a failure.*",

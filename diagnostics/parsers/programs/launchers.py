@@ -144,6 +144,11 @@ _LAUNCHING = (
         "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This should not happen.",
     ),
     (
+        "tcp_peer_",
+        r"tcp_peer_\w+: .*\bfailed: (?:Broken pipe|Connection reset by peer) \(\d+\)",
+        "[n2:08003] [[32552,0],2] tcp_peer_send_blocking: send() to socket 9 failed: Broken pipe (32)",
+    ),
+    (
         "waiting for job step to complete",
         r"srun: error: Timed out waiting for job step to complete",
         "srun: error: Timed out waiting for job step to complete",

@@ -164,6 +164,11 @@ _REFUSED = (
         r"(?:Error|ERROR|UNAVAILABLE).*?(?P<reason>failed to connect to all addresses.*)",
         "UNAVAILABLE: failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:1234: Connection refused",
     ),
+    (  # Open MPI
+        "Message:  ",
+        r"Message: +(?P<reason>connect\(\) to (?P<peer>\S+):\d+ failed)",
+        "  Message:    connect() to 10.10.10.2:1024 failed",
+    ),
     (
         "EtcdConnectionFailed",
         r"(?P<reason>EtcdConnectionFailed.*)",

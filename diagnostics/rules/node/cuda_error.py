@@ -124,7 +124,9 @@ def _meaning(reason: str) -> str:
 
 def _by_result(facts: JobFacts) -> Outcome:
     """Only NCCL's result tells of CUDA: a call failed, and no line says which or why."""
+    waited = facts.first("watchdog-timeout")  # whose process is then torn down, with the calls of its other threads
     results = [event for event in facts.of("run-error") if compiled(_RESULT).search(event.text)]
+    results = [event for event in results if waited is None or event.origin.sequence < waited.origin.sequence]
     if not results or facts.of(*_SAYS_MORE) or any(facts.survived(event) for event in results):
         return CLEAR
     return found(

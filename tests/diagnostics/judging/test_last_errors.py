@@ -52,7 +52,7 @@ ERRORS = (
     "goroutine 1 [running]:",
     "thread 'main' panicked at src/main.rs:12",
     "\tat org.apache.Trainer.run(Trainer.java:12)",
-    "[n1:08003] [[32552,0],2] tcp_peer_send_blocking: send() to socket 9 failed: Broken pipe (32)",
+    "[n1:08003] the relay of the job: send() to socket 9 failed: Broken pipe (32)",
     "/bin/bash: line 1: /usr/sbin/sshd: No such file or directory",
     "open: Stale file handle",
     "Failed to open the data set: x",

@@ -61,7 +61,7 @@ SOCKET = "n1:7:7 [0] NCCL INFO Using network Socket\n"
         (("\x07aCCLf\x01" + "-" * 500 + "\n") * 3000, 2, "holds no line of NCCL"),  # read by hyperscan, where it is
         (QUIET, 3, "does not say which network"),
         (SOCKET + NO_ADAPTER, 3, "? nodes"),
-        (SOCKET + NO_ADAPTER + "n1:7:7 [0] NCCL INFO Channel 00/02 :    0   1\n", 3, "? ranks on ? nodes"),
+        (SOCKET + NO_ADAPTER + "n1:7:7 [0] NCCL INFO Channel 00/02 :    0   1\n", 3, "2 ranks on ? nodes"),
         (NO_ADAPTER.replace("n1:7:7 [0] NCCL INFO ", "") + "Using network Socket\n", 3, "cannot tell"),
     ],
 )

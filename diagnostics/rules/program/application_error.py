@@ -1,8 +1,6 @@
 """The program itself failed first.
 
-Symptom: a Python exception before any fault of NCCL, and other ranks that lose their peer or time out; or NCCL refuses
-what the program calls it with: ``Broadcast : invalid root 8 (root should be in the 0..8 range)``, ``AllReduce :
-sendbuff argument is NULL``.
+Symptom: a Python exception before any fault of NCCL, and other ranks that lose their peer or time out.
 
 Why: one rank raised; the others waited in a collective until the watchdog ended them. The last lines of a log are
 then about NCCL although the first fault is not.
@@ -13,14 +11,14 @@ launcher's summary (ChildFailedError); an exception is printed and every rank th
 Severity: critical where other ranks fail after it or its traceback is the end of the log, info where it is printed
 near the end and the program may have handled it ("Exception ignored in").
 
-Source: field knowledge; NCCL's argcheck.cc, init.cc, enqueue.cc and group.cc.
+Source: field knowledge.
 """
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.judging.timeline import stamp_of
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, answer, conclude, found, stopped_at
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 from diagnostics.rules.program.run_failed import is_of_framework
 from diagnostics.rules.program.tracebacks import IGNORED_LINES, TAIL_LINES, ends_its_file, is_behind
 
@@ -54,26 +52,6 @@ _LAST_LINES = 3  # an exception may have several
 
 
 def check(facts: JobFacts) -> Outcome:
-    """Found where NCCL refuses a call, or an exception of the program precedes the faults of the others."""
-    refused = _refused_calls(facts)
-    raised = _raised(facts)
-    return found(*refused.findings, *raised.findings)
-
-
-def _refused_calls(facts: JobFacts) -> Outcome:
-    """What NCCL says of a call whose arguments, order or communicator it does not take."""
-    events = stopped_at(facts, "call-refused")
-    return answer(
-        facts,
-        events,
-        severity="critical",
-        summary=f"NCCL refuses a call of the program: {events[0].fields['text'][:140] if events else ''}",
-        explanation="An argument, the order of calls or the state of the communicator is not what NCCL takes. The line "
-        "names the call; compare what every rank passes there.",
-    )
-
-
-def _raised(facts: JobFacts) -> Outcome:
     """Found where an exception of the program precedes the faults of the others, or ends the log."""
     others = facts.of(*(kind for kind in facts.events if kind not in _SAYS_NO_MORE))
     told = {(event.origin.file, event.origin.line) for event in others}

@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("documents", "verdicts"),
     ("hardware", "performance_model"),
     ("stability", "expectations", "peers", "run_folder", "processes", "timeline"),
-    ("benchmarks", "preflight"),
+    ("benchmarks", "preflight", "nodes"),
     ("config",),
     ("hosts",),
     ("execution",),

@@ -7,6 +7,7 @@ Ray nor torch nor Ansible. The table below is the list of commands.
 import importlib
 import signal
 import sys
+from collections.abc import Mapping
 
 import click
 
@@ -18,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("raybench.cli.init", "Write a first inventory of your hosts."),
     "selftest": ("raybench.cli.selftest", "Prove that driver, CUDA, NCCL, torch and Ray work together here."),
     "preflight": ("raybench.cli.preflight", "Check hosts before anything is measured on them."),
+    "nodes": ("raybench.cli.nodes.group", "Tell Slurm, Kubernetes and monitoring which nodes preflight found bad."),
     "configure": ("raybench.cli.configure", "Bring nodes into the state that training needs, and back."),
     "fabric": ("raybench.cli.fabric", "Measure the network between hosts, pair by pair, and say what is at fault."),
     "cluster": ("raybench.cli.cluster", "Bring up a Ray cluster over an inventory, look at it, take it down."),
@@ -42,25 +44,27 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
+    """A group whose commands, those of its ``table``, are imported when they are called."""
+
+    table: Mapping[str, tuple[str, str]] = COMMANDS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands, in the order shown."""
-        return list(COMMANDS)
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name; None when there is none."""
-        if cmd_name == "help":
+        if cmd_name == "help" and self.table is COMMANDS:
             return _help_command()
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.table:
             return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        command: click.Command = importlib.import_module(self.table[cmd_name][0]).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
 
 
 def _help_command() -> click.Command:

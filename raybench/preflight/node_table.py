@@ -6,7 +6,7 @@ some hosts have it, drift makes those degraded. A check that knows a case better
 ``Judgement.for_node``. A state that one look may see by chance, such as a temperature, is never drain.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from raybench.verdicts import NodeEffect
@@ -24,7 +24,8 @@ class NodeAction:
 class NodeRow:
     """A check's failure and warning, as a node sees them.
 
-    ``decisive``: a node of which this could not be read, or was not looked at, is unknown and never healthy.
+    ``decisive``: a node of which this could not be read, or was not looked at, is unknown and never healthy;
+    ``decisive_if_asked``: of an active test, where it was asked for.
     ``command`` stands in for the action's.
     """
 
@@ -32,6 +33,7 @@ class NodeRow:
     on_warn: NodeEffect
     action: str
     decisive: bool = False
+    decisive_if_asked: bool = False
     command: str = ""
 
 
@@ -71,6 +73,11 @@ def _hard(action: str, on_warn: NodeEffect = "degraded", *, decisive: bool = Fal
 def _soft(action: str, on_warn: NodeEffect = "nothing", *, decisive: bool = False, command: str = "") -> NodeRow:
     """A failure degrades."""
     return NodeRow(on_fail="degraded", on_warn=on_warn, action=action, decisive=decisive, command=command)
+
+
+def _test(action: str, command: str = "") -> NodeRow:
+    """An active test: a failure drains, and a node is not healthy while nobody knows how a test came out."""
+    return NodeRow(on_fail="drain", on_warn="degraded", action=action, decisive_if_asked=True, command=command)
 
 
 def _tags(names: str) -> str:
@@ -179,11 +186,11 @@ NODE_TABLE: Mapping[str, NodeRow] = {
     "roce-pfc": _soft("reconfigure", command=_tags("roce_qos")),
     "roce-ecn": _soft("reconfigure", command=_tags("roce_qos")),
     "roce-trust": _soft("reconfigure", command=_tags("roce_qos")),
-    "test-run": _hard(LOOK, command=_TEST_AGAIN),
+    "test-run": _test(LOOK, _TEST_AGAIN),
     "test-load": _soft(LOOK, "degraded", command=_TEST_AGAIN),
     "test-processor": _soft(LOOK, "degraded", command=_TEST_AGAIN),
-    "test-gemm-exact": _hard("rma"),
-    "test-gemm-repeat": _hard("rma"),
+    "test-gemm-exact": _test("rma"),
+    "test-gemm-repeat": _test("rma"),
     "test-gemm-speed": _soft(LOOK, "degraded", command=_TEST_AGAIN),
     "software": _soft("reconfigure"),
     "drift": _DIFFERS,
@@ -195,6 +202,6 @@ def row_of(check: str) -> NodeRow | None:
     return NODE_TABLE.get(check) or NODE_TABLE.get(check.partition("-")[0])
 
 
-def decisive_checks() -> tuple[str, ...]:
-    """Checks without which no node is called healthy."""
-    return tuple(name for name, row in NODE_TABLE.items() if row.decisive)
+def decisive_checks(tests: Collection[str] = ()) -> tuple[str, ...]:
+    """Checks without which no node is called healthy. ``tests`` are those of active tests that were asked for."""
+    return tuple(name for name, row in NODE_TABLE.items() if row.decisive or (row.decisive_if_asked and name in tests))

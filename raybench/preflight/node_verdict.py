@@ -15,17 +15,20 @@ _ADDRESS = re.compile(r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-
 _NO_ROW = NodeRow(on_fail="unknown", on_warn="unknown", action=LOOK)
 
 
-def node_verdict(host: str, checks: Sequence[CheckResult], skip: Collection[str] = ()) -> NodeVerdict:
+def node_verdict(
+    host: str, checks: Sequence[CheckResult], skip: Collection[str] = (), tests: Collection[str] = ()
+) -> NodeVerdict:
     """The state of a host's node, with every reason against it.
 
     ``skip`` are checks or concerns that the user skipped by name (``--skip``): these are not asked for. Any other
-    decisive check that is not among ``checks`` leaves the node unknown, as one that could not be read does.
+    decisive check that is not among ``checks`` leaves the node unknown, as one that could not be read does. ``tests``
+    are the checks of active tests that were asked for: of these, too, those that are decisive.
     """
     reasons = [reason for one in checks if (reason := _reason(host, one)) is not None]
     if any(one.check == "host-reachable" and one.verdict == "pass" for one in checks):
-        reasons += _not_looked_at(host, {one.check for one in checks}, skip)
+        reasons += _not_looked_at(host, {one.check for one in checks}, skip, tests)
     elif not reasons:
-        reasons += _not_looked_at(host, set(), ())[:1]
+        reasons += _not_looked_at(host, set(), (), ())[:1]
     ordered = tuple(sorted(reasons, key=lambda one: _GRAVEST_FIRST.index(one.effect)))
     return NodeVerdict(state=_state(ordered), reasons=ordered)
 
@@ -49,7 +52,7 @@ def effect_of(one: CheckResult) -> NodeEffect:
         case "warn":
             return one.effect or row.on_warn
         case "unknown" | "error":
-            return "unknown" if row.decisive else "nothing"
+            return "unknown" if row.decisive or row.decisive_if_asked else "nothing"
         case "skipped":  # because there is nothing to check, unless it says otherwise
             return one.effect or "nothing"
     return "nothing"
@@ -82,12 +85,12 @@ def _quoted(host: str) -> str:
     return shlex.quote(f"./{host}" if host.startswith("-") else host)
 
 
-def _not_looked_at(host: str, ran: Collection[str], skip: Collection[str]) -> list[NodeReason]:
-    return list(_unseen(host, ran, skip))
+def _not_looked_at(host: str, ran: Collection[str], skip: Collection[str], tests: Collection[str]) -> list[NodeReason]:
+    return list(_unseen(host, ran, skip, tests))
 
 
-def _unseen(host: str, ran: Collection[str], skip: Collection[str]) -> Iterator[NodeReason]:
-    for name in decisive_checks():
+def _unseen(host: str, ran: Collection[str], skip: Collection[str], tests: Collection[str]) -> Iterator[NodeReason]:
+    for name in decisive_checks(tests):
         if name not in ran and not {name, name.partition("-")[0]} & set(skip):
             one = CheckResult(
                 check=name, verdict="unknown", seen="not looked at: it was not among the checks asked for"

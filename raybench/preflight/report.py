@@ -81,6 +81,7 @@ def build_report(
     found = differences({host: attributes_of(view) for host, view in views.items()}, groups, tuple(sorted(ignored)))
     shared = _over_all(gathered, views, groups, found)
     tests = _test_results(gathered, groups, only, skip, level)
+    asked = _tests_asked_for(only, skip, level)
     over_all += [result.check for results in tests.values() for result in results]
     hosts = tuple(
         _with_node(
@@ -93,6 +94,7 @@ def build_report(
                 groups,
             ),
             skip,
+            asked,
         )
         for one in gathered
     )
@@ -123,6 +125,12 @@ def _test_results(
         host: [one for one in found if one.check not in ALWAYS or one.check not in skip]
         for host, found in results.items()
     }
+
+
+def _tests_asked_for(only: Sequence[str], skip: Sequence[str], level: int) -> tuple[str, ...]:
+    """The checks of active tests that a host must have; empty where none were asked for."""
+    chosen = tuple(one.name for one in chosen_checks(level, only, skip))
+    return (*ALWAYS, *chosen) if chosen else ()
 
 
 def _own_checks(only: Sequence[str], skip: Sequence[str]) -> tuple[Check, ...]:
@@ -237,8 +245,8 @@ def _host_entry(
     )
 
 
-def _with_node(host: PreflightHost, skip: Sequence[str]) -> PreflightHost:
-    return replace(host, node=node_verdict(host.host, host.checks, skip=skip))
+def _with_node(host: PreflightHost, skip: Sequence[str], asked: Sequence[str]) -> PreflightHost:
+    return replace(host, node=node_verdict(host.host, host.checks, skip=skip, tests=asked))
 
 
 def reason_of(said: str) -> str:

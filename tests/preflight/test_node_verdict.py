@@ -99,6 +99,40 @@ def test_what_was_not_looked_at_leaves_a_node_unknown_but_what_was_skip_by_name_
     assert node_verdict("a", bad).state == "drain"
 
 
+TESTS = ("test-run", "test-load", "test-gemm-exact", "test-gemm-repeat", "test-gemm-speed")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "tests", "state"),
+    [
+        ({}, (), "healthy"),
+        ({}, TESTS, "unknown"),  # asked for, and nothing came
+        (dict.fromkeys(TESTS, "pass"), TESTS, "healthy"),
+        (dict.fromkeys(TESTS, "pass") | {"test-run": "unknown"}, TESTS, "unknown"),
+        (dict.fromkeys(TESTS, "pass") | {"test-run": "error"}, TESTS, "unknown"),
+        (dict.fromkeys(TESTS, "pass") | {"test-gemm-exact": "unknown"}, TESTS, "unknown"),
+        (dict.fromkeys(TESTS, "pass") | {"test-gemm-repeat": "error"}, TESTS, "unknown"),
+        (dict.fromkeys(TESTS, "pass") | {"test-gemm-exact": "fail", "test-run": "unknown"}, TESTS, "drain"),
+        (dict.fromkeys(TESTS, "pass") | {"test-gemm-speed": "unknown"}, TESTS, "healthy"),  # none to compare with
+        (dict.fromkeys(TESTS, "skipped") | {"test-run": "pass"}, TESTS, "healthy"),
+    ],
+)
+def test_a_node_whose_tests_were_asked_for_and_are_unknown_is_unknown(
+    verdicts: dict[str, CheckVerdict], tests: tuple[str, ...], state: str
+) -> None:
+    assert node_verdict("a", checks(**verdicts), tests=tests).state == state
+
+
+def test_tests_that_were_not_begun_leave_a_node_of_level_two_unknown() -> None:
+    report = built(gathered("gpu-01"), level=2)
+    (one,) = report.hosts
+    assert one.node is not None
+    assert "test-run" in {reason.check for reason in one.node.reasons}
+    assert "test-run" not in {reason.check for reason in node_of(built(gathered("gpu-01")))}
+    skipped = built(gathered("gpu-01"), level=2, skip=["test"])
+    assert "test-run" not in {reason.check for reason in node_of(skipped)}
+
+
 @pytest.mark.parametrize("verdict", ["fail", "error"])
 def test_a_host_that_did_not_answer_is_unknown(verdict: CheckVerdict) -> None:
     found = node_verdict("gpu-09", [CheckResult(check="host-reachable", verdict=verdict, seen="no route to host")])
@@ -125,7 +159,14 @@ def test_a_check_may_know_better_than_its_row() -> None:
     assert {"effect", "action"}.isdisjoint(CheckResult(check="gpu-xid", verdict="pass").to_json())
 
 
-def built(*gathered: Gathered, **selection: Sequence[str]) -> PreflightReport:
+def node_of(report: PreflightReport) -> Sequence[Any]:
+    """The reasons against its only node."""
+    (one,) = report.hosts
+    assert one.node is not None
+    return one.node.reasons
+
+
+def built(*gathered: Gathered, **selection: Any) -> PreflightReport:
     return build_report(gathered, finished_at=1_000_002.0, **selection)
 
 

@@ -1,0 +1,1 @@
+"""``raybench nodes``, a module a receiver of verdicts."""

@@ -1,0 +1,32 @@
+"""``raybench nodes``: what schedulers and monitoring are told of nodes."""
+
+import click
+
+from raybench.cli import LazyGroup
+
+# name -> (module, the line shown by `raybench nodes --help`)
+_COMMANDS = {
+    "list": ("raybench.cli.nodes.listing", "Names of nodes by state, as host list, lines or JSON."),
+    "slurm": ("raybench.cli.nodes.slurm", "Drain and resume Slurm's nodes by their verdicts."),
+}
+EXAMPLES = """\b
+Examples:
+  raybench preflight -i hosts.yml --output-dir checks
+  raybench nodes list checks/preflight-*/ --state drain
+  raybench nodes slurm checks/preflight-*/                 what would be drained and resumed
+  raybench nodes slurm checks/preflight-*/ --apply
+"""
+
+
+class _NodesGroup(LazyGroup):
+    table = _COMMANDS
+
+
+@click.command(cls=_NodesGroup, epilog=EXAMPLES)
+def command() -> None:
+    """Act on the verdicts of preflight: which nodes get jobs, and who is told.
+
+    PREFLIGHT is a preflight.json or its folder. Nothing is changed without --apply. A node that is unknown is neither
+    drained nor resumed. Exit code 0: no node is to be drained; 1: one is; 2: invalid usage; 3: something could not be
+    done, or a node is unknown.
+    """

@@ -47,9 +47,9 @@ _OPTIONS: list[Any] = [
     click.option("--batch-size", type=int, default=1, show_default=True, help="Samples a rank and micro-batch."),
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
     click.option("--accumulation", type=int, default=1, show_default=True, help="Micro-batches a step."),
-    click.option("--reduce-each/--reduce-last", default=False, help="FSDP with --accumulation: reduce gradients in "
-                 "each micro-batch, or add them up whole and reduce them in the last, as raybench trains: less is "
-                 "sent, more is held.  [default: last]"),
+    click.option("--reduce-each/--reduce-last", default=True, help="FSDP with --accumulation: reduce gradients in "
+                 "each micro-batch, as most people do, or add them up whole and reduce them in the last, as raybench "
+                 "train does: less is sent, more is held.  [default: each]"),
     click.option("--dtype", type=click.Choice(list(BYTES)), default="bf16", show_default=True,
                  help="Type of the computation."),
     click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
@@ -62,6 +62,10 @@ _OPTIONS: list[Any] = [
     click.option("--no-flash-attention", is_flag=True, help="Attention that stores its probabilities."),
     click.option("--bucket-view/--no-bucket-view", default=True, help="DDP with gradient_as_bucket_view, as raybench "
                  "trains, or with buckets as a copy of the gradients.  [default: on]"),
+    click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones "
+                 "(flash-attn, Liger, Apex, Transformer Engine).  [default: unknown, both are counted with]"),
+    click.option("--loss", type=click.Choice(["plain", "fused", "chunked"]), help="Cross entropy in fp32, fused over "
+                 "logits in the compute type, or in chunks of them.  [default: unknown, all are counted with]"),
     click.option("--lora-rank", type=int, default=0, help="Train adapters of this rank only; the base is frozen."),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),
@@ -82,7 +86,7 @@ def command(as_json: bool, **options: Any) -> None:
     """Estimate communication, memory, step time, throughput and cost of a training run, without running it.
 
     Bounds, not promises: the fastest step hides all communication that can be hidden, the slowest hides none. Exits
-    with 1 where the model does not fit into the GPU's memory.
+    with 1 where the model does not fit into the GPU's memory, and 3 where that hangs on kernels and loss.
     """
     from raybench.services.estimate import EstimateOptions, estimate
 

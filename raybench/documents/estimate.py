@@ -49,7 +49,12 @@ class CommunicationEstimate(PlainPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryParts(PlainPart):
-    """Bytes of one GPU; ``peak`` is what must fit into ``device_bytes``."""
+    """Bytes of one GPU; ``peak`` is what must fit into ``device_bytes``.
+
+    Where kernels or loss are not said, ``peak`` is with those that take most and ``least_peak`` with those that take
+    least; ``fits`` is None where the device is between them. ``nearest_options`` would make it fit, with
+    ``nearest_peak``; none where nothing that was tried does.
+    """
 
     parameters: int
     gradients: int
@@ -67,6 +72,9 @@ class MemoryParts(PlainPart):
     device_bytes: int | None
     fits: bool | None
     largest_batch_size: int | None
+    least_peak: int | None = None  # the first versions had none
+    nearest_options: tuple[str, ...] = ()  # nor this
+    nearest_peak: int | None = None  # nor this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +126,10 @@ class EstimateReport(PlainDocument):
 
     @property
     def verdict(self) -> Verdict | None:
-        """Whether the model fits into the GPU's memory; None where that is not known of."""
-        return None if self.memory.fits is None else "ok" if self.memory.fits else "critical"
+        """Whether the model fits into the GPU's memory; None where the memory is not known."""
+        if self.memory.device_bytes is None:
+            return None
+        return "unknown" if self.memory.fits is None else "ok" if self.memory.fits else "critical"
 
     @property
     def exit_code(self) -> int:

@@ -22,7 +22,8 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     SwiGLU keeps gate, its SiLU and up; GELU its input.
     """
     inner, width = model.heads * model.head_size, setup.compute_bytes
-    readers = (3 + (2 if model.gated else 1)) if setup.has_autocast else 2
+    casts_anew = setup.has_autocast and setup.kernels == "plain"
+    readers = (3 + (2 if model.gated else 1)) if casts_anew else 2
     by_token = model.positions or (setup.on_gpu and width == _FP32_BYTES)
     attention = (4 if by_token else 5) * inner * width
     attention += _SUM_BYTES * model.heads if setup.flash_attention else model.heads * setup.sequence_length * width

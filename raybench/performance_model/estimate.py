@@ -5,7 +5,7 @@ Pure arithmetic over the other modules of this package. Each figure carries the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from raybench.errors import UsageError
@@ -22,6 +22,7 @@ from raybench.performance_model.communication import (
 from raybench.performance_model.cost import Cost, Price
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.memory import NF4_BYTES, MemoryEstimate, estimate_memory, largest_batch, state_bytes
+from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
 from raybench.performance_model.training_setup import TrainingSetup, shard_count
 from raybench.performance_model.transformer import Transformer
 
@@ -50,7 +51,8 @@ def assumed_efficiency(gpu: Gpu | None) -> tuple[float, float]:
 class EstimateRequest:
     """What is to be estimated. ``efficiency``: share of the peak in computation, low and high.
 
-    Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give.
+    Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give. Where the
+    kernels or the loss are not known, the setup has those that take most memory, and what takes least counts as well.
     """
 
     model: Transformer
@@ -68,6 +70,8 @@ class EstimateRequest:
     epoch_samples: int | None = None
     network_unknown: str | None = None
     basis: Mapping[str, str] = field(default_factory=dict)  # where each given figure comes from
+    kernels_known: bool = True
+    loss_known: bool = True
 
     def __post_init__(self) -> None:
         low, high = self.efficiency
@@ -87,7 +91,9 @@ class Estimate:
     traffic: Traffic
     communication_seconds: float | None
     memory: MemoryEstimate
+    least_memory: MemoryEstimate
     largest_batch: int | None
+    nearest: NearestFit | None
     fastest: StepSeconds | None
     slowest: StepSeconds | None
     optimizer_seconds: float
@@ -95,9 +101,11 @@ class Estimate:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the peak is within the device's memory; None where that is not known."""
+        """Whether the peak is within the device's memory; None where its size, or what decides, is not known."""
         limit = self.request.memory_bytes
-        return None if limit is None else self.memory.peak <= limit
+        if limit is None or self.least_memory.peak <= limit < self.memory.peak:
+            return None
+        return self.memory.peak <= limit
 
     @property
     def samples_per_step(self) -> int:
@@ -159,17 +167,33 @@ def estimate(request: EstimateRequest) -> Estimate:
     peak = request.gpu.peak_tflops(request.dtype) if request.gpu else None
     bounds = [_step(request, traffic, peak, share) for share in reversed(request.efficiency)]
     limit = request.memory_bytes
+    memory = estimate_memory(request.model, request.setup, request.layout)
     return Estimate(
         request=request,
         traffic=traffic,
         communication_seconds=traffic.seconds(request.network) if request.network else None,
-        memory=estimate_memory(request.model, request.setup, request.layout),
+        memory=memory,
+        least_memory=estimate_memory(request.model, least_setup(request), request.layout),
         largest_batch=largest_batch(request.model, request.setup, request.layout, limit) if limit else None,
+        nearest=_nearest(request) if limit is not None and memory.peak > limit else None,
         fastest=bounds[0],
         slowest=bounds[1],
         optimizer_seconds=_optimizer_seconds(request),
         unknown=tuple(_unknown(request, peak)),
     )
+
+
+def least_setup(request: EstimateRequest) -> TrainingSetup:
+    """The setup with what takes least memory, wherever the request leaves it open."""
+    lean = request.setup
+    if not request.kernels_known:
+        lean = replace(lean, kernels="fused")
+    return lean if request.loss_known else replace(lean, loss="chunked")
+
+
+def _nearest(request: EstimateRequest) -> NearestFit | None:
+    ask = Fitting(model=request.model, setup=request.setup, layout=request.layout, accumulation=request.accumulation)
+    return nearest_fit(ask, float(request.memory_bytes or 0))
 
 
 def training_traffic(

@@ -70,6 +70,9 @@ def _memory(estimate: Estimate) -> MemoryParts:
         device_bytes=estimate.request.memory_bytes,
         fits=estimate.fits,
         largest_batch_size=estimate.largest_batch,
+        least_peak=estimate.least_memory.peak,
+        nearest_options=estimate.nearest.options if estimate.nearest else (),
+        nearest_peak=estimate.nearest.run.memory.peak if estimate.nearest else None,
     )
 
 

@@ -139,10 +139,12 @@ def _buffers(step: Step) -> float:
     return casts * setup.compute_bytes + step.unpacked
 
 
-def largest_batch(model: Transformer, setup: TrainingSetup, layout: Layout, memory_bytes: float) -> int:
+def largest_batch(
+    model: Transformer, setup: TrainingSetup, layout: Layout, memory_bytes: float, *, most: int = _MOST_BATCH
+) -> int:
     """The largest micro-batch of a rank whose peak is within ``memory_bytes``; 0 where not even one sample fits."""
 
     def fits(batch_size: int) -> bool:
         return estimate_memory(model, replace(setup, batch_size=batch_size), layout).peak <= memory_bytes
 
-    return largest_fitting(fits, most=_MOST_BATCH)
+    return largest_fitting(fits, most=most)

@@ -18,6 +18,10 @@ from raybench.performance_model.transformer import Transformer
 # in the backward pass, the log-softmax and two gradients in fp32.
 _LOSS_BYTES_16, _LOSS_BYTES_32 = 10, 12
 _LOSS_BACKWARD_BYTES = 12
+# A fused loss has the logits and, of what goes to the output layer, their gradient in the same place; one copy of them
+# is counted for kernels that keep both. In chunks there is next to nothing of either.
+_FUSED_LOSS_COPIES = 2
+_CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss; Liger has more
 # Of a 4-bit weight while its layer computes: as an index and in fp32 (adapters.QuantisedWeight.dense).
 _UNPACKED_BYTES = 6
 
@@ -78,12 +82,18 @@ class Step:
     @property
     def loss(self) -> float:
         """What the loss has at once, of all tokens but the last of each sample."""
-        return float(self._scores * (_LOSS_BYTES_16 if self.setup.compute_bytes < 4 else _LOSS_BYTES_32))
+        return self._scores * self._score_bytes(_LOSS_BYTES_16 if self.setup.compute_bytes < 4 else _LOSS_BYTES_32)
 
     @property
     def loss_backward(self) -> float:
         """The same of its backward pass."""
-        return float(self._scores * _LOSS_BACKWARD_BYTES)
+        return self._scores * self._score_bytes(_LOSS_BACKWARD_BYTES)
+
+    def _score_bytes(self, plain: int) -> float:
+        """Of one logit of all, where cross entropy in fp32 takes ``plain``."""
+        if self.setup.loss == "fused":
+            return float(_FUSED_LOSS_COPIES * self.setup.compute_bytes)
+        return plain / _CHUNKS if self.setup.loss == "chunked" else float(plain)
 
     @property
     def _scores(self) -> int:
@@ -93,6 +103,8 @@ class Step:
     def output_gradient(self) -> float:
         """Of the output layer's backward pass: the logits' gradient, with the weight's and the input's."""
         scores = self.setup.tokens * self.model.vocabulary * self.setup.compute_bytes
+        if self.setup.loss == "chunked":
+            scores //= _CHUNKS
         states = self.setup.tokens * self.model.hidden * self.setup.compute_bytes
         if self.setup.lora_rank:
             return float(scores + states)

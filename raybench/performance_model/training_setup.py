@@ -9,6 +9,8 @@ from raybench.performance_model.transformer import Transformer
 
 Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid"]
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit"]
+Kernels = Literal["plain", "fused"]
+Loss = Literal["plain", "fused", "chunked"]
 STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid")
 OPTIMIZERS: tuple[Optimizer, ...] = ("sgd", "momentum", "adam", "adamw", "adamw-8bit")
 _MOST_SIZE, _MOST_RANK = 10**9, 10**5
@@ -24,7 +26,11 @@ class TrainingSetup:
     gradient_as_bucket_view. ``gradients_kept``: they are there when a forward pass begins, as in DDP's buckets or while
     they accumulate; False where ``zero_grad(set_to_none=True)`` has let them go. ``whole_gradients``: FSDP that reduces
     in the last micro-batch only, and until then adds up the gradients of all parameters unsharded. ``on_gpu``: with its
-    kernels; on a CPU RMSNorm is several, and keeps what it has normalised as well.
+    kernels; on a CPU RMSNorm is several, and keeps what it has normalised as well. ``kernels``: PyTorch's own, one
+    operation after another as raybench trains, or fused ones (flash-attn, Liger, Apex, Transformer Engine), whose
+    normalisations stay in the compute type and whose q, k and v, or gate and up, read one input. ``loss``: cross
+    entropy in fp32, fused over logits in the compute type that become their own gradient, or in chunks whose logits
+    are never there at once (Liger's fused linear cross entropy, torchtune's chunked one).
     """
 
     batch_size: int
@@ -43,6 +49,8 @@ class TrainingSetup:
     lora_targets: tuple[str, ...] = ()
     quantized: bool = False
     on_gpu: bool = True
+    kernels: Kernels = "plain"
+    loss: Loss = "plain"
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -84,8 +92,9 @@ class TrainingSetup:
 
     @property
     def norm_bytes(self) -> int:
-        """An element of what a normalisation reads and gives: under autocast a GPU computes it in fp32."""
-        return self.parameter_bytes if self.has_autocast else self.compute_bytes
+        """An element of what a normalisation reads and gives: autocast computes it in fp32, a fused kernel does not."""
+        wide = self.has_autocast and self.kernels == "plain"
+        return self.parameter_bytes if wide else self.compute_bytes
 
     @property
     def residual_bytes(self) -> int:

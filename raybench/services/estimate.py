@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.cost import Price
     from raybench.performance_model.estimate import EstimateRequest
     from raybench.performance_model.layout import Layout, Network
-    from raybench.performance_model.training_setup import Optimizer, Strategy
+    from raybench.performance_model.training_setup import Kernels, Loss, Optimizer, Strategy
     from raybench.performance_model.transformer import Transformer
     from raybench.services.estimate_machine import Machine
 
@@ -52,7 +52,7 @@ class EstimateOptions:
     batch_size: int = 1
     sequence_length: int | None = None
     accumulation: int = 1
-    reduce_each: bool = False
+    reduce_each: bool = True
     dtype: str = "bf16"
     parameter_dtype: str = "fp32"
     reduce_dtype: str = "fp32"
@@ -60,6 +60,8 @@ class EstimateOptions:
     activation_checkpointing: bool = False
     no_flash_attention: bool = False
     bucket_view: bool = True
+    kernels: "Kernels | None" = None
+    loss: "Loss | None" = None
     lora_rank: int = 0
     lora_targets: str | None = None
     qlora: bool = False
@@ -118,6 +120,8 @@ def _request(options: EstimateOptions) -> "EstimateRequest":
         price=_price(options),
         epoch_samples=_at_least_one(options.epoch_samples, "--epoch-samples"),
         basis=machine.basis,
+        kernels_known=options.kernels is not None,
+        loss_known=options.loss is not None,
     )
 
 
@@ -169,11 +173,13 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         checkpointing=options.activation_checkpointing,
         flash_attention=not options.no_flash_attention,
         bucket_view=options.bucket_view,
-        gradients_kept=options.strategy == "ddp" and options.world_size > 1,
+        gradients_kept=options.accumulation > 1 or (options.strategy == "ddp" and options.world_size > 1),
         whole_gradients=options.accumulation > 1 and not options.reduce_each,
         lora_rank=options.lora_rank,
         lora_targets=_targets(options.lora_targets),
         quantized=options.qlora,
+        kernels=options.kernels or "plain",
+        loss=options.loss or "plain",
     )
 
 

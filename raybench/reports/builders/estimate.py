@@ -32,9 +32,25 @@ def estimate_tables(estimate: EstimateReport, _: Asked) -> Report:
 
 
 def _fit(memory: MemoryParts) -> str:
-    limit = "" if memory.device_bytes is None else f" of {_gib(memory.device_bytes)}"
-    largest = "" if memory.largest_batch_size is None else f"; largest batch size {memory.largest_batch_size}"
-    return f"{'it fits' if memory.fits else 'it does not fit'}: {_gib(memory.peak)}{limit} of a GPU{largest}"
+    least = memory.peak if memory.least_peak is None else memory.least_peak
+    has = "" if memory.device_bytes is None else f", a GPU has {_gib(memory.device_bytes)}"
+    between = _gib(memory.peak) if least == memory.peak else f"{_gib(least)} to {_gib(memory.peak)}"
+    if memory.fits:
+        largest = "" if memory.largest_batch_size is None else f"; largest batch size {memory.largest_batch_size}"
+        return f"it fits: {between}{has}{largest}"
+    if memory.fits is None:
+        return (
+            f"it may fit: {_gib(least)} with fused kernels and a chunked loss, {_gib(memory.peak)} with PyTorch's own"
+            f"{has}; say --kernels and --loss{_nearest(memory, '; fits in any case')}"
+        )
+    nothing = "; nothing that was tried makes it fit: take a smaller model, a shorter sequence or a larger GPU"
+    return f"it does not fit: {between}{has}{_nearest(memory, '; nearest that fits') or nothing}"
+
+
+def _nearest(memory: MemoryParts, lead: str) -> str:
+    if memory.nearest_peak is None:
+        return ""
+    return f"{lead}: {' '.join(memory.nearest_options)} ({_gib(memory.nearest_peak)})"
 
 
 def _blocks(estimate: EstimateReport) -> Iterator[Block]:

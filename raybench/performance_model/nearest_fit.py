@@ -1,0 +1,147 @@
+"""What would make a model fit: the fewest and mildest changes of a training run, found by trying them. Pure."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory import MemoryEstimate, estimate_memory, largest_batch
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+_MOST_TIMES_NODES = 64  # as many nodes at the most, in doublings
+_LORA_RANK = 16  # as the QLoRA and PEFT examples have it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitting:
+    """A run that is to fit."""
+
+    model: Transformer
+    setup: TrainingSetup
+    layout: Layout
+    accumulation: int = 1
+
+    @property
+    def memory(self) -> MemoryEstimate:
+        """Of one rank."""
+        return estimate_memory(self.model, self.setup, self.layout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearestFit:
+    """A run that fits, and by which options of ``raybench estimate`` it differs from the one that was asked for."""
+
+    options: tuple[str, ...]
+    run: Fitting
+
+
+Change = Callable[[Fitting, float], tuple[str, Fitting] | None]  # None: there is nothing to change
+
+
+def nearest_fit(run: Fitting, memory_bytes: float) -> NearestFit | None:
+    """The nearest run whose peak is within ``memory_bytes``; None where none of what is tried has one.
+
+    First what costs no sample and no digit (sharding, computing activations again, micro-batches cut smaller with more
+    accumulation), one, two and three of them; then an 8-bit optimizer; then more nodes; then training adapters only.
+    """
+    for changes in _attempts():
+        found = _applied(run, changes, memory_bytes)
+        if found is not None:
+            return found
+    return None
+
+
+def _attempts() -> Iterator[tuple[Change, ...]]:
+    mild: tuple[Change, ...] = (_fused, _sharded, _checkpointed, _smaller)
+    groups = [group for count in range(1, len(mild) + 1) for group in combinations(mild, count)]
+    yield from groups
+    yield from ((*group, _eight_bit) for group in groups)
+    yield (_sharded, _more_nodes)
+    yield (_sharded, _checkpointed, _smaller, _more_nodes)
+    yield (_sharded, _checkpointed, _smaller, _eight_bit, _more_nodes)
+    yield (_adapters,)
+    yield (_checkpointed, _adapters, _smaller)
+    yield (_packed_adapters,)
+    yield (_checkpointed, _packed_adapters, _smaller)
+    yield (_sharded, _checkpointed, _packed_adapters, _smaller)
+
+
+def _applied(run: Fitting, changes: tuple[Change, ...], memory_bytes: float) -> NearestFit | None:
+    """The run with as many of the changes as it takes, in order; those that change nothing are left out."""
+    options: list[str] = []
+    for change in changes:
+        step = None if options and run.memory.peak <= memory_bytes else change(run, memory_bytes)
+        if step is not None:
+            options.append(step[0])
+            run = step[1]
+    return NearestFit(options=tuple(options), run=run) if run.memory.peak <= memory_bytes else None
+
+
+def _sharded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
+    if run.setup.strategy == "fsdp" or run.layout.world_size == 1:
+        return None
+    setup = replace(run.setup, strategy="fsdp", gradients_kept=run.accumulation > 1)
+    return "--strategy fsdp", replace(run, setup=setup)
+
+
+def _checkpointed(run: Fitting, _: float) -> tuple[str, Fitting] | None:
+    if run.setup.checkpointing:
+        return None
+    return "--activation-checkpointing", replace(run, setup=replace(run.setup, checkpointing=True))
+
+
+def _fused(run: Fitting, _: float) -> tuple[str, Fitting] | None:
+    if run.setup.loss != "plain":
+        return None
+    setup = replace(run.setup, kernels="fused", loss="fused")
+    return "--kernels fused --loss fused", replace(run, setup=setup)
+
+
+def _smaller(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
+    """A micro-batch that fits and divides the rank's samples of a step, which stay as many."""
+    samples = run.setup.batch_size * run.accumulation
+    kept = replace(run.setup, gradients_kept=True)
+    largest = largest_batch(run.model, kept, run.layout, memory_bytes, most=run.setup.batch_size - 1)
+    batch = next((size for size in range(largest, 0, -1) if samples % size == 0), 0)
+    if not batch:
+        return None
+    times = samples // batch
+    return (
+        f"--batch-size {batch} --accumulation {times}",
+        replace(run, setup=replace(kept, batch_size=batch), accumulation=times),
+    )
+
+
+def _eight_bit(run: Fitting, _: float) -> tuple[str, Fitting] | None:
+    if run.setup.optimizer not in ("adam", "adamw"):
+        return None
+    return "--optimizer adamw-8bit", replace(run, setup=replace(run.setup, optimizer="adamw-8bit"))
+
+
+def _more_nodes(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
+    """The fewest whole nodes, in doublings, on which the shards fit."""
+    if run.setup.strategy != "fsdp" or run.layout.world_size % run.layout.ranks_per_node:
+        return None
+    times = 2
+    while times <= _MOST_TIMES_NODES:
+        layout = replace(run.layout, world_size=run.layout.world_size * times)
+        more = replace(run, layout=layout)
+        if more.memory.peak <= memory_bytes:
+            return f"--world-size {layout.world_size}", more
+        times *= 2
+    return None
+
+
+def _adapters(run: Fitting, _: float) -> tuple[str, Fitting] | None:
+    if run.setup.lora_rank:
+        return None
+    return f"--lora-rank {_LORA_RANK}", replace(run, setup=replace(run.setup, lora_rank=_LORA_RANK))
+
+
+def _packed_adapters(run: Fitting, _: float) -> tuple[str, Fitting] | None:
+    if run.setup.quantized:
+        return None
+    rank = run.setup.lora_rank or _LORA_RANK
+    setup = replace(run.setup, lora_rank=rank, quantized=True)
+    return f"--lora-rank {rank} --qlora", replace(run, setup=setup)

@@ -1,0 +1,100 @@
+"""Published training runs as the estimate's own request, read from the tables in ``published/``."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from raybench.hardware.gpus import gpu_for
+from raybench.performance_model.estimate import EstimateRequest, assumed_efficiency
+from raybench.performance_model.layout import Layout, Network
+from raybench.performance_model.training_setup import Strategy, TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+FOLDER = Path(__file__).parent / "published"
+# hidden, heads, layers: scripts/train/yamls/pretrain of llm-foundry
+_MPT = {
+    "mpt-125m": (768, 12, 12), "mpt-350m": (1024, 16, 24), "mpt-760m": (1536, 12, 24), "mpt-1b": (2048, 16, 24),
+    "mpt-3b": (2560, 20, 32), "mpt-7b": (4096, 32, 32), "mpt-13b": (5120, 40, 40), "mpt-30b": (7168, 56, 48),
+    "mpt-70b": (8192, 64, 80),
+}  # fmt: skip
+_STRATEGIES: dict[str, Strategy] = {"FULL_SHARD": "fsdp", "SHARD_GRAD_OP": "fsdp-grad-op"}
+# The machines that MosaicML rents out: 8 x 400 Gbit/s with H100, 8 x 200 Gbit/s with A100; shares as docs/methods.md.
+_NETWORKS = {
+    "h100": Network(node_gb_per_s=0.8 * 450, fabric_gb_per_s=0.92 * 400),
+    "a100": Network(node_gb_per_s=0.8 * 300, fabric_gb_per_s=0.92 * 200),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRun:
+    """One row: what was run, as a request, and the tokens a second of all ranks that came out."""
+
+    name: str
+    source: str
+    request: EstimateRequest
+    parameters: int
+    tokens_per_second: float
+
+    @property
+    def step_seconds(self) -> float:
+        """The published step time."""
+        setup, layout = self.request.setup, self.request.layout
+        return setup.tokens * self.request.accumulation * layout.world_size / self.tokens_per_second
+
+
+def published_runs() -> Iterator[PublishedRun]:
+    """All rows of all tables; FP8 ones are left out, since the estimate knows no FP8."""
+    with (FOLDER / "llm_foundry.csv").open() as file:
+        for row in csv.DictReader(file):
+            if "fp8" not in row["precision"]:
+                yield _of_llm_foundry(row)
+
+
+def _of_llm_foundry(row: dict[str, str]) -> PublishedRun:
+    hidden, heads, layers = _MPT[row["model"]]
+    length, ranks, accumulation = (int(row[name]) for name in ("sequence_length", "world_size", "accumulation"))
+    family, _, memory = row["gpu"].partition("_")
+    gpu = gpu_for(f"a100-{memory.removesuffix('gb')}gb" if family == "a100" else family)
+    setup = TrainingSetup(
+        batch_size=int(row["batch_size"]),
+        sequence_length=length,
+        strategy=_STRATEGIES[row["sharding"]],
+        checkpointing=row["checkpointing"] == "True",
+        gradients_kept=accumulation > 1,
+    )
+    return PublishedRun(
+        name=" ".join(row[name] for name in ("model", "gpu", "world_size", "sequence_length", "batch_size")),
+        source="llm-foundry",
+        request=EstimateRequest(
+            model=_mpt(row["model"], (hidden, heads, layers), length),
+            setup=setup,
+            layout=Layout(world_size=ranks, ranks_per_node=8),
+            network=_NETWORKS[family],
+            accumulation=accumulation,
+            gpu=gpu,
+            memory_bytes=gpu.memory_bytes,
+            efficiency=assumed_efficiency(gpu),
+            kernels_known=False,
+            loss_known=False,
+        ),
+        parameters=int(row["parameters"]),
+        tokens_per_second=float(row["tokens_per_second_per_gpu"]) * ranks,
+    )
+
+
+def _mpt(name: str, size: tuple[int, int, int], length: int) -> Transformer:
+    hidden, heads, layers = size
+    return Transformer(
+        name=name,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        feedforward=4 * hidden,
+        vocabulary=50368,
+        gated=False,
+        norm="layer",
+        tied=True,
+        positions=length,
+        context=length,
+    )

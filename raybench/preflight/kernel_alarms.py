@@ -116,7 +116,7 @@ AMD_LOG = (
     _alarm(r"[Rr]ing \S+ timeout(?!, but soft recovered)", "work on a GPU timed out", _PROGRAM),
     _alarm(r"GPU reset begin", "a GPU was reset", "whatever ran on it was lost; look at what the log says before it"),
     _alarm(r"\[(?:gfxhub|mmhub)\d*\] (?:retry |no-retry )?page fault|VM_L2_PROTECTION_FAULT|HW [Ee]xception by GPU",
-           "a program reached beyond its memory on a GPU", _PROGRAM),
+           "a program accessed a GPU beyond its memory", _PROGRAM),
     _alarm(r"(?<![\d])[1-9]\d* (?:new |total )?correctable hardware errors", "corrected hardware errors of a GPU",
            "amd-smi metric --ecc counts them; have the GPU replaced if they go on"),
 )  # fmt: skip

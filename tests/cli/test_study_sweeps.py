@@ -20,6 +20,7 @@ def content_of(folder: Path) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.long
 def test_batches_are_compared_gone_on_with_and_priced(tmp_path: Path) -> None:
     sizes = ("study", "batch-size", "--batch-sizes", "1,8", "--repeats", "1", "--output-dir", str(tmp_path))
     done = raybench(*sizes, *TRAINING, seconds=200)

@@ -50,6 +50,7 @@ def link_seconds(message_bytes: float, bits_per_second: float) -> float:
     return message_bytes / (bits_per_second / 8 * PAYLOAD_SHARE)
 
 
+@pytest.mark.long
 def test_the_speedup_is_what_shaping_and_computation_predict(two_rails: Lab) -> None:
     study = lab_study(
         two_rails,

@@ -5,9 +5,9 @@ import hashlib
 import importlib
 import os
 import platform
+import shutil
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -129,17 +129,21 @@ def _done(plan: Plan, step: Step, source: str) -> StepRecord:
     if reason is not None:
         return StepRecord(result="not-run", seconds=0.0, at=now(), source=source, reason=reason)
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="rbg-", dir=plan.folder) as folder:
+    folder = plan.folder / f"rbg-{os.getpid()}"
+    try:  # before there is a folder: a signal between its making and this would leave it
+        folder.mkdir(mode=0o700)
         bench = Bench(
             on_gpu=plan.on_gpu,
             short=plan.short,
-            folder=Path(folder),
+            folder=folder,
             seconds=float(step.seconds) * (1 if plan.on_gpu else _DRY_FACTOR),
             nccl_tests=plan.nccl_tests,
         )
         found = _in_process(step, bench)
         if found.result == "failed":
-            _keep_log(Path(folder), plan.folder / f"{step.id}.log")
+            _keep_log(folder, plan.folder / f"{step.id}.log")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     return msgspec.structs.replace(found, seconds=round(time.monotonic() - begin, 2), source=source)
 
 
@@ -167,8 +171,19 @@ def _in_process(step: Step, bench: Bench) -> StepRecord:
             os.killpg(process.pid or 0, signal.SIGKILL)
         process.kill()
         process.join(_SPARE_SECONDS)  # one that waits for the driver may never end: the next step is tried all the same
+        _wait_for_group(process.pid or 0)
         here.close()
     return found
+
+
+def _wait_for_group(group: int) -> None:
+    """Until the killed processes of a step are gone, which write into its folder until then."""
+    for _ in range(100):
+        try:
+            os.killpg(group, 0)
+        except (ProcessLookupError, PermissionError):
+            return
+        time.sleep(0.02)
 
 
 def _result(result: Result, reason: str) -> StepRecord:

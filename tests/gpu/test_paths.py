@@ -91,7 +91,7 @@ def test_a_record_shortens_the_list() -> None:
 
 def claims(text: str) -> list[str]:
     """Sentences that claim something measured on a GPU."""
-    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z*`])|\n\n", text)
+    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z*`])|\n\n|\n(?=\|)", text)  # a row of a table is one of its own
     return [" ".join(one.split()) for one in sentences if _CLAIM.search(" ".join(one.split()))]
 
 

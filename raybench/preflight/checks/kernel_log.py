@@ -12,7 +12,7 @@ from raybench.preflight.verdict import Judgement, failed, passed, skipped, warne
 _ADDRESS = re.compile(r"\b(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b|\bPCI:[0-9a-fA-F:.]+\b")
 _MOST = 8
 # What a job does to itself: no reason to think less of its node.
-_OF_JOBS = {"out of memory", "work on a GPU timed out", "a program reached beyond its memory on a GPU"}
+_OF_JOBS = {"out of memory", "work on a GPU timed out", "a program accessed a GPU beyond its memory"}
 
 
 def gpu_messages(view: HostView) -> Judgement:

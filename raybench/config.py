@@ -41,6 +41,7 @@ _TEXTS = ("sizes", "p2p_size", "log_limit")
 _LEAST_NODES = 2
 _OWN_SAMPLES = 60  # of the ranks' own speed over a run
 _LEAST_OWN_SAMPLES = 3  # beside each point, so that a slow rank shows within a few of them
+LAUNCHED = "launched"  # in place of a cluster's address: the ranks come from the user's own launcher
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from raybench.cli.output import announce, printing, say
-from raybench.config import RunConfig
+from raybench.config import LAUNCHED, RunConfig
 
 if TYPE_CHECKING:
     from raybench.reports.progress import ProgressDisplay
@@ -25,8 +25,12 @@ def measure(config: RunConfig, *, as_json: bool, quiet: bool, full: bool = False
         check_run(config)
         say("raybench: the options are right, and this machine has what they need of it; nothing was measured")
         return 0
-    check_libraries()
-    where = {"auto": "looking for a Ray cluster, else embedding one here", "local": "embedding a Ray cluster here"}
+    check_libraries(config)
+    where = {
+        LAUNCHED: "waiting for the launcher's ranks",
+        "auto": "looking for a Ray cluster, else embedding one here",
+        "local": "embedding a Ray cluster here",
+    }
     announce(where.get(config.address, f"joining the Ray cluster at {config.address}"), quiet=quiet)
     with Interrupt().installed() as interrupt:
         finished = run(config, interrupt=interrupt, display=_Silent if quiet else _display)

@@ -18,7 +18,9 @@ from typing import NoReturn
 
 import psutil
 
+from raybench.config import LAUNCHED
 from raybench.execution.driver_channel import DriverChannel
+from raybench.execution.launched.session import place_of
 from raybench.execution.log_files import tail_of
 from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
 from raybench.execution.ranks.rank_process import die_with_parent
@@ -139,11 +141,16 @@ def _be_driver(
         os.setsid()
         die_with_parent()
         if os.getppid() == parent:
-            keep_only(connection.fileno())
+            keep_only(connection.fileno(), *_listeners(record))
             print_to(workplace / OUTPUT)
             _drive(record, early, workplace, DriverChannel(connection))
     finally:
         os._exit(0)  # Ray's clean-up at exit would wait for a cluster that has gone
+
+
+def _listeners(record: RunRecord) -> tuple[int, ...]:
+    """Where ranks that a launcher started will come."""
+    return (place_of(os.environ).descriptor,) if record.config.address == LAUNCHED else ()
 
 
 def _drive(record: RunRecord, early: PrestartedRankHost | None, workplace: Path, channel: DriverChannel) -> None:

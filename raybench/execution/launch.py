@@ -41,7 +41,7 @@ from raybench.execution.node_actors.node_actors import Deadline, NodeActorHandle
 from raybench.execution.placement import PlacementPlan
 from raybench.execution.ranks.ending import ending_text
 from raybench.execution.ray_cluster.lost_nodes import head_incident, rank_host_incident
-from raybench.execution.ray_cluster.ray_calls import HeadWatch
+from raybench.execution.ray_cluster.ray_calls import HeadWatch, NoHead
 from raybench.execution.watcher import Watcher
 
 POLL_SECONDS = 1.0
@@ -63,7 +63,7 @@ class Launch:
     watcher: Watcher
     stopping: threading.Event
     timeout_seconds: float
-    head: HeadWatch
+    head: HeadWatch | NoHead
     incidents: list[Incident] = field(default_factory=list)
     _ready: set[int] = field(default_factory=set)
     _finished: set[int] = field(default_factory=set)
@@ -157,21 +157,21 @@ class Launch:
 
     def _hear(self, seconds: float) -> None:
         """Take in what the node actors have to say within that time."""
-        import ray
-
+        calls = self.actors.calls
+        failures: tuple[type[Exception], ...] = (*calls.errors, AnswerError, EventError)
         if not self._polls:
             time.sleep(seconds)
             return
         self._forgive_absence()
         polls = list(self._polls)
-        ready, _ = ray.wait(polls, num_returns=len(polls), timeout=0)
+        ready, _ = calls.wait(polls, len(polls), 0)
         if not ready:
-            ready, _ = ray.wait(polls, num_returns=1, timeout=seconds)
+            ready, _ = calls.wait(polls, 1, seconds)
         for reference in ready:
             handle, _ = self._polls.pop(reference)
             try:
-                self._take_all(handle, decode_answer("poll", ray.get(reference)))
-            except (ray.exceptions.RayError, AnswerError, EventError) as error:
+                self._take_all(handle, decode_answer("poll", calls.result(reference)))
+            except failures as error:
                 self._node_lost(handle.node.name, handle.index, reason_of(error))
                 continue
             self._poll(handle)
@@ -210,15 +210,14 @@ class Launch:
 
     def _hear_agents_last(self) -> None:
         """What agents said since the last poll that was heard. Polls are answered at once where ranks are stopped."""
-        import ray
-
+        calls = self.actors.calls
         polls = [one for one, (handle, _) in self._polls.items() if handle.index not in self.actors.lost]
-        ready = ray.wait(polls, num_returns=len(polls), timeout=POLL_SECONDS)[0] if polls else []
+        ready = calls.wait(polls, len(polls), POLL_SECONDS)[0] if polls else []
         for reference in ready:
             handle, _ = self._polls.pop(reference)
             ranks = self.plan.ranks_of(handle.index)
-            with contextlib.suppress(ray.exceptions.RayError, AnswerError, EventError):
-                for data in decode_answer("poll", ray.get(reference)):
+            with contextlib.suppress(*calls.errors, AnswerError, EventError):
+                for data in decode_answer("poll", calls.result(reference)):
                     event = event_of(data, ranks, self.specs, self.plan.world_size)
                     if isinstance(event, AgentSaid):
                         self.watcher.agent_said(handle.index, event.data)

@@ -4,12 +4,14 @@ Of a cluster of machines only its nodes can tell most of it, so that all of this
 """
 
 import importlib.util
+import os
 import re
 from collections.abc import Sequence
 
 from raybench.benchmarks.registry import workload_of
-from raybench.config import RunConfig, nothing_to_isolate
+from raybench.config import LAUNCHED, RunConfig, nothing_to_isolate
 from raybench.errors import NodeMissingError, UsageError, known_names
+from raybench.execution.launched.session import place_of
 from raybench.execution.placement import Candidate, PlacementPlan, plan_of
 from raybench.execution.ray_cluster.found_cluster import find_running
 from raybench.execution.ray_cluster.ray_calls import connection_problem
@@ -24,10 +26,20 @@ def check_needs(config: RunConfig) -> None:
     """Whether the run can be begun, without beginning it. Raises UsageError with what is missing."""
     if config.address == "local" or (config.address == "auto" and find_running() is None):
         check_embedded(config)
+    elif config.address == LAUNCHED:
+        check_launched(config)
     elif config.address != "auto":
         problem = connection_problem(config.address, _CONNECT_SECONDS)
         if problem is not None:
             raise no_cluster(config.address, problem)
+
+
+def check_launched(config: RunConfig) -> None:
+    """Raises UsageError outside of a launch, and for what needs Ray."""
+    place_of(os.environ)
+    for option, wanted in (("--isolate and --continue-without", config.isolates), ("--keep-warm", config.keep_warm)):
+        if wanted:
+            raise UsageError(f"{option} start ranks more than once, which a launcher does not: leave it away")
 
 
 def check_embedded(config: RunConfig) -> None:

@@ -37,6 +37,7 @@ class Planned:
     collector: Collector
     variables: dict[str, str]
     found_by: str = ""  # what named the cluster, where the user did not
+    launcher: str = ""  # what started the ranks, where it was not Ray
     facts: list[dict[str, Any]] = field(default_factory=list)  # by node, in plan order
     rank_facts: dict[int, Mapping[str, str]] = field(default_factory=dict)
 

@@ -1,18 +1,21 @@
 """A whole run: join or embed a cluster, place node actors, compare nodes, launch the ranks, bring everything home."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from raybench.config import LAUNCHED
 from raybench.errors import IncompleteRunError, ProblemFoundError
 from raybench.execution.bring_home import bring_logs
 from raybench.execution.channel import Channel
 from raybench.execution.collector import Collector
 from raybench.execution.consistency import differences
 from raybench.execution.launch import START_SECONDS, Launch
+from raybench.execution.launched.session import LaunchedSession, launched_session
 from raybench.execution.live.clocks import reading_clocks
-from raybench.execution.needs import check_embedded, plan_over
+from raybench.execution.needs import check_embedded, check_launched, plan_over
 from raybench.execution.node_actors.heartbeat import heartbeat
 from raybench.execution.node_actors.node_actors import (
     NODE_ACTOR_SECONDS,
@@ -25,7 +28,7 @@ from raybench.execution.phases import LEAVING, start_seconds
 from raybench.execution.rank_assignments import assignments_of, variables_of
 from raybench.execution.ranks.prestarted_rank_host import PrestartedRankHost
 from raybench.execution.ray_cluster.lost_nodes import LostNodesError
-from raybench.execution.ray_cluster.ray_calls import HeadWatch
+from raybench.execution.ray_cluster.ray_calls import HeadWatch, NoHead
 from raybench.execution.ray_cluster.session import Session, open_session
 from raybench.execution.record import Planned, RunRecord
 from raybench.execution.run_progress import RunProgress
@@ -71,8 +74,11 @@ class Run:
             finally:
                 self.channel.mark(LEAVING, _LEAVE_SECONDS, self.record)
 
-    def _join(self, stack: contextlib.ExitStack) -> Session:
+    def _join(self, stack: contextlib.ExitStack) -> Session | LaunchedSession:
         config = self.record.config
+        if config.address == LAUNCHED:
+            check_launched(config)
+            return self._take_in(stack)
         self._mark("starting the cluster", _CLUSTER_SECONDS + (config.nodes or 1))
         session = open_session(
             config.address,
@@ -85,7 +91,15 @@ class Run:
         with self.record.timed("cluster"):
             return stack.enter_context(session)
 
-    def _measure(self, stack: contextlib.ExitStack, joined: Session) -> None:
+    def _take_in(self, stack: contextlib.ExitStack) -> LaunchedSession:
+        seconds = start_seconds(self.record.config.timeout, _CLUSTER_SECONDS)
+        self._mark("waiting for the launcher's ranks", seconds)
+        with self.record.timed("cluster"):
+            joined = stack.enter_context(launched_session(os.environ, seconds))
+        self.record.config = joined.config_for(self.record.config)
+        return joined
+
+    def _measure(self, stack: contextlib.ExitStack, joined: Session | LaunchedSession) -> None:
         try:
             self._place_and_launch(stack, joined)
         except Exception as raised:
@@ -94,15 +108,14 @@ class Run:
             self.channel.consult(self.record)
             raise
 
-    def _place_and_launch(self, stack: contextlib.ExitStack, joined: Session) -> None:
+    def _place_and_launch(self, stack: contextlib.ExitStack, joined: Session | LaunchedSession) -> None:
         config = self.record.config
         planned = self._plan(joined)
         self._mark("placement", PLACE_SECONDS)
         with self.record.timed("placement"):
-            actors = place_node_actors(joined, planned.plan, config.keep_warm, self.channel.outliving)
-            stack.callback(self._give_back, actors, joined)
-            stack.enter_context(contextlib.nullcontext() if joined.emulated else heartbeat(actors))
-        head = stack.enter_context(contextlib.closing(HeadWatch(joined.address)))
+            actors = self._placed(stack, joined, planned)
+        head = NoHead() if isinstance(joined, LaunchedSession) else HeadWatch(joined.address)
+        stack.enter_context(contextlib.closing(head))
         self._mark("starting the node actors", start_seconds(config.timeout, NODE_ACTOR_SECONDS))
         with self.record.timed("facts"):
             planned.facts = facts_of(actors, planned.plan, start_seconds(config.timeout, NODE_ACTOR_SECONDS))
@@ -111,7 +124,17 @@ class Run:
             self._launch_all(actors, head)
             bring_logs(actors, self.record, self.channel)
 
-    def _give_back(self, actors: NodeActors, joined: Session) -> None:
+    def _placed(self, stack: contextlib.ExitStack, joined: Session | LaunchedSession, planned: Planned) -> NodeActors:
+        if isinstance(joined, LaunchedSession):
+            actors = joined.actors(planned.plan)
+            stack.callback(self._give_back, actors, joined)
+            return actors
+        actors = place_node_actors(joined, planned.plan, self.record.config.keep_warm, self.channel.outliving)
+        stack.callback(self._give_back, actors, joined)
+        stack.enter_context(contextlib.nullcontext() if joined.emulated else heartbeat(actors))
+        return actors
+
+    def _give_back(self, actors: NodeActors, joined: Session | LaunchedSession) -> None:
         """End the node actors. Those of an embedded cluster end with it in any case.
 
         Without a head there is nothing to leave: Ray would wait for it, and keep the command waiting.
@@ -141,7 +164,7 @@ class Run:
         """All ranks will be on this machine."""
         check_embedded(self.record.config)
 
-    def _plan(self, session: Session) -> Planned:
+    def _plan(self, session: Session | LaunchedSession) -> Planned:
         config = self.record.config
         plan = plan_over(config, session.candidates())
         specs = config.plan(plan.backend)
@@ -149,6 +172,7 @@ class Run:
             plan=plan,
             emulated=session.emulated,
             found_by=session.found_by,
+            launcher=session.launcher if isinstance(session, LaunchedSession) else "",
             specs=specs,
             collector=Collector(plan=specs, world_size=plan.world_size, all_sizes=config.sizes is not None),
             variables=common_variables(config.variables()),
@@ -166,7 +190,7 @@ class Run:
                 f"the nodes differ: {what}. Make them equal, or measure all the same with --allow-mixed."
             )
 
-    def _launch_all(self, actors: NodeActors, head: HeadWatch) -> None:
+    def _launch_all(self, actors: NodeActors, head: HeadWatch | NoHead) -> None:
         planned, repeats = self.record.need(), self.record.config.repeats
         self._progress.begin()
         with self._counting_traffic(actors, planned), self._hearing_agents(actors, planned):
@@ -179,7 +203,7 @@ class Run:
                 if self.record.incidents:
                     return
 
-    def _launch(self, actors: NodeActors, head: HeadWatch, planned: Planned) -> None:
+    def _launch(self, actors: NodeActors, head: HeadWatch | NoHead, planned: Planned) -> None:
         config = self.record.config
         self._mark("reserving the port", start_seconds(config.timeout, _PORT_SECONDS))
         launch = Launch(
@@ -231,7 +255,7 @@ class Run:
                 planned.facts[index]["traffic"] = traffic_between(before[index], after[index])
 
     def _reserve_port(self, actors: NodeActors, planned: Planned) -> int:
-        first = NodeActors(handles=actors.handles[:1], group=actors.group)
+        first = replace(actors, handles=actors.handles[:1], lost=set())
         wanted = planned.plan.nodes[0].address, self.record.config.master_port
         seconds = start_seconds(self.record.config.timeout, _PORT_SECONDS)
         answers, silent = first.ask(seconds, "reserve_port", *wanted)

@@ -170,6 +170,7 @@ def title_of(planned: Planned) -> str:
     nodes = f"{len(plan.nodes)} {'EMULATED ' * emulated}node{'s' * (len(plan.nodes) > 1)}"
     ranks = f"{plan.world_size} rank{'s' * (plan.world_size > 1)}"
     cluster = f"; Ray cluster {planned.found_by}" if planned.found_by else ""
+    cluster = f"; ranks of {planned.launcher}" if planned.launcher else cluster
     return f"{nodes}{' on this machine' * emulated}, {ranks}, {plan.backend}{cluster}"
 
 

@@ -9,8 +9,11 @@ LAUNCHED = ("run", "train", "memory", "checkpoint", "study")
 _PLACE = ("--address", "--output-dir")
 
 
-def check_words(words: Sequence[str]) -> None:
-    """Raises UsageError for a command that cannot be launched, and for options that the launch sets itself."""
+def check_words(words: Sequence[str], *, own_folder: bool = False) -> None:
+    """Raises UsageError for a command that cannot be launched, and for options that the launch sets itself.
+
+    ``own_folder``: the launch leaves --output-dir to the command.
+    """
     if not words:
         raise UsageError("say what to run after --, such as '-- run --suite all_reduce'")
     if words[0] not in LAUNCHED:
@@ -19,7 +22,7 @@ def check_words(words: Sequence[str]) -> None:
         raise UsageError("name the study that is launched, such as '-- study scaling --nodes 1,2,4'")
     for word in words:
         name = word.partition("=")[0]
-        if name in _PLACE:
+        if name in _PLACE and not (own_folder and name == "--output-dir"):
             raise UsageError(f"{name} after -- is not taken: the launch sets it; give --output-dir before the --")
 
 

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 
-def keep_only(descriptor: int) -> None:
+def keep_only(*descriptors: int) -> None:
     """Close what the command has open: its end of pipes, and the disk space that it reserves."""
     for number in [int(name) for name in os.listdir("/proc/self/fd")]:
-        if number > 2 and number != descriptor:
+        if number > 2 and number not in descriptors:
             with contextlib.suppress(OSError):
                 os.close(number)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from raybench.config import RunConfig
+from raybench.config import LAUNCHED, RunConfig
 from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.plain import notebook_frame
 from raybench.documents.run.result import RunResult, result_file
@@ -55,9 +55,11 @@ class FinishedRun:
         return notebook_frame(lambda: raybench.html(self.result, self.diagnosis))
 
 
-def check_libraries() -> None:
-    """Raises UsageError where what measures is not installed."""
-    missing = [name for name in ("ray", "torch", "numpy") if importlib.util.find_spec(name) is None]
+def check_libraries(config: RunConfig | None = None) -> None:
+    """Raises UsageError where what measures is not installed. Ranks that a launcher started need no Ray."""
+    with_ray = config is None or config.address != LAUNCHED
+    wanted = ("ray", "torch", "numpy") if with_ray else ("torch", "numpy")
+    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"this command needs {' and '.join(missing)}: {install_advice('run')}")
 
@@ -80,7 +82,7 @@ def run_once(
     amend: Callable[[RunResult], RunResult] = lambda result: result,
 ) -> FinishedRun:
     """The same without what follows from its findings. ``amend``: what else is to be said of it."""
-    check_libraries()
+    check_libraries(config)
     baseline = baseline_at(config.baseline)
     run_id = new_run_id()
     with contextlib.ExitStack() as undisturbed:
@@ -184,7 +186,9 @@ def measured(
     with (
         workplace() as place,
         run_guard(place) as guard,
-        contextlib.nullcontext() if config.keep_warm else prestarted_rank_host(place) as early,
+        contextlib.nullcontext()
+        if config.keep_warm or config.address == LAUNCHED
+        else prestarted_rank_host(place) as early,
         contextlib.closing(make_display()) as display,
     ):
         from raybench.execution.account import Account

@@ -22,7 +22,7 @@ def check_run(config: RunConfig) -> None:
     """Whether a run of this configuration can be begun; nothing is started. Raises UsageError where it cannot."""
     from raybench.execution.needs import check_needs
 
-    check_libraries()
+    check_libraries(config)
     check_needs(config)
     check_output_dir(config.output_dir)
     baseline_at(config.baseline)

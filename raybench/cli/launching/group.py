@@ -2,11 +2,12 @@
 
 import click
 
-from raybench.cli.launching import slurm
+from raybench.cli.launching import ranks, slurm
 
 EXAMPLES = """\b
 Examples:
   raybench launch slurm --nodes 4 --gpus-per-node 8 --partition gpu -- run --suite all_reduce
+  raybench launch torchrun --gpus-per-node 8 -- run --suite all_reduce
   raybench launch slurm --nodes 4 --dry-run -- train --model gpt2-xl --strategy fsdp
 """
 
@@ -20,3 +21,6 @@ def command() -> None:
 
 
 command.add_command(slurm.command)
+command.add_command(ranks.torchrun)
+command.add_command(ranks.mpirun)
+command.add_command(ranks.rank)

@@ -17,12 +17,12 @@ class LaunchCommand(click.Command):
         return super().parse_args(ctx, args[:end])
 
 
-def launched_words(context: click.Context) -> tuple[str, ...]:
+def launched_words(context: click.Context, *, own_folder: bool = False) -> tuple[str, ...]:
     """The command after ``--``. Raises UsageError of click's or ours where it would refuse its options itself."""
     from raybench.services.launching.slurm import check_words
 
     words: tuple[str, ...] = context.meta["raybench.words"]
-    check_words(words)
+    check_words(words, own_folder=own_folder)
     check_options(words)
     return words
 

@@ -38,14 +38,12 @@ def _read_all(actors: NodeActors, handles: Sequence[NodeActorHandle], read: Cloc
     while not stop.wait(next(pauses, _PERIOD_SECONDS)):
         for handle in handles:
             if handle.index not in actors.lost and not stop.is_set():
-                _read(handle, read)
+                _read(actors, handle, read)
 
 
-def _read(handle: NodeActorHandle, read: ClockRead) -> None:
-    import ray
-
+def _read(actors: NodeActors, handle: NodeActorHandle, read: ClockRead) -> None:
     asked = time.monotonic()
-    with contextlib.suppress(ray.exceptions.RayError, AnswerError):  # the launch itself hears that a node is lost
-        data = ray.get(handle.actor.answer.remote("clock"), timeout=_LONGEST_SECONDS)
+    with contextlib.suppress(*actors.calls.errors, AnswerError):  # the launch itself hears that a node is lost
+        data = actors.calls.result(handle.actor.answer.remote("clock"), _LONGEST_SECONDS)
         answered = time.monotonic()
         read(handle.index, asked, decode_answer("clock", data), answered)

@@ -70,9 +70,7 @@ class StallWatch:
         A look that goes on is waited for, since the next question comes after it.
         """
         if self._look:
-            import ray
-
-            ray.wait(list(self._look), num_returns=len(self._look), timeout=_LOOK_SECONDS)
+            self.actors.calls.wait(list(self._look), len(self._look), _LOOK_SECONDS)
             self._look = {}
         blamed = {one.rank for one in incidents} | {rank for one in incidents for rank, _ in one.others}
         for rank, (finding, _) in self._open.items():
@@ -81,16 +79,16 @@ class StallWatch:
         self._open = {}
 
     def _hear_look(self, now: float) -> None:
-        import ray
-
-        ready, waiting = ray.wait(list(self._look), num_returns=len(self._look), timeout=0)
+        calls = self.actors.calls
+        failures: tuple[type[Exception], ...] = (*calls.errors, AnswerError)
+        ready, waiting = calls.wait(list(self._look), len(self._look), 0)
         if waiting and now - self._asked < _LOOK_SECONDS:
             return
         found: dict[int, RankActivity] = {}
         for reference in ready:
             try:
-                found |= {one.rank: one for one in decode_answer("activities", ray.get(reference))}
-            except (ray.exceptions.RayError, AnswerError):
+                found |= {one.rank: one for one in decode_answer("activities", calls.result(reference))}
+            except failures:
                 continue  # the launch itself hears that a node is lost
         self._look = {}
         self._judge(found, now)

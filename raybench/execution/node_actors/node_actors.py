@@ -7,6 +7,7 @@ from typing import Any
 
 from raybench.errors import ClusterUnavailableError, RaybenchError
 from raybench.execution.node_actors.answers import AnswerError, decode_answer
+from raybench.execution.node_actors.calls import CallError, Calls, RayCalls
 from raybench.execution.node_actors.ray_actor import RayNodeActor
 from raybench.execution.node_actors.warm_groups import end_idle_node_actors, node_actor_name, warm_name
 from raybench.execution.placement import Candidate, PlacementPlan
@@ -46,6 +47,7 @@ class NodeActors:
     name: str | None = None  # under which the node actors can be found by a later run
     keep_warm_seconds: float = 0.0
     share_a_host: bool = False  # one process holds the ranks of all nodes: those of an embedded cluster
+    calls: Calls = field(default_factory=RayCalls)
 
     def ask(
         self, seconds: float, question: str, *arguments: object, lost_seconds: float = 0.0
@@ -55,20 +57,16 @@ class NodeActors:
         Node actors in ``lost`` are called as well, and waited for no longer than ``lost_seconds``: a dead machine costs
         its silence once.
         """
-        import ray
-
         asked = {handle.actor.answer.remote(question, *arguments): handle for handle in self.handles}
         answers: dict[int, Any] = {}
         silent: dict[int, str] = {}
         waited = [reference for reference, handle in asked.items() if handle.index not in self.lost]
-        ready = ray.wait(waited, num_returns=len(waited), timeout=seconds)[0] if waited else []
+        ready = self.calls.wait(waited, len(waited), seconds)[0] if waited else []
         if lost_seconds and len(waited) < len(asked):
-            ray.wait(
-                [one for one in asked if one not in waited], num_returns=len(asked) - len(waited), timeout=lost_seconds
-            )
+            self.calls.wait([one for one in asked if one not in waited], len(asked) - len(waited), lost_seconds)
         for reference in ready:
             try:
-                answers[asked[reference].index] = decode_answer(question, ray.get(reference))
+                answers[asked[reference].index] = decode_answer(question, self.calls.result(reference))
             except Exception as error:  # noqa: BLE001 - one node's error must not hide the others' answers
                 silent[asked[reference].index] = reason_of(error)
         for handle in self.handles:
@@ -85,13 +83,15 @@ class NodeActors:
         return call_with_timeout(_CLOSE_SECONDS, self._close, "giving back the nodes")
 
     def _close(self) -> None:
-        import ray
-
         if self.keep_warm_seconds:
             _, silent = self.ask(4.0, "rest", self.keep_warm_seconds)
             if not silent:
                 return
         self.ask(4.0, "close", lost_seconds=_LOST_SECONDS)
+        if self.group is None:  # nobody placed them: their launcher started them, and they end by themselves
+            return
+        import ray
+
         for handle in self.handles:
             ray.kill(handle.actor, no_restart=True)
         ray.util.remove_placement_group(self.group)
@@ -99,9 +99,11 @@ class NodeActors:
 
 def reason_of(error: BaseException) -> str:
     """What a remote error says, without Ray's wrapping and the remote traceback."""
+    if isinstance(error, CallError | AnswerError):
+        return str(error)[:300]
     from raybench.execution.ray_cluster.data_only import NodeError  # imports Ray
 
-    if isinstance(error, NodeError | AnswerError):
+    if isinstance(error, NodeError):
         return str(error)[:300]
     cause = getattr(error, "cause", None) or error
     lines = [line for line in str(cause).strip().splitlines() if line.strip()]

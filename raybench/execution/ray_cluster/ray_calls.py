@@ -59,6 +59,18 @@ def grpc_problem(address: str, seconds: float) -> str | None:
     return None if len(answer) > 3 and answer[3] == 4 else "it does not speak gRPC"
 
 
+class NoHead:
+    """In place of a HeadWatch where there is no Ray."""
+
+    address = ""
+
+    def problem(self, *, in_trouble: bool = False) -> None:
+        """None: nothing can be wrong with it."""
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
 class HeadWatch:
     """Asks the head every two seconds. Ray itself says nothing for a minute, and then ends our process.
 

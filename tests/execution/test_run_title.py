@@ -20,5 +20,11 @@ def test_one_node_and_one_rank_are_no_plural(
     nodes: int, world_size: int, emulated: bool, found_by: str | None, title: str
 ) -> None:
     plan = SimpleNamespace(nodes=("n",) * nodes, world_size=world_size, backend="gloo")
-    planned: Any = SimpleNamespace(plan=plan, emulated=emulated, found_by=found_by)
+    planned: Any = SimpleNamespace(plan=plan, emulated=emulated, found_by=found_by, launcher="")
     assert title_of(planned) == title
+
+
+def test_what_started_the_ranks_is_said_where_it_was_not_ray() -> None:
+    plan = SimpleNamespace(nodes=("a", "b"), world_size=16, backend="nccl")
+    planned: Any = SimpleNamespace(plan=plan, emulated=False, found_by="", launcher="torchrun")
+    assert title_of(planned) == "2 nodes, 16 ranks, nccl; ranks of torchrun"

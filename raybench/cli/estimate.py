@@ -70,7 +70,7 @@ _OPTIONS: list[Any] = [
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
-                 "[default: 0.4:0.7 for A100, else 0.3:0.5; assumed]"),
+                 "[default: as published trainings of such a size]"),
     click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
     click.option("--prices", metavar="FILE", help="CSV with name,usd_per_node_hour,date,source in place of the list "
                  "prices."),

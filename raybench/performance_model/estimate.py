@@ -20,6 +20,7 @@ from raybench.performance_model.communication import (
     step_seconds,
 )
 from raybench.performance_model.cost import Cost, Price
+from raybench.performance_model.efficiency import Efficiency, expected_efficiency
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.memory import NF4_BYTES, MemoryEstimate, estimate_memory, largest_batch, state_bytes
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
@@ -28,28 +29,16 @@ from raybench.performance_model.transformer import Transformer
 
 # Shares of the line rate that NCCL reaches with large messages, of published healthy logs (docs/methods.md).
 NVLINK_SHARE, PCIE_SHARE, NIC_SHARE = 0.80, 0.80, 0.92
-# Of the peak that forward and backward pass reach by themselves, recomputation counted as work. torchtitan publishes 34
-# to 39 % MFU of an 8B model on H100 with communication and recomputation in it; large GEMMs alone reach 73 to 87 %.
-ASSUMED_EFFICIENCY = (0.30, 0.50)
 _SHARDING_STRATEGIES: Mapping[str, Literal["full", "grad-op", "hybrid"]] = {
     "fsdp": "full",
     "fsdp-grad-op": "grad-op",
     "fsdp-hybrid": "hybrid",
 }
-# A100 feeds its slower tensor cores better: torchtitan's 64 of them (docs/performance.md, Llama 3 with FSDP2) train 8B
-# at 58 % MFU, and 70B at 51.7 % with every layer computed again, which is 69 % of the peak.
-_ASSUMED_OF_FAMILY = {"A100": (0.40, 0.70), "A800": (0.40, 0.70)}
-
-
-def assumed_efficiency(gpu: Gpu | None) -> tuple[float, float]:
-    """Share of the peak in computation, low and high, where nobody says: as published for this family of GPUs."""
-    family = gpu.name.split()[0] if gpu else ""
-    return _ASSUMED_OF_FAMILY.get(family, ASSUMED_EFFICIENCY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest:
-    """What is to be estimated. ``efficiency``: share of the peak in computation, low and high.
+    """What is to be estimated. ``efficiency``: how fast computation is, else as published trainings were.
 
     Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give. Where the
     kernels or the loss are not known, the setup has those that take most memory, and what takes least counts as well.
@@ -64,8 +53,7 @@ class EstimateRequest:
     accumulation: int = 1
     gpu: Gpu | None = None
     memory_bytes: int | None = None
-    efficiency: tuple[float, float] = ASSUMED_EFFICIENCY
-    efficiency_source: str = "assumed, give --efficiency"
+    efficiency: Efficiency | None = None
     price: Price | None = None
     epoch_samples: int | None = None
     network_unknown: str | None = None
@@ -74,11 +62,6 @@ class EstimateRequest:
     loss_known: bool = True
 
     def __post_init__(self) -> None:
-        low, high = self.efficiency
-        if not 0 < low <= high <= 1:
-            raise UsageError(
-                f"an efficiency of {low:g} to {high:g} is not a range of shares of the peak, such as 0.3:0.5"
-            )
         if self.accumulation < 1:
             raise UsageError(f"{self.accumulation} micro-batches a step: there must be at least 1")
 
@@ -98,6 +81,11 @@ class Estimate:
     slowest: StepSeconds | None
     optimizer_seconds: float
     unknown: tuple[str, ...]
+
+    @property
+    def efficiency(self) -> Efficiency:
+        """That given, or of published trainings."""
+        return computation_of(self.request)
 
     @property
     def fits(self) -> bool | None:
@@ -165,7 +153,7 @@ def estimate(request: EstimateRequest) -> Estimate:
         reduce_bytes=request.reduce_bytes,
     )
     peak = request.gpu.peak_tflops(request.dtype) if request.gpu else None
-    bounds = [_step(request, traffic, peak, share) for share in reversed(request.efficiency)]
+    fastest, slowest = _steps(request, traffic, peak)
     limit = request.memory_bytes
     memory = estimate_memory(request.model, request.setup, request.layout)
     return Estimate(
@@ -176,8 +164,8 @@ def estimate(request: EstimateRequest) -> Estimate:
         least_memory=estimate_memory(request.model, least_setup(request), request.layout),
         largest_batch=largest_batch(request.model, request.setup, request.layout, limit) if limit else None,
         nearest=_nearest(request) if limit is not None and memory.peak > limit else None,
-        fastest=bounds[0],
-        slowest=bounds[1],
+        fastest=fastest,
+        slowest=slowest,
         optimizer_seconds=_optimizer_seconds(request),
         unknown=tuple(_unknown(request, peak)),
     )
@@ -234,17 +222,27 @@ def model_flops_per_token(request: EstimateRequest) -> float:
     return model.flops_per_token(setup.sequence_length)
 
 
-def _step(
-    request: EstimateRequest, traffic: Traffic, peak_tflops: float | None, efficiency: float
-) -> StepSeconds | None:
+def computation_of(request: EstimateRequest) -> Efficiency:
+    """How fast the request's computation is: as given, or as published trainings of such a size were."""
+    return request.efficiency or expected_efficiency(request.gpu, request.model, request.setup)
+
+
+def _steps(
+    request: EstimateRequest, traffic: Traffic, peak_tflops: float | None
+) -> tuple[StepSeconds | None, StepSeconds | None]:
+    """The step with the fastest computation, and with the slowest."""
     if peak_tflops is None or request.network is None:
-        return None
+        return None, None
     model, setup = request.model, request.setup
     flops = model_flops_per_token(request)
     if setup.checkpointing:
         flops += model.hardware_flops_per_token(setup.sequence_length) - model.flops_per_token(setup.sequence_length)
-    compute = setup.tokens * request.accumulation * flops / (peak_tflops * 1e12 * efficiency)
-    return step_seconds(compute, traffic, request.network, forward_share=_forward_share(setup))
+    shortest, longest = computation_of(request).micro_batch_seconds(setup.tokens * flops / (peak_tflops * 1e12))
+    share, times = _forward_share(setup), request.accumulation
+    return (
+        step_seconds(shortest * times, traffic, request.network, forward_share=share),
+        step_seconds(longest * times, traffic, request.network, forward_share=share),
+    )
 
 
 def _forward_share(setup: TrainingSetup) -> float:

@@ -53,7 +53,9 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         tokens_per_second=estimate.tokens_per_second,
         samples_per_second=_samples(estimate),
         mfu=estimate.mfu,
-        efficiency=EfficiencyRange(range=request.efficiency, source=request.efficiency_source),
+        efficiency=EfficiencyRange(
+            range=(estimate.efficiency.low, estimate.efficiency.high), source=estimate.efficiency.source
+        ),
         cost=_cost(estimate),
         formulas=FORMULAS,
         basis=dict(request.basis),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from raybench.documents.estimate import EstimateReport
     from raybench.hardware.gpus import Gpu
     from raybench.performance_model.cost import Price
+    from raybench.performance_model.efficiency import Efficiency
     from raybench.performance_model.estimate import EstimateRequest
     from raybench.performance_model.layout import Layout, Network
     from raybench.performance_model.training_setup import Kernels, Loss, Optimizer, Strategy
@@ -93,7 +94,7 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
 
 
 def _request(options: EstimateOptions) -> "EstimateRequest":
-    from raybench.performance_model.estimate import EstimateRequest, assumed_efficiency
+    from raybench.performance_model.estimate import EstimateRequest
     from raybench.performance_model.layout import Layout
 
     machine = machine_of(options)
@@ -102,7 +103,6 @@ def _request(options: EstimateOptions) -> "EstimateRequest":
     _at_least_one(options.accumulation, "--accumulation")
     layout = Layout(world_size=options.world_size, ranks_per_node=ranks_per_node)
     model = _model(options)
-    given = options.efficiency
     network, why_unknown = _network(options, machine, layout)
     return EstimateRequest(
         model=model,
@@ -115,8 +115,7 @@ def _request(options: EstimateOptions) -> "EstimateRequest":
         accumulation=options.accumulation,
         gpu=machine.gpu,
         memory_bytes=_memory(options, machine.gpu),
-        efficiency=_efficiency(given) if given else assumed_efficiency(machine.gpu),
-        efficiency_source="given" if given else "assumed, not known; give --efficiency",
+        efficiency=_efficiency(options.efficiency) if options.efficiency else None,
         price=_price(options),
         epoch_samples=_at_least_one(options.epoch_samples, "--epoch-samples"),
         basis=machine.basis,
@@ -191,12 +190,15 @@ def _memory(options: EstimateOptions, gpu: "Gpu | None") -> int | None:
     return gpu.memory_bytes if gpu else None
 
 
-def _efficiency(text: str) -> tuple[float, float]:
+def _efficiency(text: str) -> "Efficiency":
+    from raybench.performance_model.efficiency import Efficiency
+
     low, _, high = text.partition(":")
     try:
-        return float(low), float(high or low)
+        shares = float(low), float(high or low)
     except ValueError:
         raise UsageError(f"--efficiency '{text}' is not LOW:HIGH, such as 0.35:0.45") from None
+    return Efficiency(low=shares[0], high=shares[1], source="given")
 
 
 def _price(options: EstimateOptions) -> "Price | None":

@@ -45,7 +45,7 @@ def test_an_estimate_has_every_figure() -> None:
     assert estimate["samples_per_second"][0] == pytest.approx(64 / high)
     flops, peak = estimate["model"]["flops_per_token"], 989.4e12
     assert estimate["mfu"][1] == pytest.approx(estimate["tokens_per_second"][1] * flops / 64 / peak)
-    assert estimate["mfu"][1] < 0.5
+    assert estimate["mfu"][1] < 0.6
     cost = estimate["cost"]
     assert cost["per_hour"] == pytest.approx(8 * 55.04)
     assert cost["per_epoch"][0] == pytest.approx(1000 * cost["per_1k_samples"][0])
@@ -62,10 +62,11 @@ def test_an_estimate_has_every_figure() -> None:
 def test_what_64_a100_are_published_to_reach_is_within_the_estimate(options: tuple[str, ...], published: float) -> None:
     """Tokens a second and GPU: torchtitan, docs/performance.md, Llama 3 with FSDP2."""
     shape = ("--world-size", "64", "--strategy", "fsdp", "--batch-size", "1", "--sequence-length", "8192")
-    low, high = answer(*options, *shape, "--node-type", "p4de.24xlarge")["tokens_per_second"]
+    estimate = answer(*options, *shape, "--node-type", "p4de.24xlarge")
+    low, high = estimate["tokens_per_second"]
     assert low < 64 * published < high
-    hopper = answer(*options, *shape, "--node-type", "p5.48xlarge")
-    assert hopper["efficiency"]["range"] == [0.3, 0.5]
+    assert estimate["computation_seconds"][1] < 1.6 * estimate["computation_seconds"][0], "or it would say little"
+    assert "A100" in estimate["efficiency"]["source"]
 
 
 def test_a_model_that_does_not_fit_ends_with_1() -> None:
@@ -283,7 +284,7 @@ def test_a_run_that_hangs_on_its_kernels_is_unknown_until_they_are_said() -> Non
     assert known["peak"] == known["least_peak"] == memory["least_peak"]
     plain = CliRunner().invoke(command, [*between, "--kernels", "plain", "--loss", "plain"])
     assert plain.exit_code == 1
-    assert "nearest that fits: --activation-checkpointing" in " ".join(plain.stdout.replace("#", " ").split())
+    assert "nearest that fits: --kernels fused --loss fused" in " ".join(plain.stdout.replace("#", " ").split())
 
 
 @pytest.mark.parametrize("targets", [",", "q_proj,", ""])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from raybench.hardware.gpus import gpu_for
-from raybench.performance_model.estimate import EstimateRequest, assumed_efficiency
+from raybench.performance_model.estimate import EstimateRequest
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
 from raybench.performance_model.transformer import Transformer
@@ -35,6 +35,7 @@ class PublishedRun:
     request: EstimateRequest
     parameters: int
     tokens_per_second: float
+    memory_bytes: float | None = None
 
     @property
     def step_seconds(self) -> float:
@@ -49,6 +50,8 @@ def published_runs() -> Iterator[PublishedRun]:
         for row in csv.DictReader(file):
             if "fp8" not in row["precision"]:
                 yield _of_llm_foundry(row)
+    with (FOLDER / "qwen.csv").open() as file:
+        yield from map(_of_qwen, csv.DictReader(file))
 
 
 def _of_llm_foundry(row: dict[str, str]) -> PublishedRun:
@@ -74,7 +77,6 @@ def _of_llm_foundry(row: dict[str, str]) -> PublishedRun:
             accumulation=accumulation,
             gpu=gpu,
             memory_bytes=gpu.memory_bytes,
-            efficiency=assumed_efficiency(gpu),
             kernels_known=False,
             loss_known=False,
         ),
@@ -97,4 +99,52 @@ def _mpt(name: str, size: tuple[int, int, int], length: int) -> Transformer:
         tied=True,
         positions=length,
         context=length,
+    )
+
+
+# hidden, heads, layers, feedforward, vocabulary: config.json of each
+_QWEN = {
+    "qwen-1.8b": (2048, 16, 24, 5504, 151936), "qwen-7b": (4096, 32, 32, 11008, 151936),
+    "qwen-14b": (5120, 40, 40, 13696, 152064), "qwen-72b": (8192, 64, 80, 24576, 152064),
+}  # fmt: skip
+
+
+def _of_qwen(row: dict[str, str]) -> PublishedRun:
+    """LoRA of rank 64 on all linear layers, one sample a micro-batch, 8 of them a step, blocks computed again."""
+    hidden, heads, layers, feedforward, vocabulary = _QWEN[row["model"]]
+    length, gpu = int(row["sequence_length"]), gpu_for("a100")
+    model = Transformer(
+        name=row["model"],
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        feedforward=feedforward,
+        vocabulary=vocabulary,
+        qkv_biases=True,
+        context=length,
+    )
+    setup = TrainingSetup(
+        batch_size=1,
+        sequence_length=length,
+        checkpointing=True,
+        lora_rank=64,
+        quantized=row["method"] == "qlora",
+    )
+    return PublishedRun(
+        name=f"{row['model']} {row['method']} {length}",
+        source="Qwen",
+        request=EstimateRequest(
+            model=model,
+            setup=setup,
+            layout=Layout(world_size=1, ranks_per_node=1),
+            network=_NETWORKS["a100"],
+            accumulation=8,
+            gpu=gpu,
+            memory_bytes=gpu.memory_bytes,
+            kernels_known=False,
+            loss_known=False,
+        ),
+        parameters=model.parameters,
+        tokens_per_second=8 * length / float(row["seconds"]),
+        memory_bytes=float(row["memory_gb"]) * 1e9,
     )

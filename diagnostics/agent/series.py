@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
-Unit = Literal["bytes", "seconds", "percent", "watts", "celsius", "megahertz", "gbit/s", "count", "flag"]
+Unit = Literal[
+    "bytes", "seconds", "microseconds", "percent", "watts", "celsius", "megahertz", "gbit/s", "count", "flag"
+]
 MAX_NAME_CHARACTERS = 200
 CPU_WAITING = "pressure/cpu/some_seconds"
 _LONGEST_DEVICE = 150
@@ -143,6 +145,9 @@ _ROWS: list[Series] = [
         needlessly_retransmitted_segments="TCP segments retransmitted that the peer had already",
     ),
     *_counters("tcp", "count", lost_segments="TCP segments lost on the way to it"),
+    *_counters("tcp", "bytes", carried_bytes="sent to it by TCP in bulk, and acknowledged"),
+    *_counters("tcp", "seconds", carrying_seconds="bulk data on its way to it by TCP"),
+    *_levels("tcp", "microseconds", least_round_trip_microseconds="least round trip to it by TCP"),
     *_counters("pressure", "seconds", some_seconds="some tasks waited", full_seconds="all tasks waited"),
     *_counters("disk", "bytes", read_bytes="read", written_bytes="written"),
     *_counters("disk", "seconds", busy_seconds="busy"),

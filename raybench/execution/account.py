@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diagnostics.agent.messages import Reading
 from diagnostics.findings import Finding
 from raybench.benchmarks.events import decode
 from raybench.documents.run.facts import NodeFacts, typed
@@ -24,6 +25,8 @@ from raybench.execution.driver_channel import (
 )
 from raybench.execution.live.agents import HeardAgent
 from raybench.execution.live.machine import Machine
+from raybench.execution.live.tcp_paths import SOURCE as TCP_PATHS
+from raybench.execution.live.tcp_paths import TcpPathWatch
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.log_files import ACTIVITY, capped_log
 from raybench.execution.phases import AFTERWARDS, SEARCHING
@@ -32,6 +35,7 @@ from raybench.timeline.keeper import SampleKeeper
 from raybench.timeline.last_samples import last_samples_text
 from raybench.units import parse_bytes
 
+_CONTENTION = "cpu-contention"  # the agent's rule
 _START_SECONDS = 60.0  # until the driver says what it does
 
 
@@ -56,6 +60,7 @@ class Account:
     agents: dict[int, HeardAgent] = field(default_factory=dict)  # by the node that speaks for its machine
 
     samples: SampleKeeper = field(init=False)
+    _paths: TcpPathWatch | None = None
 
     def __post_init__(self) -> None:
         record = self.record
@@ -71,7 +76,30 @@ class Account:
         messages, told = heard.take(piece.data, now)
         for message in messages:
             self.samples.take(heard.machine, message, now)
+            if isinstance(message, Reading) and message.source == TCP_PATHS:
+                told += self._tcp_paths().take(heard.machine, message, now, self._contended())
         return told
+
+    def _tcp_paths(self) -> TcpPathWatch:
+        """What compares the paths of all nodes; of emulated ones there are none."""
+        if self._paths is None:
+            planned = self.record.need()
+            apart = [] if planned.emulated else [one for one in planned.machines if len(one.nodes) == 1]
+            infos = {
+                one.name: planned.node_info(index, planned.plan.nodes[index]) for one in apart for index in one.nodes
+            }
+            self._paths = TcpPathWatch(
+                nodes={machine: info.name for machine, info in infos.items()},
+                addresses={address: info.name for info in infos.values() for address in info.addresses},
+                ranks={info.name: info.ranks for info in infos.values()},
+                started=self.record.clock,
+            )
+        return self._paths
+
+    def _contended(self) -> frozenset[str]:
+        """Nodes whose processors others take, by their agents."""
+        findings = (one for heard in self.agents.values() for one in heard.findings)
+        return frozenset(host for one in findings if one.rule == _CONTENTION for host in one.hosts)
 
     def _known_agent(self, node: int) -> HeardAgent | None:
         heard = self.agents.get(node) or self._agent_of(node)

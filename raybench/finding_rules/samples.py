@@ -129,5 +129,35 @@ Source: {_SOURCE}.
 """,
     recommended=advice("end-others", "See what else runs on {node}, and measure on nodes of their own.", "top -b -n 1"),
 )
+SLOW_TCP_PATHS = MeasuredRule(
+    id="slow-tcp-paths",
+    title="TCP carries less to and from a node than between the others",
+    severity="critical; warning where it is one path, or one direction",
+    text=f"""
+While data was on its way, the TCP paths of one node carried less than half of what those between the other nodes did.
 
-RULES = (PORT_ERRORS, GPU_THROTTLED, GPU_WAITS, MEMORY_GROWS, NODE_SWAPS, PROCESSORS_CONTENDED)
+Symptom: bytes that the peer acknowledged, over the time in which data was on its way to it and its window was not full
+(`bytes_acked`, `busy` and `rwnd_limited` of `ss -ti`), of the connections that carry bulk data. The fastest path of the
+node is below half of the slowest of the others, in more than half of the time. Where one path or one direction of a
+ring is slow, the side is not known: both ends are named.
+
+Why: a link that came up at a lower rate, a shaper or a policer, a virtual machine's limit, a bad cable, a switch port
+at fault. All other ranks wait for it in every collective, so that no figure of a rank stands out.
+
+Not when: messages are small or wait for a longer way (the least round trips are compared); the receiver's processes are
+slow, which fills its window; many nodes send to one at the same time, as in a gather; nodes differ in how many paths
+they use; more than a third of the nodes, or several paths, are slow: then it is how the network is built, or another
+job. RDMA does not pass through TCP: its ports have counters of their own.
+
+Source: {_SOURCE}; tcp_info of the Linux kernel (`tcpi_bytes_acked`, `tcpi_busy_time`, `tcpi_rwnd_limited`).
+""",
+    recommended=advice(
+        "check-link-rate",
+        "Compare the link of {node} with that of a healthy node: its rate, its qdisc, errors, limits of the instance.",
+        "ethtool DEVICE | grep -i speed",
+        "tc -s qdisc show; tc -s class show dev DEVICE",
+        "raybench fabric run -i HOSTS",
+    ),
+)
+
+RULES = (PORT_ERRORS, GPU_THROTTLED, GPU_WAITS, MEMORY_GROWS, NODE_SWAPS, PROCESSORS_CONTENDED, SLOW_TCP_PATHS)

@@ -8,6 +8,7 @@ The bandwidth of a block is its bytes over its whole time: a rank that stands st
 median operation, and a third of the throughput.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ Direction = Literal["", "sends", "receives"]
 _DIRECTIONS: tuple[Direction, ...] = ("", "sends", "receives")
 _MANY_PAIRS = 12  # of a pass: whether a subject's own pair is among them moves their median no more
 _LEAST_PATHS, _LEAST_BLOCKS = 6, 5
+_BY_FAR = 0.3  # of what is typical: so slow in all blocks of one direction is no trouble for a while
 _GOOD = 0.9  # a direction above it is fine
 _MOST_NAMED = 3  # one in so many, at most, or it is no fault but how the machine is built
 _PATH_DEVIATIONS = 4.0
@@ -294,19 +296,25 @@ class _Search:
         }
 
     def has_slow_pairs(self) -> bool:
-        """Whether two nodes' pair is slow in both directions, beside pairs on a rail or off it as it is, all the time.
+        """Whether pairs of nodes are slow all the time, beside pairs on a rail or off it as they are.
 
-        Both directions are measured at different times, so that trouble for a while shows in one of them.
+        In both directions; or in one, of several pairs from one rank or to it; or in one by far. Pairs and directions
+        are measured at different times, so that trouble for a while shows in one of them.
         """
         kinds: dict[bool, list[Pair]] = {}
         for pair in self._usable(between=True):
             kinds.setdefault(self._matrix.is_on_rail(pair), []).append(pair)
-        for pairs in kinds.values():
-            level = NOT_JUDGED * median([self._matrix.speed([pair]) for pair in pairs])
-            slow = {pair for pair in pairs if max(self._matrix.blocks[pair]) < level}
-            if any(pair[::-1] in slow for pair in slow):
-                return True
-        return False
+        return any(self._has_slow(pairs) for pairs in kinds.values())
+
+    def _has_slow(self, pairs: Sequence[Pair]) -> bool:
+        typical = median([self._matrix.speed([pair]) for pair in pairs])
+        fastest = {pair: max(self._matrix.blocks[pair]) for pair in pairs}
+        slow = {pair for pair, block in fastest.items() if block < NOT_JUDGED * typical}
+        ends = Counter((place, pair[place]) for pair in slow for place in (0, 1))
+        by_far = (
+            fastest[pair] < _BY_FAR * typical and len(self._matrix.blocks[pair]) >= _LEAST_BLOCKS for pair in slow
+        )
+        return any(pair[::-1] in slow for pair in slow) or any(count > 1 for count in ends.values()) or any(by_far)
 
     def look_at_ways(self) -> None:
         """Single paths between ranks that are both good with others; many of them are how the machine is built."""

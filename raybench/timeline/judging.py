@@ -16,6 +16,7 @@ from raybench.timeline.rules import (
     node_swaps,
     port_errors,
     processors_contended,
+    tcp_paths,
 )
 from raybench.timeline.rules.base import Answer, not_joined
 from raybench.timeline.spans import Timeline
@@ -27,6 +28,7 @@ RULES: Mapping[str, Callable[[Timeline], Answer]] = {
     known.MEMORY_GROWS.id: memory_grows.judge,
     known.NODE_SWAPS.id: node_swaps.judge,
     known.PROCESSORS_CONTENDED.id: processors_contended.judge,
+    known.SLOW_TCP_PATHS.id: tcp_paths.judge,
 }
 
 # The live rule that says the same of a device, and knows nothing of what was measured then: it is said once.

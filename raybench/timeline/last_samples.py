@@ -116,4 +116,11 @@ def _rate(series: Series, per_second: float) -> str:
     return f"{per_second:.2f} s per second"
 
 
-_SYMBOLS = {"percent": "%", "watts": "W", "celsius": "°C", "megahertz": "MHz", "gbit/s": "Gbit/s"}
+_SYMBOLS = {
+    "percent": "%",
+    "watts": "W",
+    "celsius": "°C",
+    "megahertz": "MHz",
+    "gbit/s": "Gbit/s",
+    "microseconds": "us",
+}

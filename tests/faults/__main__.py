@@ -22,7 +22,7 @@ from tests.faults.commands import WORKLOADS
 from tests.faults.plan import PHASES, Fault
 
 _CULPRIT_SHARE = 0.95
-Row = tuple[Case, Outcome]
+Row = tuple[Case, Outcome, float]  # seconds from the first process of the row to its last
 
 
 def main() -> int:
@@ -33,7 +33,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     drawn = cases(options.seed, options.count, tables=options.tables.split(","), workloads=options.workloads.split(","))
     if options.only:
-        wanted = {int(one) for one in options.only.split(",")}
+        wanted = {number for one in options.only.split(",") for number in _numbers(one)}
         drawn = [one for one in drawn if one.number in wanted]
     if options.list:
         print("\n".join(f"{one.number:4} {one.table:10} {one.workload:10} {one.what}" for one in drawn))
@@ -41,6 +41,7 @@ def main() -> int:
     begun = time.monotonic()
     with ThreadPoolExecutor(options.side_by_side) as pool:
         rows = list(pool.map(lambda one: _played(one, len(drawn), verbose=options.verbose), drawn))
+    _print_rows(rows)
     _print_phases(rows)
     _print_kinds(rows)
     print(f"{len(rows)} faults, seed {options.seed}, {time.monotonic() - begun:.0f} s")
@@ -52,10 +53,10 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=116)
+    parser.add_argument("--count", type=int, default=117)
     parser.add_argument("--tables", default=",".join(TABLES), help="of %(default)s")
     parser.add_argument("--workloads", default=",".join(WORKLOADS), help="of faults of processes: %(default)s")
-    parser.add_argument("--only", help="numbers of cases, such as 3,17")
+    parser.add_argument("--only", help="numbers of cases, such as 3,17 or 1-40")
     parser.add_argument("--list", action="store_true", help="say what would be planted, and stop")
     parser.add_argument("--side-by-side", type=int, default=1, help="cases at a time [default: %(default)s]")
     parser.add_argument("--json", help="a file for one line of JSON a case")
@@ -63,14 +64,23 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _numbers(text: str) -> range:
+    """Of ``7``, or of ``1-40``."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
 def _played(case: Case, count: int, *, verbose: bool) -> Row:
+    begun = time.monotonic()
     outcome = play(case)
+    wall = time.monotonic() - begun
     said = "; ".join(outcome.complaints) or ("ok" if outcome.planted else _not_planted(outcome))
     what = f"{case.workload:10} +{case.delay_seconds:.2f} s  {case.what:36}"
-    print(f"[{case.number}/{count}] {what} exit {outcome.status} after {outcome.seconds:5.1f} s  {said}", flush=True)
+    when = f"after {outcome.seconds:5.1f} s, {wall:5.1f} s in all"
+    print(f"[{case.number}/{count}] {what} exit {outcome.status} {when}  {said}", flush=True)
     if outcome.complaints and verbose:
         print(outcome.text[-4000:], flush=True)
-    return case, outcome
+    return case, outcome, wall
 
 
 def _not_planted(outcome: Outcome) -> str:
@@ -79,9 +89,18 @@ def _not_planted(outcome: Outcome) -> str:
     return "not planted: it had ended, or there is no such process"
 
 
+def _print_rows(rows: Sequence[Row]) -> None:
+    """Each with what became of it, and how long it took."""
+    print(f"\n{'':>4} {'table':10} {'command':10} {'fault':48} {'exit':>5} {'wall':>7}  result")
+    for case, out, wall in rows:
+        result = "wrong" if out.complaints else "right" if out.planted else "skipped"
+        told = f"{case.number:4} {case.table:10} {case.workload:10} {case.what[:48]:48}"
+        print(f"{told} {out.status!s:>5} {wall:5.1f} s  {result}")
+
+
 def _print_phases(rows: Sequence[Row]) -> None:
     """Faults of processes, by what and when: well ended of planted."""
-    planted = [(case, case.fault.phase, out) for case, out in rows if out.planted and isinstance(case.fault, Fault)]
+    planted = [(case, case.fault.phase, out) for case, out, _ in rows if out.planted and isinstance(case.fault, Fault)]
     if not planted:
         return
     print(f"\n{'fault of a process':24}" + "".join(f"{phase:>12}" for phase in PHASES))
@@ -96,34 +115,39 @@ def _print_phases(rows: Sequence[Row]) -> None:
 def _print_kinds(rows: Sequence[Row]) -> None:
     """All of them, by kind; and what was wrong, counted."""
     print(f"\n{'fault':24}" + "".join(f"{word:>12}" for word in ("planted", "right", "wrong", "skipped")))
-    for kind in (*sorted({_group(case) for case, _ in rows}), None):
-        here = [out for case, out in rows if kind in (None, _group(case))]
+    for kind in (*sorted({_group(case) for case, _, _ in rows}), None):
+        here = [out for case, out, _ in rows if kind in (None, _group(case))]
         planted = [out for out in here if out.planted]
         wrong = sum(bool(out.complaints) for out in planted)
         figures = (len(planted), len(planted) - wrong, wrong, len(here) - len(planted))
         print(f"{kind or 'all':24}" + "".join(f"{figure:>12}" for figure in figures))
-    counts = Counter(one.partition(":")[0] for _, out in rows for one in out.complaints)
+    counts = Counter(one.partition(":")[0] for _, out, _ in rows for one in out.complaints)
     told = ", ".join(f"{n} {what}" for what, n in sorted(counts.items())) or "all well"
-    print(f"\n{sum(out.planted for _, out in rows)} planted; {told}")
+    print(f"\n{sum(out.planted for _, out, _ in rows)} planted; {told}")
 
 
 def _group(case: Case) -> str:
     return f"process: {case.kind.partition(' ')[0]}" if isinstance(case.fault, Fault) else case.kind
 
 
-def _line(case: Case, outcome: Outcome) -> dict[str, object]:
+def _line(case: Case, outcome: Outcome, wall: float) -> dict[str, object]:
     fault = case.fault
     of_process = (
         {"phase": fault.phase, "target": fault.target, "action": fault.action} if isinstance(fault, Fault) else {}
     )
     told = {"number": case.number, "table": case.table, "kind": case.kind, "what": case.what, "workload": case.workload}
     ended = {"planted": outcome.planted, "skipped": outcome.skipped, "status": outcome.status}
-    seconds = {"delay_seconds": case.delay_seconds, "pick": case.pick, "seconds": round(outcome.seconds, 1)}
+    seconds = {
+        "delay_seconds": case.delay_seconds,
+        "pick": case.pick,
+        "seconds": round(outcome.seconds, 1),
+        "wall_seconds": round(wall, 1),
+    }
     return told | of_process | seconds | ended | {"complaints": list(outcome.complaints)}
 
 
 def _status(rows: Sequence[Row]) -> int:
-    planted = [out.complaints for _, out in rows if out.planted]
+    planted = [out.complaints for _, out, _ in rows if out.planted]
     fatal = [one for found in planted for one in found if not one.startswith("CULPRIT")]
     missed = sum(any(one.startswith("CULPRIT") for one in found) for found in planted)
     return int(bool(fatal) or not planted or missed > (1 - _CULPRIT_SHARE) * len(planted))

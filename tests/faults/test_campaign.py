@@ -121,14 +121,18 @@ def test_what_ranks_need_does_harm_whatever_a_result_says(planted: dict[str, str
 
 
 def test_one_command_plants_each_row_of_the_tables_once_and_is_the_same_for_a_seed() -> None:
-    drawn = cases(1, 116)
-    assert [one.number for one in drawn] == list(range(1, 117))
-    assert drawn == cases(1, 116) != cases(2, 116)
+    drawn = cases(1, 117)
+    assert [one.number for one in drawn] == list(range(1, 118))
+    assert drawn == cases(1, 117) != cases(2, 117)
     rows = [one.fault for one in drawn if one.table != "processes"]
     assert sorted(map(repr, rows)) == sorted(map(repr, (*AGENT_FAULTS, *HOST_FAULTS, *LINK_FAULTS)))
     assert {one.kind for one in drawn} >= {"agent", "sshd", "Ansible", "host", "disk", "link", "partition", "reboot"}
     alone = cases(1, 90, tables=["processes"])
     assert [one.delay_seconds for one in alone] == [one.delay_seconds for one in faults(1, 90)]
+
+
+def test_no_row_with_a_culprit_is_content_with_a_run_that_ends_with_0() -> None:
+    assert [one.what for one in LINK_FAULTS if one.rules and 0 in one.statuses] == []
 
 
 HEALTHY: dict[str, Any] = {"hosts": [{"name": f"node{n}", "problems": [], "status": "complete"} for n in (1, 2, 3, 4)]}

@@ -1,4 +1,4 @@
-"""A slow node of four, measured again with healthy partners, and dropped: real Ray, real nodes."""
+"""Slow links of four nodes, measured again with healthy partners; a node at fault is dropped, a path is not."""
 
 import json
 from typing import Any
@@ -37,4 +37,44 @@ def test_a_shaped_node_is_confirmed_and_the_run_goes_on_without_it(ray_lab: Lab)
     assert [one["node"] for one in second["cluster"]["dropped"]] == ["node3"]
     assert second["continued"]["first_run_id"] == first["run_id"]
     assert "CONTINUED WITHOUT node3: 3 of 4 nodes" in run.out
+    assert nothing_left(ray_lab, 5)
+
+
+COLLECTIVES = ("--suite", "all_reduce", "--sizes", "256K:512K:2", "--iters", "4", "--blocks", "5")
+
+
+def test_a_shaped_node_of_a_run_of_collectives_alone_is_confirmed_and_dropped(ray_lab: Lab) -> None:
+    ray_lab.shape(ray_lab.nodes[1], "20mbit")
+    try:
+        with lab_run(ray_lab, *COLLECTIVES, "--p2p-size", "256K", "--continue-without", "--nodes", "4") as run:
+            assert run.finish(170) == 1, run.errors
+    finally:
+        ray_lab.shape(ray_lab.nodes[1], None)
+    first, second = results(run)
+    (suspect,) = first["isolation"]["suspects"]
+    assert (suspect["name"], suspect["outcome"], suspect["rules"]) == ("node2", "confirmed", ["slow-tcp-paths"]), (
+        suspect
+    )
+    assert [one["node"] for one in second["cluster"]["dropped"]] == ["node2"]
+    assert second["status"] == "complete"
+    assert "CONTINUED WITHOUT node2: 3 of 4 nodes" in run.out
+    assert nothing_left(ray_lab, 5)
+
+
+def test_a_shaped_path_between_two_nodes_is_told_and_neither_is_dropped(ray_lab: Lab) -> None:
+    one, other = ray_lab.nodes[1], ray_lab.nodes[2]
+    for here, there in ((one, other), (other, one)):
+        ray_lab.shape_way(here, there, SLOW)
+    try:
+        with lab_run(ray_lab, *SHORT, "--continue-without", "--nodes", "4") as run:
+            assert run.finish(120) == 1, run.errors
+    finally:
+        for here in (one, other):
+            ray_lab.shape(here, None)
+    (result,) = results(run)
+    (suspect,) = result["isolation"]["suspects"]
+    told = (suspect["name"], suspect["outcome"], suspect["slow_with"])
+    assert told == ("the path between node2 and node3", "path", ["node2", "node3"]), suspect
+    assert result["cluster"]["dropped"] == []
+    assert "continued" not in result
     assert nothing_left(ray_lab, 5)

@@ -162,7 +162,7 @@ def main() -> int:
     options = _options()
     rows, figures = [], {}
     for name, fault in FAULTS.items():
-        seconds, said, before = _measured(fault)
+        seconds, said, before = measured(fault)
         figures[name] = {"seconds": seconds, "said": said, "before": before}
         rows.append([name, "-" if seconds is None else f"{seconds:.1f} s", said, ", ".join(before) or "none"])
     clean = [_watched_calm(options.clean_seconds) for _ in range(options.clean)]
@@ -175,7 +175,7 @@ def main() -> int:
     return int(bool(late) or any(clean))
 
 
-def _measured(fault: Fault) -> tuple[float | None, str, list[str]]:
+def measured(fault: Fault) -> tuple[float | None, str, list[str]]:
     """Seconds from the fault to its warning, what that says, and the rules that warned before the fault."""
     with _stage() as stage:
         fault.prepare(stage)

@@ -26,6 +26,7 @@ LIMIT_SECONDS = 5.0
 _CALM_SECONDS, _PATIENCE_SECONDS = 2.0, 20.0
 _STOPPED_SECONDS, _RUNNING_SECONDS = 0.02, 0.01
 _SITE = str(REPOSITORY / "tests/faults/site")
+ALSO_SAID = frozenset({"cpu-contention"})  # true of a machine that is not ours alone
 _NODES = ("--nodes", "4", "--address", "local")
 _RUN = ("run", *_NODES, "--suite", "all_reduce,all_gather", "--sizes", "64K:4M:2")
 _CLEAN_STEPS = 60
@@ -84,18 +85,18 @@ def main() -> int:
     wanted = {name: fault for name, fault in FAULTS.items() if options.only in name}
     rows, figures = [], {}
     for name, fault in wanted.items():
-        seconds, said = _measured(fault)
+        seconds, said = measured(fault)
         figures[name] = {"seconds": seconds, "said": said}
         rows.append([name, fault.rule, "-" if seconds is None else f"{seconds:.1f} s", said])
-    clean = [_clean(_CLEAN[number % len(_CLEAN)]) for number in range(options.clean)]
+    clean = [clean_run(CLEAN[number % len(CLEAN)]) for number in range(options.clean)]
     print_table("from the fault to the warning on the terminal", ["fault", "rule", "after", "said"], rows)
-    print(f"  clean runs: {len(clean)}, in which a rank was accused: {sum(map(bool, clean))}")
+    print(f"  clean runs: {len(clean)}, with a warning: {[one for one in clean if one]}")
     write_json(options.output, "run_faults", {"faults": figures, "clean": clean})
     late = [one for one in figures.values() if not isinstance(one["seconds"], float) or one["seconds"] > LIMIT_SECONDS]
-    return int(bool(late) or any(clean))
+    return int(bool(late) or any(set(one) - ALSO_SAID for one in clean))
 
 
-def _measured(fault: Fault) -> tuple[float | None, str]:
+def measured(fault: Fault) -> tuple[float | None, str]:
     """Seconds from the fault to the first warning of its rule that names the rank and no other, and what it says."""
     with _running(fault.run) as (command, due):
         pid = command.wait_for(lambda: command.rank(RANK))
@@ -114,14 +115,14 @@ def _measured(fault: Fault) -> tuple[float | None, str]:
         return None, "-"
 
 
-_CLEAN = (_RUN, _train("mlp", 20 * _CLEAN_STEPS), _train("cnn", 2 * _CLEAN_STEPS), _train("tiny", _CLEAN_STEPS))
+CLEAN = (_RUN, _train("mlp", 20 * _CLEAN_STEPS), _train("cnn", 2 * _CLEAN_STEPS), _train("tiny", _CLEAN_STEPS))
 
 
-def _clean(run: Sequence[str]) -> list[str]:
-    """What a run without a fault says of its ranks."""
+def clean_run(run: Sequence[str]) -> list[str]:
+    """The rules of which a run without a fault warned."""
     with _running(run) as (command, _):
         command.process.wait(300)
-        return [one["text"] for one in _warnings(command) if one["of"] == "ranks"]
+        return [one["rule"] for one in _warnings(command)]
 
 
 def _warnings(command: Command) -> Sequence[dict[str, Any]]:

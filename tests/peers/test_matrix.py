@@ -105,6 +105,14 @@ def test_where_healthy_pairs_differ_by_too_much_that_is_said() -> None:
     assert "healthy pairs differ among themselves too much" in said
 
 
+@pytest.mark.parametrize(("shape", "noise"), [((4, 2), 0.25), ((4, 2), 0.4), ((6, 1), 0.25), ((6, 1), 0.4)])
+def test_a_path_that_is_slow_in_one_direction_is_never_called_alike(shape: tuple[int, int], noise: float) -> None:
+    one_way = (0, shape[1])
+    for seed in range(10):
+        judgement = judged(*shape, lambda pair: 0.1 if pair == one_way else 1.0, noise=noise, common=0.3, seed=seed)
+        assert judgement.slow or judgement.patterns or judgement.not_judged, seed
+
+
 @pytest.mark.parametrize(("shape", "noise"), [((3, 1), 0.4), ((4, 2), 0.25), ((4, 2), 0.4), ((6, 1), 0.25)])
 def test_a_slow_path_among_pairs_that_differ_is_never_called_alike(shape: tuple[int, int], noise: float) -> None:
     slow, clean = 0.1, 1.0

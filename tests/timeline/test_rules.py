@@ -309,6 +309,73 @@ def test_segments_lost_on_the_way_to_a_slow_node_are_its_evidence(host: str, los
         assert [line.text for line in one.evidence] == [f"{host} TCP: 1.3%"] * (1 - kept)
 
 
+RATES = {"192.0.2.1": 9e8, "192.0.2.2": 9e8, "192.0.2.3": 9e8, "192.0.2.4": 9e8}
+
+
+def carrying(number: int, slow: Iterable[int], *, rate: float = 2.4e6, seconds: range = range(9, 21)) -> SampledNode:
+    """Node ``number`` of a ring of four: 2.4 MB/s go to the next one, which takes the whole time where one is slow."""
+    peer = number % 4 + 1
+    carried = counter(lambda row: rate if row in seconds else 0)
+    share = 1.0 if {number, peer}.intersection(slow) else rate / 9e8
+    busy = counter(lambda row: share if row in seconds else 0)
+    series = {"carried_bytes": carried, "carrying_seconds": busy, "least_round_trip_microseconds": [50.0] * len(busy)}
+    return sampled(f"node-{number}", {f"tcp/192.0.2.{peer}/{name}": values for name, values in series.items()})
+
+
+def ring_run(*findings: Finding, emulated: bool = False) -> RunResult:
+    run = run_of(collective((0.10,)), nodes=4, per_node=1)
+    nodes = tuple(
+        replace(one, name=f"node-{number}", address=f"192.0.2.{number}")
+        for number, one in enumerate(run.cluster.nodes, 1)
+    )
+    return replace(run, cluster=replace(run.cluster, nodes=nodes, emulated=emulated), findings=findings)
+
+
+def test_a_node_whose_tcp_paths_are_slow_is_named_with_both_figures() -> None:
+    (one,) = found(ring_run(), rules.SLOW_TCP_PATHS.id, *(carrying(number, [3]) for number in range(1, 5)))
+    assert (one.hosts, one.severity) == (("node-3",), "critical")
+    assert one.summary == (
+        "node-3: TCP carries 0.0024 GB/s to and from node-3, and at least 0.6 on the other 2 paths in use, "
+        "during all_reduce"
+    )
+    assert [line.text.split(":")[0] for line in one.evidence] == [
+        "node-2 tcp/192.0.2.3/carried_bytes",
+        "node-2 tcp/192.0.2.3/carrying_seconds",
+        "node-3 tcp/192.0.2.4/carried_bytes",
+        "node-3 tcp/192.0.2.4/carrying_seconds",
+        "all_reduce 1G, 10.0 to 20.0 s",
+    ]
+
+
+def contended_on(*hosts: str) -> Finding:
+    """What the agents of these nodes said live."""
+    one = rules.PROCESSORS_CONTENDED.finding(
+        severity="warning", confidence="certain", summary="", explanation="", hosts=hosts, recommendations=()
+    )
+    return dataclasses.replace(one, rule="cpu-contention")
+
+
+def test_processors_that_all_nodes_lack_excuse_no_link() -> None:
+    run = ring_run(contended_on("node-1", "node-2", "node-3", "node-4"))
+    (one,) = found(run, rules.SLOW_TCP_PATHS.id, *(carrying(number, [3]) for number in range(1, 5)))
+    assert one.hosts == ("node-3",)
+
+
+@pytest.mark.parametrize(
+    ("run", "nodes"),
+    [
+        (ring_run(), [carrying(number, []) for number in range(1, 5)]),
+        (ring_run(), [carrying(number, [3]) for number in (1, 2, 4)]),
+        (ring_run(emulated=True), [carrying(number, [3]) for number in range(1, 5)]),
+        (ring_run(), [carrying(number, [3], seconds=range(40, 60)) for number in range(1, 5)]),
+        (ring_run(contended_on("node-3")), [carrying(number, [3]) for number in range(1, 5)]),
+    ],
+    ids=["healthy", "a node without samples", "emulated", "after what was measured", "others at work on it"],
+)
+def test_slow_tcp_paths_near_misses(run: RunResult, nodes: list[SampledNode]) -> None:
+    assert found(run, rules.SLOW_TCP_PATHS.id, *nodes) == []
+
+
 def test_every_rule_of_samples_is_judged() -> None:
     assert set(RULES) == {rule.id for rule in rules.RULES}
 

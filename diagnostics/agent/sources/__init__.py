@@ -16,6 +16,7 @@ from diagnostics.agent.sources.nics import Nics
 from diagnostics.agent.sources.others import LOOK_INTERVALS, Others
 from diagnostics.agent.sources.ports import Ports
 from diagnostics.agent.sources.processes import Processes
+from diagnostics.agent.sources.tcp_paths import TcpPaths
 from diagnostics.agent.sources.tcp_peers import TcpPeers
 
 
@@ -45,6 +46,7 @@ SOURCES: Mapping[str, SourceKind] = {
     "amd gpus": SourceKind(open=lambda _: AmdGpus(load_amdsmi())),
     "host": SourceKind(open=lambda given: Host(given.options.proc)),
     "tcp peers": SourceKind(open=lambda given: TcpPeers(given.options.proc)),
+    "tcp paths": SourceKind(open=lambda given: TcpPaths(given.options.proc), least_seconds=1.0),
     "processes": SourceKind(open=lambda given: given.processes),
     "others": SourceKind(open=lambda given: Others(given.options.proc, given.processes), intervals=LOOK_INTERVALS),
     "kernel": SourceKind(open=lambda given: KernelLog(given.options.kernel_log)),

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from diagnostics.agent.sources.base import Sample, SourceUnavailableError
 
@@ -123,9 +124,20 @@ def _snmp(text: str) -> Values:
     yield "host/tcp/retransmitted_segments", int(tcp["RetransSegs"])
 
 
-def retransmitted_segments(text: str) -> int:
-    """Of the machine, out of ``/proc/net/snmp``. Raises ValueError or KeyError for a file of another form."""
-    return int(_tcp_counters(text)["RetransSegs"])
+class TcpSegments(NamedTuple):
+    """Of the machine, since it came up."""
+
+    sent: int
+    sent_again: int
+
+
+def tcp_segments(proc: Path) -> TcpSegments:
+    """Out of ``/proc/net/snmp``. Raises SourceUnavailableError where it cannot be read, or has another form."""
+    try:
+        tcp = _tcp_counters((proc / "net/snmp").read_text("ascii", "replace"))
+        return TcpSegments(sent=int(tcp["OutSegs"]), sent_again=int(tcp["RetransSegs"]))
+    except (OSError, ValueError, KeyError) as error:
+        raise SourceUnavailableError(f"{proc}/net/snmp: {error}") from error
 
 
 def _netstat(text: str) -> Values:

@@ -15,7 +15,7 @@ NODE_LOST = "node-lost"
 ACCUSING: Mapping[str, tuple[Aspect, ...]] = {
     NODE_LOST: _BOTH,
     **dict.fromkeys(("rank-host-lost", "rank-stopped", "rank-died", "rank-failed", "rank-behind"), _BOTH),
-    **dict.fromkeys(("slow-node", "slow-way", "slow-pairs"), ("bandwidth",)),
+    **dict.fromkeys(("slow-node", "slow-way", "slow-pairs", "slow-tcp-paths"), ("bandwidth",)),
     "slow-rank": ("speed",),
     **dict.fromkeys(("straggler", "rank-stalled", "gpu-throttled-while-measured", "gpu-throttled"), _BOTH),
     **dict.fromkeys(("gpu-memory-errors", "gpu-xid", "nvlink-errors", "device-vanished"), _BOTH),
@@ -92,7 +92,7 @@ def _accused(finding: Finding, result: RunResult) -> list[Suspect]:
         limit=LARGE if finding.severity == "critical" else MODERATE,
         broke=finding.ended_the_run,
     )
-    if finding.rule in _OF_PATHS:
+    if finding.rule in _OF_PATHS or (finding.rule == "slow-tcp-paths" and len(hosts) > 1):
         return [replace(suspect, other=hosts[1])] if len(hosts) == 2 else []
     return [_narrowed(replace(suspect, node=host), finding, result) for host in hosts]
 

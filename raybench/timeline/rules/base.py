@@ -56,7 +56,12 @@ def _clock_offset(node: SampledNode) -> str:
 
 def is_joined(node: SampledNode, span: Span) -> bool:
     """Whether what the node sampled during a point is known to be of that point: by its clock, and by its readings."""
-    return _bound(node) <= max(span.end - span.begin, node.resolution_seconds)
+    return is_joined_over(node, span.end - span.begin)
+
+
+def is_joined_over(node: SampledNode, seconds: float) -> bool:
+    """The same of any stretch of time that was so long."""
+    return _bound(node) <= max(seconds, node.resolution_seconds)
 
 
 def not_joined(timeline: Timeline) -> str:

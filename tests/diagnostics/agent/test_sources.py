@@ -11,13 +11,14 @@ import pytest
 
 from diagnostics.agent.judging import Judge
 from diagnostics.agent.series import split_name
-from diagnostics.agent.sources import counter_files, tcp_peers
+from diagnostics.agent.sources import counter_files, tcp_connections, tcp_paths, tcp_peers
 from diagnostics.agent.sources.base import SourceUnavailableError
 from diagnostics.agent.sources.filesystems import FileSystem
 from diagnostics.agent.sources.host import Host
 from diagnostics.agent.sources.nics import Nics
 from diagnostics.agent.sources.ports import Ports
 from diagnostics.agent.sources.processes import Processes
+from diagnostics.agent.sources.tcp_paths import TcpPaths
 from diagnostics.agent.sources.tcp_peers import TcpPeers
 from diagnostics.agent.window import Window
 
@@ -260,7 +261,7 @@ def test_peers_of_a_machine_that_has_others_each_day_are_bounded(
 ) -> None:
     proc, said = tmp_path / "proc", [""]
     write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
-    monkeypatch.setattr(tcp_peers, "_asked", lambda: said[0])
+    monkeypatch.setattr(tcp_connections, "asked", lambda: said[0])
     write(proc, "net/snmp", "Tcp: OutSegs RetransSegs\nTcp: 1000 0")
     source = TcpPeers(proc)
     for day in range(1, 9):
@@ -279,3 +280,101 @@ def test_peers_are_not_asked_for_among_too_many_connections(tmp_path: Path, sock
     write(proc, "net/sockstat", sockstat)
     with pytest.raises(SourceUnavailableError, match="more than 20,000 TCP connections, or an unknown number"):
         TcpPeers(proc)
+
+
+# As iproute2 6.1 wrote it on Linux 6.18, words left out.
+CARRIED = (
+    "ESTAB 0 0 {local} {peer} bbr wscale:10,10 rto:204 rtt:68.5/9.73 ato:40 mss:1448 pmtu:1500 rcvmss:536 advmss:1448 "
+    "cwnd:170 bytes_sent:{acked} bytes_acked:{acked} segs_out:{segments} data_segs_out:{segments} bbr:(bw:1bps,mrtt:9) "
+    "delivery_rate 14813848bps busy:{busy}ms {limited} snd_wnd:64 minrtt:0.053"
+)
+
+
+def carried(
+    acked: int, busy: int, *, segments: int | None = None, port: int = 9, peer: str = "10.0.0.2", limited: str = ""
+) -> str:
+    """A connection from this machine as ``ss`` shows it."""
+    count = acked // 1448 + 1 if segments is None else segments
+    local = f"10.0.0.1:{port}"
+    return CARRIED.format(local=local, peer=f"{peer}:5", acked=acked, segments=count, busy=busy, limited=limited)
+
+
+def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *said: list[str]) -> list[dict[str, float]]:
+    """What a source reads of these connections, look by look, the first of them when it is opened."""
+    proc, lines = tmp_path / "proc", [""]
+    write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
+    monkeypatch.setattr(tcp_connections, "asked", lambda: lines[0])
+    source, seen = None, []
+    for number, one in enumerate(said):
+        write(proc, "net/snmp", f"Tcp: OutSegs RetransSegs\nTcp: {1000 * number} 0")
+        lines[0] = "\n".join(one)
+        if source is None:
+            source = TcpPaths(proc)
+        else:
+            seen.append(dict(source.read().values))
+    return seen
+
+
+MIB = 2**20
+
+
+def path_series(carried_bytes: int, seconds: float, peer: str = "10.0.0.2") -> dict[str, float]:
+    names = ("carried_bytes", "carrying_seconds", "least_round_trip_microseconds")
+    return {f"tcp/{peer}/{name}": value for name, value in zip(names, (carried_bytes, seconds, 53.0), strict=True)}
+
+
+def test_what_paths_carry_is_counted_by_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [carried(5 * MIB, 100), carried(5 * MIB, 100, port=10), carried(9 * MIB, 5, peer="[::ffff:10.0.0.3]")]
+    later = [carried(8 * MIB, 1600), carried(7 * MIB, 600, port=10), carried(9 * MIB, 5, peer="[::ffff:10.0.0.3]")]
+    assert looks(tmp_path, monkeypatch, both, both, later) == [{}, path_series(5 * MIB, 2.0)]
+
+
+BESIDE: dict[str, str] = {
+    "words now and then": carried(70_000, 9000, segments=400, port=11),
+    "less than an eighth of the busiest": carried(200_000, 9000, port=11),
+    "a full window": carried(4 * MIB, 9000, port=11, limited="rwnd_limited:8900ms(98.9%)"),
+    "this machine": carried(4 * MIB, 9000, port=11, peer="10.0.0.1"),
+    "a kernel that does not count": "ESTAB 0 0 10.0.0.1:11 10.0.0.2:5 cubic mss:1448 rtt:0.1/0.1",
+    "no connection": "Cannot open netlink socket: Protocol not supported",
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_tells_nothing_of_a_path_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    seen = looks(tmp_path, monkeypatch, [], [carried(4 * MIB, 40), BESIDE[name]])
+    assert seen == [path_series(4 * MIB, 0.04)]
+
+
+def test_a_window_that_was_full_for_a_part_of_the_time_is_taken_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = carried(4 * MIB, 1000, limited="rwnd_limited:400ms(40.0%)")
+    assert looks(tmp_path, monkeypatch, [], [line]) == [path_series(4 * MIB, 0.6)]
+
+
+def test_another_connection_between_the_same_ends_counts_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert looks(tmp_path, monkeypatch, [carried(9 * MIB, 800)], [carried(3 * MIB, 30)]) == [path_series(3 * MIB, 0.03)]
+
+
+def test_paths_of_a_machine_that_has_others_each_day_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [
+        [carried(2 * MIB, 20, peer=f"10.{day}.{one // 250}.{one % 250}") for one in range(1000)] for day in range(1, 5)
+    ]
+    seen = looks(tmp_path, monkeypatch, [], *days)
+    assert all(len(one) == 3 * tcp_paths.MAX_PEERS for one in seen)
+
+
+def test_nobody_asks_for_paths_while_little_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    proc, times = machine(tmp_path) / "proc", []
+    write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
+    monkeypatch.setattr(tcp_connections, "asked", lambda: times.append(1) or "")
+    source = TcpPaths(proc)
+    for _ in range(3):
+        assert source.read().values == {}
+    assert len(times) == 1

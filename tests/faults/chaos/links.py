@@ -22,6 +22,7 @@ _GRACE_SECONDS = 25.0
 _HANG_SECONDS = 120.0
 _LEASE_SECONDS = 55.0  # of a node actor whose driver has gone without a word
 _SWEEP = ("--suite", "quick", "--sizes", "1K:900K:+1K", "--iters", "50", "--timeout", str(_TIMEOUT_SECONDS))
+_SIZED = ("--suite", "all_reduce", "--sizes", "256K:1M:2", "--iters", "4", "--blocks", "5", "--timeout", "90")
 _SHORT = ("--suite", "quick", "--sizes", "1K:12K:+1K", "--iters", "30", "--timeout", "90")
 _PAIRS = ("--suite", "p2p_matrix", "--p2p-size", "256K", "--iters", "2", "--blocks", "3", "--timeout", "90")
 _STEPS = ("--steps", "60", "--batch-size", "2", "--sequence-length", "64", "--no-verify", "--timeout", "90")
@@ -162,8 +163,10 @@ LINK_FAULTS = (
               plant=lambda s: (disturbance.partition(*_halves(s)), _heal_after(3.0, s))),
     LinkFault(kind="slow node", what="link, one of ten", nodes=10, before=True, rules=("slow-node",), statuses=(1,),
               plant=lambda s: s.lab.shape(s.node, "20mbit"), command=_PAIRS),
-    LinkFault(kind="slow node", what="processor, one of ten", nodes=10, statuses=(0, 1),
-              rules=("slow-rank", "straggler", "rank-stalled"), plant=_hold_back, command=_STEPS, verb="train"),
+    LinkFault(kind="slow node", what="processor, one of ten", nodes=10, statuses=(1,),
+              rules=("slow-rank", "straggler"), plant=_hold_back, command=_STEPS, verb="train"),
+    LinkFault(kind="slow node", what="link, in collectives alone", nodes=4, before=True, rules=("slow-tcp-paths",),
+              statuses=(1,), plant=lambda s: s.lab.shape(s.node, "20mbit"), command=_SIZED),
     LinkFault(kind="node", what="loses power", plant=lambda s: s.node.kill(), rules=_LOST, gone=True),
     LinkFault(kind="node", what="crashes", plant=lambda s: s.node.kill(silent=False), rules=_LOST, gone=True),
     LinkFault(kind="node", what="head loses power", plant=lambda s: s.node.kill(), rules=_HEAD_LOST, of_head=True,

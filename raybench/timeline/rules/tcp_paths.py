@@ -1,0 +1,163 @@
+"""TCP paths that carried less than those between the other nodes, benchmark by benchmark."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from diagnostics.agent.series import split_name
+from diagnostics.findings import Finding
+from raybench.documents.run.node_samples import SampledNode
+from raybench.finding_rules.samples import SLOW_TCP_PATHS
+from raybench.peers.tcp_paths import CarriedPath, Ends, PathJudgement, SlowPaths, judge_paths
+from raybench.timeline.measures import Track, track_of
+from raybench.timeline.rules import processors_contended
+from raybench.timeline.rules.base import NO_TIMES, Answer, is_joined_over, lacking, measured, sampled
+from raybench.timeline.spans import Span, Timeline
+
+CARRIED, CARRYING, ROUND_TRIP = "carried_bytes", "carrying_seconds", "least_round_trip_microseconds"
+MOST_PARTS = 5
+LEAST_READINGS = 3  # of a part
+_CONTENTION = ("contended-while-measured", "cpu-contention")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Path:
+    """The counters of a node towards one address of another."""
+
+    node: SampledNode
+    ends: Ends
+    carried: Track
+    carrying: Track
+    round_trip_seconds: float
+
+
+def judge(timeline: Timeline) -> Answer:
+    """A finding for each node or path that is slow in a benchmark, of that in which it is slowest."""
+    cluster, nodes = timeline.result.cluster, timeline.samples.nodes
+    if cluster.emulated or len(cluster.nodes) < 2:
+        return Answer()  # nothing leaves the machine
+    without = [node for node in nodes if not node.names("tcp", CARRIED)]
+    if len(without) == len(nodes):
+        return Answer(why=lacking(timeline, without, "bulk data over TCP"))
+    if not timeline.spans:
+        return Answer(why=NO_TIMES)
+    paths = list(_paths(timeline))
+    names = [node.name for node in cluster.nodes]
+    found: dict[tuple[str, ...], tuple[SlowPaths, Sequence[Span]]] = {}
+    whys: list[str] = []
+    for spans in _benchmarks(timeline):
+        judgement = _judged(spans, paths, names)
+        whys += [judgement.why] if judgement.why else []
+        for one in judgement.slow:
+            before = found.get(one.nodes)
+            if before is None or one.share < before[0].share:
+                found[one.nodes] = one, spans
+    busy = _contended(timeline) if found else frozenset()
+    told = [one for one in found.values() if not busy.intersection(one[0].nodes)]
+    whys += [f"processors of {', '.join(sorted(busy))} were taken by others"] if len(told) < len(found) else []
+    why = "; ".join(dict.fromkeys(whys)) if not told else ""
+    return Answer(findings=tuple(_finding(timeline, slow, spans, paths) for slow, spans in told), why=why)
+
+
+def _contended(timeline: Timeline) -> frozenset[str]:
+    """Nodes whose processors others took, where not all are so: then their links are not accused."""
+    findings = (*timeline.result.findings, *processors_contended.judge(timeline).findings)
+    busy = frozenset(host for one in findings if one.rule in _CONTENTION for host in one.hosts)
+    return busy if len(busy) < len(timeline.result.cluster.nodes) else frozenset()
+
+
+def _benchmarks(timeline: Timeline) -> Iterator[Sequence[Span]]:
+    """The points of each benchmark, but for pairs: these take turns, and are compared with each other."""
+    by_benchmark: dict[int, list[Span]] = {}
+    for span in timeline.spans:
+        if span.ranks is None:
+            by_benchmark.setdefault(id(span.benchmark), []).append(span)
+    yield from by_benchmark.values()
+
+
+def _paths(timeline: Timeline) -> Iterator[_Path]:
+    known = {address: one.name for one in timeline.result.cluster.nodes for address in one.addresses}
+    for node in timeline.samples.nodes:
+        for name in node.names("tcp", CARRIED) if len(node.nodes) == 1 else ():
+            address = split_name(name).device
+            busy, trip = (f"tcp/{address}/{metric}" for metric in (CARRYING, ROUND_TRIP))
+            peer = known.get(address, "")
+            if not peer or peer == node.nodes[0] or busy not in node.series:
+                continue
+            trips = node.values(trip) if trip in node.series else []
+            yield _Path(
+                node=node,
+                ends=(node.nodes[0], peer),
+                carried=track_of(node, name),
+                carrying=track_of(node, busy),
+                round_trip_seconds=min((value for value in trips if value is not None), default=0.0) / 1e6,
+            )
+
+
+def _judged(spans: Sequence[Span], paths: Sequence[_Path], names: Sequence[str]) -> PathJudgement:
+    """In equal parts of the benchmark's time, as many as there are readings for."""
+    begin, end = min(span.begin for span in spans), max(span.end for span in spans)
+    joined = [path for path in paths if is_joined_over(path.node, end - begin)]
+    resolution = max((path.node.resolution_seconds for path in joined), default=1.0)
+    count = min(int((end - begin) / (LEAST_READINGS * resolution)), MOST_PARTS)
+    if count < 1:
+        return PathJudgement()  # over before anything could be read of it
+    edges = [begin + (end - begin) * number / count for number in range(count + 1)]
+    by_ends: dict[Ends, list[_Path]] = {}
+    for path in joined:
+        by_ends.setdefault(path.ends, []).append(path)
+    carried = (_carried(ends, found, edges) for ends, found in by_ends.items())
+    return judge_paths(carried, names)
+
+
+def _carried(ends: Ends, paths: Sequence[_Path], edges: Sequence[float]) -> CarriedPath:
+    """By all addresses of the peer."""
+    return CarriedPath(
+        ends=ends,
+        parts=tuple(
+            (
+                sum(_grown(path.carried, begin, end) for path in paths),
+                sum(_grown(path.carrying, begin, end) for path in paths),
+            )
+            for begin, end in pairwise(edges)
+        ),
+        round_trip_seconds=min(path.round_trip_seconds for path in paths),
+    )
+
+
+def _grown(track: Track, begin: float, end: float) -> float:
+    """Between the first and the last reading within a time: nothing of what was before or after."""
+    first, last = bisect_left(track.seconds, begin), bisect_right(track.seconds, end) - 1
+    return track.totals[last] - track.totals[first] if last > first else 0.0
+
+
+def _finding(timeline: Timeline, slow: SlowPaths, spans: Sequence[Span], paths: Sequence[_Path]) -> Finding:
+    span = max(spans, key=lambda one: one.end - one.begin)
+    shown = [path for path in paths if path.ends in slow.paths]
+    is_node = len(slow.nodes) == 1
+    who = slow.nodes[0] if is_node else f"the path between {slow.nodes[0]} and {slow.nodes[1]}"
+    side = "" if is_node else " Which of the two ends, or what is between them, cannot be told by this run."
+    of_nodes = [one for one in timeline.result.cluster.nodes if one.name in slow.nodes]
+    evidence = [
+        sampled(path.node, f"tcp/{address}/{metric}", spans[0].begin, spans[-1].end)
+        for path in shown[:2]
+        for address in _addresses(timeline, path)
+        for metric in (CARRIED, CARRYING)
+    ]
+    return SLOW_TCP_PATHS.finding(
+        severity="critical" if is_node and not slow.direction else "warning",
+        confidence="likely",
+        summary=f"{who}: {slow.text}, during {spans[0].benchmark.name}",
+        explanation=f"Bytes acknowledged over the time with data on its way, {slow.share:.2f} of what its peers reach; "
+        f"the other ranks wait for it in every collective.{side}",
+        ranks=tuple(rank for one in of_nodes for rank in one.ranks),
+        hosts=slow.nodes,
+        evidence=(*evidence, measured(span, slow.text)),
+        recommendations=SLOW_TCP_PATHS.advise(node=" and ".join(slow.nodes)),
+    )
+
+
+def _addresses(timeline: Timeline, path: _Path) -> list[str]:
+    known: Mapping[str, tuple[str, ...]] = {one.name: one.addresses for one in timeline.result.cluster.nodes}
+    return [one for one in known[path.ends[1]] if f"tcp/{one}/{CARRIED}" in path.node.series]

@@ -52,11 +52,11 @@ def with_samples(result: RunResult, samples: NodeSamples) -> RunResult:
     }
     unjudged = tuple(UnjudgedRule(rule=rule, why=why) for rule, why in reasons.items() if why)
     found = [finding for answer in answers.values() for finding in answer.findings]
-    of_run = with_losses_explained(result, samples.nodes)
-    before = (one for one in of_run if one.rule not in RULES and not any(_says(new, one) for new in found))
+    before = (one for one in result.findings if one.rule not in RULES and not any(_says(new, one) for new in found))
+    joined = replace(result, findings=(*before, *found))
     return replace(
-        result,
-        findings=(*before, *found),
+        joined,
+        findings=with_losses_explained(joined, samples.nodes),
         node_samples=replace(samples, rules_cannot_tell=unjudged),
     )
 

@@ -8,7 +8,8 @@ from raybench.documents.run.node_samples import FILE, SampledNode
 from raybench.documents.run.result import RunResult
 
 LEAST_SHARE = 0.9  # of what a node lost, that was on the way to the slow node
-_LIVE_RULE, _SLOW_NODE = "tcp-retransmissions", "slow-node"
+_LIVE_RULE = "tcp-retransmissions"
+_SLOW_NODE = frozenset({"slow-node", "slow-tcp-paths"})
 _METRIC = "lost_segments"
 
 
@@ -33,7 +34,7 @@ def with_losses_explained(result: RunResult, sampled: Sequence[SampledNode]) -> 
 
 
 def _is_slow_node(finding: Finding) -> bool:
-    return finding.rule == _SLOW_NODE and len(finding.hosts) == 1
+    return finding.rule in _SLOW_NODE and len(finding.hosts) == 1
 
 
 def _cause(lost: Finding, slow: Sequence[str], to_node: Mapping[str, Mapping[str, float]]) -> str | None:

@@ -61,7 +61,7 @@ def suspects_of(result: RunResult) -> tuple[Suspect, ...]:
     """Whom the findings accuse, each node once, in the order of the findings; a path only where its ends are not."""
     found: dict[tuple[str, ...], Suspect] = {}
     findings = (*result.findings, *result.log_findings)
-    for finding in sorted(findings, key=lambda one: one.rule in _OF_PATHS):
+    for finding in sorted(findings, key=_is_of_path):
         for suspect in _accused(finding, result):
             before = found.get(suspect.nodes)
             if before is not None:
@@ -92,9 +92,14 @@ def _accused(finding: Finding, result: RunResult) -> list[Suspect]:
         limit=LARGE if finding.severity == "critical" else MODERATE,
         broke=finding.ended_the_run,
     )
-    if finding.rule in _OF_PATHS or (finding.rule == "slow-tcp-paths" and len(hosts) > 1):
+    if _is_of_path(finding):
         return [replace(suspect, other=hosts[1])] if len(hosts) == 2 else []
     return [_narrowed(replace(suspect, node=host), finding, result) for host in hosts]
+
+
+def _is_of_path(finding: Finding) -> bool:
+    """Whether it accuses the path between two nodes, not a node."""
+    return finding.rule in _OF_PATHS or (finding.rule == "slow-tcp-paths" and len(finding.hosts) > 1)
 
 
 def _narrowed(suspect: Suspect, finding: Finding, result: RunResult) -> Suspect:

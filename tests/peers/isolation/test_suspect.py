@@ -114,3 +114,13 @@ def test_nobody_who_is_accused_is_a_partner_and_neighbours_come_first() -> None:
     assert len(partners.nodes) == 4
     assert not {"node4", "node5", "node6"} & set(partners.nodes)
     assert "node3" in partners.nodes or "node7" in partners.nodes
+
+
+def test_a_node_whose_tcp_paths_are_slow_is_a_suspect_and_so_is_the_path_between_two() -> None:
+    (node,) = suspects_of(run(4, 1, finding("slow-tcp-paths", "node2")))
+    assert (node.nodes, node.aspects) == (("node2",), ("bandwidth",))
+    path = finding("slow-tcp-paths", "node2", "node3", severity="warning")
+    (between,) = suspects_of(run(4, 1, path))
+    assert between.nodes == ("node2", "node3")
+    (alone,) = suspects_of(run(4, 1, path, finding("slow-node", "node3")))
+    assert alone.nodes == ("node3",)

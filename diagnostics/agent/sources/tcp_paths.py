@@ -51,8 +51,12 @@ class Carried(NamedTuple):
         """What was carried since an earlier look."""
         if before is None or self.acked < before.acked:  # another connection between the same ends
             return self
-        grown = (now - then for now, then in zip(self[:4], before[:4], strict=True))
-        return Carried(*grown, self.largest, self.round_trip)
+        return self._replace(
+            acked=self.acked - before.acked,
+            busy=self.busy - before.busy,
+            window_full=self.window_full - before.window_full,
+            segments=self.segments - before.segments,
+        )
 
     @property
     def is_bulk(self) -> bool:

@@ -81,10 +81,8 @@ class TcpPathWatch:
 
     def _is_whole(self, now: float) -> bool:
         """Whether the agents of all nodes have looked often enough, and lately."""
-        return all(
-            len(looks := self._readings.get(node, ())) > _LEAST_PARTS and now - looks[-1][0] <= _FRESH_SECONDS
-            for node in self.nodes.values()
-        )
+        looks = [self._readings.get(node) for node in self.nodes.values()]
+        return all(one is not None and len(one) > _LEAST_PARTS and now - one[-1][0] <= _FRESH_SECONDS for one in looks)
 
     def _paths(self) -> Iterator[CarriedPath]:
         for node, looks in self._readings.items():

@@ -31,11 +31,11 @@ from raybench.execution.live.warning import LiveWarning
 from raybench.execution.log_files import ACTIVITY, capped_log
 from raybench.execution.phases import AFTERWARDS, SEARCHING
 from raybench.execution.record import Planned, RunRecord
+from raybench.peers.tcp_paths import SLOW_PROCESSES
 from raybench.timeline.keeper import SampleKeeper
 from raybench.timeline.last_samples import last_samples_text
 from raybench.units import parse_bytes
 
-_CONTENTION = "cpu-contention"  # the agent's rule
 _START_SECONDS = 60.0  # until the driver says what it does
 
 
@@ -61,6 +61,7 @@ class Account:
 
     samples: SampleKeeper = field(init=False)
     _paths: TcpPathWatch | None = None
+    _slow: set[str] = field(default_factory=set)  # nodes with a rank that is slow by itself
 
     def __post_init__(self) -> None:
         record = self.record
@@ -77,7 +78,7 @@ class Account:
         for message in messages:
             self.samples.take(heard.machine, message, now)
             if isinstance(message, Reading) and message.source == TCP_PATHS:
-                told += self._tcp_paths().take(heard.machine, message, now, self._contended())
+                told += self._tcp_paths().take(heard.machine, message, now, self._with_slow_processes())
         return told
 
     def _tcp_paths(self) -> TcpPathWatch:
@@ -96,10 +97,15 @@ class Account:
             )
         return self._paths
 
-    def _contended(self) -> frozenset[str]:
-        """Nodes whose processors others take, by their agents."""
+    def hear_warning(self, warning: LiveWarning) -> None:
+        """Keep which nodes have a rank that is slow by itself."""
+        if warning.rule in SLOW_PROCESSES and not warning.over:
+            self._slow.update(warning.hosts)
+
+    def _with_slow_processes(self) -> set[str]:
+        """Nodes that are slow for another reason than their links: by their ranks, or since others use them."""
         findings = (one for heard in self.agents.values() for one in heard.findings)
-        return frozenset(host for one in findings if one.rule == _CONTENTION for host in one.hosts)
+        return self._slow.union(host for one in findings if one.rule in SLOW_PROCESSES for host in one.hosts)
 
     def _known_agent(self, node: int) -> HeardAgent | None:
         heard = self.agents.get(node) or self._agent_of(node)

@@ -198,6 +198,7 @@ class Supervisor:
         """Said and kept at once: the run may be killed before its end."""
         told = [message] if isinstance(message, LiveWarning) else self.account.hear_agent(message)
         for warning in told:
+            self.account.hear_warning(warning)
             self._state.warned(warning)
             self.display.note(warning.line)
             self.journal.warn(msgspec.json.encode(warning))

@@ -144,10 +144,11 @@ ring is slow, the side is not known: both ends are named.
 Why: a link that came up at a lower rate, a shaper or a policer, a virtual machine's limit, a bad cable, a switch port
 at fault. All other ranks wait for it in every collective, so that no figure of a rank stands out.
 
-Not when: messages are small or wait for a longer way (the least round trips are compared); the receiver's processes are
-slow, which fills its window; many nodes send to one at the same time, as in a gather; nodes differ in how many paths
-they use; more than a third of the nodes, or several paths, are slow: then it is how the network is built, or another
-job. RDMA does not pass through TCP: its ports have counters of their own.
+Not when: messages are small or wait for a longer way (the least round trips are compared); the node's processes are
+slow, which fills its window: a rank of it that is slow by itself, or processors that others take, are named instead;
+many nodes send to one at the same time, as in a gather; nodes differ in how many paths they use; more than a third of
+the nodes, or several paths, are slow: then it is how the network is built, or another job. RDMA does not pass through
+TCP: its ports have counters of their own.
 
 Source: {_SOURCE}; tcp_info of the Linux kernel (`tcpi_bytes_acked`, `tcpi_busy_time`, `tcpi_rwnd_limited`).
 """,

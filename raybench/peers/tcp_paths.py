@@ -28,6 +28,9 @@ _COMPARABLE = 0.25  # of what a path carries typically: one that carries less is
 _MOST_NAMED = 3  # one in so many, at most, or it is how the network is built
 _NODES_FOR_PATHS = 4  # one path, and one more for so many nodes
 
+# Of a node that these name, its processes are slow, and its links need not be.
+SLOW_PROCESSES = frozenset({"contended-while-measured", "cpu-contention", "slow-rank", "straggler", "rank-stalled"})
+
 Ends = tuple[str, str]
 Direction = Literal["", "sends", "receives"]
 
@@ -118,17 +121,18 @@ class PathJudgement:
     why: str = ""
 
 
-def judge_paths(paths: Iterable[CarriedPath], nodes: Sequence[str]) -> PathJudgement:
-    """The paths between the nodes of a run in one stretch of time."""
+def judge_paths(paths: Iterable[CarriedPath], nodes: Sequence[str], limit: float = LIMIT) -> PathJudgement:
+    """The paths between the nodes of a run in one stretch of time. ``limit``: how wide the gap has to be."""
     used = _in_use(list(paths))
     if len(used) < 2:
         return PathJudgement(why="no bulk data on two paths or more")
     uneven = _uneven(used, nodes)
     if uneven:
         return PathJudgement(why=uneven)
-    slow, healthy = _parted(used)
-    long_enough = [one for one in slow if one.seconds >= LEAST_SECONDS]
-    return _explained(long_enough, healthy, nodes) if long_enough else PathJudgement()
+    slow, healthy = _parted(used, limit)
+    if any(one.seconds < LEAST_SECONDS for one in slow):
+        return PathJudgement(why="paths differ, and had too little on their way to be compared")
+    return _explained(slow, healthy, nodes) if slow else PathJudgement()
 
 
 def _in_use(paths: Sequence[CarriedPath]) -> list[CarriedPath]:
@@ -147,7 +151,7 @@ def _uneven(paths: Sequence[CarriedPath], nodes: Sequence[str]) -> str:
     return "" if len(counts) == 1 else "not all nodes have as many paths in use"
 
 
-def _parted(paths: Sequence[CarriedPath]) -> tuple[list[CarriedPath], list[CarriedPath]]:
+def _parted(paths: Sequence[CarriedPath], limit: float) -> tuple[list[CarriedPath], list[CarriedPath]]:
     """Those below the widest gap, and those above it; all of them above where no gap is wide enough."""
     order = sorted(paths, key=lambda one: one.most)
     fastest = list(accumulate((one.most for one in order), max))
@@ -160,7 +164,7 @@ def _parted(paths: Sequence[CarriedPath]) -> tuple[list[CarriedPath], list[Carri
         if slowest[cut]
     )
     widest, cut = min(gaps, default=(1.0, 0))
-    return (order[:cut], order[cut:]) if widest < LIMIT else ([], order)
+    return (order[:cut], order[cut:]) if widest < limit else ([], order)
 
 
 _DIRECTIONS: Mapping[Direction, tuple[int, ...]] = {"": (0, 1), "sends": (0,), "receives": (1,)}

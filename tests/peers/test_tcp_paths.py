@@ -137,6 +137,16 @@ def test_a_path_in_another_use_is_not_compared() -> None:
     assert judge_paths([*whole, beside], names(4)) == PathJudgement()
 
 
+def test_a_gap_below_which_most_paths_had_little_on_their_way_accuses_none() -> None:
+    """As where ten nodes share two processors that are taken: only one path is seen for long, and many are slow."""
+    parts = {ends: ((3 * MB, 0.1),) * 3 for ends in ring(10)[:5]} | {ring(10)[5]: ((3 * MB, 0.3),) * 3}
+    paths = [
+        CarriedPath(ends=ends, parts=parts.get(ends, ((3 * MB, 0.01),) * 3), round_trip_seconds=5e-5)
+        for ends in ring(10)
+    ]
+    assert judge_paths(paths, names(10)).slow == ()
+
+
 def test_a_node_that_was_not_sampled_leaves_it_open() -> None:
     answer = judged([ends for ends in ring(4) if ends[0] != "node2"], 4, {("node1", "node2"): SLOW})
     assert (answer.slow, answer.why) == ((), "not all nodes have as many paths in use")

@@ -369,8 +369,19 @@ def test_processors_that_all_nodes_lack_excuse_no_link() -> None:
         (ring_run(emulated=True), [carrying(number, [3]) for number in range(1, 5)]),
         (ring_run(), [carrying(number, [3], seconds=range(40, 60)) for number in range(1, 5)]),
         (ring_run(contended_on("node-3")), [carrying(number, [3]) for number in range(1, 5)]),
+        (
+            ring_run(dataclasses.replace(contended_on("node-3"), rule="slow-rank")),
+            [carrying(number, [3]) for number in range(1, 5)],
+        ),
     ],
-    ids=["healthy", "a node without samples", "emulated", "after what was measured", "others at work on it"],
+    ids=[
+        "healthy",
+        "a node without samples",
+        "emulated",
+        "after what was measured",
+        "others at work on it",
+        "a rank of it is slow by itself",
+    ],
 )
 def test_slow_tcp_paths_near_misses(run: RunResult, nodes: list[SampledNode]) -> None:
     assert found(run, rules.SLOW_TCP_PATHS.id, *nodes) == []

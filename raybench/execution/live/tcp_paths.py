@@ -20,6 +20,7 @@ PARTS = 3  # of a window: the times between two readings
 _LEAST_PARTS = 2
 _FRESH_SECONDS = 5.0
 _LEAST_APART_SECONDS = 0.9  # of two looks at the window
+_LIMIT = 0.25  # of what the slowest healthy path carries: of a few seconds half of it is no fault
 _WINDOWS = 2  # in a row in which it is named, or is not any more
 
 _Values = Mapping[str, tuple[float, float, float]]  # by node: bytes, seconds, the least round trip in microseconds
@@ -52,7 +53,7 @@ class TcpPathWatch:
     def take(
         self, machine: str, reading: Reading, now: float, busy: AbstractSet[str] = frozenset()
     ) -> list[LiveWarning]:
-        """An agent has looked. ``busy``: nodes whose processors others take. Returns what is to be told."""
+        """An agent has looked. ``busy``: nodes whose processes are slow. Returns what is to be told."""
         node = self.nodes.get(machine)
         if node is None or reading.source != SOURCE:
             return []
@@ -61,7 +62,7 @@ class TcpPathWatch:
         if now - self._judged < _LEAST_APART_SECONDS or not self._is_whole(now):
             return []
         self._judged = now
-        judgement = judge_paths(self._paths(), list(self.nodes.values()))
+        judgement = judge_paths(self._paths(), list(self.nodes.values()), _LIMIT)
         if judgement.why and not judgement.slow:
             return []
         accusable = busy if len(busy) < len(self.nodes) else frozenset()

@@ -9,7 +9,7 @@ from diagnostics.agent.series import split_name
 from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
 from raybench.finding_rules.samples import SLOW_TCP_PATHS
-from raybench.peers.tcp_paths import CarriedPath, Ends, PathJudgement, SlowPaths, judge_paths
+from raybench.peers.tcp_paths import SLOW_PROCESSES, CarriedPath, Ends, PathJudgement, SlowPaths, judge_paths
 from raybench.timeline.measures import Track, track_of
 from raybench.timeline.rules import processors_contended
 from raybench.timeline.rules.base import NO_TIMES, Answer, is_joined_over, lacking, measured, sampled
@@ -18,7 +18,6 @@ from raybench.timeline.spans import Span, Timeline
 CARRIED, CARRYING, ROUND_TRIP = "carried_bytes", "carrying_seconds", "least_round_trip_microseconds"
 MOST_PARTS = 5
 LEAST_READINGS = 3  # of a part
-_CONTENTION = ("contended-while-measured", "cpu-contention")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +52,17 @@ def judge(timeline: Timeline) -> Answer:
             before = found.get(one.nodes)
             if before is None or one.share < before[0].share:
                 found[one.nodes] = one, spans
-    busy = _contended(timeline) if found else frozenset()
+    busy = _with_slow_processes(timeline) if found else frozenset()
     told = [one for one in found.values() if not busy.intersection(one[0].nodes)]
-    whys += [f"processors of {', '.join(sorted(busy))} were taken by others"] if len(told) < len(found) else []
+    whys += [f"{', '.join(sorted(busy))} slow for another reason"] if len(told) < len(found) else []
     why = "; ".join(dict.fromkeys(whys)) if not told else ""
     return Answer(findings=tuple(_finding(timeline, slow, spans, paths) for slow, spans in told), why=why)
 
 
-def _contended(timeline: Timeline) -> frozenset[str]:
-    """Nodes whose processors others took, where not all are so: then their links are not accused."""
+def _with_slow_processes(timeline: Timeline) -> frozenset[str]:
+    """Nodes that are slow by themselves, where not all are so: then their links are not accused."""
     findings = (*timeline.result.findings, *processors_contended.judge(timeline).findings)
-    busy = frozenset(host for one in findings if one.rule in _CONTENTION for host in one.hosts)
+    busy = frozenset(host for one in findings if one.rule in SLOW_PROCESSES and one.pairs is None for host in one.hosts)
     return busy if len(busy) < len(timeline.result.cluster.nodes) else frozenset()
 
 

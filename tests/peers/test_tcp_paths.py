@@ -139,7 +139,7 @@ def test_a_path_in_another_use_is_not_compared() -> None:
 
 def test_a_gap_below_which_most_paths_had_little_on_their_way_accuses_none() -> None:
     """As where ten nodes share two processors that are taken: only one path is seen for long, and many are slow."""
-    parts = {ends: ((3 * MB, 0.1),) * 3 for ends in ring(10)[:5]} | {ring(10)[5]: ((3 * MB, 0.3),) * 3}
+    parts = dict.fromkeys(ring(10)[:5], ((3 * MB, 0.1),) * 3) | {ring(10)[5]: ((3 * MB, 0.3),) * 3}
     paths = [
         CarriedPath(ends=ends, parts=parts.get(ends, ((3 * MB, 0.01),) * 3), round_trip_seconds=5e-5)
         for ends in ring(10)

@@ -21,7 +21,7 @@ _LEAST_PARTS = 2
 _FRESH_SECONDS = 5.0
 _LEAST_APART_SECONDS = 0.9  # of two looks at the window
 _LIMIT = 0.25  # of what the slowest healthy path carries: of a few seconds half of it is no fault
-_WINDOWS = 2  # in a row in which it is named, or is not any more
+_WINDOWS, _MISSED = 2, 4  # in a row in which it is named, and in which it is not any more
 
 _Values = Mapping[str, tuple[float, float, float]]  # by node: bytes, seconds, the least round trip in microseconds
 
@@ -112,7 +112,7 @@ class TcpPathWatch:
             if nodes in found:
                 continue
             named.missed += 1
-            if not named.is_told or named.missed >= _WINDOWS:
+            if not named.is_told or named.missed >= _MISSED:
                 del self._named[nodes]
                 if named.is_told:
                     yield self._warning(named.slow, named.since, now, over=True)

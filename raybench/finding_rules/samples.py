@@ -132,7 +132,7 @@ Source: {_SOURCE}.
 SLOW_TCP_PATHS = MeasuredRule(
     id="slow-tcp-paths",
     title="TCP carries less to and from a node than between the others",
-    severity="critical; warning where it is one path, or one direction",
+    severity="critical",
     text=f"""
 While data was on its way, the TCP paths of one node carried less than half of what those between the other nodes did.
 

@@ -145,7 +145,7 @@ def _finding(timeline: Timeline, slow: SlowPaths, spans: Sequence[Span], paths: 
         for metric in (CARRIED, CARRYING)
     ]
     return SLOW_TCP_PATHS.finding(
-        severity="critical" if is_node and not slow.direction else "warning",
+        severity="critical",
         confidence="likely",
         summary=f"{who}: {slow.text}, during {spans[0].benchmark.name}",
         explanation=f"Bytes acknowledged over the time with data on its way, {slow.share:.2f} of what its peers reach; "

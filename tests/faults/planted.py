@@ -1,4 +1,4 @@
-"""``sudo python -m tests.measurements.planted_faults``: every fault that is planted, who is named, and when.
+"""``sudo python -m tests.faults.planted``: every fault that is planted, who is named, and when.
 
 One table: faults of ranks (``run_faults``), of machines as the agent sees them (``agent_faults``), and a link that is
 held to a fraction of its rate while a run of collectives measures on four nodes of a lab. Then runs without a fault, on

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 from diagnostics.agent.messages import Reading
 from raybench.execution.live.warning import LiveWarning
-from raybench.finding_rules.samples import SLOW_TCP_PATHS
 from raybench.peers.tcp_paths import CarriedPath, SlowPaths, judge_paths
 
 SOURCE = "tcp paths"
+_RULE = "slow-tcp-paths"  # whose findings timeline/rules/tcp_paths.py makes
 PARTS = 3  # of a window: the times between two readings
 _LEAST_PARTS = 2
 _FRESH_SECONDS = 5.0
@@ -124,7 +124,7 @@ class TcpPathWatch:
         return LiveWarning(
             at_seconds=now - self.started,
             since_seconds=at,
-            rule=SLOW_TCP_PATHS.id,
+            rule=_RULE,
             severity="warning",
             text=f"{who} carries as much by TCP as the others again" if over else text,
             ranks=tuple(rank for node in one.nodes for rank in self.ranks.get(node, ())),

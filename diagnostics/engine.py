@@ -22,6 +22,7 @@ from diagnostics.inputs.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
 from diagnostics.judging.judgement import diagnose_facts
 from diagnostics.judging.overall import overall
 from diagnostics.judging.verdict import of_several_launches, without_unread
+from diagnostics.rules import load_rules
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.scanner import Scanner
 from diagnostics.scanning.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, is_sparse_part, pieces_of
@@ -209,13 +210,14 @@ def _diagnose_in_one_pass(inputs: Inputs, processes: int) -> Diagnosis | None:
     """The diagnosis of one large file, taken for that of one job; None where it is not, or was begun more than once."""
     jobs = sort_parts([Part(file=file) for file in inputs.files]) if len(inputs.files) == 1 else ()
     pieces = pieces_of(jobs)
-    if bytes_to_sift(pieces) < MIN_BYTES or begins_with_launches(inputs.files[0]):
+    if bytes_to_sift(pieces) < MIN_BYTES:
         return None
     reading, launches = Reading(), Launches(inputs.files[0])
     with closing(_sifted(pieces, [reading], processes, notes_starts=True)) as sifted:
         for piece, found in zip(pieces, sifted, strict=True):
-            if found is None:
+            if found is None or (piece is pieces[0] and begins_with_launches(inputs.files[0])):
                 return None
+            load_rules()  # once, while other processes read
             for start in found.starts:
                 launches.take(start)
             if len(launches.parts) > 1 or reading.read_piece(piece, found):

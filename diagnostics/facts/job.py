@@ -192,9 +192,9 @@ class JobFacts:
         for one in self.communicators:
             members, hosts = one.members.values(), {member.process[0] for member in one.members.values()}
             whole = len(members) == one.nranks > 1 and len(hosts) == 1 and "" not in hosts
-            buses = {member.bus for member in members}
-            apart = max(one.nodes or 0, identities) > 1 or self._is_linked_by_network(one)
-            if whole and apart and len(buses) == one.nranks and len(addresses) < 2:
+            if not whole or len({member.bus for member in members}) != one.nranks or len(addresses) > 1:
+                continue
+            if max(one.nodes or 0, identities) > 1 or self._is_linked_by_network(one):
                 return one
         return None
 
@@ -203,8 +203,15 @@ class JobFacts:
         if one.nodes is not None or self.variables.keys() & {"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE"}:
             return False
         processes = {member.process for member in one.members.values()}
-        seen = {event.origin.process for event in self.of("bootstrap-interface")}
-        return processes <= seen and any(channel.event.origin.process in processes for channel in self.net_channels)
+        return processes <= self._with_interface and not processes.isdisjoint(self._over_network)
+
+    @cached_property
+    def _with_interface(self) -> set[ProcessKey | None]:
+        return {event.origin.process for event in self.of("bootstrap-interface")}
+
+    @cached_property
+    def _over_network(self) -> set[ProcessKey | None]:
+        return {channel.event.origin.process for channel in self.net_channels}
 
     def survived(self, event: Event) -> bool:
         """Whether who printed a line went on to work: its process, else its rank, else all that write its file.

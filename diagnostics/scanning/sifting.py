@@ -195,6 +195,11 @@ class Sieve:
         gate = job.gate
         before, continued = gate.lines, False
         for number, raw in gate.candidates(block):
+            if not continued and b"- Init " in raw and b" via " not in raw and b"CCL" in raw:
+                if not self._knows_enough(raw, job):
+                    continued = is_continued(raw)
+                    sifted.candidates.append((before + number, raw))
+                continue
             if not continued and b"CCL" in raw:
                 if (key := channel_key(raw, job.channels)) is not None:
                     sifted.channels[key] = sifted.channels.get(key, 0) + 1

@@ -47,7 +47,10 @@ def _that_must_agree(facts: JobFacts) -> list[list[Process]]:
     for number, communicator in enumerate(facts.communicators, start=1):
         members = {member.process for member in communicator.members.values()}
         if 1 < communicator.nranks == sum(member.completed for member in communicator.members.values()):
-            if joined := {group[key] for key in members if key in group}:
+            joined = {group[key] for key in members if key in group}
+            if len(joined) == 1 and members <= group.keys():  # they are together by now
+                continue
+            if joined:
                 group.update({key: number for key, old in group.items() if old in joined})
             group.update(dict.fromkeys(members, number))
     together: dict[int, list[Process]] = defaultdict(list)

@@ -8,7 +8,7 @@ hyperscan (by as many processes as it takes by itself, and by one) and without, 
 ratios to grep by the clock and by processor seconds, which other work on the machine changes less. Each diagnosis runs
 in a process of its own; its memory, with that of the processes that it starts, is sampled in a run of its own (PSS: a
 page that several share counts once). ``--patterns`` adds grep and rg (where installed) with every pattern of the gate.
-The locale is C: in a UTF-8 one grep can take many times as long.
+The locale is C: in a UTF-8 one grep can take many times as long. Python finds its modules compiled, as pip leaves them.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
@@ -66,18 +67,24 @@ def shifted(case: bytes, repetition: int) -> bytes:
     return _PROCESS.sub(lambda match: b":%d:%d [" % (int(match[1]) + repetition, int(match[2]) + repetition), case)
 
 
-def time_command(command: list[str]) -> tuple[float, float, str]:
+def environment(modules: Path) -> dict[str, str]:
+    """What commands run with: the C locale, and a folder that keeps compiled modules."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "LC_ALL": "C", "PYTHONPYCACHEPREFIX": str(modules)}
+
+
+def time_command(command: list[str], env: Mapping[str, str]) -> tuple[float, float, str]:
     """Seconds of the clock and of the processor, and the output of a command."""
     started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return seconds, processor, done.stdout.strip() or done.stderr[-500:]
 
 
-def peak_mib(command: list[str]) -> float:
+def peak_mib(command: list[str], env: Mapping[str, str]) -> float:
     """The most memory that a command and what it starts have at a time, in MiB."""
-    running, peak = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True), 0
+    running, peak = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True, env=env), 0
     while running.poll() is None:
         stats = [path for path in Path("/proc").glob("[0-9]*") if _session(path) == running.pid]
         peak = max(peak, sum(map(_pss_kib, stats)))
@@ -109,7 +116,7 @@ def time_patterns(log: Path, folder: Path) -> None:
         if shutil.which(tool[0]) is None:
             print(f"{tool[0]} is not installed")
             continue
-        seconds, processor, count = time_command([*tool, str(patterns), str(log)])
+        seconds, processor, count = time_command([*tool, str(patterns), str(log)], environment(folder))
         print(f"{tool[0]} with {len(expressions)} patterns {seconds:.2f} s (processor {processor:.2f}; {count} lines)")
 
 
@@ -145,15 +152,15 @@ def commands_on(log: Path, old: Path | None) -> dict[str, list[str]]:
     return commands
 
 
-def measure(log: Path, commands: dict[str, list[str]], rounds: int) -> None:
+def measure(log: Path, commands: dict[str, list[str]], rounds: int, env: Mapping[str, str]) -> None:
     """Time the commands in turn, and print the table of a log."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
-            seconds, processor, output = time_command(command)
+            seconds, processor, output = time_command(command, env)
             times[name].append((seconds, processor))
             print(f"  {name}: {seconds:.2f} s, processor {processor:.2f} ({output})", flush=True)
-    peaks = {name: peak_mib(command) for name, command in commands.items()}
+    peaks = {name: peak_mib(command, env) for name, command in commands.items()}
     print_table(times, peaks, log.stat().st_size)
 
 
@@ -182,11 +189,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = {"log": options.keep} if options.keep else None
         logs = made or made_logs(find_corpus(options.corpus), Path(folder), int(options.gib * 2**30))
+        env = environment(Path(folder) / "modules")
+        for tree in {Path(__file__).parents[2], options.old or Path(__file__).parents[2]}:
+            time_command([sys.executable, "-m", "compileall", "-q", str(tree / "diagnostics")], env)
         for name, log in logs.items():
             print(
                 f"{name}: {log.stat().st_size / 2**20:.0f} MiB, {len(os.sched_getaffinity(0))} processors", flush=True
             )
-            measure(log, commands_on(log, options.old), options.rounds)
+            measure(log, commands_on(log, options.old), options.rounds, env)
             if options.patterns:
                 time_patterns(log, Path(folder))
 

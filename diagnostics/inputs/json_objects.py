@@ -18,6 +18,7 @@ HEAD_BYTES = 2**13
 MAX_OBJECT_BYTES = 2**16
 _TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*"|[{}]')
 _SPREAD = re.compile(rb'(?m)"missing_ranks_count"|^\s*"(?:coll_perf|p2p_perf|event)": |"PEER_DEAD"')
+_OF_SPREAD = (b'"missing_ranks_count"', b'"coll_perf"', b'"p2p_perf"', b'"event"', b'"PEER_DEAD"')  # found much faster
 _WRAP = re.compile(rb"\s*\n\s*")
 _BETWEEN = b" \t\r\n,"
 _KEYS = ((b'"nvml_dev"', b'"status"'), (b'"coll_perf"',), (b'"p2p_perf"',), (b'"event"', b'"peer"'))
@@ -25,7 +26,7 @@ _KEYS = ((b'"nvml_dev"', b'"status"'), (b'"coll_perf"',), (b'"p2p_perf"',), (b'"
 
 def is_spread(head: bytes) -> bool:
     """Whether a file that begins so holds objects that are not one a line."""
-    return b"{" in head and _SPREAD.search(head) is not None
+    return b"{" in head and any(map(head.__contains__, _OF_SPREAD)) and _SPREAD.search(head) is not None
 
 
 def holds_objects(file: Input) -> bool:

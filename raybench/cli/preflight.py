@@ -4,6 +4,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,6 +62,12 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
     type=click.FloatRange(1, 86400),
     metavar="S",
     help="End what a host does after so many seconds, its login included, and say where it hangs.  [default: 60]",
+)
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep since when each node is in its state, and what changed, in this file of SQLite.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 @click.option("--list-checks", is_flag=True, help="List the checks and stop.")

@@ -129,7 +129,9 @@ HOST_LOG = (
     _alarm(r"EDAC .*\bUE\b|Memory failure: 0x\w+: (?:recovery action|Sending SIGBUS|unhandlable|Killing)",
            "uncorrected memory error", _MEMORY, breaks=True),
     _alarm(r"EDAC .*[1-9]\d* CE\b", "corrected memory error", _MEMORY),
-    _alarm(r"(?:hard LOCKUP|Kernel panic|Oops: |BUG: unable to handle|kernel BUG at|general protection fault)",
+    # "traps: python[327] general protection fault ip:7ff4 sp:7ffd error:0 in lib.so" is a program's, and no fault of the host
+    _alarm(r"(?:hard LOCKUP|Kernel panic|Oops: |BUG: unable to handle|kernel BUG at|"
+           r"(?:general protection fault|divide error|invalid opcode|stack segment)[^\[]{0,200}: [0-9a-f]{4} \[#\d+\])",
            "the kernel itself failed", "drain the host and reboot it; keep the log for whoever made the module", breaks=True),
     _alarm(r"soft lockup - CPU#(?P<object>\d+) stuck|self-detected stall|rcu.*detected stalls", "a CPU stood still",
            "look at what ran there; firmware that holds the CPU, a driver, or a host that is overcommitted"),

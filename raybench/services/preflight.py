@@ -25,7 +25,8 @@ class PreflightOptions:
     ``only`` and ``skip`` are checks or concerns (``host-memlock``, ``gpu``). ``expect`` is NAME=VALUE of variables of
     the role. None leaves forks and the time limit of a host to the inventory (50, and 60 s).
 
-    ``level`` 2 tests each node for about a minute; ``test_sizes`` are for small machines.
+    ``level`` 2 tests each node for about a minute; ``test_sizes`` are for small machines. ``history`` is a file that
+    keeps since when each node is in its state.
     """
 
     inventories: Sequence[str | Path] = ()
@@ -38,6 +39,7 @@ class PreflightOptions:
     timeout_seconds: float = 600.0
     host_timeout_seconds: float | None = None
     level: int = 1
+    history: Path | None = None
     test_sizes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -70,9 +72,12 @@ def preflight(
     """
     from raybench.hosts.ansible_setup import data_folder
     from raybench.hosts.preflight import NodeTestOptions, check_names, run_preflight
+    from raybench.services.nodes.past import check_history
     from raybench.services.preflight_expectations import expectations_from
 
     check_names(options.only, options.skip)
+    if options.history is not None:
+        check_history(options.history)
     expectations = expectations_from(options.expect)
     threading.Thread(target=_import_what_comes_later, daemon=True).start()  # while Ansible reads the inventory
     folder = Path(options.output_dir, f"preflight-{new_run_id()}")
@@ -99,7 +104,7 @@ def preflight(
         on_tested=lambda host, _: on_tested(host),
         on_host=lambda one: on_host(one.host, _own_checks(one, options)),
     )
-    return _kept(report, folder.absolute())
+    return _kept(report, folder.absolute(), options.history)
 
 
 def _import_what_comes_later() -> None:
@@ -117,13 +122,21 @@ def _own_checks(one: "Gathered", options: PreflightOptions) -> "Sequence[CheckRe
     return report.hosts[0].checks
 
 
-def _kept(report: "PreflightReport", folder: Path) -> FinishedPreflight:
-    """The report, which is written by now, with its page."""
-    from raybench.errors import MissingLibraryError
-    from raybench.preflight.writing import REPORT_NAME
+def _kept(report: "PreflightReport", folder: Path, history: Path | None) -> FinishedPreflight:
+    """The report, which is written by now, with its page; written again with what the history adds."""
+    from raybench.errors import MissingLibraryError, RaybenchError
+    from raybench.preflight.writing import REPORT_NAME, write_report
     from raybench.reports.html import write_html
 
-    page, files, remarks = folder / "preflight.html", [("report", folder / REPORT_NAME)], []
+    page, files, remarks = folder / "preflight.html", [("report", folder / REPORT_NAME)], list[str]()
+    if history is not None:
+        from raybench.services.nodes.past import recorded
+
+        try:
+            report = recorded(report, history)
+            write_report(report, folder)
+        except (RaybenchError, OSError) as error:
+            remarks.append(f"the history has no part of this: {error}")
     try:
         write_html(report, page)
         files.append(("page", page))

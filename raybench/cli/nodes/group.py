@@ -7,7 +7,13 @@ from raybench.cli import LazyGroup
 # name -> (module, the line shown by `raybench nodes --help`)
 _COMMANDS = {
     "list": ("raybench.cli.nodes.listing", "Names of nodes by state, as host list, lines or JSON."),
+    "check": ("raybench.cli.nodes.check", "This node, in seconds: for Slurm's prolog and HealthCheckProgram."),
+    "watch": ("raybench.cli.nodes.watch", "Preflight again and again, and act once it has said the same in a row."),
+    "history": ("raybench.cli.nodes.history", "Since when nodes are so, and what changed since they were right."),
+    "prometheus": ("raybench.cli.nodes.prometheus", "Node states as a file for the textfile collector."),
+    "junit": ("raybench.cli.nodes.junit", "Checks and node states as JUnit XML, for CI."),
     "slurm": ("raybench.cli.nodes.slurm", "Drain and resume Slurm's nodes by their verdicts."),
+    "kubernetes": ("raybench.cli.nodes.kubernetes", "Taint and label nodes of Kubernetes by their verdicts."),
 }
 EXAMPLES = """\b
 Examples:

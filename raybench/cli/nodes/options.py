@@ -18,6 +18,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 REPORT = click.argument("report", metavar="PREFLIGHT", type=click.Path(path_type=Path))
 
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The file to put in place.  [default: print it]",
+)
 _ACT = [
     click.option(
         "--apply", is_flag=True, help="Do it. Without, what would be done is printed, and nothing is changed."
@@ -49,11 +56,22 @@ MAX_AGE = click.option(
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print what is done with each node as JSON.")
 
 
+def names_of(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of comma lists."""
+    return tuple(filter(None, (name.strip() for name in ",".join(texts).split(","))))
+
+
 def acting(function: Function) -> Function:
     """The options of a command that tells a scheduler something."""
     for option in reversed(_ACT):
         function = option(function)
     return function
+
+
+def print_text(text: str) -> None:
+    """A file's text on standard output."""
+    with printing("stdout"):
+        click.echo(text, nl=False)
 
 
 def show_actions(actions: "NodeActions", *, as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """A real Slurm of three nodes: a bad one is drained by the verdict of a real preflight, and only that one."""
 
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,3 +145,32 @@ def test_a_node_drains_and_resumes_itself_as_a_health_check(cluster: SlurmCluste
     done = node.run(words, folder=REPOSITORY, timeout=60)
     assert (done.returncode, done.stdout.startswith("OK: raybench: healthy")) == (0, True), done.stderr
     assert cluster.node_state("node2").rstrip("*") == "idle"
+
+
+def test_a_prolog_keeps_a_job_from_a_bad_node(cluster: SlurmCluster) -> None:
+    script = cluster.shared / "prolog"
+    script.write_text(_PROLOG.format(folder=REPOSITORY, python=sys.executable))
+    script.chmod(0o755)
+    for node in cluster.nodes:
+        node.run(["sh", "-c", f"echo Prolog={script} >>/etc/slurm/slurm.conf"], check=True)
+    cluster.run("scontrol", "reconfigure")
+    wait_idle(cluster)
+    good = cluster.submit("--nodelist=node1", "--wrap=true")
+    cluster.wait_for_job(good, ["COMPLETED"], seconds=60.0)
+    break_node(cluster.nodes[1])
+    bad = cluster.submit("--nodelist=node2", f"--wrap=touch {cluster.shared}/ran")
+    deadline = time.monotonic() + 60
+    while not cluster.node_state("node2").startswith("drain"):
+        assert time.monotonic() < deadline, cluster.nodes[1].run(["cat", "/tmp/prolog.out"]).stdout
+        time.sleep(0.2)
+    assert reason(cluster, "node2") == "Prolog error"
+    assert "ERROR: raybench: drain: host-shm" in cluster.nodes[1].run(["cat", "/tmp/prolog.out"]).stdout
+    assert not (cluster.shared / "ran").exists()
+    cluster.run("scancel", bad)
+
+
+def wait_idle(cluster: SlurmCluster, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while {cluster.node_state(node.hostname) for node in cluster.nodes} != {"idle"}:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

@@ -54,8 +54,8 @@ def command(prolog: bool, slurm: bool, apply: bool, most_drained: str, as_json: 
 
     if apply and not slurm:
         raise click.UsageError("--apply needs --slurm: else there is nobody to tell")
-    named = {name: names_of(options.pop(name)) for name in ("only", "skip")}
-    found = check_here(LocalOptions(caller="prolog" if prolog else "admin", **named, **options))
+    options |= {name: names_of(options[name]) for name in ("only", "skip")}
+    found = check_here(LocalOptions(caller="prolog" if prolog else "admin", **options))
     with printing("stdout"):
         click.echo(json.dumps(found.report.to_json(), indent=1) if as_json else printable(found.line))
     code = found.exit_code

@@ -47,7 +47,10 @@ class _Address(msgspec.Struct, frozen=True):
 class _Condition(msgspec.Struct, frozen=True):
     type: str
     status: str
+    reason: str | None = None
+    message: str | None = None
     lastTransitionTime: str | None = None  # noqa: N815 - as the API names it
+    lastHeartbeatTime: str | None = None  # noqa: N815
 
 
 class _Status(msgspec.Struct, frozen=True):
@@ -148,11 +151,26 @@ def _value(one: Intent) -> str:
 
 
 def _telling(node: str, one: Intent, now: KubernetesNode | None, at: str) -> tuple[tuple[str, ...], ...]:
-    """Label and condition: what the state is, whether or not anything is drained."""
-    patch = json.dumps({"status": {"conditions": [condition_of(one, now, at)]}}, sort_keys=True)
-    return (
-        ("kubectl", "label", "nodes", node, f"{LABEL}={one.state}", "--overwrite"),
-        ("kubectl", "patch", "node", node, "--subresource=status", "--type=strategic", f"--patch={patch}"),
+    """Label and condition, where the node does not say so already, whether or not anything is drained."""
+    condition = condition_of(one, now, at)
+    patch = json.dumps({"status": {"conditions": [condition]}}, sort_keys=True)
+    label = ("kubectl", "label", "nodes", node, f"{LABEL}={one.state}", "--overwrite")
+    told = ("kubectl", "patch", "node", node, "--subresource=status", "--type=strategic", f"--patch={patch}")
+    labelled = now is not None and now.metadata.labels.get(LABEL) == one.state
+    return (*(() if labelled else (label,)), *(() if _is_told(now, condition) else (told,)))
+
+
+def _is_told(now: KubernetesNode | None, condition: Mapping[str, str]) -> bool:
+    """Whether the node has the condition, and from within the same hour: a call of kubectl each costs a while."""
+    found = now.condition if now is not None else None
+    if (
+        found is None
+        or not found.lastHeartbeatTime
+        or found.lastHeartbeatTime[:13] != condition["lastHeartbeatTime"][:13]
+    ):
+        return False
+    return (found.status, found.reason, found.message) == tuple(
+        condition[key] for key in ("status", "reason", "message")
     )
 
 

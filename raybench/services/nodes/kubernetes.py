@@ -1,6 +1,7 @@
 """Nodes of Kubernetes tainted, labelled and given a condition by their verdicts; a dry run unless ``apply`` is said."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from raybench.nodes.kubernetes import GET, KubernetesNode, json_patches, planned
 from raybench.services.nodes.judged import ActOptions, check_age
 from raybench.services.nodes.program import answer_of, done_of, is_there, require
 
+_AT_A_TIME = 8  # calls of kubectl: each waits for the API server
 _WHERE = "install it where its kubeconfig may patch nodes and their status"
 
 
@@ -29,7 +31,8 @@ def act(report: PreflightReport, options: ActOptions, intents: Sequence[Intent] 
     actions = planned(wanted, nodes, at=report.finished_at, by_hostname=options.by_hostname)
     refused = refusal(actions, nodes, options.most_drained) if nodes is not None and not options.force else ""
     if options.apply and not refused:
-        actions = tuple(done_of(one) if one.commands else one for one in actions)
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            actions = tuple(pool.map(lambda one: done_of(one) if one.commands else one, actions))
         actions = _seen_done(actions)
     return NodeActions(
         scheduler="kubernetes",

@@ -7,7 +7,7 @@ import re
 _KERNEL_MESSAGES = re.compile(
     r"NVRM|Xid|SXid|nvidia|nouveau|mlx5|mlx4|irdma|bnxt_|efa |ena |\bice |i40e|NETDEV WATCHDOG|amdgpu|kfd|AER|DPC:"
     r"|pciehp|Hardware Error|[Mm]achine [Cc]heck|mce:|EDAC|Memory failure|oom|[Oo]ut of memory|hung task"
-    r"|blocked for more than|lockup|LOCKUP|[Kk]ernel panic|Oops: |BUG: |kernel BUG|general protection"
+    r"|blocked for more than|lockup|LOCKUP|[Kk]ernel panic|Oops: |BUG: |kernel BUG|general protection|: [0-9a-f]{4} \[#"
     r"|rcu|self-detected stall|temperature|I/O|nvme|md/raid|EXT4-fs|XFS|BTRFS|nfs: server|Lustre|LNet|DMAR"
     r"|IO_PAGE_FAULT|file-max|[Ll]ink (?:[Ii]s )?(?:[Uu]p|[Dd]own)|PCIe Bus Error"
 )

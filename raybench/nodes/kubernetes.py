@@ -85,7 +85,7 @@ def read_nodes(said: str) -> dict[str, KubernetesNode]:
     try:
         found = msgspec.json.decode(said.encode(), type=_Nodes)
     except msgspec.MsgspecError as error:
-        raise IncompleteRunError(f"kubectl's answer is no list of nodes: {error}") from error
+        raise IncompleteRunError(f"kubectl's answer is not a list of nodes: {error}") from error
     return {node.metadata.name: node for node in found.items}
 
 

@@ -1,6 +1,6 @@
 """What many hosts cost: one preflight of them all, and what is made of it, by their number. Some hang, some die.
 
-``python -m tests.measurements.node_scale --hosts 125,250,500`` (and ``--ansible``)
+``python -m tests.measurements.nodes.scale --hosts 125,250,500`` (and ``--ansible``)
 
 Hosts are synthetic: each has what a real probe of this machine said, under its own name. With ``--ansible`` they are
 asked by the real Ansible, with its forks, its limits and our plugins; in the place of ssh stands a program that
@@ -77,7 +77,7 @@ def _linear(found: list[dict[str, Any]]) -> bool:
 
 
 def _in_a_process(count: int, options: argparse.Namespace) -> dict[str, Any]:
-    words = [sys.executable, "-m", "tests.measurements.node_scale", "--child", str(count), "--hang", str(options.hang)]
+    words = [sys.executable, "-m", "tests.measurements.nodes.scale", "--child", str(count), "--hang", str(options.hang)]
     words += ["--dead", str(options.dead), *(["--ansible"] if options.ansible else [])]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True, cwd=REPOSITORY)
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -33,7 +33,10 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
 
 def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What autograd keeps of the MLP after its first layers' input."""
-    return (4 if model.gated else 2) * model.feedforward * setup.compute_bytes
+    elements = (4 if model.gated else 2) * model.feedforward
+    if model.experts:  # each chosen expert keeps its own, and its copy of the token
+        elements = model.experts_per_token * (elements + model.hidden)
+    return elements * setup.compute_bytes
 
 
 def norm_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

@@ -20,14 +20,18 @@ _MOST = {
 }
 
 
+_OF_EXPERTS = frozenset({"gate_proj", "up_proj", "down_proj"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformer:
     """A decoder-only transformer.
 
     ``feedforward``: inner width of the MLP; ``gated``: SwiGLU (three matrices) instead of two. ``kv_heads`` below
     ``heads``: grouped-query attention. ``positions``: rows of a learned position table, 0 with rotary positions.
-    ``biases``: in every linear layer; ``qkv_biases``: in those of q, k and v only. ``tied``: the output layer is the
-    token embedding.
+    ``experts``: MLPs of a layer, 0 for one that all tokens pass; ``experts_per_token`` of them compute a token.
+    ``head_norms``: q and k of each head are normalised. ``biases``: in every linear layer; ``qkv_biases``: in those of
+    q, k and v only. ``tied``: the output layer is the token embedding.
     """
 
     name: str
@@ -45,6 +49,10 @@ class Transformer:
     tied: bool = False
     positions: int = 0
     context: int = 2048
+    experts: int = 0
+    experts_per_token: int = 0
+    head_norms: bool = False
+    norms_per_layer: int = 2
 
     def __post_init__(self) -> None:
         for field, most in _MOST.items():
@@ -52,6 +60,8 @@ class Transformer:
                 raise UsageError(f"{field} of a transformer is {getattr(self, field)}; it must be from 1 to {most}")
         if self.kv_heads < 0 or self.head_width < 0 or self.positions < 0:
             raise UsageError(f"key and value heads are {self.kv_heads}; there must be at least 1")
+        if not 0 <= self.experts_per_token <= self.experts or (self.experts and not self.experts_per_token):
+            raise UsageError(f"{self.experts_per_token} of {self.experts} experts cannot compute each token")
         if self.hidden % self.heads and not self.head_width:
             raise UsageError(f"hidden size {self.hidden} is not a multiple of {self.heads} heads")
         if self.heads % (self.kv_heads or self.heads):
@@ -83,7 +93,18 @@ class Transformer:
     @property
     def linear_parameters_per_layer(self) -> int:
         """Weights of one block's linear layers, without biases: what 4-bit quantisation stores in 4 bits."""
-        return sum(inputs * outputs for inputs, outputs in self.linears().values())
+        return sum(inputs * outputs * self.copies(name) for name, (inputs, outputs) in self.linears().items())
+
+    def copies(self, linear: str) -> int:
+        """How many of a linear layer a block has: one, or one for each expert."""
+        return max(1, self.experts) if linear in _OF_EXPERTS else 1
+
+    @property
+    def idle_parameters(self) -> int:
+        """Weights that a token does not pass: of the experts that are not chosen for it."""
+        idle = max(0, self.experts - self.experts_per_token)
+        linears = self.linears()
+        return self.layers * idle * sum(linears[name][0] * linears[name][1] for name in _OF_EXPERTS & set(linears))
 
     @property
     def norm_parameters(self) -> int:
@@ -92,18 +113,22 @@ class Transformer:
 
     @property
     def parameters_per_layer(self) -> int:
-        """All parameters of one block: linear layers, biases, two normalisations."""
+        """All parameters of one block: linear layers, biases, normalisations, the router."""
         linears = self.linears()
         biased = linears if self.biases else ("q_proj", "k_proj", "v_proj") if self.qkv_biases else ()
-        return self.linear_parameters_per_layer + sum(linears[name][1] for name in biased) + 2 * self.norm_parameters
+        heads = 2 * self.head_size if self.head_norms else 0
+        rest = sum(linears[name][1] for name in biased) + self.experts * self.hidden + heads
+        return self.linear_parameters_per_layer + rest + self.norms_per_layer * self.norm_parameters
 
     def block_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of one block's parameters as PyTorch holds them: (outputs, inputs) of a linear layer, its bias."""
         shapes: list[tuple[int, ...]] = []
         for name, (inputs, outputs) in self.linears().items():
             biased = self.biases or (self.qkv_biases and name in ("q_proj", "k_proj", "v_proj"))
-            shapes += [(outputs, inputs), *([(outputs,)] if biased else [])]
-        return (*shapes, *self._norm_shapes() * 2)
+            shapes += [(outputs * self.copies(name), inputs), *([(outputs,)] if biased else [])]
+        shapes += [(self.experts, self.hidden)] if self.experts else []
+        shapes += [(self.head_size,)] * 2 if self.head_norms else []
+        return (*shapes, *self._norm_shapes() * self.norms_per_layer)
 
     def outer_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of the parameters outside the blocks."""
@@ -117,7 +142,9 @@ class Transformer:
         """Shapes of one block's LoRA adapters: (rank, inputs) and (outputs, rank) a target."""
         linears = self._checked(targets)
         return tuple(
-            shape for name in targets or linears for shape in ((rank, linears[name][0]), (linears[name][1], rank))
+            shape
+            for name in targets or linears
+            for shape in ((rank * self.copies(name), linears[name][0]), (linears[name][1] * self.copies(name), rank))
         )
 
     @property
@@ -141,6 +168,11 @@ class Transformer:
         """Parameters that are looked up, not multiplied: positions, and the token embedding unless it is tied."""
         return (0 if self.tied else self.token_table_parameters) + self.positions * self.hidden
 
+    @property
+    def computing_parameters(self) -> int:
+        """Parameters that are multiplied for each token."""
+        return self.parameters - self.lookup_parameters - self.idle_parameters
+
     def attention_flops_per_token(self, sequence_length: int) -> float:
         """Scores and weighted sum, forward and backward: 12 layers x heads x head size x sequence.
 
@@ -156,17 +188,20 @@ class Transformer:
         multiplied and added once in the forward pass and twice in the backward pass. Recomputation is not counted, so
         an MFU from it is comparable between settings of checkpointing.
         """
-        return 6.0 * (self.parameters - self.lookup_parameters) + self.attention_flops_per_token(sequence_length)
+        return 6.0 * self.computing_parameters + self.attention_flops_per_token(sequence_length)
 
     def hardware_flops_per_token(self, sequence_length: int, *, recompute: float = 1.0) -> float:
         """Operations executed per token where a share ``recompute`` of the blocks' forward pass is done twice."""
-        blocks = 2.0 * self.layers * self.parameters_per_layer + self.attention_flops_per_token(sequence_length) / 3
+        blocks = (
+            2.0 * (self.layers * self.parameters_per_layer - self.idle_parameters)
+            + self.attention_flops_per_token(sequence_length) / 3
+        )
         return self.flops_per_token(sequence_length) + recompute * blocks
 
     def lora_parameters(self, rank: int, targets: tuple[str, ...] = ()) -> int:
         """Trainable parameters of LoRA adapters, rank x (inputs + outputs) a target; no targets: every linear layer."""
         linears = self._checked(targets)
-        return self.layers * sum(rank * sum(linears[name]) for name in targets or linears)
+        return self.layers * sum(rank * sum(linears[name]) * self.copies(name) for name in targets or linears)
 
     def _checked(self, targets: tuple[str, ...]) -> dict[str, tuple[int, int]]:
         """The linear layers, all ``targets`` among them."""
@@ -178,7 +213,7 @@ class Transformer:
 
     def lora_flops_per_token(self, sequence_length: int, rank: int, targets: tuple[str, ...] = ()) -> float:
         """Operations per token with a frozen base: 4 N (forward, gradient of inputs), 6 N_lora, attention in full."""
-        frozen = 4.0 * (self.parameters - self.lookup_parameters)
+        frozen = 4.0 * self.computing_parameters
         return frozen + 6.0 * self.lora_parameters(rank, targets) + self.attention_flops_per_token(sequence_length)
 
     def resized(self, **changes: int) -> "Transformer":

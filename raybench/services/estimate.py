@@ -135,9 +135,10 @@ def _network(options: EstimateOptions, machine: "Machine", layout: "Layout") -> 
 
 
 def _model(options: EstimateOptions) -> "Transformer":
+    from raybench.performance_model.model_config import is_config, model_of_config
     from raybench.performance_model.transformer import preset_named
 
-    model = preset_named(options.model)
+    model = model_of_config(options.model) if is_config(options.model) else preset_named(options.model)
     names = ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")
     changes = {
         name: value for name in names if (value := _at_least_one(getattr(options, name), f"--{name.replace('_', '-')}"))

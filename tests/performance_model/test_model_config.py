@@ -1,0 +1,110 @@
+"""Shapes from config.json files, as far as they decide: parameters as the released models have them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.performance_model.model_config import is_config, model_of_config
+
+# What the released files say, as far as it decides on the shape; parameters of the released weights.
+MODELS: dict[str, tuple[int, dict[str, Any]]] = {
+    "Llama-3.1-8B": (8_030_261_248, {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256,
+        "max_position_embeddings": 131072, "tie_word_embeddings": False, "attention_bias": False}),
+    "Llama-2-7b": (6_738_415_616, {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "intermediate_size": 11008, "vocab_size": 32000}),
+    "Mistral-7B-v0.1": (7_241_732_096, {"model_type": "mistral", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 32000}),
+    "Mixtral-8x7B-v0.1": (46_702_792_704, {"model_type": "mixtral", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 32000,
+        "num_local_experts": 8, "num_experts_per_tok": 2}),
+    "Qwen2.5-7B": (7_615_616_512, {"model_type": "qwen2", "hidden_size": 3584, "num_hidden_layers": 28,
+        "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944, "vocab_size": 152064}),
+    "Qwen2.5-0.5B": (494_032_768, {"model_type": "qwen2", "hidden_size": 896, "num_hidden_layers": 24,
+        "num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864, "vocab_size": 151936,
+        "tie_word_embeddings": True}),
+    "Qwen2.5-32B": (32_763_876_352, {"model_type": "qwen2", "hidden_size": 5120, "num_hidden_layers": 64,
+        "num_attention_heads": 40, "num_key_value_heads": 8, "intermediate_size": 27648, "vocab_size": 152064}),
+    "Qwen3-8B": (8_190_735_360, {"model_type": "qwen3", "hidden_size": 4096, "num_hidden_layers": 36,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288,
+        "vocab_size": 151936}),
+    "Qwen3-30B-A3B": (30_532_122_624, {"model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 48,
+        "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 6144,
+        "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "vocab_size": 151936}),
+    "gemma-2b": (2_506_172_416, {"model_type": "gemma", "hidden_size": 2048, "num_hidden_layers": 18,
+        "num_attention_heads": 8, "num_key_value_heads": 1, "head_dim": 256, "intermediate_size": 16384,
+        "vocab_size": 256000}),
+    "gemma-7b": (8_537_680_896, {"model_type": "gemma", "hidden_size": 3072, "num_hidden_layers": 28,
+        "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 256, "intermediate_size": 24576,
+        "vocab_size": 256000}),
+    "gemma-2-9b": (9_241_705_984, {"model_type": "gemma2", "hidden_size": 3584, "num_hidden_layers": 42,
+        "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 256, "intermediate_size": 14336,
+        "vocab_size": 256000}),
+    "gpt2": (124_439_808, {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024,
+        "n_inner": None, "vocab_size": 50257}),
+    "pythia-6.9b": (6_857_302_016, {"model_type": "gpt_neox", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "intermediate_size": 16384, "vocab_size": 50432}),
+    "Phi-3-mini-4k": (3_821_079_552, {"model_type": "phi3", "hidden_size": 3072, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 8192, "vocab_size": 32064}),
+}  # fmt: skip
+
+
+def written(folder: Path, fields: object) -> str:
+    path = folder / "config.json"
+    path.write_text(json.dumps(fields))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_are_those_of_the_released_model(name: str, tmp_path: Path) -> None:
+    parameters, fields = MODELS[name]
+    written(tmp_path, fields)
+    model = model_of_config(str(tmp_path))  # by its folder
+    assert model.parameters == parameters
+    shapes = (*model.block_shapes() * model.layers, *model.outer_shapes())
+    assert sum(shape[0] * (shape[1] if len(shape) > 1 else 1) for shape in shapes) == parameters
+
+
+def test_a_token_of_a_mixture_computes_with_its_experts_alone(tmp_path: Path) -> None:
+    """Mixtral's paper: 47B parameters, 13B of them for each token."""
+    model = model_of_config(written(tmp_path, MODELS["Mixtral-8x7B-v0.1"][1]))
+    assert (model.parameters - model.idle_parameters) / 1e9 == pytest.approx(12.9, abs=0.05)
+    dense = model.flops_per_token(2048) - model.attention_flops_per_token(2048)
+    assert dense == 6 * (model.parameters - model.idle_parameters - model.lookup_parameters)
+
+
+def test_the_language_model_of_one_that_sees_is_taken(tmp_path: Path) -> None:
+    parameters, fields = MODELS["Mistral-7B-v0.1"]
+    assert model_of_config(written(tmp_path, {"model_type": "llava", "text_config": fields})).parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"model_type": "mamba"}, "mamba"),
+        ({}, "None"),
+        ([1], "no JSON object"),
+        ({"model_type": "llama", "hidden_size": 4096}, "missing"),
+        ({**MODELS["Llama-2-7b"][1], "num_hidden_layers": "32"}, "no whole number"),
+        ({**MODELS["Llama-2-7b"][1], "num_hidden_layers": -1}, "layers"),
+        ({**MODELS["Llama-2-7b"][1], "attention_bias": True}, "biases"),
+        ({**MODELS["Mixtral-8x7B-v0.1"][1], "num_experts_per_tok": 9}, "experts"),
+    ],
+)
+def test_what_is_no_known_configuration_is_refused(fields: object, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=said):
+        model_of_config(written(tmp_path, fields))
+
+
+def test_paths_and_names_are_told_apart(tmp_path: Path) -> None:
+    assert not is_config("llama-8b")
+    assert is_config("config.json")
+    assert is_config(str(tmp_path))
+    with pytest.raises(UsageError, match="is no file"):
+        model_of_config(str(tmp_path / "absent" / "config.json"))
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(UsageError, match="cannot be read as JSON"):
+        model_of_config(str(tmp_path))
